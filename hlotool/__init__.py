@@ -1,0 +1,78 @@
+"""hlotool: compile, run and inspect HLO, the graph language of the XLA compiler.
+
+    import hlotool
+
+    module = hlotool.load("model.hlo")
+    executable = hlotool.compile(module)
+    outputs = executable(*arrays)
+
+Names are imported when first used: ``import hlotool`` loads neither NumPy nor llvmlite.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hlotool.driver import compile_module as compile
+    from hlotool.driver import optimise
+    from hlotool.evaluate.custom_calls import register_custom_call
+    from hlotool.ir import (
+        ExecutionError,
+        HloError,
+        InputError,
+        Module,
+        ParseError,
+        UnsupportedError,
+        VerificationError,
+    )
+    from hlotool.ir.verifier import check as verify
+    from hlotool.runtime.executable import Executable
+    from hlotool.text.parser import load, parse
+    from hlotool.text.printer import print_module
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Executable",
+    "ExecutionError",
+    "HloError",
+    "InputError",
+    "Module",
+    "ParseError",
+    "UnsupportedError",
+    "VerificationError",
+    "__version__",
+    "compile",
+    "load",
+    "optimise",
+    "parse",
+    "print_module",
+    "register_custom_call",
+    "verify",
+]
+
+_HOMES = {
+    "compile": ("hlotool.driver", "compile_module"),
+    "optimise": ("hlotool.driver", "optimise"),
+    "Executable": ("hlotool.runtime.executable", "Executable"),
+    "register_custom_call": ("hlotool.evaluate.custom_calls", "register_custom_call"),
+    "load": ("hlotool.text.parser", "load"),
+    "parse": ("hlotool.text.parser", "parse"),
+    "print_module": ("hlotool.text.printer", "print_module"),
+    "verify": ("hlotool.ir.verifier", "check"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'hlotool' has no attribute {name!r}")
+    home, attribute = _HOMES.get(name, ("hlotool.ir", name))
+    value = getattr(import_module(home), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

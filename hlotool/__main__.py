@@ -1,0 +1,5 @@
+"""``python -m hlotool``."""
+
+from hlotool.cli import main
+
+main()

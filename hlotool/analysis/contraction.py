@@ -1,0 +1,115 @@
+"""Dots as batches of matrix products: which dimensions collapse, and with what strides.
+
+Strides are in elements of dense row-major arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlotool.ir import Instruction, Shape
+
+__all__ = ["DotDimensions", "MatrixView", "collapse", "dot_dimensions", "matrix_views", "row_major_strides"]
+
+
+@dataclass(frozen=True, slots=True)
+class DotDimensions:
+    """The dimension numbers of a dot; free dimensions are those neither batch nor contracting."""
+
+    lhs_batch: tuple[int, ...]
+    lhs_free: tuple[int, ...]
+    lhs_contracting: tuple[int, ...]
+    rhs_batch: tuple[int, ...]
+    rhs_free: tuple[int, ...]
+    rhs_contracting: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixView:
+    """A dot as ``out[b, i, j] = sum over k of lhs[b, i, k] * rhs[b, k, j]``.
+
+    `batch` are extents; each operand has batch strides and the strides of its two matrix dimensions.
+    """
+
+    batch: tuple[int, ...]
+    m: int
+    n: int
+    k: int
+    lhs_batch: tuple[int, ...]
+    lhs: tuple[int, int]  # (m, k)
+    rhs_batch: tuple[int, ...]
+    rhs: tuple[int, int]  # (k, n)
+    out_batch: tuple[int, ...]
+    out: tuple[int, int]  # (m, n)
+
+
+def dot_dimensions(dot: Instruction) -> DotDimensions:
+    """The dimension numbers of `dot`, missing attributes being empty."""
+    lhs, rhs = dot.operands[0].shape, dot.operands[1].shape
+    get = dot.attributes.get
+    lb, rb = tuple(get("lhs_batch_dims", ())), tuple(get("rhs_batch_dims", ()))
+    lc, rc = tuple(get("lhs_contracting_dims", ())), tuple(get("rhs_contracting_dims", ()))
+    lf = tuple(d for d in range(lhs.rank) if d not in lb and d not in lc)
+    rf = tuple(d for d in range(rhs.rank) if d not in rb and d not in rc)
+    return DotDimensions(lb, lf, lc, rb, rf, rc)
+
+
+def row_major_strides(shape: Shape) -> tuple[int, ...]:
+    """Element strides of a dense row-major array."""
+    strides, step = [], 1
+    for size in reversed(shape.dimensions):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def collapse(dimensions: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Merge (extent, stride) pairs, major first, into one; None when they are not evenly spaced."""
+    merged: tuple[int, int] | None = None
+    for extent, stride in reversed([d for d in dimensions if d[0] != 1]):
+        if merged is None:
+            merged = (extent, stride)
+        elif stride == merged[0] * merged[1]:
+            merged = (extent * merged[0], merged[1])
+        else:
+            return None
+    return merged or (1, 1)
+
+
+def matrix_views(dot: Instruction) -> MatrixView | None:
+    """The view of `dot` over its row-major operands, or None when a group of dimensions does not collapse."""
+    numbers = dot_dimensions(dot)
+    lhs, rhs = dot.operands[0].shape, dot.operands[1].shape
+    ls, rs = row_major_strides(lhs), row_major_strides(rhs)
+
+    def group(shape: Shape, strides: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int] | None:
+        return collapse([(shape.dimensions[d], strides[d]) for d in dims])
+
+    m = group(lhs, ls, numbers.lhs_free)
+    n = group(rhs, rs, numbers.rhs_free)
+    # Both operands walk the contracting dimensions in the order of the attribute; any common order will do.
+    order = sorted(range(len(numbers.lhs_contracting)), key=lambda i: -ls[numbers.lhs_contracting[i]])
+    lk = group(lhs, ls, tuple(numbers.lhs_contracting[i] for i in order))
+    rk = group(rhs, rs, tuple(numbers.rhs_contracting[i] for i in order))
+    if m is None or n is None or lk is None or rk is None:
+        return None
+    out_batch_strides, step = [], m[0] * n[0]
+    extents = [lhs.dimensions[d] for d in numbers.lhs_batch]
+    for extent in reversed(extents):
+        out_batch_strides.append(step)
+        step *= extent
+    out_batch_strides.reverse()
+    kept = [i for i, extent in enumerate(extents) if extent != 1]
+    return MatrixView(
+        batch=tuple(extents[i] for i in kept),
+        m=m[0],
+        n=n[0],
+        k=lk[0],
+        lhs_batch=tuple(ls[numbers.lhs_batch[i]] for i in kept),
+        lhs=(m[1], lk[1]),
+        rhs_batch=tuple(rs[numbers.rhs_batch[i]] for i in kept),
+        rhs=(rk[1], n[1]),
+        out_batch=tuple(out_batch_strides[i] for i in kept),
+        out=(n[0], 1),
+    )

@@ -1,0 +1,103 @@
+"""Decisions: what a pass did, or would not do, and why.
+
+Every applied rewrite and every refusal worth knowing is one `Decision` in the `DecisionLog` of a compilation.
+Reports, ``explain`` and bisection read the log; the log can also stop all rewriting after the n-th rewrite, which
+is how a wrong rewrite is found by halving.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlotool.ir import Instruction
+
+__all__ = ["Decision", "DecisionLog"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One choice of a pass.
+
+    `action` is ``rewrite``, ``refuse`` or ``note``; `code` is stable (the name of the rule or of the obstacle);
+    `before` and `after` name instructions; `numbers` are what the choice was made from (bytes, counts, limits).
+    """
+
+    pass_name: str
+    action: str
+    code: str
+    before: tuple[str, ...]
+    after: tuple[str, ...] = ()
+    reason: str = ""
+    numbers: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        arrow = f" -> {', '.join(self.after)}" if self.after else ""
+        numbers = "".join(f" {key}={value:g}" for key, value in self.numbers)
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.pass_name}: {self.action} {self.code}: {', '.join(self.before)}{arrow}{reason}{numbers}"
+
+
+@dataclass(slots=True)
+class DecisionLog:
+    """The decisions of a compilation, in order.
+
+    `limit` stops rewriting: once that many rewrites are recorded, `allow` says no.  `pass_name` is the pass that is
+    running; the pass manager sets it.  A pass asks `allow()` before each rewrite and records it afterwards.
+    """
+
+    limit: int | None = None
+    pass_name: str = ""
+    decisions: list[Decision] = field(default_factory=list)
+    rewrites: int = 0
+
+    def allow(self) -> bool:
+        """Whether one more rewrite may be applied."""
+        return self.limit is None or self.rewrites < self.limit
+
+    def rewrite(
+        self,
+        code: str,
+        before: Instruction | str,
+        after: Instruction | str | Sequence[str] = (),
+        reason: str = "",
+        **numbers: float,
+    ) -> None:
+        """Record that `before` was rewritten into `after` (nothing: it was removed) by the rule `code`."""
+        self.rewrites += 1
+        self._record("rewrite", code, before, after, reason, numbers)
+
+    def refuse(self, code: str, instruction: Instruction | str, reason: str, **numbers: float) -> None:
+        """Record that a rewrite of `instruction` was considered and left out."""
+        self._record("refuse", code, instruction, (), reason, numbers)
+
+    def note(self, code: str, instruction: Instruction | str, reason: str, **numbers: float) -> None:
+        """Record a choice that changes no instruction."""
+        self._record("note", code, instruction, (), reason, numbers)
+
+    def _record(
+        self,
+        action: str,
+        code: str,
+        before: Instruction | str,
+        after: Instruction | str | Sequence[str],
+        reason: str,
+        numbers: Mapping[str, float],
+    ) -> None:
+        old = before if isinstance(before, str) else before.name
+        new = (after,) if isinstance(after, str) else tuple(after) if isinstance(after, Sequence) else (after.name,)
+        self.decisions.append(Decision(self.pass_name, action, code, (old,), new, reason, tuple(numbers.items())))
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self.decisions)
+
+    def __len__(self) -> int:
+        return len(self.decisions)
+
+    def counts(self, action: str = "rewrite") -> dict[tuple[str, str], int]:
+        """How often each (pass, code) occurs among the decisions with `action`, most frequent first."""
+        found = Counter((d.pass_name, d.code) for d in self.decisions if d.action == action)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

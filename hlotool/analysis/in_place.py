@@ -1,0 +1,104 @@
+"""Which outputs of an instruction may be written over one of its operands.
+
+The pair is an offer: whoever assigns buffers takes it only where the operand is dead afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hlotool.ir import Instruction, Module
+
+__all__ = ["in_place_pairs", "module_in_place_pairs", "updates_part"]
+
+_VIEWS = frozenset({"bitcast", "reshape", "copy"})
+
+
+def in_place_pairs(instruction: Instruction) -> tuple[tuple[int, int], ...]:
+    """(output leaf, operand number) pairs that may share memory when `instruction` updates in place."""
+    match instruction.opcode:
+        case "dynamic-update-slice":
+            return ((0, 0),)
+        case "scatter":
+            return tuple((i, i) for i in range(len(instruction.operands) // 2))
+        case "fusion":
+            return _fusion_pairs(instruction) or _elementwise_pairs(instruction)
+        case _ if instruction.has("elementwise"):
+            return _same_size_pairs(instruction, [range(len(instruction.operands))])
+        case _:
+            return ()
+
+
+def updates_part(instruction: Instruction) -> bool:
+    """Whether the instruction writes a part of its result only, when that lies in the storage of its operand."""
+    if instruction.opcode == "fusion":
+        root = instruction.attributes["calls"].root
+        return any(r.opcode == "dynamic-update-slice" for r in (root.operands if root.opcode == "tuple" else [root]))
+    return instruction.opcode in ("dynamic-update-slice", "scatter")
+
+
+def _fusion_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
+    """Roots of a fusion that are dynamic-update-slices of a parameter nothing else in the body reads."""
+    root = fusion.attributes["calls"].root
+    roots = root.operands if root.opcode == "tuple" else [root]
+    pairs = []
+    for leaf, update in enumerate(roots):
+        if update.opcode != "dynamic-update-slice":
+            continue
+        source = update.operands[0]
+        while source.opcode in _VIEWS and len(source.users) == 1:
+            source = source.operands[0]
+        if source.opcode != "parameter" or sum(source.users.values()) != 1:
+            continue
+        number = source.parameter_number
+        if fusion.operands.count(fusion.operands[number]) == 1:
+            pairs.append((leaf, number))
+    return tuple(pairs)
+
+
+def _elementwise_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
+    """Parameters of a loop fusion that are read only at the element that is being written."""
+    body = fusion.attributes["calls"]
+    roots = body.root.operands if body.root.opcode == "tuple" else [body.root]
+    dimensions = roots[0].shape.dimensions
+    if any(root.shape.dimensions != dimensions for root in roots):
+        return ()
+    # Instructions computed at other places than the element written: whatever feeds one that moves elements.
+    moved: set[Instruction] = set()
+    for instruction in reversed(body):
+        moves = not instruction.has("elementwise") and instruction.opcode not in ("tuple", "copy")
+        if instruction in moved or moves:
+            moved.update(instruction.operands)
+    needs: dict[Instruction, frozenset[int]] = {}
+    for instruction in body:
+        own = {instruction.parameter_number} if instruction.opcode == "parameter" and instruction not in moved else ()
+        needs[instruction] = frozenset(own).union(*(needs[o] for o in instruction.operands))
+    return _same_size_pairs(fusion, [needs[root] for root in roots])
+
+
+def _same_size_pairs(instruction: Instruction, needs: Sequence[Collection[int]]) -> tuple[tuple[int, int], ...]:
+    """Each output leaf with the first operand of its dimensions and bytes that it is computed from.
+
+    That it is computed from the operand matters: the element is then read before it is written over.
+    """
+    pairs = []
+    taken: set[int] = set()
+    for leaf, output in enumerate(instruction.shape.leaves()):
+        for number in sorted(needs[leaf]):
+            shape = instruction.operands[number].shape
+            if number not in taken and shape.dimensions == output.dimensions and shape.byte_size == output.byte_size:
+                pairs.append((leaf, number))
+                taken.add(number)
+                break
+    return tuple(pairs)
+
+
+def module_in_place_pairs(module: Module) -> dict[Instruction, tuple[tuple[int, int], ...]]:
+    """The offers of every instruction that runs (bodies of fusions and of reducers aside), callees first."""
+    found = {}
+    for computation in module.callees_first():
+        for instruction in computation:
+            pairs = in_place_pairs(instruction)
+            if pairs:
+                found[instruction] = pairs
+    return found

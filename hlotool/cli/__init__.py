@@ -1,0 +1,110 @@
+"""The command line.  One short file per command; each is imported when it is called, so that ``hlotool --help``
+loads neither NumPy nor llvmlite.  In: arguments, files, standard input.  Out: data on standard output, messages on
+standard error, an exit code.  May import everything; nothing imports it.
+
+Exit codes (a contract): 0 success, 1 the check answered no, 2 usage, 3 input cannot be read, parsed or verified,
+4 valid but unsupported, 5 execution failed, 70 internal error, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from importlib import import_module
+
+import click
+
+import hlotool
+from hlotool.cli.session import Session
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS: dict[str, str] = {
+    "compile": "Compile a module to native code; dump and draw every step on the way.",
+    "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
+    "explain": "Explain an error code, with a wrong and a right example.",
+    "fmt": "Print modules in the normal form.",
+    "hash": "Print a hash of what modules compute, names and metadata aside.",
+    "opt": "Apply passes: HLO in, HLO out.",
+    "passes": "List passes and pipelines, or explain one.",
+    "query": "Find the instructions that an expression describes.",
+    "run": "Run a module on inputs, print or save the outputs, compare them.",
+    "signature": "Show the inputs and outputs of a module.",
+    "stats": "Show what is in a module and what it costs.",
+    "verify": "Check modules and report what is wrong in them.",
+}
+"""Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""
+
+
+class _Commands(click.Group):
+    """Finds commands by name without importing the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"hlotool.cli.{cmd_name}_command").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from hlotool.cli.common import version_text
+
+    click.echo(version_text())
+    ctx.exit()
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show versions.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour of messages.")
+@click.pass_context
+def cli(ctx: click.Context, color: str) -> None:
+    """Compile, run and inspect HLO, the graph language of the XLA compiler.
+
+    FILE is HLO text or a protocol buffer; - is standard input.  Data goes to standard output, messages to standard
+    error.
+
+    \b
+    Exit codes: 0 success; 1 the check answered no; 2 usage; 3 input cannot be
+    read, parsed or verified; 4 valid but unsupported; 5 execution failed;
+    70 internal error; 130 interrupted.
+
+    \b
+    Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_KEEP=MiB of
+    freed array memory kept for reuse, NO_COLOR.
+    """
+    ctx.ensure_object(Session).color = color
+    for name in ("HLOTOOL_THREADS", "HLOTOOL_KEEP"):
+        text = os.environ.get(name, "").strip()
+        if text and not (text.isdecimal() and (name == "HLOTOOL_KEEP" or 1 <= int(text) <= 1024)):
+            raise click.UsageError(f"{name}={text}: expected a whole number")
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    from hlotool.cli.errors import run_safely
+
+    session = Session()
+    arguments = sys.argv[1:]
+    body = partial(cli.main, arguments, "hlotool", standalone_mode=False, obj=session)
+    sys.exit(run_safely(body, hlotool, session))

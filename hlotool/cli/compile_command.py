@@ -1,0 +1,115 @@
+"""``hlotool compile``."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+
+from hlotool.cli.common import (
+    dump_options,
+    dumping,
+    file_argument,
+    format_option,
+    passes_option,
+    read_module,
+    threads_option,
+    write_bytes,
+    write_text,
+)
+from hlotool.driver import compile_module
+from hlotool.passes.fusion import fusible_computations
+from hlotool.runtime.executable import Executable
+from hlotool.text.printer import print_module
+
+__all__ = ["command"]
+
+
+@click.command("compile")
+@file_argument
+@passes_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write what --emit names here.")
+@click.option(
+    "--emit",
+    "stage",
+    type=click.Choice(["hlo", "llvm", "asm", "object"]),
+    help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo).",
+)
+@threads_option
+@format_option
+@dump_options
+def command(
+    file: str,
+    passes: str,
+    output: str | None,
+    stage: str | None,
+    threads: int | None,
+    form: str,
+    dump_to: str | None,
+    dump_format: str,
+    dump_filter: str | None,
+) -> None:
+    """Compile FILE to native code and say what came of it.
+
+    With --dump-to DIR the module is written and drawn after every pass that changed it.
+    """
+    if stage == "object" and output in (None, "-"):
+        raise click.UsageError("--emit object needs -o FILE: it is binary")
+    module = read_module(file)
+    with dumping(module, dump_to, dump_format, dump_filter) as instruments:
+        start = time.perf_counter()
+        executable = compile_module(module, pipeline=passes, threads=threads, instruments=instruments)
+        seconds = time.perf_counter() - start
+    if output is not None or stage is not None:
+        _write(executable, stage or "hlo", output)
+    if output not in (None, "-") or (output is None and stage is None):
+        summary = _summary(file, module.instruction_count(), executable, seconds)
+        click.echo(json.dumps(summary) if form == "json" else _text(summary))
+
+
+def _write(executable: Executable, stage: str, output: str | None) -> None:
+    match stage:
+        case "hlo":
+            write_text(output, print_module(executable.module))
+        case "object":
+            assert output is not None
+            write_bytes(output, lambda stream: stream.write(_archive(executable.objects)))
+        case _:
+            write_text(output, executable.text(stage))
+
+
+def _archive(objects: tuple[bytes, ...]) -> bytes:
+    """A Unix ``ar`` archive (System V form) of the objects, with fixed dates and owners."""
+    parts = [b"!<arch>\n"]
+    for number, data in enumerate(objects):
+        header = f"{f'unit{number}.o/':16}{0:<12}{0:<6}{0:<6}{'100644':8}{len(data):<10}`\n"
+        parts += [header.encode(), data, b"\n" if len(data) % 2 else b""]
+    return b"".join(parts)
+
+
+def _summary(file: str, before: int, executable: Executable, seconds: float) -> dict[str, Any]:
+    program = executable.program
+    assert program is not None
+    return {
+        "schema_version": 1,
+        "kind": "compile",
+        "file": file,
+        "instructions": before,
+        "instructions_after": sum(len(c) for c in fusible_computations(executable.module)),
+        "kernels": len(program.kernels),
+        "parallel_kernels": sum(use.parallel for use in program.kernels),
+        "arena_bytes": executable.memory.arena_bytes,
+        "peak_bytes": executable.memory.peak_bytes,
+        "code_bytes": sum(map(len, executable.objects)),
+        "seconds": round(seconds, 4),
+    }
+
+
+def _text(summary: dict[str, Any]) -> str:
+    return (
+        f"{summary['file']}: {summary['instructions']} instructions -> {summary['instructions_after']}, "
+        f"{summary['kernels']} kernels ({summary['parallel_kernels']} parallel), "
+        f"{summary['peak_bytes']:,} bytes at peak ({summary['arena_bytes']:,} temporary), {summary['seconds']:.3f} s"
+    )

@@ -1,0 +1,50 @@
+"""``hlotool emit``."""
+
+from __future__ import annotations
+
+import click
+
+from hlotool.cli.common import file_argument, passes_option, read_module, write_text
+from hlotool.codegen.machine import named
+from hlotool.driver import LOWERING, optimise
+from hlotool.text.printer import print_module
+
+__all__ = ["command"]
+
+
+@click.command("emit")
+@file_argument
+@click.option(
+    "--stage",
+    type=click.Choice(["hlo", "llvm", "asm"]),
+    default="llvm",
+    show_default=True,
+    help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
+)
+@passes_option
+@click.option(
+    "--cpu",
+    default="host",
+    show_default=True,
+    metavar="NAME",
+    help="Processor to emit for: host, x86-64, x86-64-v2, -v3, -v4.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
+def command(file: str, stage: str, passes: str, cpu: str, output: str | None) -> None:
+    """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly."""
+    try:
+        machine = named(cpu)
+    except ValueError as error:
+        raise click.UsageError(f"--cpu: {error}") from None
+    module = optimise(optimise(read_module(file), passes), LOWERING)
+    if stage == "hlo":
+        write_text(output, print_module(module))
+        return
+    from hlotool.codegen.program import build
+    from hlotool.runtime.compile import assembly
+
+    units = build(module, machine).units
+    if stage == "asm":
+        units = tuple(assembly(text, machine) for text in units)
+    mark = ";" if stage == "llvm" else "#"
+    write_text(output, "\n".join(f"{mark} unit {number}\n{text}" for number, text in enumerate(units)))

@@ -1,0 +1,103 @@
+"""``hlotool fmt``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import unified_diff
+
+import click
+
+from hlotool.cli.common import read_source, write_text
+from hlotool.cli.errors import CheckFailed
+from hlotool.text.load import SEPARATOR, Source, pieces, read_modules
+from hlotool.text.presets import PRESETS, print_preset
+
+__all__ = ["command"]
+
+_HEAD = re.compile(r"(?:\s*(?://[^\n]*|/\*.*?\*/))+[ \t]*\n", re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
+_OWN = re.compile(r"/\*(?:index|i\d+)=\d+\*/|// ?-{5,}\s*")  # written by the printer itself
+
+
+@click.command("fmt")
+@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("-i", "--in-place", is_flag=True, help="Rewrite the files.")
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is not in the normal form.")
+@click.option("--diff", is_flag=True, help="Show what would change.")
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    default="default",
+    show_default=True,
+    help="default: all; short: no annotations; canonical, fingerprint: without names; xla: as XLA prints.",
+)
+@click.option("--strip-comments", is_flag=True, help="With --in-place: also rewrite files that lose comments by it.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write here instead of standard output.")
+def command(
+    files: tuple[str, ...],
+    in_place: bool,
+    check: bool,
+    diff: bool,
+    preset: str,
+    strip_comments: bool,
+    output: str | None,
+) -> None:
+    """Print FILES in the normal form, which parses to the same module and does not change when printed again.
+
+    FILES may also be protocol buffers (.pb, .pbtxt) and gzip files.  Several modules in one file, separated by lines
+    // -----, stay separated.  Comments ahead of a module are kept, others are not: --in-place refuses files that
+    have them, with exit code 1.  Presets other than default leave something out.
+    """
+    if in_place and "-" in files:
+        raise click.UsageError("--in-place needs files, not standard input")
+    if output is not None and (in_place or check or diff or len(files) > 1):
+        raise click.UsageError("-o takes one file and goes without --in-place, --check and --diff")
+    refused = False
+    for file in files:
+        source = read_source(file)
+        if source.form != "hlo" and (in_place or check or diff):
+            raise click.UsageError(f"{file} is a protocol buffer; --in-place, --check and --diff are for HLO text")
+        text, lost = _formatted(source, preset)
+        before = source.text or ""
+        if diff and text != before:
+            lines = unified_diff(before.splitlines(True), text.splitlines(True), file, f"{file} (formatted)")
+            click.echo("".join(lines).encode("utf-8", "replace"), nl=False)
+        if check and text != before:
+            click.echo(f"{file}: not in the normal form", err=True)
+            refused = True
+        elif in_place and text != before:
+            if lost is not None and not strip_comments:
+                click.echo(f"{file}:{lost}: this comment would be lost; --strip-comments drops it", err=True)
+                refused = True
+            else:
+                write_text(file, text)
+        elif not (in_place or check or diff):
+            write_text(output, text)
+    if refused:
+        raise CheckFailed
+
+
+def _formatted(source: Source, preset: str) -> tuple[str, int | None]:
+    """The text of a file in its new form, and the line of the first comment that it loses."""
+    modules = read_modules(source)
+    if source.form != "hlo":
+        return print_preset(modules[0], preset), None
+    texts: list[str] = []
+    lost: int | None = None
+    for module, (piece, line) in zip(modules, pieces(source.text or ""), strict=True):
+        head = _HEAD.match(piece) if preset in ("default", "short") else None
+        comments = head.group() if head else ""
+        texts.append((comments.lstrip("\n") if texts else comments) + print_preset(module, preset))
+        if lost is None:
+            here = next(_lost_comments(piece, head.end() if head else 0), None)
+            lost = None if here is None else here + line - 1
+    return f"\n{SEPARATOR}\n\n".join(texts), lost
+
+
+def _lost_comments(text: str, start: int) -> Iterator[int]:
+    """The lines of the comments after `start` that formatting drops."""
+    for match in _TOKEN.finditer(text, start):
+        comment = match.group(1)
+        if comment and not _OWN.fullmatch(comment):
+            yield text.count("\n", 0, match.start()) + 1

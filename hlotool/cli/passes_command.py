@@ -1,0 +1,56 @@
+"""``hlotool passes``."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+
+import click
+
+from hlotool.cli.common import format_option
+from hlotool.passes.registry import PIPELINES, find_pass, pass_help, pass_names, pass_options
+
+__all__ = ["command"]
+
+
+@click.command("passes")
+@click.argument("name", required=False)
+@format_option
+def command(name: str | None, form: str) -> None:
+    """List the passes and named pipelines, or explain the pass or pipeline NAME.
+
+    A pipeline is text: simplify,fusion{max-ops=64},fixpoint(cse,dce).
+    """
+    known = [*pass_names(), *PIPELINES]
+    if name is not None and name not in known:
+        near = get_close_matches(name, known, 1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"No such pass or pipeline {name!r}.{hint}")
+    chosen = [name] if name is not None else known
+    rows = [_row(n) for n in chosen]
+    if form == "json":
+        click.echo(json.dumps({"schema_version": 1, "kind": "passes", "passes": rows}, indent=1))
+    elif name is not None:
+        _explain(rows[0])
+    else:
+        width = max(len(n) for n in known)
+        for row in rows:
+            click.echo(f"{row['name']:{width}}  {str(row['help']).partition(chr(10))[0]}")
+
+
+def _row(name: str) -> dict[str, object]:
+    if name in PIPELINES:
+        return {"name": name, "kind": "pipeline", "help": f"pipeline: {PIPELINES[name] or 'no passes'}", "options": {}}
+    found = find_pass(name)
+    options = {o.name: {"type": o.type.__name__, "default": o.default} for o in pass_options(found).values()}
+    return {"name": name, "kind": "pass", "help": pass_help(found), "options": options}
+
+
+def _explain(row: dict[str, object]) -> None:
+    click.echo(f"{row['name']}\n\n{row['help']}")
+    options = row["options"]
+    assert isinstance(options, dict)
+    if options:
+        click.echo("\nOptions:")
+        for name, option in options.items():
+            click.echo(f"  {name}={option['default']}  ({option['type']})")

@@ -1,0 +1,532 @@
+"""Buffer assignment: where every array of a program lives.
+
+A `Value` is one piece of storage.  Tuples, get-tuple-elements, bitcasts and the like share the values of their
+operands; a while loop's state, its parameters and its result are one value per leaf.  Values whose live ranges do
+not overlap are then merged where that saves a copy: in-place updates, loop state with the value computed for the next
+trip, branch results with the result of the conditional, roots with the output arrays.  What is left gets an offset
+in one arena by live range.
+
+Positions on the time line: instruction number t reads and writes at ``2 * t``; an in-place update counts as writing
+just after, at ``2 * t + 1``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import accumulate
+
+from hlotool.analysis.in_place import updates_part
+from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
+
+__all__ = [
+    "ALIASES",
+    "ALIGNMENT",
+    "Assignment",
+    "Copy",
+    "Value",
+    "array_leaves",
+    "assign",
+    "branch_computations",
+    "place",
+]
+
+ALIGNMENT = 64
+
+ALIASES = frozenset(
+    {"tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "after-all", "add-dependency", "domain"}
+)
+"""Opcodes whose result is the storage of their operands (reshapes too: buffers are dense and row-major)."""
+
+
+_Offer = tuple[Instruction, int, int]
+"""An instruction, the number of a result leaf and that of the operand whose storage this may take over."""
+
+
+class Value:
+    """One piece of storage, in a union-find forest; the root of a tree speaks for all."""
+
+    __slots__ = ("constant", "intervals", "number", "offset", "output", "parameter", "parent", "shape", "size")
+
+    def __init__(self, number: int, shape: Shape | None, size: int) -> None:
+        self.number = number
+        self.shape = shape
+        self.size = size
+        self.parent: Value = self
+        self.intervals: list[tuple[int, int]] = []
+        self.parameter: int | None = None
+        self.constant: Instruction | None = None
+        self.output: int | None = None
+        self.offset: int | None = None
+
+    def find(self) -> Value:
+        root = self
+        while root.parent is not root:
+            root = root.parent
+        walk = self
+        while walk.parent is not root:
+            walk.parent, walk = root, walk.parent
+        return root
+
+    @property
+    def writable(self) -> bool:
+        """Neither a parameter nor a constant."""
+        root = self.find()
+        return root.parameter is None and root.constant is None
+
+    def __repr__(self) -> str:
+        return f"<value {self.number} {self.shape} {self.intervals}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy the bytes of one value to another."""
+
+    source: Value
+    target: Value
+
+
+@dataclass(slots=True)
+class Assignment:
+    """The result: the values of every instruction's array leaves, and the copies that remain."""
+
+    leaves: dict[Instruction, tuple[Value, ...]] = field(default_factory=dict)
+    parameters: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    loop_copies: dict[Instruction, tuple[list[Copy], list[Copy]]] = field(default_factory=dict)  # entering, repeating
+    branch_copies: dict[tuple[Instruction, int], list[Copy]] = field(default_factory=dict)
+    output_copies: list[Copy] = field(default_factory=list)
+    in_place: dict[Instruction, frozenset[int]] = field(default_factory=dict)
+    positions: dict[Instruction, int] = field(default_factory=dict)
+    values: list[Value] = field(default_factory=list)
+    arena_bytes: int = 0
+
+    def scratch(self, instruction: Instruction, size: int) -> Value:
+        """Working memory that lives only while `instruction` runs."""
+        value = Value(len(self.values), None, size)
+        position = self.positions[instruction]
+        value.intervals = [(position, position)]
+        self.values.append(value)
+        return value
+
+
+def array_leaves(shape: Shape) -> list[Shape]:
+    """The array leaves of a shape, depth first (tokens hold no data)."""
+    leaves = []
+    for leaf in shape.leaves():
+        if leaf.is_array:
+            leaves.append(leaf)
+        elif not leaf.is_token:
+            raise UnsupportedError(f"values of type {leaf} have no buffer")
+    return leaves
+
+
+def assign(module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ...]]) -> Assignment:
+    """Assign values to all instructions reachable from the entry.
+
+    `in_place` says which (output leaf, operand) pairs of an instruction may share storage when the operand is dead
+    afterwards.  Every while and conditional must own its computations.  `place` completes the result once
+    the kernels have asked for scratch.
+    """
+    result = Assignment()
+    walker = _Walker(result)
+    walker.entry(module.entry)
+    in_place = {instruction: pairs for instruction, pairs in in_place.items() if instruction in result.leaves}
+    offers = [(instruction, *pair) for instruction, pairs in in_place.items() for pair in pairs]
+    # Updates of a part first: without their place they cost a copy of everything.  Others matter less than loop state.
+    for offer in offers:
+        if updates_part(offer[0]):
+            _take_over(result, offer)
+    of_value: dict[Value, list[_Offer]] = {}
+    for offer in offers:
+        of_value.setdefault(result.leaves[offer[0]][offer[1]], []).append(offer)
+    for instruction in walker.control:
+        if instruction.opcode == "while":
+            _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value)
+        else:
+            _merge_branches(result, instruction, walker.ends)
+    for offer in offers:
+        _take_over(result, offer)
+    _merge_outputs(result, module.entry)
+    for instruction, pairs in in_place.items():
+        own = result.leaves[instruction]
+        operands = [result.leaves[o] for o in instruction.operands]
+        shared = [leaf for leaf, operand in pairs if own[leaf].find() is operands[operand][0].find()]
+        if shared:
+            result.in_place[instruction] = frozenset(shared)
+    return result
+
+
+class _Walker:
+    """Numbers instructions on the time line, creates values and records their uses."""
+
+    def __init__(self, result: Assignment) -> None:
+        self.result = result
+        self.now = 0
+        self.control: list[Instruction] = []  # inner loops and branches before outer ones
+        self.ends: dict[Computation, int] = {}  # where a loop body or branch has computed its result
+        self.starts: dict[Instruction, list[int]] = {}  # of the elements of tuples: their first leaf
+
+    def new(self, shape: Shape) -> Value:
+        value = Value(len(self.result.values), shape, shape.byte_size)
+        value.intervals = [(self.now, self.now)]
+        self.result.values.append(value)
+        return value
+
+    def use(self, values: Iterable[Value]) -> None:
+        for value in values:
+            start, _ = value.intervals[-1]
+            value.intervals[-1] = (start, self.now)
+
+    def entry(self, computation: Computation) -> None:
+        number = 0
+        for parameter in computation.parameters:
+            own = []
+            for shape in array_leaves(parameter.shape):
+                value = self.new(shape)
+                value.parameter = number
+                number += 1
+                own.append(value)
+            self.result.leaves[parameter] = tuple(own)
+            self.result.parameters.extend(own)
+        self.body(computation)
+        self.now += 2
+        self.use(self.result.leaves[computation.root])
+
+    def body(self, computation: Computation) -> None:
+        leaves = self.result.leaves
+        for instruction in computation:
+            self.now += 2
+            self.result.positions[instruction] = self.now
+            operands = [leaves[o] for o in instruction.operands]
+            if instruction.opcode not in ALIASES:  # views read nothing: those who read them do
+                for values in operands:
+                    self.use(values)
+            match instruction.opcode:
+                case "parameter":
+                    pass
+                case "constant":
+                    own = [self.new(shape) for shape in array_leaves(instruction.shape)]
+                    for value in own:
+                        value.constant = instruction
+                    leaves[instruction] = tuple(own)
+                case "get-tuple-element":
+                    leaves[instruction] = operands[0][self.element(instruction)]
+                case "after-all":
+                    leaves[instruction] = ()
+                case "add-dependency":
+                    leaves[instruction] = operands[0]
+                case opcode if opcode in ALIASES:
+                    leaves[instruction] = tuple(value for values in operands for value in values)
+                case "while":
+                    self.loop(instruction)
+                case "conditional":
+                    self.branches(instruction)
+                case "call":
+                    self.call(instruction)
+                case _:
+                    leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+
+    def element(self, instruction: Instruction) -> slice:
+        """The leaves of its operand that a get-tuple-element takes."""
+        source = instruction.operands[0]
+        starts = self.starts.get(source)
+        if starts is None:
+            counts = (len(array_leaves(element)) for element in source.shape.elements)
+            starts = self.starts[source] = list(accumulate(counts, initial=0))
+        index = instruction.attributes["index"]
+        return slice(starts[index], starts[index + 1])
+
+    def loop(self, instruction: Instruction) -> None:
+        leaves = self.result.leaves
+        condition, body = instruction.attributes["condition"], instruction.attributes["body"]
+        kept = invariant_leaves(body)
+        state = tuple(
+            initial if number in kept else self.new(shape)
+            for number, (initial, shape) in enumerate(
+                zip(leaves[instruction.operands[0]], array_leaves(instruction.shape), strict=True)
+            )
+        )
+        leaves[instruction] = leaves[condition.parameters[0]] = leaves[body.parameters[0]] = state
+        self.body(condition)
+        self.now += 2
+        self.use(leaves[condition.root])
+        self.use(state)  # the condition runs once more before the loop is left: it may not overwrite the result
+        self.body(body)
+        self.now += 2
+        self.use(leaves[body.root])
+        self.ends[body] = self.now
+        self.now += 2
+        for number, value in enumerate(state):
+            if number in kept:
+                self.use([value])
+            else:
+                value.intervals.append((self.now, self.now))
+        self.control.append(instruction)
+
+    def branches(self, instruction: Instruction) -> None:
+        leaves = self.result.leaves
+        for number, branch in enumerate(branch_computations(instruction)):
+            argument = leaves[instruction.operands[number + 1]]
+            self.now += 2
+            self.use(argument)
+            leaves[branch.parameters[0]] = argument
+            self.body(branch)
+            self.now += 2
+            self.use(leaves[branch.root])
+            self.ends[branch] = self.now
+        self.now += 2
+        leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+        self.control.append(instruction)
+
+    def call(self, instruction: Instruction) -> None:
+        leaves = self.result.leaves
+        callee = instruction.attributes["to_apply"]
+        for parameter, operand in zip(callee.parameters, instruction.operands, strict=True):
+            leaves[parameter] = leaves[operand]
+        self.body(callee)
+        leaves[instruction] = leaves[callee.root]
+
+
+def invariant_leaves(body: Computation) -> frozenset[int]:
+    """Leaves of a loop's state that the body hands on as they came: the loop may read the initial value itself."""
+    if body.root.opcode != "tuple":
+        return frozenset()
+    found: set[int] = set()
+    leaf = 0
+    for index, operand in enumerate(body.root.operands):
+        count = len(array_leaves(operand.shape))
+        if (
+            operand.opcode == "get-tuple-element"
+            and operand.operands[0].opcode == "parameter"
+            and operand.attributes["index"] == index
+        ):
+            found.update(range(leaf, leaf + count))
+        leaf += count
+    return frozenset(found)
+
+
+def branch_computations(conditional: Instruction) -> tuple[Computation, ...]:
+    """The branches by number; a pred selector takes branch 0 when true."""
+    branches = conditional.attributes.get("branch_computations")
+    if branches:
+        return tuple(branches)
+    return (conditional.attributes["true_computation"], conditional.attributes["false_computation"])
+
+
+# ---- merging
+
+
+def _overlap(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if a[i][1] < b[j][0]:
+            i += 1
+        elif b[j][1] < a[i][0]:
+            j += 1
+        else:
+            return True
+    return False
+
+
+def _later(intervals: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
+    """The intervals with the one that starts at `start` starting one tick later."""
+    return [(s + 1, max(e, s + 1)) if s == start else (s, e) for s, e in intervals]
+
+
+def _union(into: Value, other: Value) -> Value:
+    into, other = into.find(), other.find()
+    other.parent = into
+    into.size = max(into.size, other.size)
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted([*into.intervals, *other.intervals]):
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    into.intervals = merged
+    return into
+
+
+def _try_merge(first: Value, second: Value, start: int | None = None) -> bool:
+    """Let two values share storage if they are never alive together.
+
+    `start`: `second` takes over from `first` at that position (an in-place update, or entering a loop).
+    """
+    a, b = first.find(), second.find()
+    if a is b:
+        return True
+    if not (a.writable and b.writable) or a.size != b.size:
+        return False
+    if _overlap(a.intervals, b.intervals if start is None else _later(b.intervals, start)):
+        return False
+    _union(a, b)
+    return True
+
+
+def _operand(result: Assignment, offer: _Offer) -> Value:
+    return result.leaves[offer[0].operands[offer[2]]][0]
+
+
+def _take_over(result: Assignment, offer: _Offer) -> bool:
+    """Let a result share the storage of the operand that it replaces, if nothing else needs that."""
+    instruction, leaf, operand = offer
+    source = _operand(result, offer).find()
+    # An elementwise instruction may read one operand twice; an update may not read what it overwrites.
+    same = instruction.operands[operand] if instruction.has("elementwise") else None
+    for number, other in enumerate(instruction.operands):
+        if number != operand and other is not same and any(v.find() is source for v in result.leaves[other]):
+            return False
+    return _try_merge(source, result.leaves[instruction][leaf], result.positions[instruction])
+
+
+def _merge_loop(result: Assignment, loop: Instruction, last: int, offers: dict[Value, list[_Offer]]) -> None:
+    """Share storage between loop state, its initial value and the value for the next trip (complete at `last`)."""
+    state = result.leaves[loop]
+    body = result.leaves[loop.attributes["body"].root]
+    entering, repeating = [], []
+    for own, following in zip(state, body, strict=True):
+        in_place = [o for o in offers.get(following, ()) if _operand(result, o).find() is own.find()]
+        if not (_try_merge(own, following) or any(_take_over(result, offer) for offer in in_place)):
+            repeating.append(Copy(following, own))
+            _occupy(own, last, last)
+    for own, initial in zip(state, result.leaves[loop.operands[0]], strict=True):
+        if own is initial:
+            continue
+        if not _try_merge(initial, own, result.positions[loop]):
+            entering.append(Copy(initial, own))
+    result.loop_copies[loop] = (entering, _parallel(result, repeating, last))
+
+
+def _parallel(result: Assignment, copies: list[Copy], position: int) -> list[Copy]:
+    """Order copies that happen at once, so that none overwrites what a later one reads; cycles go through a spare.
+
+    Each storage is the target of one copy at most.
+    """
+    waiting = {copy.target.find(): copy for copy in copies if copy.source.find() is not copy.target.find()}
+    readers: dict[Value, int] = {}
+    for copy in waiting.values():
+        readers[copy.source.find()] = readers.get(copy.source.find(), 0) + 1
+    free = [target for target in waiting if target not in readers]
+    ordered: list[Copy] = []
+    spares: dict[Value, Value] = {}
+    while waiting:
+        if not free:  # only cycles are left: save what one of their copies overwrites
+            target = next(iter(waiting))
+            spare = Value(len(result.values), waiting[target].target.shape, waiting[target].target.size)
+            spare.intervals = [(position, position)]
+            result.values.append(spare)
+            ordered.append(Copy(waiting[target].target, spare))
+            spares[target] = spare
+            free.append(target)
+        copy = waiting.pop(free.pop())
+        source = copy.source.find()
+        ordered.append(Copy(spares.get(source, copy.source), copy.target))
+        readers[source] -= 1
+        if readers[source] == 0 and source in waiting and source not in spares:
+            free.append(source)
+    return ordered
+
+
+def _merge_branches(result: Assignment, conditional: Instruction, ends: dict[Computation, int]) -> None:
+    """Share storage between the results of branches and the result of the conditional."""
+    own = result.leaves[conditional]
+    for number, branch in enumerate(branch_computations(conditional)):
+        pairs = zip(own, result.leaves[branch.root], strict=True)
+        copies = [Copy(source, target) for target, source in pairs if not _try_merge(source, target)]
+        result.branch_copies[conditional, number] = copies
+    for number, branch in enumerate(branch_computations(conditional)):
+        copies = result.branch_copies[conditional, number]
+        result.branch_copies[conditional, number] = _parallel(result, copies, ends[branch])
+    first = result.positions[conditional]
+    for value in own:
+        _occupy(value, first, value.find().intervals[-1][0])
+
+
+def _occupy(value: Value, start: int, end: int) -> None:
+    """Mark the storage of `value` as taken from `start` to `end`."""
+    spare = Value(-1, value.shape, 0)
+    spare.intervals = [(start, end)]
+    _union(value.find(), spare)
+
+
+def _merge_outputs(result: Assignment, entry: Computation) -> None:
+    for number, value in enumerate(result.leaves[entry.root]):
+        output = Value(len(result.values), value.shape, value.size)
+        output.output = number
+        result.values.append(output)
+        result.outputs.append(output)
+        root = value.find()
+        if root.writable and root.output is None and root.size == output.size:
+            root.output = number
+            output.parent = root
+        else:
+            result.output_copies.append(Copy(value, output))
+
+
+# ---- the arena
+
+
+def place(result: Assignment) -> None:
+    """Give every value that is neither parameter, constant nor output an offset in the arena.
+
+    Values are placed in order of their first position; storage whose values are all past is reused, best fit
+    first.  Deterministic, and near-linear in the number of values.
+    """
+    pending = sorted(
+        (v for v in _roots(result.values) if v.writable and v.output is None and v.size > 0 and v.intervals),
+        key=lambda v: (v.intervals[0][0], -v.size, v.number),
+    )
+    free: list[tuple[int, int]] = []  # (offset, size), sorted by offset
+    alive: list[tuple[int, int, int]] = []  # (end, offset, size), a heap
+    top = 0
+    for value in pending:
+        start, end = value.intervals[0][0], value.intervals[-1][1]
+        while alive and alive[0][0] < start:
+            _, offset, size = heappop(alive)
+            _release(free, offset, size)
+        size = -(-value.size // ALIGNMENT) * ALIGNMENT
+        found = _best_fit(free, size)
+        if found is None:
+            found = top
+            if free and sum(free[-1]) == top:  # grow the last hole instead of leaving it
+                found = free.pop()[0]
+            top = found + size
+        value.offset = found
+        heappush(alive, (end, found, size))
+    result.arena_bytes = top
+
+
+def _roots(values: list[Value]) -> Iterator[Value]:
+    seen: set[int] = set()
+    for value in values:
+        root = value.find()
+        if id(root) not in seen:
+            seen.add(id(root))
+            yield root
+
+
+def _best_fit(free: list[tuple[int, int]], size: int) -> int | None:
+    best = min(((hole, i) for i, (_, hole) in enumerate(free) if hole >= size), default=None)
+    if best is None:
+        return None
+    hole, index = best
+    offset = free[index][0]
+    if hole == size:
+        del free[index]
+    else:
+        free[index] = (offset + size, hole - size)
+    return offset
+
+
+def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
+    index = bisect_left(free, (offset, 0))
+    if index < len(free) and offset + size == free[index][0]:
+        size += free.pop(index)[1]
+    if index > 0 and sum(free[index - 1]) == offset:
+        previous = free.pop(index - 1)
+        offset, size = previous[0], previous[1] + size
+        index -= 1
+    free.insert(index, (offset, size))

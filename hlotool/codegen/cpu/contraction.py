@@ -1,0 +1,90 @@
+"""Dot and convolution instructions as specifications of the kernels that compute them."""
+
+from __future__ import annotations
+
+from hlotool.analysis.contraction import matrix_views, row_major_strides
+from hlotool.codegen.cpu.conv import ConvSpec, emit_conv
+from hlotool.codegen.cpu.dot import DotSpec, emit_dot
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.machine import Machine
+from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window, element_type
+
+__all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_product"]
+
+
+def emit_product(name: str, dot: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+    """The kernel of a dot."""
+    return emit_dot(name, dot_spec(dot), machine)
+
+
+def emit_convolution(name: str, convolution: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+    """The kernel of a convolution."""
+    return emit_conv(name, convolution_spec(convolution), machine)
+
+
+def _accumulator(kind: str) -> str:
+    """16-bit and smaller floats accumulate in f32 and round once."""
+    return "f32" if element_type(kind).is_float and element_type(kind).bits < 32 else kind
+
+
+def dot_spec(dot: Instruction) -> DotSpec:
+    """UnsupportedError when the dimensions do not collapse (the dot-decomposer pass sees to that)."""
+    view = matrix_views(dot)
+    if view is None:
+        raise UnsupportedError(f"{dot.name}: the dimensions of this dot do not collapse; run the dot-decomposer pass")
+    lhs, rhs = (o.shape.element_type for o in dot.operands)
+    return DotSpec(
+        batch=view.batch,
+        m=view.m,
+        n=view.n,
+        k=view.k,
+        lhs_batch=view.lhs_batch,
+        lhs_m=view.lhs[0],
+        lhs_k=view.lhs[1],
+        rhs_batch=view.rhs_batch,
+        rhs_k=view.rhs[0],
+        rhs_n=view.rhs[1],
+        out_batch=view.out_batch,
+        out_m=view.out[0],
+        out_n=view.out[1],
+        lhs=lhs,
+        rhs=rhs,
+        out=dot.shape.element_type,
+        accumulate=_accumulator(dot.shape.element_type),
+    )
+
+
+def convolution_spec(convolution: Instruction) -> ConvSpec:
+    """Any dimension order: the strides tell the kernel."""
+    numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
+    window = convolution.attributes.get("window", Window()).dimensions
+    lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
+    ls, rs, os = row_major_strides(lhs), row_major_strides(rhs), row_major_strides(out)
+    return ConvSpec(
+        batch=lhs.dimensions[numbers.input_batch],
+        input=tuple(lhs.dimensions[d] for d in numbers.input_spatial),
+        input_features=lhs.dimensions[numbers.input_feature],
+        output=tuple(out.dimensions[d] for d in numbers.output_spatial),
+        output_features=out.dimensions[numbers.output_feature],
+        kernel=tuple(rhs.dimensions[d] for d in numbers.kernel_spatial),
+        strides=tuple(w.stride for w in window),
+        padding=tuple(w.padding_low for w in window),
+        base_dilation=tuple(w.base_dilation for w in window),
+        window_dilation=tuple(w.window_dilation for w in window),
+        reversal=tuple(w.reversal for w in window),
+        feature_groups=convolution.attributes.get("feature_group_count", 1),
+        batch_groups=convolution.attributes.get("batch_group_count", 1),
+        lhs_batch=ls[numbers.input_batch],
+        lhs_spatial=tuple(ls[d] for d in numbers.input_spatial),
+        lhs_feature=ls[numbers.input_feature],
+        rhs_spatial=tuple(rs[d] for d in numbers.kernel_spatial),
+        rhs_input=rs[numbers.kernel_input_feature],
+        rhs_output=rs[numbers.kernel_output_feature],
+        out_batch=os[numbers.output_batch],
+        out_spatial=tuple(os[d] for d in numbers.output_spatial),
+        out_feature=os[numbers.output_feature],
+        lhs=lhs.element_type,
+        rhs=rhs.element_type,
+        out=out.element_type,
+        accumulate=_accumulator(out.element_type),
+    )

@@ -1,0 +1,342 @@
+"""Matrix products (`dot`): which way to compute one, and its kernel.
+
+The plan follows from shape and strides alone.  Products that are thin along m or n with both operands
+contiguous along k run as dot products (`Inner` tiles).  All others broadcast the left operand over
+vectors of the right one (`Outer` tiles); large ones pack what is not laid out well for that first.
+
+Products of bf16 numbers on processors that multiply them in pairs are products of matrices half as deep whose
+elements are pairs: rows that lie along k are those already, anything else is copied into pairs, and an odd k
+is filled up with zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from hlotool.codegen.cpu.addressing import Place, advance, argument, unravel
+from hlotool.codegen.cpu.elements import (
+    PAIR,
+    Arithmetic,
+    Element,
+    arithmetic,
+    element,
+    multiplies_pairs,
+    multiplies_tiles,
+)
+from hlotool.codegen.cpu.gemm import (
+    Batch,
+    Packing,
+    Product,
+    TileShape,
+    choose_tile,
+    emit_product,
+    panels_to_pack,
+)
+from hlotool.codegen.cpu.microkernel import Tap
+from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.tiles import SIDE
+from hlotool.codegen.kernel import Kernel, Step, signature
+from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.machine import Machine
+
+__all__ = ["DotSpec", "Scratch", "emit_dot", "emit_zeros"]
+
+LHS, RHS, OUT, SCRATCH = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class DotSpec:
+    """``out[b, i, j] = sum_k lhs[b, i, k] * rhs[b, k, j]`` with `batch` any number of dimensions.
+
+    Strides count elements and may be anything the arrays allow, so transposed operands need no copies.
+    `lhs`, `rhs`, `out` and `accumulate` are HLO element types; 16-bit floats accumulate in f32 and round
+    once, integers wrap in the type of `out`, pred is and/or.  Subnormal bf16 operands may count as zeros (the
+    processor's instruction for pairs reads them so).
+    """
+
+    batch: tuple[int, ...]
+    m: int
+    n: int
+    k: int
+    lhs_batch: tuple[int, ...]
+    lhs_m: int
+    lhs_k: int
+    rhs_batch: tuple[int, ...]
+    rhs_k: int
+    rhs_n: int
+    out_batch: tuple[int, ...]
+    out_m: int
+    out_n: int
+    lhs: str = "f32"
+    rhs: str = "f32"
+    out: str = "f32"
+    accumulate: str = "f32"
+
+
+@dataclass(slots=True)
+class Scratch:
+    """Bytes of the scratch buffer given out so far."""
+
+    size: int = 0
+
+    def take(self, size: int, held: Element) -> Place:
+        """A part of `size` bytes, on a cache line of its own."""
+        start = self.size
+        self.size += -(-size // 64) * 64
+        return Place(SCRATCH, start, held)
+
+
+@dataclass(slots=True)
+class _Matrix:
+    """A matrix operand or result: where it lies and its strides in bytes (batch, down, across)."""
+
+    place: Place
+    batch: tuple[int, ...]
+    down: int
+    across: int
+    partner: int = 0  # bytes between the elements of a pair that do not lie side by side
+    odd: bool = False  # the last of these pairs has one element only
+
+    @property
+    def element(self) -> Element:
+        return self.place.element
+
+    def transposed(self) -> _Matrix:
+        return replace(self, down=self.across, across=self.down)
+
+
+@dataclass(slots=True)
+class _Plan:
+    """The kernel in the making."""
+
+    name: str
+    unit: Unit
+    machine: Machine
+    how: Arithmetic
+    extents: tuple[int, ...]
+    pairs: bool = False
+    tiles: bool = False
+    scratch: Scratch = field(default_factory=Scratch)
+    steps: list[Step] = field(default_factory=list)
+
+    def pack(
+        self, label: str, source: _Matrix, rows: int, columns: int, width: int, held: Element, group: int = 0
+    ) -> tuple[_Matrix, int, Packing | None]:
+        """Copy `source` (rows x columns) to panels of `width` columns; also the bytes between panels.
+
+        With `group` the copy is not a step, but for the product's tasks to call, for as many panels at a time.
+        """
+        panels = -(-columns // width)
+        panel = rows * width * held.bytes
+        place = self.scratch.take(math.prod(self.extents) * panels * panel, held)
+        batch = _dense(self.extents, panels * panel)
+        axes = tuple(Axis(e, s, t) for e, s, t in zip(self.extents, source.batch, batch, strict=True))
+        down = Axis(rows, source.down, width * held.bytes)
+        across = Axis(columns, source.across, held.bytes)
+        copy = Copy(
+            axes, down, across, width, panel, source.place, place, self.how, len(axes), group,
+            source.partner, source.odd,
+        )
+        step, packing = emit_copy(self.unit, f"{self.name}_{label}", copy), None
+        if group:
+            packing = Packing(step.function, step.tasks // (math.prod(self.extents) * -(-panels // group)), group)
+        else:
+            self.steps.append(step)
+        return _Matrix(place, batch, width * held.bytes, held.bytes), panel, packing
+
+    def pair(self, label: str, source: _Matrix, rows: int, k: int, along: bool) -> _Matrix:
+        """`source` (`rows` x `k` bf16 numbers) as pairs along k; `along` asks for pairs that follow one another."""
+        size = source.element.bytes
+        if source.across == size and k % 2 == 0 and not any(step % PAIR.bytes for step in (*source.batch, source.down)):
+            return replace(source, place=replace(source.place, element=PAIR), across=PAIR.bytes)
+        if source.down == size and not along:
+            return replace(source, across=2 * source.across, partner=source.across, odd=k % 2 == 1)
+        dense = self.spread(label, source, rows, k, source.element)
+        if k % 2:
+            outer = tuple(Axis(e, 0, s) for e, s in zip((*self.extents, rows), (*dense.batch, dense.down), strict=True))
+            end = replace(dense.place, start=dense.place.start + k * size)
+            self.steps.append(emit_zeros(self.unit, f"{self.name}_{label}_end", outer, Axis(1, 0, size), end))
+        return replace(dense, place=replace(dense.place, element=PAIR), across=PAIR.bytes)
+
+    def spread(self, label: str, source: _Matrix, rows: int, columns: int, held: Element) -> _Matrix:
+        """Copy `source` to rows, contiguous and a little more than `columns` apart."""
+        pitch = (columns + 16 + columns % 2) * held.bytes
+        place = self.scratch.take(math.prod(self.extents) * rows * pitch, held)
+        batch = _dense(self.extents, rows * pitch)
+        axes = tuple(Axis(e, s, t) for e, s, t in zip(self.extents, source.batch, batch, strict=True))
+        width = 4 * self.how.columns
+        copy = Copy(
+            axes, Axis(rows, source.down, pitch), Axis(columns, source.across, held.bytes), width,
+            width * held.bytes, source.place, place, self.how,
+        )
+        self.steps.append(emit_copy(self.unit, f"{self.name}_{label}", copy))
+        return _Matrix(place, batch, pitch, held.bytes)
+
+
+def emit_dot(name: str, spec: DotSpec, machine: Machine) -> Kernel:
+    """The kernel `name` of a matrix product; its arguments are lhs, rhs, out and, if asked for, scratch.
+
+    An empty result gives a kernel without steps.  Raises UnsupportedError for element types that cannot
+    be combined.
+    """
+    unit = Unit()
+    extents, lhs, rhs, out = _operands(spec)
+    pairs = multiplies_pairs(spec.lhs, spec.rhs, spec.accumulate, machine)
+    tiles = multiplies_tiles(spec.lhs, spec.rhs, spec.accumulate, machine)
+    plan = _Plan(name, unit, machine, arithmetic(spec.accumulate, machine), extents, pairs, tiles)
+    m, n, k = spec.m, spec.n, spec.k
+    if min(m, n, *extents, 1) > 0:
+        if k == 0:
+            outer = tuple(Axis(e, 0, s) for e, s in zip((*extents, m), (*out.batch, out.down), strict=True))
+            plan.steps.append(emit_zeros(unit, name, outer, Axis(n, 0, out.across), out.place))
+        else:
+            # The vectors run along the result's contiguous dimension; a single column becomes a row.
+            if m > 1 and (n == 1 or (out.across != out.element.bytes and out.down == out.element.bytes)):
+                m, n, lhs, rhs, out = n, m, rhs.transposed(), lhs.transposed(), out.transposed()
+            _emit(plan, m, n, k, lhs, rhs, out)
+    return Kernel(
+        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size
+    )
+
+
+def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
+    """Define step function `name`, which clears an array (only `target` strides count)."""
+    f = Function(unit, signature(name))
+    held = place.element
+    how = Arithmetic(held.storage, 8 * held.size, 0, False, False, False)
+    task = f.begin_loop("%begin", "%end")
+    at = argument(f, place)
+    for axis, where in zip(outer, unravel(f, task.index, [axis.extent for axis in outer]), strict=True):
+        at = advance(f, at, where, axis.target)
+    loop = f.begin_loop(0, inner.extent, 1, [("ptr", at)])
+    for part in range(held.components):
+        pointer = f.let(f"getelementptr i8, ptr {loop.values[0]}, i64 {part * held.size}")
+        zero = "0.0" if held.storage in ("float", "double") else "0"
+        f.do(f"store {how.type} {zero}, ptr {pointer}, align {held.size}")
+    f.end_loop(loop, [f.let(f"getelementptr i8, ptr {loop.values[0]}, i64 {inner.target}")])
+    f.end_loop(task)
+    f.finish()
+    tasks = math.prod(axis.extent for axis in outer)
+    return Step(name, tasks, float(tasks * inner.extent))
+
+
+def _dense(extents: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Row-major strides of `extents` items of `size` bytes."""
+    return tuple(size * math.prod(extents[at + 1 :]) for at in range(len(extents)))
+
+
+def _operands(spec: DotSpec) -> tuple[tuple[int, ...], _Matrix, _Matrix, _Matrix]:
+    """Batch extents and the three matrices in bytes; batch dimensions that lie as one are merged."""
+    sizes = [element(name).bytes for name in (spec.lhs, spec.rhs, spec.out)]
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for extent, *strides in zip(spec.batch, spec.lhs_batch, spec.rhs_batch, spec.out_batch, strict=True):
+        here = tuple(stride * size for stride, size in zip(strides, sizes, strict=True))
+        if extent == 1:
+            continue
+        if merged and all(up == extent * low for up, low in zip(merged[-1][1], here, strict=True)):
+            merged[-1] = (merged[-1][0] * extent, here)
+        else:
+            merged.append((extent, here))
+    extents = tuple(extent for extent, _ in merged)
+    described = (
+        (LHS, spec.lhs, spec.lhs_m, spec.lhs_k), (RHS, spec.rhs, spec.rhs_k, spec.rhs_n),
+        (OUT, spec.out, spec.out_m, spec.out_n),
+    )
+    matrices = [
+        _Matrix(
+            Place(slot, 0, element(kind)), tuple(strides[slot] for _, strides in merged),
+            down * sizes[slot], across * sizes[slot],
+        )
+        for slot, kind, down, across in described
+    ]
+    return extents, matrices[0], matrices[1], matrices[2]
+
+
+def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    """Choose between the two kinds of tiles, and whether they work on pairs."""
+    lanes = plan.how.columns
+    along_a, along_b = a.across == a.element.bytes, b.down == b.element.bytes
+    thin, inner = min(m, n), False
+    if k >= max(lanes // 2, 2) and (thin <= 8 or (thin <= 24 and k >= 8 * lanes and along_a and along_b)):
+        # A thin operand that does not run along k is cheap to turn; a large one is not.
+        inner = (along_b and (along_a or 4 * m <= n)) or (along_a and 4 * n <= m and m > 1)
+    plan.tiles = plan.tiles and not inner and k % (2 * SIDE) == 0
+    if (plan.pairs and inner) or ((plan.pairs or plan.tiles) and min(m, k) >= 8):
+        # Below eight rows, making pairs of `b` takes longer than they save.
+        plan.how = replace(plan.how, pairs=True)
+        a = plan.pair("pair_lhs", a, m, k, inner or plan.tiles)
+        b = plan.pair("pair_rhs", b.transposed(), n, k, inner).transposed()
+        k = -(-k // 2)
+    return (_emit_inner if inner else _emit_outer)(plan, m, n, k, a, b, c)
+
+
+def _emit_inner(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    if a.across != a.element.bytes:
+        a, *_ = plan.pack("pack_lhs", a, m, k, k, plan.how.element)
+    if b.down != b.element.bytes:
+        packed, *_ = plan.pack("pack_rhs", b.transposed(), n, k, k, plan.how.element)
+        b = packed.transposed()
+    most = 16 if plan.machine.registers == 32 else 8
+    rows = min(m, 4 if n >= 4 or plan.how.complex else most // min(n, 4))
+    columns = min(n, max(1, most // (rows * plan.how.components)))
+    plan.steps.append(
+        emit_product(plan.unit, plan.name, Product(
+            _batches(plan.extents, a, b, c), m, n, (Tap(k, a.across, b.down),), plan.how,
+            TileShape(rows, columns, inner=True),
+            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across,
+        ))
+    )
+
+
+def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    how = plan.how
+    if plan.tiles and how.pairs:
+        shape = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE), registers=True)
+    else:
+        _, shape = choose_tile(m, n, plan.machine, how)
+    row_tiles, panels = -(-m // shape.rows), -(-n // shape.columns)
+    result = c
+    if c.across != c.element.bytes and n > 1:
+        size = m * n * c.element.bytes
+        place = plan.scratch.take(math.prod(plan.extents) * size, c.element)
+        result = _Matrix(place, _dense(plan.extents, size), n * c.element.bytes, c.element.bytes)
+
+    panel, block_rows, a_block, packing = shape.columns * b.across, 0, 0, None
+    # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
+    # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
+    native = b.element.storage == how.type
+    few = m <= (16 if b.down % 4096 == 0 or not native else 64) or (n <= 200 and native)
+    if b.across != b.element.bytes or b.partner or not few:
+        group = panels_to_pack(m, n, k, math.prod(plan.extents), shape, how)
+        b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group)
+    turned = a.across != a.element.bytes
+    converted = a.element.storage != how.type
+    aliased = a.down % 1024 == 0 and not turned  # rows fall on few sets of the first-level cache
+    if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
+        if turned:
+            block_rows = shape.rows * max(1, min(row_tiles, 112 // shape.rows))
+            packed, a_block, _ = plan.pack("pack_lhs", a.transposed(), k, m, block_rows, how.element)
+            a = packed.transposed()
+        else:
+            a = plan.spread("pack_lhs", a, m, k, how.element)
+    plan.steps.append(
+        emit_product(plan.unit, plan.name, Product(
+            _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
+            a.place, a.down, b.place, panel, result.place, result.down, result.across,
+            block_rows, a_block, packing=packing,
+        ))
+    )
+    if result is not c:
+        axes = tuple(Axis(e, s, t) for e, s, t in zip(plan.extents, result.batch, c.batch, strict=True))
+        width = min(n, 64)
+        copy = Copy(
+            axes, Axis(m, result.down, c.down), Axis(n, result.across, c.across), width, width * c.across,
+            result.place, replace(c.place), how,
+        )
+        plan.steps.append(emit_copy(plan.unit, f"{plan.name}_unpack", copy))
+
+
+def _batches(extents: tuple[int, ...], a: _Matrix, b: _Matrix, c: _Matrix) -> tuple[Batch, ...]:
+    return tuple(Batch(*each) for each in zip(extents, a.batch, b.batch, c.batch, strict=True))

@@ -1,0 +1,79 @@
+"""Kernels for fusions and for single instructions that a loop can compute: the front door of the loop emitter.
+
+The outputs of a fusion are grouped by their dimensions; every group becomes one nest of loops over them (one step of
+the kernel).  Reductions inside are loops of their own, written where their kept indices are known, so that a row-wise
+group such as softmax is one pass over rows with several short passes inside each.
+"""
+
+from __future__ import annotations
+
+from hlotool.codegen.cpu.plan import groups_of, plan_group
+from hlotool.codegen.cpu.rules import can_trace
+from hlotool.codegen.cpu.step import emit_step
+from hlotool.codegen.kernel import Kernel, Step, signature
+from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Computation, Instruction
+
+__all__ = ["can_emit", "emit_fusion"]
+
+SMALL = 1 << 16
+"""Bytes of a result whose pieces are written one after the other by a single task."""
+
+
+def can_emit(instruction: Instruction) -> bool:
+    """Whether `emit_fusion` takes `instruction`: a fusion, or one instruction as a fusion of itself."""
+    if instruction.opcode == "fusion":
+        return all(can_trace(i) for i in instruction.attributes["calls"])
+    if instruction.opcode in ("parameter", "tuple", "get-tuple-element", "constant"):
+        return False
+    return can_trace(instruction)
+
+
+def emit_fusion(
+    name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int] = frozenset()
+) -> Kernel:
+    """The kernel of a fusion, or of a single instruction as if it were one.
+
+    The argument table holds the leaves of the operands, then of the result.  `in_place` numbers the output
+    leaves that share memory with an operand: of a dynamic-update-slice with its first operand, and then only
+    the updated region is written; of anything else with one that is read only at the element being written.
+    Raises UnsupportedError when the body holds an instruction that no loop can compute.
+    """
+    body = _body(instruction)
+    slots, count = [], 0
+    for operand in instruction.operands:
+        slots.append(count)
+        count += sum(1 for _ in operand.shape.leaves())
+    groups = groups_of(body.root, count, in_place)
+    scratch_slot = count + sum(1 for _ in instruction.shape.leaves())
+    unit = Unit(machine)
+    steps: list[Step] = []
+    scratch = 0
+    while groups:
+        moved = groups[0][0].shape.byte_size
+        plans, groups = plan_group(groups, slots, machine)
+        jobs = [job for plan in plans for job in plan.jobs()]
+        for together in [jobs] if len(plans) > 1 and moved < SMALL else [[job] for job in jobs]:
+            function = name if not steps else f"{name}.{len(steps)}"
+            steps.append(emit_step(unit, function, together, machine, scratch_slot))
+        scratch = max(scratch, *(plan.tracer.scratch for plan in plans))
+    if not steps:  # every output is empty
+        Function(unit, signature(name)).finish()
+        steps.append(Step(name))
+    return Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(steps), scratch)
+
+
+def _body(instruction: Instruction) -> Computation:
+    if instruction.opcode == "fusion":
+        calls: Computation = instruction.attributes["calls"]
+        return calls
+    body = Computation(instruction.name or "single")
+    parameters = [
+        body.add(Instruction("parameter", o.shape, (), {"parameter_number": n}, f"operand.{n}"))
+        for n, o in enumerate(instruction.operands)
+    ]
+    body.root = body.add(
+        Instruction(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
+    )
+    return body

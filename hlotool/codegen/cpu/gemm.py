@@ -1,0 +1,306 @@
+"""Blocked products of matrices: tile functions driven over tasks.
+
+A `Product` says where the blocks of the two operands and of the result lie, after any packing; the
+step that `emit_product` writes runs a tile function over all of it.  Convolutions come here as well: an
+output pixel is a row, the window is the sum.
+
+A task is a block of tiles of one batch item and computes its part of the result alone, over the whole
+sum in ascending order, so that results depend neither on threads nor on how tasks are spread.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hlotool.codegen.cpu.addressing import (
+    Place,
+    advance,
+    argument,
+    count_in_block,
+    is_last_block,
+    offset,
+    unravel,
+    when,
+)
+from hlotool.codegen.cpu.elements import Arithmetic
+from hlotool.codegen.cpu.microkernel import Inner, Outer, Tap, emit_inner, emit_outer
+from hlotool.codegen.cpu.tiles import emit_tiles
+from hlotool.codegen.kernel import Step, signature
+from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.machine import Machine
+
+__all__ = [
+    "Batch",
+    "Packing",
+    "Product",
+    "TileShape",
+    "choose_tile",
+    "emit_product",
+    "nanoseconds",
+    "panels_to_pack",
+]
+
+TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
+PANEL_BYTES = 512 << 10  # of packed `b` that should stay in a second-level cache of a megabyte
+DEPTH = 512  # elements of the sum between two visits of the result (measured: better than 256)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An outer dimension, and its strides in bytes in both operands and the result."""
+
+    extent: int
+    a: int
+    b: int
+    c: int
+
+
+@dataclass(frozen=True, slots=True)
+class TileShape:
+    """Rows and columns of a register tile; see `Inner` and `Outer` for the kinds."""
+
+    rows: int
+    columns: int
+    inner: bool = False
+    lanewise: bool = False
+    registers: bool = False  # tile registers, see `tiles`
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Panels of `b` packed by the tasks that use them: `tasks` tasks of step `function` for `panels` panels."""
+
+    function: str
+    tasks: int
+    panels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``c[batch, i, j] = sum over taps of a[batch, i, taps] * b[batch, taps, j]``; strides in bytes.
+
+    `taps` are the dimensions of the sum (one for a matrix product), outermost first.
+    `a_block` is the distance between blocks of `block_rows` rows when `a` was packed in such blocks (then
+    `a_row` holds inside one); `a_column` is its stride along the columns for lanewise tiles.  `b_panel` is
+    the distance between panels of `shape.columns` columns.
+    """
+
+    batch: tuple[Batch, ...]
+    m: int
+    n: int
+    taps: tuple[Tap, ...]
+    how: Arithmetic
+    shape: TileShape
+    a: Place
+    a_row: int
+    b: Place
+    b_panel: int
+    c: Place
+    c_row: int
+    c_column: int
+    block_rows: int = 0
+    a_block: int = 0
+    a_column: int = 0
+    packing: Packing | None = None
+
+    @property
+    def depth(self) -> int:
+        """Terms of the sum."""
+        return math.prod(tap.extent for tap in self.taps)
+
+
+def nanoseconds(multiplications: float, how: Arithmetic) -> float:
+    """A rough time of one core for `multiplications` (of real numbers) with additions."""
+    return multiplications * how.components**2 / (how.lanes * 3.0)
+
+
+def choose_tile(m: int, n: int, machine: Machine, how: Arithmetic) -> tuple[float, TileShape]:
+    """The outer tile that wastes the fewest cycles on an `m` x `n` result, and those cycles per step of the sum.
+
+    A step of a tile takes as long as the busier of its multiply-adds and its loads, and no less than
+    the latency of a multiply-add; every tile size that fits the registers is weighed with its edges.
+    """
+    units = 1.0 if machine.vector_bits == 512 else 0.5  # cycles of a full-width multiply-add
+    width = how.columns
+    best: tuple[float, int, int] | None = None
+    for vectors in range(1, min(8 if m == 1 else 4, -(-n // width)) + 1):
+        spare = 2 if machine.registers == 32 else 3  # broadcasts from memory need a register of their own
+        highest = (machine.registers - vectors - spare) // (vectors * how.components)
+        if highest < 1:
+            continue
+        rows = -(-m // -(-m // highest))
+        cost = 0.0
+        for r, row_tiles in ((rows, m // rows), (m % rows, 1)):
+            for v, panels in ((vectors, n // (vectors * width)), (-(-(n % (vectors * width)) // width), 1)):
+                if r and v:
+                    reads = (r * how.components + v) / 2
+                    cost += row_tiles * panels * (max(r * v * how.components * units, reads, 4.0) + 0.2 * reads)
+        if best is None or cost < best[0]:
+            best = (cost, rows, vectors)
+    assert best is not None
+    return best[0], TileShape(best[1], best[2] * width)
+
+
+def _piece(product: Product) -> int:
+    """How much of the outermost dimension of the sum to do at a time, so that panels of `b` stay in cache.
+
+    Between pieces the result waits in `c`, so it must be held there unrounded.
+    """
+    shape, extent = product.shape, product.taps[0].extent
+    inner = product.depth // extent
+    if product.c.element.storage != product.how.type or shape.inner or shape.lanewise:
+        return extent
+    visits = -(-product.m // shape.rows) * math.prod(batch.extent for batch in product.batch if batch.b == 0)
+    if visits <= 2:
+        return extent
+    limit = DEPTH if inner == 1 else PANEL_BYTES // (shape.columns * product.how.element.bytes)
+    pieces = -(-product.depth // limit)
+    align = 16 if inner == 1 else 1
+    return min(extent, -(-extent // (pieces * align)) * align)
+
+
+def _blocks(product: Product, piece: int) -> tuple[int, int]:
+    """Tiles of rows and panels of columns in a task."""
+    shape = product.shape
+    row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
+    deep, items = product.depth, math.prod(batch.extent for batch in product.batch)
+    tiles = max(1, min(row_tiles, 112 // shape.rows))
+    wide = max(1, min(panels, 256 // shape.columns))
+    if any(batch.b == 0 for batch in product.batch):
+        # The next tasks come back to the same panels: let those stay in the second-level cache.
+        size = shape.columns * min(deep, piece * (deep // product.taps[0].extent)) * product.how.element.bytes
+        wide = max(1, min(wide, PANEL_BYTES // size))
+    flops = 2.0 * product.how.components**2 * product.m * product.n * deep
+    wanted = max(1.0, min(flops / TASK_FLOPS, 64.0 / items))
+    while -(-row_tiles // tiles) * -(-panels // wide) < wanted and (tiles > 1 or wide > 1):
+        if product.block_rows or wide * shape.columns >= tiles * shape.rows or tiles == 1:
+            if wide == 1:
+                break
+            wide = -(-wide // 2)
+        else:
+            tiles = -(-tiles // 2)
+    if product.block_rows:
+        tiles = product.block_rows // shape.rows
+    return tiles, product.packing.panels if product.packing else wide
+
+
+def panels_to_pack(rows: int, n: int, depth: int, items: int, shape: TileShape, how: Arithmetic) -> int:
+    """Panels of `b` that a task should pack for itself, or 0 when packing is better done ahead of all tasks.
+
+    A task that meets all `rows` of the result can use panels while they are still in its cache.  That leaves
+    the columns (and the `items` of a batch) to share between threads, and has every task read all of `a`.
+    """
+    panels, size = -(-n // shape.columns), shape.columns * depth * how.element.bytes
+    if rows > 256 or items * panels < 8 or size > PANEL_BYTES // 2:
+        return 0
+    return max(1, min(256 // shape.columns, PANEL_BYTES // size, items * panels // 16))
+
+
+def emit_product(unit: Unit, name: str, product: Product) -> Step:
+    """Define step function `name` and the tile functions it needs; strides and sizes are all static."""
+    shape, how = product.shape, product.how
+    row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
+    piece, extent = _piece(product), product.taps[0].extent
+    tiles, wide = _blocks(product, piece)
+    variants = _emit_tiles(unit, name, product, piece < extent)
+
+    f = Function(unit, signature(name))
+    task = f.begin_loop("%begin", "%end")
+    shared = [b for b in product.batch if b.b == 0]
+    own = [b for b in product.batch if b.b != 0]
+    row_blocks, column_blocks = -(-row_tiles // tiles), -(-panels // wide)
+    # Tasks that read the same part of b follow one another.
+    extents = [*(b.extent for b in own), column_blocks]
+    inner = [*(b.extent for b in shared), row_blocks]
+    if product.packing is None:
+        extents += inner
+        where, visits = unravel(f, task.index, extents), None
+    else:
+        first = f.let(f"mul i64 {task.index}, {product.packing.tasks}")
+        last = f.let(f"add i64 {first}, {product.packing.tasks}")
+        f.do(f"call void @{product.packing.function}(ptr %args, i64 {first}, i64 {last})")
+        where = unravel(f, task.index, extents)
+        visits = f.begin_loop(0, math.prod(inner))
+        where += unravel(f, visits.index, inner)
+    a, b, c = (argument(f, place) for place in (product.a, product.b, product.c))
+    column_block, row_block = where[len(own)], where[-1]
+    for batch, at in zip([*own, *shared], [*where[: len(own)], *where[len(own) + 1 : -1]], strict=True):
+        a, b, c = advance(f, a, at, batch.a), advance(f, b, at, batch.b), advance(f, c, at, batch.c)
+    a = advance(f, a, row_block, product.a_block or tiles * shape.rows * product.a_row)
+    c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
+    a = advance(f, a, column_block, wide * shape.columns * product.a_column)
+    b = advance(f, b, column_block, wide * product.b_panel)
+    c = advance(f, c, column_block, wide * shape.columns * product.c_column)
+    # Whole tiles and the rest in this block.
+    rows_here = count_in_block(f, row_block, tiles, product.m // shape.rows)
+    columns_here = count_in_block(f, column_block, wide, product.n // shape.columns)
+    rest_row = is_last_block(f, row_block, row_blocks) if product.m % shape.rows else None
+    rest_column = is_last_block(f, column_block, column_blocks) if product.n % shape.columns else None
+
+    if piece < extent:
+        pieces = f.begin_loop(0, extent, piece)
+        left = f.let(f"sub i64 {extent}, {pieces.index}")
+        k = f.intrinsic("i64", "llvm.smin.i64", [("i64", left), ("i64", str(piece))])
+        add = f.let(f"icmp ne i64 {pieces.index}, 0")
+        a = advance(f, a, pieces.index, product.taps[0].a)
+        b = advance(f, b, pieces.index, product.taps[0].b)
+    else:
+        pieces, k, add = None, str(extent), "false"
+
+    def column(a: str, b: str, c: str, edge_column: bool) -> None:
+        def call(a: str, c: str, edge_row: bool) -> None:
+            tile = variants[edge_row, edge_column]
+            f.do(f"call void @{tile}(ptr {a}, ptr {b}, ptr {c}, i64 {k}, i1 {add})")
+
+        at_a, at_c = a, c
+        if product.m >= shape.rows:
+            loop = f.begin_loop(0, rows_here, 1, [("ptr", a), ("ptr", c)])
+            call(loop.values[0], loop.values[1], False)
+            steps = (shape.rows * product.a_row, shape.rows * product.c_row)
+            after = [offset(f, p, step) for p, step in zip(loop.values, steps, strict=True)]
+            at_a, at_c = f.end_loop(loop, after)
+        when(f, rest_row, lambda: call(at_a, at_c, True))
+
+    at_a, at_b, at_c = a, b, c
+    if product.n >= shape.columns:
+        loop = f.begin_loop(0, columns_here, 1, [("ptr", a), ("ptr", b), ("ptr", c)])
+        column(loop.values[0], loop.values[1], loop.values[2], False)
+        steps = (shape.columns * product.a_column, product.b_panel, shape.columns * product.c_column)
+        after = [offset(f, p, step) for p, step in zip(loop.values, steps, strict=True)]
+        at_a, at_b, at_c = f.end_loop(loop, after)
+    when(f, rest_column, lambda: column(at_a, at_b, at_c, True))
+    if pieces is not None:
+        f.end_loop(pieces)
+    if visits is not None:
+        f.end_loop(visits)
+    f.end_loop(task)
+    f.finish()
+
+    work = float(product.m) * product.n * product.depth * math.prod(batch.extent for batch in product.batch)
+    return Step(name, math.prod(extents), nanoseconds(work, how) / (8.0 if shape.registers else 1.0))
+
+
+def _emit_tiles(unit: Unit, name: str, product: Product, accumulate: bool) -> dict[tuple[bool, bool], str]:
+    """The tile functions that the extents ask for, by (rest of the rows, rest of the columns)."""
+    shape, names = product.shape, {}
+    for edge_row, rows in ((False, shape.rows), (True, product.m % shape.rows)):
+        for edge_column, columns in ((False, shape.columns), (True, product.n % shape.columns)):
+            present = (edge_row or product.m >= rows) and (edge_column or product.n >= columns)
+            if not (rows and columns and present):
+                continue
+            tile = names[edge_row, edge_column] = f"{name}_tile{rows}x{columns}"
+            a, b, c = product.a.element, product.b.element, product.c.element
+            if shape.inner:
+                step = product.b_panel // shape.columns
+                inner = Inner(
+                    rows, columns, product.depth, a, product.a_row, b, step, c, product.c_row, product.c_column
+                )
+                emit_inner(unit, tile, inner, product.how)
+            else:
+                outer = Outer(
+                    rows, columns, a, product.a_row, product.taps, b,
+                    c, product.c_row, accumulate, shape.lanewise,
+                )
+                (emit_tiles if shape.registers else emit_outer)(unit, tile, outer, product.how)
+    return names

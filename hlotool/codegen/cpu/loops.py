@@ -1,0 +1,311 @@
+"""Which loops to write for a trace: splitting and merging of dimensions, the lane loop, costs.
+
+Dimensions are split where an index divides their variable, so that no division is left in a loop; neighbouring
+variables become one loop where every index treats them as one.  The lane loop is the one that
+makes the estimated time smallest, counted over all accesses and operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hlotool.analysis.indexing import Atom, Index
+from hlotool.codegen.cpu.math.elements import compute_element
+from hlotool.codegen.cpu.math.vector import BITS
+from hlotool.codegen.cpu.nodes import Node, body_of
+from hlotool.codegen.cpu.trace import Dimension, Tracer
+from hlotool.codegen.machine import Machine
+from hlotool.ir import OPCODES
+
+__all__ = [
+    "Loop",
+    "bound_loops",
+    "copies_for",
+    "cost",
+    "is_long",
+    "merge",
+    "pick_lane",
+    "plain",
+    "refine",
+    "tile_loop",
+    "weight",
+    "width_for",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop to write: the variable `atom` counts from `start` to `stop`; `absorbed` outer variables stay zero.
+
+    `lane` is (lanes of a vector, vectors) where this is the lane loop.
+    """
+
+    atom: Atom
+    extent: int
+    absorbed: tuple[Atom, ...] = ()
+    lane: tuple[int, int] | None = None
+    start: int | str = 0
+    stop: int | str = field(default=-1)
+    counter: str | None = None  # a value instead of a loop
+    tile: int = 0  # iterations done at once, as the copies of a tile
+
+    @property
+    def block(self) -> int:
+        """Iterations done at once."""
+        return self.lane[0] * self.lane[1] if self.lane is not None else max(1, self.tile)
+
+    @property
+    def variables(self) -> int:
+        bits = self.atom.variables
+        for atom in self.absorbed:
+            bits |= atom.variables
+        return bits
+
+
+def plain(atom: Atom) -> Loop:
+    """The loop over all values of `atom`."""
+    extent = atom.high - atom.low + 1
+    return Loop(atom, extent, start=atom.low, stop=atom.low + extent)
+
+
+# ---- splitting
+
+
+def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
+    """Finer factors that remove quotients and remainders of single variables; None when there are none to remove."""
+    divisors: dict[Atom, set[int]] = {}
+    seen: set[Index] = set()
+    for node in tracer.nodes:
+        for index in node.indices():
+            _gather_divisors(index, divisors, seen)
+    if not divisors:
+        return None
+    factors = dict(tracer.factors)
+    for name, atoms in tracer.dimensions():
+        split: list[int] = []
+        for atom in atoms:
+            extent = atom.high + 1
+            for divisor in sorted(divisors.get(atom, ()), reverse=True):
+                if extent % divisor == 0:
+                    split.append(extent // divisor)
+                    extent = divisor
+            split.append(extent)
+        if len(split) > len(atoms):
+            factors[name] = tuple(split)
+    return factors
+
+
+def _gather_divisors(index: Index, divisors: dict[Atom, set[int]], seen: set[Index]) -> None:
+    if index in seen:
+        return
+    seen.add(index)
+    for atom, _ in index.terms:
+        x = atom.inner
+        if x is None:
+            continue
+        _gather_divisors(x, divisors, seen)
+        if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.constant:
+            inner = x.terms[0][0]
+            if inner.kind == "variable" and inner.low == 0 and (inner.high + 1) % atom.divisor == 0:
+                divisors.setdefault(inner, set()).add(atom.divisor)
+
+
+# ---- merging
+
+
+def merge(loops: Sequence[Loop], nodes: Iterable[Node]) -> list[Loop]:
+    """Join neighbouring loops where all indices of `nodes` see only their joint counter."""
+    merged: list[Loop] = []
+    nodes = list(nodes)
+    for loop in loops:
+        if loop.extent == 1:
+            continue
+        outer = merged[-1] if merged else None
+        if outer is not None and _as_one(outer, loop, nodes):
+            absorbed = (*outer.absorbed, outer.atom, *loop.absorbed)
+            extent = outer.extent * loop.extent
+            merged[-1] = Loop(loop.atom, extent, absorbed, stop=extent)
+        else:
+            merged.append(loop)
+    return merged
+
+
+def _as_one(outer: Loop, inner: Loop, nodes: Sequence[Node]) -> bool:
+    if outer.atom.low or inner.atom.low:
+        return False
+    seen: set[Index] = set()
+    for node in nodes:
+        if node.kind == "reduce" and bool(node.variables & outer.variables) != bool(node.variables & inner.variables):
+            return False
+        if not all(_proportional(x, outer, inner, seen) for x in node.indices()):
+            return False
+    return True
+
+
+def _proportional(index: Index, outer: Loop, inner: Loop, seen: set[Index]) -> bool:
+    if not index.variables & (outer.variables | inner.variables) or index in seen:
+        return True
+    seen.add(index)
+    if index.coefficient(outer.atom) != inner.extent * index.coefficient(inner.atom):
+        return False
+    return all(a.inner is None or _proportional(a.inner, outer, inner, seen) for a, _ in index.terms)
+
+
+# ---- costs
+
+_CYCLES = {
+    "divide": 5.0, "erf": 14.0, "exponential": 9.0, "log": 15.0, "logistic": 13.0, "remainder": 20.0, "rsqrt": 5.0,
+    "sqrt": 7.0, "tanh": 13.0,
+}  # fmt: skip
+"""Of a vector of floats; transcendental functions that are not named take about 25."""
+
+
+def weight(node: Node) -> float:
+    """Rough cost of one vector (or scalar) of an operation, in cycles."""
+    match node.kind:
+        case "elementwise":
+            if is_long(node) or node.opcode in _CYCLES:
+                return _CYCLES.get(node.opcode, 25.0)
+            return 4.0 if node.type in ("bf16", "f16") else 1.0
+        case "inline":
+            return 4.0
+        case "constant" | "leaf":
+            return 0.0
+        case "reduce":
+            return 2.0
+    return 1.0
+
+
+def is_long(node: Node) -> bool:
+    """Whether a node is a function of many instructions: too long to repeat, and worth keeping."""
+    return node.kind == "elementwise" and "transcendental" in OPCODES[node.opcode].traits
+
+
+def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
+    """Cycles of all executions of `node` when `lane` is the lane loop; of a reduction one step, not its loops."""
+    trips = 1.0
+    for atom in node.atoms:
+        trips *= atom.high - atom.low + 1
+    if lane is None or not node.variables & lane.variables:
+        return trips * weight(node)
+    width = min(machine.lanes(_bits(node)), _power_of_two(lane.extent))
+    vectors = trips / lane.extent * -(-lane.extent // width)
+    if node.kind in ("load", "store") and node.index is not None:
+        even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
+        step = node.index.coefficient(lane.atom) if even else None
+        if step in (0, 1):
+            return vectors * (1.0 if node.kind == "load" else 1.5)
+        if step == -1 and node.kind == "load":
+            return vectors * 2.0
+        if node.kind == "load" and step is not None and _row_atom(node, lane) is not None:
+            return trips * 0.4
+        far = step is None or abs(step) > 16
+        return trips * (2.0 if far else 1.2) * (2.0 if node.kind == "store" else 1.0)
+    return vectors * weight(node)
+
+
+def _row_atom(node: Node, lane: Loop) -> Atom | None:
+    """The variable whose neighbouring settings lie side by side for a load that does not so in the lane."""
+    if node.guards or node.index is None:
+        return None
+    return next((a for a, c in node.index.terms if c == 1 and a.kind == "variable" and a != lane.atom), None)
+
+
+def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop | None:
+    """The loop that forms tiles with `lane`, so that loads along it are transposed in registers; None without need.
+
+    All indices must be plain in its variable, and the body short: it is written for every column of a tile.
+    """
+    for node in scope:
+        if node.kind != "load" or node.index is None or not node.variables & lane.variables:
+            continue
+        if abs(node.index.coefficient(lane.atom)) <= 1:
+            continue
+        row = _row_atom(node, lane)
+        loop = next((loop for loop in loops if loop.atom == row), None)
+        if loop is None or loop.extent < 4 or lane.extent < 4:
+            continue
+        work = sum(20.0 if is_long(n) else weight(n) for n in scope if n.variables & loop.variables)
+        if work <= 40 and all(_plain_in(x, loop) for n in scope for x in n.indices()):
+            return loop
+    return None
+
+
+def _plain_in(index: Index, loop: Loop) -> bool:
+    return all(a.kind == "variable" or not a.variables & loop.variables for a, _ in index.terms)
+
+
+def _bits(node: Node) -> int:
+    """Width of the registers' elements that the node needs."""
+    if node.type == "tuple":
+        return 32
+    return max(8, BITS[compute_element(node.type)])
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
+    """Lanes of a vector: those of the widest element among nodes that depend on the lane, no more than useful."""
+    bits = max((_bits(n) for n in nodes if n.variables & lane.variables), default=8)
+    return max(1, min(machine.lanes(bits), _power_of_two(lane.extent)))
+
+
+def copies_for(nodes: Sequence[Node], lane: Loop, width: int, machine: Machine, accumulators: int) -> int:
+    """Vectors per trip: several for short bodies, so that loop overhead and latency do not count."""
+    vector = [n for n in nodes if n.variables & lane.variables]
+    work = sum(20.0 if is_long(n) else weight(n) for n in vector)
+    live = max(accumulators, sum(1 for n in vector if n.kind in ("load", "reduce")))
+    most = 8 if accumulators and live <= 2 else 4 if work <= 24 else 2 if work <= 48 else 1
+    while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):
+        most //= 2
+    return most
+
+
+# ---- the lane loop
+
+
+def pick_lane(
+    candidates: Sequence[Loop], scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
+) -> Loop | None:
+    """The loop to vectorise among `candidates`; None when reductions inside should be vectorised by themselves.
+
+    `scope` are the nodes written in the loops, `insides` the reductions among them with the nodes of their bodies.
+    """
+    best: Loop | None = None
+    least = _total(None, scope, insides, machine)
+    for loop in candidates:
+        own = _total(loop, scope, insides, machine)
+        if own <= least:
+            best, least = loop, own
+    return best
+
+
+def _total(
+    lane: Loop | None, scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
+) -> float:
+    total = sum(cost(n, lane, machine) for n in scope)
+    for node, body in insides:
+        if lane is not None and node.variables & lane.variables:
+            total += sum(cost(n, lane, machine) for n in body)
+        else:
+            total += min(sum(cost(n, own, machine) for n in body) for own in (None, *map(plain, node.bound)))
+    return total
+
+
+def bound_loops(group: Sequence[Node], inner: Sequence[Node], machine: Machine, outer_lane: bool) -> list[Loop]:
+    """The loops of reductions `group` with bodies `inner`; they get a lane loop unless they are vectors already."""
+    loops = merge([plain(a) for a in group[0].bound], [*inner, *group])
+    if outer_lane or not loops:
+        return loops
+    nested = [(n, body_of(n)) for n in inner if n.kind == "reduce"]
+    lane = pick_lane(loops, inner, nested, machine)
+    if lane is None:
+        return loops
+    width = max(width_for(inner, lane, machine), 1)
+    if width == 1:
+        return loops
+    copies = copies_for(inner, lane, width, machine, len(group))
+    return [*(loop for loop in loops if loop is not lane), replace(lane, lane=(width, copies))]

@@ -1,0 +1,239 @@
+"""Register tiles: the innermost functions of matrix products and convolutions.
+
+A tile function ``void @name(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)`` computes a small block of
+``c[i, j] (+)= sum_k a[i, k] * b[k, j]`` in vector registers.  `Outer` keeps rows times vectors of
+accumulators, broadcasts elements of `a` and reads vectors of `b` along j (the scheme of Goto and
+van de Geijn, "Anatomy of High-Performance Matrix Multiplication"); `Inner` reads both operands as
+vectors along k, for skinny products whose operands are contiguous there.  All strides are static:
+they become displacements, so one pointer register serves all rows.  The loop over k is not unrolled;
+measurements showed no gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hlotool.codegen.cpu.addressing import offset
+from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vector_type
+from hlotool.codegen.llvm import Function, Unit
+
+__all__ = ["Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
+
+TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """A dimension of the sum and its strides in bytes in both operands."""
+
+    extent: int
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A tile of `rows` x `columns` elements; strides in bytes.
+
+    The sum runs over `taps`, outermost first; the function's %k replaces the extent of the first.  A
+    `lanewise` tile has an `a` that runs along the columns too: ``c[i, j] = sum_k a[i, k, j] * b[k, j]``, the
+    depthwise convolution.  With `accumulate` the function looks at %add and adds to what `c` holds.
+    """
+
+    rows: int
+    columns: int
+    a: Element
+    a_row: int
+    taps: tuple[Tap, ...]
+    b: Element
+    c: Element
+    c_row: int
+    accumulate: bool = False
+    lanewise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """A tile of `rows` x `columns` dot products over `depth` contiguous elements; strides in bytes."""
+
+    rows: int
+    columns: int
+    depth: int
+    a: Element
+    a_row: int
+    b: Element
+    b_column: int
+    c: Element
+    c_row: int
+    c_column: int
+
+
+def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
+    """Define tile function `name`."""
+    f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
+    lanes, vectors = how.lanes, -(-tile.columns // how.columns)
+    tail = (tile.columns - (vectors - 1) * how.columns) * how.components
+    actives = [lanes] * (vectors - 1) + [tail]
+    kind = vector_type(how.type, lanes)
+    count = tile.rows * vectors * how.components
+
+    def body(a: str, b: str, sums: Sequence[str]) -> list[str]:
+        columns = [
+            load(f, offset(f, b, v * lanes * tile.b.size), tile.b, how, lanes, actives[v]) for v in range(vectors)
+        ]
+        result = list(sums)
+        for row in range(tile.rows):
+            if tile.lanewise:
+                for v, column in enumerate(columns):
+                    at = offset(f, a, row * tile.a_row + v * lanes * tile.a.size)
+                    place = row * vectors + v
+                    value = load(f, at, tile.a, how, lanes, actives[v])
+                    result[place] = multiply_add(f, how, lanes, value, column, result[place])
+                continue
+            for part in range(how.components):
+                at = offset(f, a, row * tile.a_row + part * tile.a.size)
+                splat = _splat(f, load(f, at, tile.a, how, 0), kind, how, lanes)
+                for v, column in enumerate(columns):
+                    place = (row * how.components + part) * vectors + v
+                    result[place] = multiply_add(f, how, lanes, splat, column, result[place])
+        return result
+
+    def nest(taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
+        """Loops over `taps`, `count` times the first; the sums after them."""
+        carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums)]
+        loop = f.begin_loop(0, count, 1, carried, at_least_once=True)
+        a, b = loop.values[:2]
+        within = loop.values[2:]
+        inner = nest(taps[1:], taps[1].extent, a, b, within) if taps[1:] else body(a, b, within)
+        return f.end_loop(loop, [offset(f, a, taps[0].a), offset(f, b, taps[0].b), *inner])[2:]
+
+    sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count)
+
+    def write(add: bool) -> None:
+        for row in range(tile.rows):
+            for v in range(vectors):
+                at = offset(f, "%c", row * tile.c_row + v * lanes * tile.c.size)
+                place = row * how.components * vectors + v
+                value = sums[place]
+                if how.complex:
+                    value = _complex(f, how, lanes, value, sums[place + vectors])
+                if add:
+                    before = load(f, at, tile.c, how, lanes, actives[v])
+                    value = plus(f, how, lanes, before, value)
+                store(f, value, at, tile.c, how, lanes, actives[v])
+
+    if tile.accumulate:
+        more, first = f.fresh("more"), f.fresh("first")
+        f.branch("%add", more, first)
+        f.label(more)
+        write(True)
+        f.do("ret void")
+        f.label(first)
+    write(False)
+    f.finish()
+
+
+def emit_inner(unit: Unit, name: str, tile: Inner, how: Arithmetic) -> None:
+    """Define tile function `name`; %k and %add are not used."""
+    f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
+    lanes, kind = how.lanes, vector_type(how.type, how.lanes)
+    cells = [(i, j) for i in range(tile.rows) for j in range(tile.columns)]
+    parts = how.components
+    scalars = tile.depth * parts
+    # Enough independent sums to cover the latency of the multiply-add, however few cells there are.
+    ways = max(1, min(8 // (len(cells) * parts), scalars // lanes))
+
+    def step(at_a: str, at_b: str, sums: Sequence[str], way: int, active: int) -> list[str]:
+        rows = [load(f, offset(f, at_a, i * tile.a_row), tile.a, how, lanes, active) for i in range(tile.rows)]
+        columns = [load(f, offset(f, at_b, j * tile.b_column), tile.b, how, lanes, active) for j in range(tile.columns)]
+        crossed = [_swapped(f, how, lanes, column) for column in columns] if how.complex else []
+        result = list(sums)
+        for cell, (i, j) in enumerate(cells):
+            place = (cell * ways + way) * parts
+            result[place] = multiply_add(f, how, lanes, rows[i], columns[j], result[place])
+            if how.complex:
+                result[place + 1] = multiply_add(f, how, lanes, rows[i], crossed[j], result[place + 1])
+        return result
+
+    sums = ["zeroinitializer"] * (len(cells) * ways * parts)
+    a, b, left = "%a", "%b", scalars
+    for width in dict.fromkeys((ways, 1)):
+        trips, left = divmod(left, width * lanes)
+        if trips:
+            loop = f.begin_loop(0, trips, 1, [("ptr", a), ("ptr", b), *((kind, value) for value in sums)])
+            a, b, sums = loop.values[0], loop.values[1], loop.values[2:]
+            for way in range(width):
+                shift = way * lanes
+                sums = step(offset(f, a, shift * tile.a.size), offset(f, b, shift * tile.b.size), sums, way, 0)
+            shift = width * lanes
+            after = [offset(f, a, shift * tile.a.size), offset(f, b, shift * tile.b.size), *sums]
+            a, b, *sums = f.end_loop(loop, after)
+    if left:
+        sums = step(a, b, sums, 0, left)
+    for cell, (i, j) in enumerate(cells):
+        at = offset(f, "%c", i * tile.c_row + j * tile.c_column)
+        for part in range(parts):
+            total = sums[cell * ways * parts + part]
+            for way in range(1, ways):
+                total = plus(f, how, lanes, total, sums[(cell * ways + way) * parts + part])
+            if how.complex and part == 0:  # the real part is the sum of re*re less the sum of im*im
+                total = f.let(f"fmul {kind} {total}, {_signs(how, lanes, '1.0', '-1.0')}")
+            store(f, _total(f, how, lanes, total), offset(f, at, part * tile.c.size), tile.c, how, 0)
+    f.finish()
+
+
+def multiply_add(f: Function, how: Arithmetic, lanes: int, x: str, y: str, to: str) -> str:
+    """`x * y + to`, fused where the processor can; `(x and y) or to` for booleans.
+
+    Pairs of bf16 add both their products, in f32 with rounding to nearest; VDPBF16PS takes subnormal numbers
+    for zeros, operands and sums alike.
+    """
+    kind = vector_type(how.type, lanes)
+    if how.pairs:
+        halves = vector_type("bfloat", 2 * lanes)
+        both = [(halves, f.let(f"bitcast {kind} {value} to {halves}")) for value in (x, y)]
+        return f.intrinsic(kind, f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", [(kind, to), *both])
+    if how.type in ("float", "double"):
+        short = f"v{lanes}f{how.bits}"
+        return f.intrinsic(kind, f"llvm.fmuladd.{short}", [(kind, x), (kind, y), (kind, to)])
+    product = f.let(f"{'and' if how.boolean else 'mul'} {kind} {x}, {y}")
+    return plus(f, how, lanes, product, to)
+
+
+def plus(f: Function, how: Arithmetic, lanes: int, x: str, y: str) -> str:
+    """The sum of two vectors (or, for booleans)."""
+    operation = "fadd" if how.type in ("float", "double") else "or" if how.boolean else "add"
+    return f.let(f"{operation} {vector_type(how.type, lanes)} {x}, {y}")
+
+
+def _total(f: Function, how: Arithmetic, lanes: int, value: str) -> str:
+    """The sum of all lanes."""
+    kind = vector_type(how.type, lanes)
+    if how.type in ("float", "double"):
+        callee = f.unit.declare(how.type, f"llvm.vector.reduce.fadd.v{lanes}f{how.bits}", [how.type, kind])
+        return f.let(f"call reassoc {how.type} {callee}({how.type} -0.0, {kind} {value})")
+    operation = "or" if how.boolean else "add"
+    return f.intrinsic(how.type, f"llvm.vector.reduce.{operation}.v{lanes}{how.type}", [(kind, value)])
+
+
+def _splat(f: Function, value: str, kind: str, how: Arithmetic, lanes: int) -> str:
+    one = f.let(f"insertelement {kind} poison, {how.type} {value}, i64 0")
+    return f.let(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def _signs(how: Arithmetic, lanes: int, even: str, odd: str) -> str:
+    return "<" + ", ".join(f"{how.type} {(even, odd)[lane % 2]}" for lane in range(lanes)) + ">"
+
+
+def _swapped(f: Function, how: Arithmetic, lanes: int, value: str) -> str:
+    """The vector with real and imaginary parts exchanged."""
+    kind = vector_type(how.type, lanes)
+    order = ", ".join(f"i32 {lane ^ 1}" for lane in range(lanes))
+    return f.let(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{order}>")
+
+
+def _complex(f: Function, how: Arithmetic, lanes: int, by_real: str, by_imaginary: str) -> str:
+    """From the sums of re(a) * b and im(a) * b over interleaved b: the interleaved complex sums."""
+    swapped = _swapped(f, how, lanes, by_imaginary)
+    return multiply_add(f, how, lanes, swapped, _signs(how, lanes, "-1.0", "1.0"), by_real)

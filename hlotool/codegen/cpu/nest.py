@@ -1,0 +1,691 @@
+"""Writes the nodes of a trace into loops.
+
+Every node is written at the level of the innermost loop that it depends on, so whatever does not change in a
+loop stands before it: scalars, partial addresses, whole reductions.  At most one loop at a time is the *lane*
+loop: nodes that depend on its variable are vectors of `width` consecutive settings, in `copies` registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hlotool.analysis.indexing import Atom, Condition, Index
+from hlotool.codegen.cpu import memory
+from hlotool.codegen.cpu.inline import emit_inline
+from hlotool.codegen.cpu.loops import Loop, bound_loops
+from hlotool.codegen.cpu.math.elements import broadcast, compute_type
+from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
+from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
+from hlotool.codegen.cpu.reduce import Reducer, parts, reducer, unparts
+from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
+from hlotool.codegen.llvm import Function
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Literal, UnsupportedError, byte_size
+
+__all__ = ["Lane", "Nest"]
+
+Carried = list[tuple[str, str]]
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The lane loop: vectors of `width` settings of `atom`; the last has `active` lanes that count.
+
+    There are `copies` of every vector, for settings of `copied` that are `step` apart: of the lane variable itself, or
+    in a tile (which transposes in registers) of another one, and then all copies have `active` lanes.
+    """
+
+    atom: Atom
+    width: int
+    copies: int
+    active: int
+    copied: Atom
+    step: int
+
+    @property
+    def is_tile(self) -> bool:
+        return self.copied != self.atom
+
+    def is_partial(self, copy: int) -> bool:
+        return self.active < self.width and (self.is_tile or copy == self.copies - 1)
+
+
+_NO_ATOM = Atom(("none",), 0, 0, 0)
+
+
+class Nest:
+    """The state of writing one function: what is open, and the values and addresses known so far."""
+
+    def __init__(self, f: Function, machine: Machine, name: str, bases: dict[object, str]) -> None:
+        self.f = f
+        self.machine = machine
+        self.name = name
+        self.lane: Lane | None = None
+        self.open = 0
+        self.stack: tuple[int, ...] = ()
+        self.values: dict[Node, tuple[Value, ...]] = {}
+        self.splats: dict[tuple[Node, int, int], Value] = {}
+        self.counters: dict[Atom, str] = {}
+        self.sums: dict[tuple[tuple[Atom, int], ...], str] = {}
+        self.addresses: dict[tuple[object, tuple[tuple[Atom, int], ...]], tuple[int, str]] = {}
+        self.bases = dict(bases)
+        self.rows: dict[Node, Node] = {}
+        self.row_stores: dict[Node, list[Node]] = {}
+        self.streams: set[object] = set()  # slots of outputs that no cache can hold
+        self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    # ---- scopes
+
+    def keep(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        """Remember something until the innermost scope closes."""
+        self._journal.append((table, key, table.get(key, _MISSING)))
+        if value is _MISSING:
+            del table[key]
+        else:
+            table[key] = value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        mark, lane, variables, stack = len(self._journal), self.lane, self.open, self.stack
+        try:
+            yield
+        finally:
+            while len(self._journal) > mark:
+                table, key, old = self._journal.pop()
+                if old is _MISSING:
+                    del table[key]
+                else:
+                    table[key] = old
+            self.lane, self.open, self.stack = lane, variables, stack
+
+    def bind(self, loop: Loop, counter: str) -> None:
+        """Let the variables of `loop` have values; what was known for others of the same name is hidden."""
+        clash = self.open & loop.variables
+        if clash:
+            for node in [n for n in self.values if n.variables & clash]:
+                self.keep(self.values, node, _MISSING)
+            for spread in [k for k in self.splats if k[0].variables & clash]:
+                self.keep(self.splats, spread, _MISSING)
+            for terms in [t for t in self.sums if any(a.variables & clash for a, _ in t)]:
+                self.keep(self.sums, terms, _MISSING)
+            for key in [k for k in self.addresses if any(a.variables & clash for a, _ in k[1])]:
+                self.keep(self.addresses, key, _MISSING)
+        for atom in loop.absorbed:
+            self.keep(self.counters, atom, "0")
+        self.keep(self.counters, loop.atom, counter)
+        self.open |= loop.variables
+        self.stack = (*(bits & ~loop.variables for bits in self.stack), loop.variables)
+
+    # ---- loops
+
+    def run(
+        self, loops: Sequence[Loop], nodes: Sequence[Node], carried: Carried, finish: Callable[[Carried], Carried]
+    ) -> Carried:
+        """Open `loops`, write `nodes` at their levels, and `finish` innermost; return the carried values after."""
+        levels: list[list[Node]] = [[] for _ in range(len(loops) + 1)]
+        for node in nodes:
+            depth = max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
+            levels[depth].append(node)
+
+        def at(depth: int, carried: Carried) -> Carried:
+            self.write(levels[depth])
+            if depth == len(loops):
+                return finish(carried)
+            for deeper in levels[depth + 1 :]:
+                for node in deeper:
+                    self.prepare(node)
+            return self.loop(loops[depth], carried, lambda c: at(depth + 1, c))
+
+        return at(0, carried)
+
+    def loop(self, loop: Loop, carried: Carried, body: Callable[[Carried], Carried]) -> Carried:
+        if loop.counter is not None:
+            with self.scope():
+                self.bind(loop, loop.counter)
+                return body(carried)
+        if loop.lane is None and not loop.tile:
+            return self._counted(loop, loop.start, loop.stop, 1, None, carried, body)
+        width, copies = loop.lane or (1, loop.tile)
+        block = width * copies
+        main = loop.extent // block * block
+        rest = loop.extent - main
+        start, stop = loop.start, loop.stop
+        known = isinstance(start, int) and isinstance(stop, int)
+        if main:
+            last: int | str = main
+            if not known:
+                limits = [("i64", str(stop)), ("i64", str(main))]
+                last = self.f.intrinsic("i64", "llvm.smin.i64", limits) if rest else stop
+            carried = self._counted(loop, start, last, block, self._lane_of(loop, copies, width), carried, body)
+        if rest:
+            copies = -(-rest // width)
+            tail = self._lane_of(loop, copies, rest - (copies - 1) * width)
+            # Where the bounds are not known, a loop of at most one trip: only the last chunk has the tail.
+            end: int | str = main + 1 if known else stop
+            carried = self._counted(loop, main, end, block, tail, carried, body)
+        return carried
+
+    def _lane_of(self, loop: Loop, copies: int, active: int) -> Lane:
+        """The lane state inside `loop`, which is a lane loop or the outer loop of a tile."""
+        if loop.lane is None:
+            return Lane(_NO_ATOM, 1, copies, 1, loop.atom, 1)
+        width = loop.lane[0]
+        if self.lane is not None and self.lane.is_tile:
+            return replace(self.lane, atom=loop.atom, width=width, active=active)
+        return Lane(loop.atom, width, copies, active, loop.atom, width)
+
+    def _counted(
+        self, loop: Loop, start: int | str, stop: int | str, step: int, lane: Lane | None, carried: Carried,
+        body: Callable[[Carried], Carried],
+    ) -> Carried:  # fmt: skip
+        if isinstance(start, int) and isinstance(stop, int) and start + step >= stop:
+            with self.scope():
+                self.lane = lane or self.lane
+                self.bind(loop, str(start))
+                return body(carried)
+        opened = self.f.begin_loop(start, stop, step, carried)
+        with self.scope():
+            self.lane = lane or self.lane
+            self.bind(loop, opened.index)
+            inside = list(zip((t for t, _ in carried), opened.values, strict=True))
+            after = body(inside)
+        ends = self.f.end_loop(opened, [name for _, name in after])
+        return list(zip((t for t, _ in carried), ends, strict=True))
+
+    # ---- values
+
+    def is_vector(self, variables: int) -> bool:
+        return self.lane is not None and bool(variables & self.lane.atom.variables)
+
+    def is_copied(self, variables: int) -> bool:
+        return self.lane is not None and bool(variables & self.lane.copied.variables)
+
+    def copies(self, node: Node) -> int:
+        return self.lane.copies if self.lane is not None and self.is_copied(node.variables) else 1
+
+    def shift(self, index: Index, copy: int) -> int:
+        """How much larger `index` is for `copy` than for the first."""
+        return index.coefficient(self.lane.copied) * self.lane.step * copy if self.lane is not None else 0
+
+    def lanes(self, node: Node) -> int:
+        return self.lane.width if self.lane is not None and self.is_vector(node.variables) else 1
+
+    def value(self, node: Node, copy: int, lanes: int) -> Value:
+        """A written node's value for `copy`, spread over `lanes` if it is a scalar."""
+        copy = copy if self.is_copied(node.variables) else 0
+        value = self.values[node][copy]
+        if lanes == 1 or self.is_vector(node.variables):
+            return value
+        key = node, copy, lanes
+        spread = self.splats.get(key)
+        if spread is None:
+            spread = broadcast(self.f, node.type, lanes, value)
+            self.keep(self.splats, key, spread)
+        return spread
+
+    def write(self, nodes: Sequence[Node]) -> None:
+        """Write nodes of one level, in order; reductions over the same space share their loops."""
+        for position, node in enumerate(nodes):
+            if node in self.values:
+                continue
+            if node.kind == "reduce":
+                self.reduce(self._together(node, nodes[position + 1 :]))
+                continue
+            if node in self.rows:
+                load, lanes = self.rows[node], self.lanes(node)
+                self.keep(self.values, node, tuple(self._load(load, c, lanes) for c in range(self.copies(node))))
+                continue
+            if self._is_tiled(node):
+                self.keep(self.values, node, self._load_tile(node))
+                continue
+            self.keep(self.values, node, tuple(self._one(node, copy) for copy in range(self.copies(node))))
+
+    def _one(self, node: Node, copy: int) -> Value:
+        lanes = self.lanes(node)
+        operands = [self.value(o, copy, lanes) for o in node.operands] if node.kind not in ("store", "leaf") else []
+        match node.kind:
+            case "constant":
+                return constant(node.type, 1, node.slot.value)
+            case "load":
+                return self._load(node, copy, lanes)
+            case "store":
+                self._store(node, copy, lanes)
+                return ""
+            case "position":
+                assert node.index is not None
+                kind, value = self.integers(node.index, copy, lanes)
+                return emit_elementwise(
+                    self.f, "convert", {}, ["s32" if kind == "i32" else "s64"], node.type, lanes, [value]
+                )
+            case "elementwise":
+                types = [o.type for o in node.operands]
+                return emit_elementwise(self.f, node.opcode, node.attributes, types, node.type, lanes, operands)
+            case "inline":
+                assert node.computation is not None
+                return emit_inline(self.f, node.computation, operands, lanes)[0]
+            case "select":
+                return self._select(node.guards, copy, lanes, node.type, operands)
+            case "leaf":
+                own = copy * self._width_of(node.operands[0]) + int(node.slot)
+                return self.values[node.operands[0]][own]
+        raise UnsupportedError(f"no code for a node of kind {node.kind}")
+
+    @staticmethod
+    def _width_of(whole: Node) -> int:
+        return len(whole.operands) // 2
+
+    def _select(self, guards: tuple[Condition, ...], copy: int, lanes: int, kind: str, choices: list[Value]) -> Value:
+        condition, wide = self.condition(guards, copy)
+        if lanes > 1 and not wide:
+            condition = broadcast_bit(self.f, condition, lanes)
+        return emit_elementwise(self.f, "select", {}, ["pred", kind, kind], kind, lanes, [condition, *choices])
+
+    # ---- integers
+
+    def prepare(self, node: Node) -> None:
+        """Write what is known already of the addresses and integers that `node` will need deeper inside."""
+        for index in node.indices():
+            if node.kind in ("load", "store") and index is node.index:
+                self._address(node.slot, node.type, index)
+            else:
+                self._sum([t for t in index.terms if self._known(t[0])])
+
+    def _known(self, atom: Atom) -> bool:
+        if atom.variables & ~self.open:
+            return False
+        if atom.kind == "variable":
+            return True
+        inside = (atom, *atom.inner.atoms()) if atom.inner is not None else (atom,)
+        return not self.is_vector(atom.variables) and all(a.source in self.values for a in inside if a.source)
+
+    def integer(self, index: Index) -> str:
+        """An index as a scalar i64 (the value of the first lane where it depends on the lane)."""
+        total = self._sum(index.terms)
+        if not index.constant:
+            return total
+        return self._add(total, str(index.constant))
+
+    def _add(self, left: str, right: str) -> str:
+        if left == "0" or right == "0":
+            return right if left == "0" else left
+        if not left.startswith("%") and not right.startswith("%"):
+            return str(int(left) + int(right))
+        return self.f.let(f"add nsw i64 {left}, {right}")
+
+    def _sum(self, terms: Sequence[tuple[Atom, int]]) -> str:
+        """The sum of terms, outer loops first so that the beginning is shared."""
+        order = tuple(sorted(terms, key=lambda t: self._depth(t[0].variables)))
+        known = self.sums.get(order)
+        if known is not None:
+            return known
+        if not order:
+            return "0"
+        atom, coefficient = order[-1]
+        own = self._atom(atom)
+        if own != "0" and coefficient != 1:
+            known_number = not own.startswith("%")
+            own = str(int(own) * coefficient) if known_number else self.f.let(f"mul nsw i64 {own}, {coefficient}")
+        total = self._add(self._sum(order[:-1]), own)
+        self.keep(self.sums, order, total)
+        return total
+
+    def _depth(self, variables: int) -> int:
+        return max((k for k, bits in enumerate(self.stack) if bits & variables), default=-1)
+
+    def _atom(self, atom: Atom) -> str:
+        if atom.kind == "variable":
+            return self.counters[atom]
+        key = ((atom, 1),)
+        known = self.sums.get(key)
+        if known is not None:
+            return known
+        if atom.inner is not None:
+            value = self.integer(atom.inner)
+            value = divide(self.f, "i64", 1, atom.kind, value, atom.divisor, atom.inner.low < 0)
+        else:
+            assert isinstance(atom.source, Node)
+            value = self._clamped(atom, self.values[atom.source][0], 1, "i64")
+        self.keep(self.sums, key, value)
+        return value
+
+    def _clamped(self, atom: Atom, value: Value, lanes: int, kind: str) -> str:
+        assert isinstance(atom.source, Node)
+        source = atom.source.type
+        wide = "u64" if source == "u64" else "s64"
+        limits = [constant(wide, lanes, n) for n in (atom.low, atom.high)]
+        value = emit_elementwise(self.f, "convert", {}, [source], wide, lanes, [value])
+        value = emit_elementwise(self.f, "clamp", {}, [wide] * 3, wide, lanes, [limits[0], value, limits[1]])
+        if kind == "i32":
+            value = emit_elementwise(self.f, "convert", {}, [wide], "s32", lanes, [value])
+        assert isinstance(value, str)
+        return value
+
+    def integers(self, index: Index, copy: int, lanes: int) -> tuple[str, str]:
+        """An index for all lanes of `copy`: the scalar type (i32 where it fits) and the value."""
+        if lanes == 1 or not self.is_vector(index.variables):
+            value = self._add(self.integer(index), str(self.shift(index, copy)))
+            return "i64", value if lanes == 1 else spread(self.f, "i64", lanes, value)
+        kind = "i32" if fits(index, (self.lane.width * self.lane.copies) if self.lane else 0) else "i64"
+        return kind, self._vector(index, copy, lanes, kind)
+
+    def _vector(self, index: Index, copy: int, lanes: int, kind: str) -> str:
+        assert self.lane is not None
+        f, lane = self.f, self.lane.atom
+        wide = f"<{lanes} x {kind}>"
+        scalars = [(a, c) for a, c in index.terms if not self.is_vector(a.variables) or a == lane]
+        step = index.coefficient(lane)
+        base = self._add(self._sum(scalars), str(index.constant + self.shift(index, copy)))
+        if kind == "i32":
+            base = f.let(f"trunc i64 {base} to i32") if base.startswith("%") else base
+        total = spread(f, kind, lanes, base)
+        if step:
+            ramp = "<" + ", ".join(f"{kind} {k * step}" for k in range(lanes)) + ">"
+            total = ramp if base == "0" else f.let(f"add {wide} {total}, {ramp}")
+        for atom, coefficient in index.terms:
+            if atom == lane or not self.is_vector(atom.variables):
+                continue
+            if atom.inner is not None:
+                own = self._vector(atom.inner, copy, lanes, kind)
+                own = divide(f, kind, lanes, atom.kind, own, atom.divisor, atom.inner.low < 0)
+            else:
+                assert isinstance(atom.source, Node)
+                own = self._clamped(atom, self.values[atom.source][copy], lanes, kind)
+            if coefficient != 1:
+                own = f.let(f"mul {wide} {own}, splat ({kind} {coefficient})")
+            total = f.let(f"add {wide} {total}, {own}")
+        return total
+
+    def condition(self, guards: Sequence[Condition], copy: int) -> tuple[str, bool]:
+        """Whether all guards hold: an i1, or a vector of them (then True) when they depend on the lane."""
+        f = self.f
+        scalar: str | None = None
+        vector: str | None = None
+        for guard in guards:
+            wide = self.is_vector(guard.index.variables)
+            lanes = self.lane.width if wide and self.lane is not None else 1
+            kind, value = self.integers(guard.index, copy, lanes)
+            full = f"<{lanes} x {kind}>" if wide else kind
+            own = None
+            # One unsigned comparison tells 0 <= x < n.
+            if guard.index.low < guard.low and guard.low == 0 and guard.index.high >= guard.high:
+                own = f.let(f"icmp ult {full} {value}, {literal(kind, lanes, guard.high)}")
+            else:
+                if guard.index.low < guard.low:
+                    own = f.let(f"icmp sge {full} {value}, {literal(kind, lanes, guard.low)}")
+                if guard.index.high >= guard.high:
+                    below = f.let(f"icmp slt {full} {value}, {literal(kind, lanes, guard.high)}")
+                    bits = f"<{lanes} x i1>" if wide else "i1"
+                    own = below if own is None else f.let(f"and {bits} {own}, {below}")
+            if own is None:
+                continue
+            if wide:
+                vector = own if vector is None else f.let(f"and <{lanes} x i1> {vector}, {own}")
+            else:
+                scalar = own if scalar is None else f.let(f"and i1 {scalar}, {own}")
+        if vector is not None:
+            if scalar is not None:
+                assert self.lane is not None
+                wide_scalar = broadcast_bit(f, scalar, self.lane.width)
+                vector = f.let(f"and <{self.lane.width} x i1> {vector}, {wide_scalar}")
+            return vector, True
+        return scalar or "true", False
+
+    # ---- memory
+
+    def base(self, slot: object) -> str:
+        """The pointer of a buffer; those of the argument table were loaded at the entry, literals are globals."""
+        if slot not in self.bases:
+            if not isinstance(slot, Literal):
+                raise KeyError(f"buffer {slot} was not loaded at the entry")
+            name = f"@{self.name}.constant.{len(self.f.unit.declarations)}"
+            raw = slot.value().tobytes()
+            text = "".join(f"\\{b:02X}" for b in raw)
+            self.f.unit.declarations[name] = (
+                f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{text}", align 64'
+            )
+            self.bases[slot] = name
+        return self.bases[slot]
+
+    def _address(self, slot: object, element_type: str, index: Index) -> str:
+        """The address of position `index` less its constant, as far as its terms are known now."""
+        key = slot, index.terms
+        done, pointer = self.addresses.get(key, (0, self.base(slot)))
+        known = [k for k, (atom, _) in enumerate(index.terms) if not done >> k & 1 and self._known(atom)]
+        if known:
+            offset = self._sum([index.terms[k] for k in known])
+            if offset != "0":
+                pointer = self.f.let(f"getelementptr {memory.address_type(element_type)}, ptr {pointer}, i64 {offset}")
+            for k in known:
+                done |= 1 << k
+            self.keep(self.addresses, key, (done, pointer))
+        return pointer
+
+    def _offset(self, pointer: str, element_type: str, by: int) -> str:
+        if not by:
+            return pointer
+        return self.f.let(f"getelementptr {memory.address_type(element_type)}, ptr {pointer}, i64 {by}")
+
+    def _place(self, node: Node, index: Index, copy: int) -> str:
+        """The address of the first lane of `copy`."""
+        pointer = self._address(node.slot, node.type, index)
+        return self._offset(pointer, node.type, index.constant + self.shift(index, copy))
+
+    def _is_aligned(self, node: Node, index: Index, lanes: int) -> bool:
+        """Whether vectors of the lane begin at multiples of their size (lane loops begin at multiples of `lanes`)."""
+        assert self.lane is not None
+        steps = [c for a, c in index.terms if a != self.lane.atom]
+        return lanes * byte_size(node.type) in (16, 32, 64) and not any(n % lanes for n in (*steps, index.constant))
+
+    def _is_tiled(self, node: Node) -> bool:
+        """Whether the copies of a load are the columns of a tile whose rows lie in memory."""
+        lane = self.lane
+        if lane is None or not lane.is_tile or node.kind != "load" or node.guards or not self.is_vector(node.variables):
+            return False
+        assert node.index is not None
+        return self._lane_form(node.index) not in (None, 0, 1) and node.index.coefficient(lane.copied) == 1
+
+    def _load_tile(self, node: Node) -> tuple[Value, ...]:
+        """Load a row for every lane and transpose: copy c gets element c of each row."""
+        lane, index, f = self.lane, node.index, self.f
+        assert lane is not None
+        assert index is not None
+        pointer = self._place(node, index, 0)
+        mask = None if lane.copies == lane.width else memory.constant_mask(lane.copies, lane.width)
+        step = index.coefficient(lane.atom)
+        rows = [
+            memory.load_vector(f, node.type, lane.width, self._offset(pointer, node.type, step * k), mask)
+            for k in range(lane.active)
+        ]
+        rows += rows[:1] * (lane.width - lane.active)
+        kind = compute_type(node.type, lane.width)
+        if isinstance(rows[0], str):
+            columns: list[Value] = list(transposed(f, kind, [str(r) for r in rows]))
+        else:
+            both = [transposed(f, kind, [r[part] for r in rows]) for part in (0, 1)]
+            columns = list(zip(both[0], both[1], strict=True))
+        return tuple(columns[: lane.copies])
+
+    def _lane_form(self, index: Index) -> int | None:
+        """How far apart neighbouring lanes are; None when they are not evenly spaced."""
+        assert self.lane is not None
+        if any(self.is_vector(a.variables) and a != self.lane.atom for a, _ in index.terms):
+            return None
+        return index.coefficient(self.lane.atom)
+
+    def _pointers(self, node: Node, copy: int, lanes: int) -> str:
+        """The vector of addresses of a node whose lanes do not lie side by side."""
+        assert node.index is not None
+        kind, offsets = self.integers(node.index, copy, lanes)
+        base = self.base(node.slot)
+        return self.f.let(
+            f"getelementptr {memory.address_type(node.type)}, ptr {base}, <{lanes} x {kind}> {offsets}"
+        )
+
+    def _load(self, node: Node, copy: int, lanes: int) -> Value:
+        f, index = self.f, node.index
+        assert index is not None
+        condition, wide = self.condition(node.guards, copy) if node.guards else ("true", False)
+        if lanes == 1:
+            pointer = self._place(node, index, copy)
+            if node.guards:
+                pointer = f.let(f"select i1 {condition}, ptr {pointer}, ptr {self.base(node.slot)}")
+            return memory.load_scalar(f, node.type, pointer)
+        assert self.lane is not None
+        mask: str | None = None
+        if self.lane.is_partial(copy):
+            mask = memory.constant_mask(self.lane.active, lanes)
+        if node.guards:
+            own = condition if wide else broadcast_bit(f, condition, lanes)
+            mask = own if mask is None else f.let(f"and <{lanes} x i1> {own}, {mask}")
+        step = self._lane_form(index)
+        if step == 0:
+            # The guards alone make it a vector: one element, if any lane may read it.
+            pointer = self._place(node, index, copy)
+            any_lane = f.intrinsic("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(f"<{lanes} x i1>", mask or "")])
+            pointer = f.let(f"select i1 {any_lane}, ptr {pointer}, ptr {self.base(node.slot)}")
+            return broadcast(f, node.type, lanes, memory.load_scalar(f, node.type, pointer))
+        if step == 1:
+            pointer = self._place(node, index, copy)
+            return memory.load_vector(f, node.type, lanes, pointer, mask)
+        if step == -1 and mask is None:
+            pointer = self._offset(self._place(node, index, copy), node.type, 1 - lanes)
+            return reversed_lanes(f, node.type, lanes, memory.load_vector(f, node.type, lanes, pointer))
+        pointers = self._pointers(node, copy, lanes)
+        return memory.load_gathered(f, node.type, lanes, pointers, mask or "splat (i1 true)")
+
+    def _store(self, node: Node, copy: int, lanes: int) -> None:
+        f, index = self.f, node.index
+        assert index is not None
+        value = self.value(node.operands[0], copy, lanes)
+        if lanes == 1:
+            pointer = self._place(node, index, copy)
+            memory.store_scalar(f, node.type, pointer, value)
+            return
+        assert self.lane is not None
+        partial = self.lane.is_partial(copy)
+        active = self.lane.active if partial else lanes
+        step = self._lane_form(index)
+        if step == 1:
+            pointer = self._place(node, index, copy)
+            if not partial and node.slot in self.streams and self._is_aligned(node, index, lanes):
+                memory.stream_vector(f, node.type, lanes, pointer, value)
+                return
+            mask = memory.constant_mask(active, lanes) if partial else None
+            memory.store_vector(f, node.type, lanes, pointer, value, mask)
+            return
+        if step is not None:
+            pointer = self._place(node, index, copy)
+            ends = [self._offset(pointer, node.type, step * k) for k in range(active)]
+            memory.store_scattered(f, node.type, lanes, ends, value)
+            return
+        pointers = self._pointers(node, copy, lanes)
+        ends = [f.let(f"extractelement <{lanes} x ptr> {pointers}, i64 {k}") for k in range(active)]
+        memory.store_scattered(f, node.type, lanes, ends, value)
+
+    # ---- reductions
+
+    def _together(self, first: Node, later: Sequence[Node]) -> list[Node]:
+        """`first` and those reductions of the same level that can be done in the same loops."""
+        group = [first]
+        for node in later:
+            if node.kind != "reduce" or node.bound != first.bound or node in self.values:
+                continue
+            if self.is_vector(node.variables) != self.is_vector(first.variables):
+                continue
+            needed = closure(node)
+            if any(g in needed for g in group):
+                continue
+            ahead = [n for n in scope_of([node], self.rows) if n is not node and n not in self.values]
+            if any(n.kind == "reduce" or n.variables & ~self.open for n in ahead):
+                continue
+            self.write(ahead)
+            group.append(node)
+        return group
+
+    def reduce(self, group: list[Node]) -> None:
+        """Write reductions over the same variables as one nest of loops; their values become known here."""
+        f = self.f
+        reducers = [_reducer(node) for node in group]
+        outer = self.lane if self.is_vector(group[0].variables) else None
+        stores = [s for node in group for s in self.row_stores.get(node, ())]
+        kept = {s.operands[0] for s in stores}
+        cut = [n for n in self.rows if n not in kept]
+        body = {n for node in group for n in body_of(node, cut)}
+        inner = sorted(body, key=lambda n: n.serial) + stores
+        loops = bound_loops(group, inner, self.machine, outer is not None)
+        own = next((loop.lane for loop in loops if loop.lane is not None), None)
+        lanes, copies = own if own is not None else (outer.width, outer.copies) if outer is not None else (1, 1)
+        starts: list[Value] = []
+        types: list[str] = []
+        for node, how in zip(group, reducers, strict=True):
+            first = how.neutral(lanes)
+            if first is None:
+                initial = node.operands[len(node.operands) // 2 :]
+                first = [self.value(n, 0, lanes) for n in initial]
+            starts += first * copies
+            types += list(how.types) * copies
+        carried = parts(types, starts, lanes)
+
+        def step(carried: Carried) -> Carried:
+            values = unparts(types, [name for _, name in carried])
+            active = self.lane.copies if lanes > 1 and self.lane is not None else 1
+            at = 0
+            for node, how in zip(group, reducers, strict=True):
+                for copy in range(copies):
+                    if copy < active:
+                        old = values[at : at + len(how.types)]
+                        values[at : at + len(how.types)] = self._step(node, how, old, copy, lanes, own is not None)
+                    at += len(how.types)
+            return parts(types, values, lanes)
+
+        with self.scope():
+            for node in kept:
+                self.keep(self.rows, node, _MISSING)
+            if own is not None:
+                self.lane = None
+            carried = self.run(loops, inner, carried, step)
+        values = unparts(types, [name for _, name in carried])
+        at = 0
+        for node, how in zip(group, reducers, strict=True):
+            count = len(how.types)
+            found = [values[at + c * count : at + (c + 1) * count] for c in range(copies)]
+            at += count * copies
+            if own is not None:
+                found = [how.fold(f, found, lanes)]
+            width = 1 if own is not None else lanes
+            results: list[Value] = []
+            for total in found:
+                if how.opcode is not None:
+                    initial_value = self.value(node.operands[-1], 0, width)
+                    total = how.step(f, [initial_value], total, width)
+                results += how.finish(f, total, width)
+            self.keep(self.values, node, tuple(results))
+
+    def _step(self, node: Node, how: Reducer, old: list[Value], copy: int, lanes: int, own: bool) -> list[Value]:
+        """One step of one accumulator; lanes that do not count, or where guards fail, keep what they have."""
+        f = self.f
+        inputs = [self.value(n, copy, lanes) for n in node.operands[: len(node.operands) // 2]]
+        new = how.step(f, old, inputs, lanes)
+        mask: str | None = None
+        if own and self.lane is not None and self.lane.is_partial(copy):
+            mask = memory.constant_mask(self.lane.active, lanes)
+        if node.guards:
+            condition, wide = self.condition(node.guards, copy)
+            if lanes > 1 and not wide:
+                condition = broadcast_bit(f, condition, lanes)
+            mask = condition if mask is None else f.let(f"and <{lanes} x i1> {condition}, {mask}")
+        if mask is None:
+            return new
+        return [
+            emit_elementwise(f, "select", {}, ["pred", t, t], t, lanes, [mask, a, b])
+            for t, a, b in zip(how.types, new, old, strict=True)
+        ]
+
+
+def _reducer(node: Node) -> Reducer:
+    assert node.computation is not None
+    return reducer(node.computation, [o.type for o in node.operands[: len(node.operands) // 2]])

@@ -1,0 +1,190 @@
+"""The values that a fused loop computes, as a graph without loops or order.
+
+Equal values are one `Node` (see `trace`); `nest` writes them once the loops have been chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlotool.analysis.indexing import Atom, Condition, Index
+from hlotool.ir import Computation
+
+__all__ = ["Guards", "Node", "Number", "Partial", "Row", "Scratch", "body_of", "closure", "scope_of"]
+
+Guards = tuple[Condition, ...]
+
+
+class Node:
+    """A value: one scalar for every setting of the loop variables whose bits are in `variables`.
+
+    ============  ==========================================================================
+    kind          meaning
+    ============  ==========================================================================
+    load          element `index` of buffer `slot` (a slot of the argument table, or a literal)
+    constant      the number `slot`
+    position      the integer `index` converted to `type`
+    elementwise   `opcode` with `attributes` of `operands`
+    select        the first operand where all `guards` hold, else the second
+    inline        `computation` applied to `operands`
+    reduce        `computation` over `bound` variables: operands are inputs, then initial values; `slot` is
+                  the instruction
+    leaf          result number `slot` of a variadic reduce
+    store         writes its operand as element `index` of buffer `slot`
+    ============  ==========================================================================
+    """
+
+    __slots__ = (
+        "_inputs",
+        "atoms",
+        "attributes",
+        "bound",
+        "computation",
+        "guards",
+        "index",
+        "kind",
+        "opcode",
+        "operands",
+        "serial",
+        "slot",
+        "type",
+        "variables",
+    )
+
+    def __init__(
+        self,
+        serial: int,
+        kind: str,
+        type: str,
+        operands: tuple[Node, ...] = (),
+        opcode: str = "",
+        attributes: Mapping[str, Any] | None = None,
+        index: Index | None = None,
+        guards: Guards = (),
+        slot: Any = None,
+        computation: Computation | None = None,
+        bound: tuple[Atom, ...] = (),
+    ) -> None:
+        self.serial = serial
+        self.kind = kind
+        self.type = type
+        self.operands = operands
+        self.opcode = opcode
+        self.attributes = attributes or {}
+        self.index = index
+        self.guards = guards
+        self.slot = slot
+        self.computation = computation
+        self.bound = bound
+        sources = [a.source for x in self.indices() for a in x.atoms() if isinstance(a.source, Node)]
+        self._inputs = (*operands, *sources)
+        free: dict[Atom, None] = {}
+        for node in self._inputs:
+            free.update(dict.fromkeys(node.atoms))
+        for x in self.indices():
+            free.update((atom, None) for atom in x.atoms() if atom.kind == "variable")
+        self.atoms: tuple[Atom, ...] = tuple(a for a in free if a not in bound)
+        variables = 0
+        for atom in self.atoms:
+            variables |= atom.variables
+        self.variables = variables
+
+    def indices(self) -> list[Index]:
+        """Indices that this node itself evaluates."""
+        own = [] if self.index is None else [self.index]
+        return own + [g.index for g in self.guards]
+
+    def inputs(self) -> tuple[Node, ...]:
+        """Nodes that must have been computed before: operands, and sources of run-time integers."""
+        return self._inputs
+
+    @property
+    def hidden(self) -> int:
+        """The bits of the variables that a reduction binds."""
+        bits = 0
+        for atom in self.bound:
+            bits |= atom.variables
+        return bits
+
+
+def scope_of(roots: Sequence[Node], cut: Collection[Node] = ()) -> list[Node]:
+    """All nodes needed for `roots` that do not depend on variables that a reduction binds.
+
+    What is needed only to compute nodes in `cut` is left out, except for their use inside of reductions.
+    """
+    found: dict[Node, None] = {}
+    seen: set[tuple[Node, int]] = set()
+    stack = [(node, 0) for node in roots]
+    while stack:
+        node, inner = stack.pop()
+        if (node, inner) in seen:
+            continue
+        seen.add((node, inner))
+        if not node.variables & inner:
+            found[node] = None
+            if node in cut:
+                continue
+        inner |= node.hidden
+        stack += [(n, inner) for n in node.inputs()]
+    return sorted(found, key=lambda n: n.serial)
+
+
+def closure(node: Node) -> set[Node]:
+    """`node` and everything below it, bodies of reductions included."""
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        if found not in seen:
+            seen.add(found)
+            stack += found.inputs()
+    return seen
+
+
+def body_of(reduce: Node, cut: Collection[Node] = ()) -> list[Node]:
+    """The nodes that are computed inside the loops of a reduction (see `scope_of` for `cut`)."""
+    sources = [a.source for g in reduce.guards for a in g.index.atoms() if isinstance(a.source, Node)]
+    inputs = reduce.operands[: len(reduce.operands) // 2]
+    return [n for n in scope_of([*inputs, *sources], cut) if n.variables & reduce.hidden]
+
+
+class Number:
+    """A constant's value, equal to another only with the same bits."""
+
+    __slots__ = ("bits", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.bits = (type(value).__name__, value.tobytes() if hasattr(value, "tobytes") else repr(value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Number) and self.bits == other.bits
+
+    def __hash__(self) -> int:
+        return hash(self.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A buffer of the running task (on its stack), as the slot of a node."""
+
+    number: int
+    bytes: int
+
+
+class Partial:
+    """Partial results: element ``index`` of scratch at `slot` is `value`, for all settings of `atoms`."""
+
+    __slots__ = ("atoms", "index", "slot", "value")
+
+    def __init__(self, value: Node, index: Index, slot: Scratch, atoms: tuple[Atom, ...]) -> None:
+        self.value, self.index, self.slot, self.atoms = value, index, slot, atoms
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A place in the scratch buffer, as the slot of a node."""
+
+    offset: int

@@ -1,0 +1,270 @@
+"""Strided copies that lay operands out for the tile functions, and results out for their users.
+
+Packing is mostly a step of its own, ahead of the product: every block is then packed once, whichever tasks
+read it later (packing inside the product's tasks would repeat it for every block of rows, or need storage
+per thread, which tasks do not have), and its tasks run in parallel like any others.  Where one task meets
+all rows it calls the same function for its own panels instead (see `gemm.panels_to_pack`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hlotool.codegen.cpu.addressing import (
+    Place,
+    advance,
+    argument,
+    count_in_block,
+    is_last_block,
+    offset,
+    unravel,
+    when,
+)
+from hlotool.codegen.cpu.elements import Arithmetic, Element, element, load, store, vector_type
+from hlotool.codegen.kernel import Step, signature
+from hlotool.codegen.llvm import Function, Unit
+
+__all__ = ["Axis", "Copy", "emit_copy"]
+
+TASK_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension of a copy with its strides in bytes."""
+
+    extent: int
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy an array, converting its elements; `columns` is cut into panels `width` wide.
+
+    The first `lead` outer dimensions, then groups of `group` panels (0: any number) count slowest in the tasks.
+    Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
+    the target's columns are contiguous and the source is contiguous along rows or along columns.
+
+    With `partner` the target holds pairs and a row of it is two rows of the source, `partner` bytes apart, both
+    contiguous along columns; `odd` says that the last row has no partner and is paired with zeros.
+    """
+
+    outer: tuple[Axis, ...]
+    rows: Axis
+    columns: Axis
+    width: int
+    panel: int
+    source: Place
+    target: Place
+    how: Arithmetic
+    lead: int = 0
+    group: int = 0
+    partner: int = 0
+    odd: bool = False
+
+
+def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
+    """Define step function `name`."""
+    copy = _as_bits(copy)
+    source, target = copy.source.element, copy.target.element
+    dense = copy.columns.target == target.bytes
+    if copy.partner:
+        mode = "pairs"
+    elif dense and copy.columns.source == source.bytes:
+        mode = "rows"
+    elif dense and copy.rows.source == source.bytes and source.components == 1:
+        mode = "transpose"
+    else:
+        mode = "scalar"
+    rows, columns, width = copy.rows.extent, copy.columns.extent, copy.width
+    panels = -(-columns // width)
+    group = copy.group or max(1, min(panels, 256 // width))
+    chunk = max(8, TASK_BYTES // (min(columns, group * width) * max(source.bytes, target.bytes)) // 8 * 8)
+    chunk = min(chunk, rows)
+
+    f = Function(unit, signature(name))
+    task = f.begin_loop("%begin", "%end")
+    groups, chunks = -(-panels // group), -(-rows // chunk)
+    extents = [axis.extent for axis in copy.outer]
+    extents = [*extents[: copy.lead], groups, *extents[copy.lead :], chunks]
+    *outer, at_chunk = unravel(f, task.index, extents)
+    at_group = outer.pop(copy.lead)
+    read, write = argument(f, copy.source), argument(f, copy.target)
+    for axis, at in zip(copy.outer, outer, strict=True):
+        read, write = advance(f, read, at, axis.source), advance(f, write, at, axis.target)
+    read = advance(f, read, at_chunk, chunk * copy.rows.source)
+    write = advance(f, write, at_chunk, chunk * copy.rows.target)
+    read = advance(f, read, at_group, group * width * copy.columns.source)
+    write = advance(f, write, at_group, group * copy.panel)
+    rows_here = count_in_block(f, at_chunk, chunk, rows)
+    panels_here = count_in_block(f, at_group, group, columns // width)
+    rest = is_last_block(f, at_group, groups) if columns % width else None
+
+    def panels_of(read: str, write: str, body: Callable[[str, str, int], None]) -> None:
+        """Run `body(read, write, columns)` on the panels of this task."""
+        if columns >= width:
+            loop = f.begin_loop(0, panels_here, 1, [("ptr", read), ("ptr", write)])
+            body(loop.values[0], loop.values[1], width)
+            after = _move(f, loop.values, width * copy.columns.source, copy.panel)
+            read, write = f.end_loop(loop, after)
+        when(f, rest, lambda: body(read, write, columns % width))
+
+    if mode == "transpose":
+        panels_of(read, write, lambda r, w, n: _transposed_panel(f, name, copy, r, w, n, rows_here))
+    else:
+        row = f.begin_loop(0, rows_here, 1, [("ptr", read), ("ptr", write)])
+        if copy.partner:
+            at_row = f.let(f"add i64 {row.index}, {f.let(f'mul i64 {at_chunk}, {chunk}')}")
+            last = f.let(f"icmp eq i64 {at_row}, {rows - 1}") if copy.odd else None
+            panels_of(row.values[0], row.values[1], lambda r, w, n: _pairs(f, copy, r, w, n, last))
+        else:
+            one = _row if mode == "rows" else _scalars
+            panels_of(row.values[0], row.values[1], lambda r, w, n: one(f, copy, r, w, n))
+        f.end_loop(row, _move(f, row.values, copy.rows.source, copy.rows.target))
+    f.end_loop(task)
+    f.finish()
+    if mode == "transpose":
+        _emit_transposes(unit, name, copy)
+    tasks, elements = 1, rows * columns
+    for extent in extents:
+        tasks *= extent
+    for axis in copy.outer:
+        elements *= axis.extent
+    return Step(name, tasks, elements * (source.bytes + target.bytes) / (5.0 if mode == "scalar" else 20.0))
+
+
+def _as_bits(copy: Copy) -> Copy:
+    """A copy that converts nothing moves integers; eight-byte complex numbers then move as one."""
+    held, how = copy.source.element, copy.how
+    if held != copy.target.element:
+        return copy
+    bits = 64 if held.name == "c64" else 8 * held.size
+    moved = Element(held.name, "unsigned", f"i{bits}", bits // 8, held.bytes * 8 // bits)
+    lanes = max(2, how.lanes * how.bits // bits)
+    return replace(
+        copy,
+        source=replace(copy.source, element=moved),
+        target=replace(copy.target, element=moved),
+        how=Arithmetic(moved.storage, bits, lanes, False, False, how.native_half),
+    )
+
+
+def _move(f: Function, pointers: list[str], *amounts: int) -> list[str]:
+    return [f.let(f"getelementptr i8, ptr {p}, i64 {by}") for p, by in zip(pointers, amounts, strict=True)]
+
+
+def _row(f: Function, copy: Copy, read: str, write: str, columns: int) -> None:
+    """Copy `columns` contiguous elements."""
+    source, target, how = copy.source.element, copy.target.element, copy.how
+    scalars = columns * source.components
+    for at in range(0, scalars, how.lanes):
+        active = min(how.lanes, scalars - at)
+        value = load(f, offset(f, read, at * source.size), source, how, how.lanes, active)
+        store(f, value, offset(f, write, at * target.size), target, how, how.lanes, active)
+
+
+def _pairs(f: Function, copy: Copy, read: str, write: str, columns: int, alone: str | None) -> None:
+    """Interleave `columns` elements of two rows; under `alone` the second row is not there."""
+    half, whole, lanes = element("u16"), element("u32"), copy.how.lanes
+    how, kind = Arithmetic("i32", 32, lanes, False, False, False), vector_type("i32", lanes)
+    second, kept = str(copy.partner), ""
+    if alone is not None:
+        second = f.let(f"select i1 {alone}, i64 0, i64 {copy.partner}")
+        kept = f.let(f"select i1 {alone}, {kind} zeroinitializer, {kind} splat (i32 -1)")
+    second = f.let(f"getelementptr i8, ptr {read}, i64 {second}")
+    for at in range(0, columns, lanes):
+        active = min(lanes, columns - at)
+        low = load(f, offset(f, read, at * half.size), half, how, lanes, active)
+        high = load(f, offset(f, second, at * half.size), half, how, lanes, active)
+        high = f.let(f"shl {kind} {high}, splat (i32 16)")
+        if kept:
+            high = f.let(f"and {kind} {high}, {kept}")
+        store(f, f.let(f"or {kind} {low}, {high}"), offset(f, write, at * whole.size), whole, how, lanes, active)
+
+
+def _scalars(f: Function, copy: Copy, read: str, write: str, columns: int) -> None:
+    """Copy `columns` elements one by one."""
+    source, target, how = copy.source.element, copy.target.element, copy.how
+    loop = f.begin_loop(0, columns, 1, [("ptr", read), ("ptr", write)])
+    for part in range(source.components):
+        value = load(f, offset(f, loop.values[0], part * source.size), source, how, 0)
+        store(f, value, offset(f, loop.values[1], part * target.size), target, how, 0)
+    f.end_loop(loop, _move(f, loop.values, copy.columns.source, copy.columns.target))
+
+
+def _side(how: Arithmetic) -> int:
+    """Rows and columns of a block transposed in registers; larger ones gain nothing and cost code."""
+    return min(how.lanes, 8)
+
+
+def _transposed_panel(
+    f: Function, name: str, copy: Copy, read: str, write: str, columns: int, rows: str | int
+) -> None:
+    """Copy a panel whose source is contiguous along rows, in square blocks."""
+    side = _side(copy.how)
+    source, target = copy.source.element, copy.target.element
+    rest = copy.rows.extent % side
+
+    def band(read: str, write: str, tall: int) -> None:
+        """Blocks of `tall` rows, along the columns."""
+        if columns >= side:
+            loop = f.begin_loop(0, columns // side, 1, [("ptr", read), ("ptr", write)])
+            f.do(f"call void @{name}_{side}x{tall}(ptr {loop.values[0]}, ptr {loop.values[1]})")
+            after = _move(f, loop.values, side * copy.columns.source, side * target.bytes)
+            read, write = f.end_loop(loop, after)
+        if columns % side:
+            f.do(f"call void @{name}_{columns % side}x{tall}(ptr {read}, ptr {write})")
+
+    whole = f.let(f"sdiv i64 {rows}, {side}") if isinstance(rows, str) else rows // side
+    if copy.rows.extent >= side:
+        loop = f.begin_loop(0, whole, 1, [("ptr", read), ("ptr", write)])
+        band(loop.values[0], loop.values[1], side)
+        read, write = f.end_loop(loop, _move(f, loop.values, side * source.bytes, side * copy.rows.target))
+    if rest:
+        ragged = "true" if isinstance(rows, int) and rows % side else None
+        if isinstance(rows, str):
+            ragged = f.let(f"icmp ne i64 {f.let(f'mul i64 {whole}, {side}')}, {rows}")
+        when(f, ragged, lambda: band(read, write, rest))
+
+
+def _emit_transposes(unit: Unit, name: str, copy: Copy) -> None:
+    """Define the block functions that `_transposed_panel` calls: ``@name_<columns>x<rows>(ptr from, ptr to)``."""
+    side, columns, width, rows = _side(copy.how), copy.columns.extent, copy.width, copy.rows.extent
+    panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
+    wides = dict.fromkeys(w for panel in panels for w in ([side] if panel >= side else []) + [panel % side] if w)
+    talls = [tall for tall in ((side if rows >= side else 0), rows % side) if tall]
+    for wide in wides:
+        for tall in talls:
+            _emit_transpose(unit, f"{name}_{wide}x{tall}", copy, wide, tall)
+
+
+def _emit_transpose(unit: Unit, name: str, copy: Copy, wide: int, tall: int) -> None:
+    """Transpose `wide` runs of `tall` source elements by exchanging ever larger halves between pairs of vectors."""
+    f = Function(unit, f"internal void @{name}(ptr noalias %from, ptr noalias %to) nounwind")
+    source, target, how, side = copy.source.element, copy.target.element, copy.how, _side(copy.how)
+    kind = vector_type(how.type, side)
+    block = [
+        load(f, offset(f, "%from", i * copy.columns.source), source, how, side, tall) if i < wide else "zeroinitializer"
+        for i in range(side)
+    ]
+    half = 1
+    while half < side:
+        low = [i if not i & half else side + (i ^ half) for i in range(side)]
+        high = [i | half if not i & half else side + i for i in range(side)]
+        for i in range(side):
+            if not i & half:
+                x, y = block[i], block[i | half]
+                block[i], block[i | half] = _shuffle(f, kind, x, y, low), _shuffle(f, kind, x, y, high)
+        half *= 2
+    for i in range(tall):
+        store(f, block[i], offset(f, "%to", i * copy.rows.target), target, how, side, wide)
+    f.finish()
+
+
+def _shuffle(f: Function, kind: str, x: str, y: str, order: list[int]) -> str:
+    if x == y == "zeroinitializer":
+        return x
+    lanes = ", ".join(f"i32 {lane}" for lane in order)
+    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{lanes}>")

@@ -1,0 +1,256 @@
+"""How the outputs of a fusion are computed: traces that are split, divided and shared until the loops are good."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hlotool.analysis.indexing import Atom, Index, linearize
+from hlotool.codegen.cpu.loops import cost, merge, pick_lane, plain, refine
+from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
+from hlotool.codegen.cpu.rules import region_starts, rule_of, split_dimension
+from hlotool.codegen.cpu.step import Job
+from hlotool.codegen.cpu.trace import Tracer
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Instruction, Shape
+
+__all__ = ["Output", "Plan", "groups_of", "plan_group"]
+
+PART_WORK = 1 << 15
+"""Elements, roughly, that are worth a partial result of their own."""
+
+MOST_PIECES = 64
+"""Pieces into which the space of a concatenation is divided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Result `leaf` of `value`, to be stored in table slot `slot`."""
+
+    value: Instruction
+    leaf: int
+    slot: int
+    shape: Shape
+    region: Instruction | None = None  # the dynamic-update-slice whose region alone is written
+
+    @property
+    def space(self) -> tuple[int, ...]:
+        return self.shape.dimensions if self.region is None else self.region.operands[1].shape.dimensions
+
+
+def _leaves(root: Instruction) -> list[tuple[Instruction, int, Shape]]:
+    if root.opcode == "tuple":
+        return [found for operand in root.operands for found in _leaves(operand)]
+    return [(root, n, shape) for n, shape in enumerate(root.shape.leaves())]
+
+
+def groups_of(root: Instruction, first: int, in_place: frozenset[int]) -> list[list[Output]]:
+    """Outputs by loop space: whole arrays, largest first, then the regions that are updated in them.
+
+    `first` is the slot of the first output in the argument table; for `in_place` see `emit_fusion`.
+    """
+    spaces: dict[tuple[int, ...], list[Output]] = {}
+    regions: dict[tuple[int, ...], list[Output]] = {}
+    for number, (value, leaf, shape) in enumerate(_leaves(root)):
+        update = value.opcode == "dynamic-update-slice" and shape.rank > 0
+        if update:
+            region = Output(value, leaf, first + number, shape, value)
+            if value.operands[1].shape.size:
+                regions.setdefault(region.space, []).append(region)
+            if number in in_place:
+                continue
+            value, leaf = value.operands[0], 0
+        if shape.size:
+            spaces.setdefault(shape.dimensions, []).append(Output(value, leaf, first + number, shape))
+    whole = sorted(spaces.values(), key=lambda g: -g[0].shape.size)
+    return [*whole, *regions.values()]
+
+
+@dataclass(slots=True)
+class Plan:
+    """The trace of a group of outputs: what to store, over which variables; and the groups still to do.
+
+    `space` has, for every dimension of the group, where it begins and its loop variables.
+    """
+
+    tracer: Tracer
+    stores: list[Node]
+    atoms: list[Atom]
+    space: list[tuple[int, tuple[Atom, ...]]]
+    left: list[list[Output]]
+
+    def jobs(self) -> list[Job]:
+        """What to write, in order: partial results first."""
+        return [*_partial_jobs(self.tracer), Job(self.tracer, self.stores, self.atoms)]
+
+
+Box = Mapping[int, tuple[int, int]]
+"""For some dimensions, the part (start and size) that is to be computed."""
+
+
+def plan_group(
+    groups: list[list[Output]], slots: Sequence[int], machine: Machine
+) -> tuple[list[Plan], list[list[Output]]]:
+    """Plan the first group, in pieces if it is a concatenation; return the plans and the groups still to do."""
+    plan = _plan(groups, slots, machine, {})
+    pieces = _pieces(plan, groups[0], slots, machine, {}, MOST_PIECES)
+    if len(pieces) > 1:
+        return pieces, groups[1:]
+    return [plan], plan.left
+
+
+def _pieces(
+    plan: Plan, group: list[Output], slots: Sequence[int], machine: Machine, box: Box, budget: int
+) -> list[Plan]:
+    """Divide the space where a concatenation goes from one operand to the next: no piece has to choose."""
+    found = _cuts(plan)
+    if found is None or len(found[1]) >= budget:
+        return [plan]
+    d, cuts = found
+    start = plan.space[d][0]
+    ends = [*cuts, start + group[0].space[d] if d not in box else start + box[d][1]]
+    pieces = []
+    for end in ends:
+        part = {**box, d: (start, end - start)}
+        start = end
+        own = _plan([group], slots, machine, part)
+        pieces += _pieces(own, group, slots, machine, part, budget // len(ends))
+    return pieces
+
+
+def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
+    """A dimension and the places in it where the operand of a concatenation changes.
+
+    Inner dimensions are cut only where that saves several choices: otherwise one pass with a choice is quicker.
+    """
+    if plan.tracer.partials or any(n.kind == "reduce" for n in plan.tracer.nodes):
+        return None
+    for d, (start, atoms) in enumerate(plan.space):
+        if len(atoms) != 1:
+            continue
+        cuts: set[int] = set()
+        for node in scope_of(plan.stores):
+            for guard in node.guards if node.slot == "concatenate" else ():
+                if guard.index.terms == ((atoms[0], 1),):
+                    ends = (guard.low - guard.index.constant, guard.high - guard.index.constant)
+                    cuts.update(start + end for end in ends if 0 < end <= atoms[0].high)
+        if cuts and (len(cuts) > 2 or not any(a.high for _, before in plan.space[:d] for a in before)):
+            return d, sorted(cuts)
+    return None
+
+
+def _plan(groups: list[list[Output]], slots: Sequence[int], machine: Machine, box: Box) -> Plan:
+    """Trace the first group, and others that its loops can serve, until nothing is left to improve."""
+    tracer = Tracer(rule_of, slots)
+    for _ in range(12):
+        plan = _stores(tracer, groups, box)
+        factors = refine(tracer)
+        if factors is not None and factors != tracer.factors:
+            tracer = Tracer(rule_of, slots, factors, tracer.parts)
+            continue
+        parts = _parts(plan, machine) if not tracer.parts else None
+        if not parts:
+            break
+        tracer = Tracer(rule_of, slots, tracer.factors, parts)
+    return plan
+
+
+def _stores(tracer: Tracer, groups: Sequence[Sequence[Output]], box: Box) -> Plan:
+    index: list[Index] = []
+    atoms: list[Atom] = []
+    taken = 0
+    space = []
+    for d, extent in enumerate(groups[0][0].space):
+        start, extent = box.get(d, (0, extent))
+        own, variables = tracer.dimension(extent, taken)
+        index.append(own + start)
+        space.append((start, variables))
+        for atom in variables:
+            taken |= atom.variables
+            atoms.append(atom)
+    stores = _store_all(tracer, groups[0], tuple(index))
+    left = []
+    for group in groups[1:]:
+        at = _known_index(tracer, group)
+        if at is None or groups[0][0].region is not None:
+            left.append(list(group))
+        else:
+            stores += _store_all(tracer, group, at)
+    return Plan(tracer, stores, [a for a in atoms if a.high], space, left)
+
+
+def _store_all(tracer: Tracer, group: Sequence[Output], index: tuple[Index, ...]) -> list[Node]:
+    stores = []
+    for output in group:
+        at, value, leaf = index, output.value, output.leaf
+        if output.region is not None:
+            starts = region_starts(tracer, output.region)
+            value, leaf = output.region.operands[1], 0
+            at = tuple(x + s for x, s in zip(index, starts, strict=True))
+        node = tracer.element(value, index, (), leaf)
+        position = linearize(at, output.shape.dimensions)
+        stores.append(tracer.node("store", output.shape.element_type, (node,), index=position, slot=output.slot))
+    return stores
+
+
+def _known_index(tracer: Tracer, group: Sequence[Output]) -> tuple[Index, ...] | None:
+    """An index at which a reduction in the trace has results of the group's dimensions, each exactly once."""
+    sizes = group[0].space
+    if not sizes or any(output.region is not None for output in group):
+        return None
+    for index in tracer.found("reduce", sizes):
+        stride = 1
+        for atom, coefficient in sorted(linearize(index, sizes).terms, key=lambda t: t[1]):
+            if atom.kind != "variable" or coefficient != stride:
+                break
+            stride *= atom.high + 1
+        else:
+            if stride == prod(sizes):
+                return index
+    return None
+
+
+def _parts(plan: Plan, machine: Machine) -> dict[Instruction, int]:
+    """Reductions to be done in parts because there are too few results to share the work among threads.
+
+    Sums down long columns are done in parts as well: a part is short enough for its rows to stay in the
+    translation buffers.
+    """
+    scope = scope_of(plan.stores)
+    reduces = [(n, body_of(n)) for n in scope if n.kind == "reduce"]
+    if not reduces:
+        return {}
+    lane = pick_lane(merge([plain(a) for a in plan.atoms], plan.tracer.nodes), scope, reduces, machine)
+    parts: dict[Instruction, int] = {}
+    for node, body in reduces:
+        work = sum(cost(n, None, machine) for n in body)
+        results = prod(a.high + 1 for a in node.atoms)
+        vectors = lane is not None and bool(node.variables & lane.variables)
+        if work < PART_WORK * 2 or results >= (8192 if vectors else 16) or node.slot.opcode != "reduce":
+            continue
+        extent = node.slot.operands[0].shape.dimensions[split_dimension(node.slot)]
+        rows = prod(a.high + 1 for a in node.bound)
+        most = int(min(64 if vectors else -(-64 // results), work // PART_WORK, extent, rows // 16))
+        good = [n for n in range(2, most + 1) if extent % n == 0]
+        count = good[-1] if good and good[-1] * 3 >= most else most
+        if count > 1:
+            parts[node.slot] = count
+    return parts
+
+
+def _partial_jobs(tracer: Tracer) -> list[Job]:
+    """The stores of partial results; those that can be computed together in one job."""
+    jobs: list[Job] = []
+    behind: set[object] = set()
+    for partial in tracer.partials:
+        store = tracer.node("store", partial.value.type, (partial.value,), index=partial.index, slot=partial.slot)
+        needs = {n.slot for n in closure(partial.value) if n.kind == "load"}
+        atoms = list(partial.atoms)
+        if jobs and jobs[-1].atoms == atoms and not needs & behind:
+            jobs[-1].stores.append(store)
+        else:
+            jobs.append(Job(tracer, [store], atoms))
+            behind = set()
+        behind.add(partial.slot)
+    return jobs

@@ -1,0 +1,95 @@
+"""Small pieces of vector code: spreading, dividing and rearranging lanes."""
+
+from __future__ import annotations
+
+from hlotool.analysis.indexing import Index
+from hlotool.codegen.cpu.math.elements import Value, compute_type
+from hlotool.codegen.cpu.nodes import Node
+from hlotool.codegen.llvm import Function
+from hlotool.ir import ELEMENT_TYPES
+
+__all__ = ["broadcast_bit", "divide", "fits", "literal", "reversed_lanes", "spread", "transposed"]
+
+
+def broadcast_bit(f: Function, bit: str, lanes: int) -> str:
+    return spread(f, "i1", lanes, bit)
+
+
+def spread(f: Function, kind: str, lanes: int, value: str) -> str:
+    if lanes == 1:
+        return value
+    if not value.startswith("%"):
+        return f"splat ({kind} {value})"
+    wide = f"<{lanes} x {kind}>"
+    first = f.let(f"insertelement {wide} poison, {kind} {value}, i64 0")
+    return f.let(f"shufflevector {wide} {first}, {wide} poison, <{lanes} x i32> zeroinitializer")
+
+
+def literal(kind: str, lanes: int, value: int) -> str:
+    return str(value) if lanes == 1 else f"splat ({kind} {value})"
+
+
+def fits(index: Index, slack: int) -> bool:
+    """Whether the index and all that it is made of fit 32 bits, `slack` lanes beyond the range included."""
+    total = abs(index.constant)
+    for atom, coefficient in index.terms:
+        total += abs(coefficient) * (max(abs(atom.low), abs(atom.high)) + slack)
+        if atom.inner is not None and not fits(atom.inner, slack):
+            return False
+        if isinstance(atom.source, Node) and ELEMENT_TYPES[atom.source.type].bits > 32 and atom.high >> 31:
+            return False
+    return total < 1 << 31
+
+
+def divide(f: Function, kind: str, lanes: int, what: str, value: str, divisor: int, negative: bool) -> str:
+    """Quotient or remainder by a positive constant, rounded down."""
+    wide = kind if lanes == 1 else f"<{lanes} x {kind}>"
+    if not value.startswith("%") and lanes == 1:
+        return str(int(value) // divisor if what == "quotient" else int(value) % divisor)
+
+    def number(n: int) -> str:
+        return literal(kind, lanes, n)
+
+    if divisor & (divisor - 1) == 0:
+        if what == "remainder":
+            return f.let(f"and {wide} {value}, {number(divisor - 1)}")
+        return f.let(f"ashr {wide} {value}, {number(divisor.bit_length() - 1)}")
+    if not negative:
+        return f.let(f"{'udiv' if what == 'quotient' else 'urem'} {wide} {value}, {number(divisor)}")
+    rest = f.let(f"srem {wide} {value}, {number(divisor)}")
+    bits = "i1" if lanes == 1 else f"<{lanes} x i1>"
+    below = f.let(f"icmp slt {wide} {rest}, {number(0)}")
+    if what == "remainder":
+        raised = f.let(f"add {wide} {rest}, {number(divisor)}")
+        return f.let(f"select {bits} {below}, {wide} {raised}, {wide} {rest}")
+    whole = f.let(f"sdiv {wide} {value}, {number(divisor)}")
+    return f.let(f"add {wide} {whole}, {f.let(f'sext {bits} {below} to {wide}')}")
+
+
+def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
+    """Transpose a square of vectors: exchange ever larger off-diagonal blocks."""
+    size = len(rows)
+    rows = list(rows)
+    distance = 1
+    while distance < size:
+        low = [k if not k & distance else size + k - distance for k in range(size)]
+        high = [k + distance if not k & distance else size + k for k in range(size)]
+        for k in range(size):
+            if k & distance:
+                continue
+            x, y = rows[k], rows[k + distance]
+            for place, order in ((k, low), (k + distance, high)):
+                picks = ", ".join(f"i32 {n}" for n in order)
+                rows[place] = f.let(f"shufflevector {kind} {x}, {kind} {y}, <{size} x i32> <{picks}>")
+        distance *= 2
+    return rows
+
+
+def reversed_lanes(f: Function, element_type: str, lanes: int, value: Value) -> Value:
+    kind = compute_type(element_type, lanes)
+    order = ", ".join(f"i32 {k}" for k in range(lanes - 1, -1, -1))
+
+    def turn(part: str) -> str:
+        return f.let(f"shufflevector {kind} {part}, {kind} poison, <{lanes} x i32> <{order}>")
+
+    return turn(value) if isinstance(value, str) else (turn(value[0]), turn(value[1]))

@@ -1,0 +1,419 @@
+"""From a module to a program: kernels, buffers, and one native function that runs the whole entry computation.
+
+The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
+the arena, the constants.  While loops and conditionals are branches in it, scalar arithmetic stands in line, and
+everything else is a call of a kernel, through the pool where its cost is worth it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.analysis.fingerprint import instruction_key
+from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.codegen.buffers import (
+    ALIASES,
+    ALIGNMENT,
+    Assignment,
+    Copy,
+    Value,
+    array_leaves,
+    assign,
+    branch_computations,
+    place,
+)
+from hlotool.codegen.cpu.inline import can_inline, emit_inline
+from hlotool.codegen.cpu.math.elementwise import (
+    Value as Register,
+)
+from hlotool.codegen.cpu.math.elementwise import (
+    constant,
+    emit_elementwise,
+    from_memory,
+    memory_type,
+    to_memory,
+)
+from hlotool.codegen.emitters import emit_kernel
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, element_type
+
+__all__ = ["CustomCallSite", "KernelUse", "Program", "build"]
+
+PARALLEL_NANOSECONDS = 20_000
+"""A step runs on several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
+sleeping worker about 10)."""
+
+_UNIT_BYTES = 60_000
+"""Kernels are gathered into compilation units of about this much text: enough to share the fixed cost of a unit, small
+enough to compile several at once."""
+
+_NO_KERNEL = ALIASES | {"parameter", "constant", "while", "conditional", "call"}
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCallSite:
+    """A custom call: the native code calls `symbol` with a kernel's argument table."""
+
+    symbol: str
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """Which kernel runs an instruction (for reports)."""
+
+    instruction: str
+    kernel: str
+    cost: float
+    parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Everything that the runtime needs: IR texts and the frame's layout."""
+
+    units: tuple[str, ...]
+    entry: str
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    arena_bytes: int
+    constants: npt.NDArray[np.uint8]
+    custom_calls: tuple[CustomCallSite, ...]
+    kernels: tuple[KernelUse, ...]
+    assignment: Assignment
+
+
+def build(module: Module, machine: Machine) -> Program:
+    """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
+
+    UnsupportedError names the first instruction that has no native code.
+    """
+    assignment = assign(module, module_in_place_pairs(module))
+    kernels = _Kernels(machine)
+    for instruction in assignment.positions:
+        if needs_kernel(instruction):
+            kernels.add(instruction, assignment)
+    place(assignment)
+    constants, offsets = _constants(assignment)
+    entry = _Entry(module, assignment, kernels, offsets)
+    entry.emit()
+    return Program(
+        units=(*kernels.units(), entry.unit.text()),
+        entry=entry.name,
+        parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
+        outputs=tuple(array_leaves(module.entry.root.shape)),
+        arena_bytes=assignment.arena_bytes,
+        constants=constants,
+        custom_calls=tuple(entry.custom_calls),
+        kernels=tuple(entry.uses),
+        assignment=assignment,
+    )
+
+
+def is_scalar_code(instruction: Instruction) -> bool:
+    """Whether an instruction is arithmetic on single elements, emitted in line instead of as a kernel."""
+    shapes = [instruction.shape, *(o.shape for o in instruction.operands)]
+    if not all(s.is_array and s.size == 1 and not element_type(s.element_type).is_complex for s in shapes):
+        return False
+    if instruction.opcode == "fusion":
+        return can_inline(instruction.attributes["calls"])
+    if instruction.opcode == "bitcast-convert":
+        return instruction.operands[0].shape.rank == instruction.shape.rank
+    return instruction.has("elementwise") or instruction.opcode in ("broadcast", "copy", "transpose")
+
+
+def needs_kernel(instruction: Instruction) -> bool:
+    """Whether an instruction is run by a kernel of its own."""
+    if instruction.opcode in _NO_KERNEL or instruction.opcode == "custom-call" or is_scalar_code(instruction):
+        return False
+    leaves = array_leaves(instruction.shape)
+    return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
+
+
+@contextmanager
+def _named(instruction: Instruction) -> Iterator[None]:
+    """Refusals from deep inside name the instruction."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if error.message.startswith(f"{instruction.name}:"):
+            raise
+        raise UnsupportedError(f"{instruction.name}: {error.message}") from error
+
+
+class _Kernels:
+    """Kernels by structure: equal instructions share one."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.of: dict[Instruction, Kernel] = {}
+        self.names: dict[Instruction, str] = {}
+        self.scratch: dict[Instruction, Value] = {}
+        self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
+        self._known: dict[Computation, Hashable] = {}
+
+    def add(self, instruction: Instruction, assignment: Assignment) -> None:
+        in_place = assignment.in_place.get(instruction, frozenset())
+        key = (instruction_key(instruction, self._known), tuple(sorted(in_place)))
+        found = self.distinct.get(key)
+        if found is None:
+            name = f"k{len(self.distinct)}_{re.sub(r'[^A-Za-z0-9_]', '_', instruction.name)}"
+            with _named(instruction):
+                found = name, emit_kernel(name, instruction, self.machine, in_place)
+            self.distinct[key] = found
+        self.names[instruction], kernel = found
+        self.of[instruction] = kernel
+        if kernel.scratch:
+            self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch)
+
+    def units(self) -> list[str]:
+        """Compilation units of similar size, in order of first use."""
+        texts: list[str] = []
+        declarations: dict[str, None] = {}
+        definitions: list[str] = []
+        size = 0
+        for _, kernel in self.distinct.values():
+            if definitions and size + len(kernel.definitions) > _UNIT_BYTES:
+                texts.append(_unit_text(declarations, definitions))
+                declarations, definitions, size = {}, [], 0
+            declarations.update(dict.fromkeys(kernel.declarations))
+            definitions.append(kernel.definitions)
+            size += len(kernel.definitions)
+        if definitions:
+            texts.append(_unit_text(declarations, definitions))
+        return texts
+
+
+def _unit_text(declarations: dict[str, None], definitions: list[str]) -> str:
+    return "\n".join([*declarations, *definitions]) + "\n"
+
+
+def _constants(assignment: Assignment) -> tuple[npt.NDArray[np.uint8], dict[Value, int]]:
+    """One block with all literals that kernels read, equal ones once, and the offset of each value."""
+    chunks: list[bytes] = []
+    offsets: dict[Value, int] = {}
+    known: dict[bytes, int] = {}
+    size = 0
+    for instruction, values in assignment.leaves.items():
+        if instruction.opcode != "constant":
+            continue
+        for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
+            data = np.ascontiguousarray(leaf.value()).tobytes()
+            if data not in known:
+                known[data] = size
+                padded = -(-len(data) // ALIGNMENT) * ALIGNMENT
+                chunks.append(data.ljust(padded, b"\0"))
+                size += padded
+            offsets[value] = known[data]
+    return np.frombuffer(b"".join(chunks), np.uint8), offsets
+
+
+class _Entry:
+    """Writes the entry function."""
+
+    def __init__(self, module: Module, assignment: Assignment, kernels: _Kernels, offsets: dict[Value, int]) -> None:
+        self.name = f"run_{re.sub(r'[^A-Za-z0-9_]', '_', module.name)}"
+        self.module = module
+        self.assignment = assignment
+        self.kernels = kernels
+        self.offsets = offsets
+        self.unit = Unit(kernels.machine)
+        self.f = Function(self.unit, f"void @{self.name}(ptr %frame) nounwind")
+        self.registers: dict[Instruction, Register] = {}
+        self.custom_calls: list[CustomCallSite] = []
+        self.uses: list[KernelUse] = []
+        self.bases: list[str] = []
+        self.table = ""
+        self.abandon = "abandon"
+
+    def emit(self) -> None:
+        assignment, f = self.assignment, self.f
+        count = len(assignment.parameters) + len(assignment.outputs) + 2
+        for number in range(count):
+            slot = f.let(f"getelementptr ptr, ptr %frame, i64 {number}")
+            self.bases.append(f.let(f"load ptr, ptr {slot}"))
+        width = max((self._table_size(i) for i in assignment.positions), default=0)
+        self.table = f.let(f"alloca [{max(width, 1)} x ptr], align 16")
+        self.computation(self.module.entry)
+        for copy in assignment.output_copies:
+            self.copy(copy)
+        if self.custom_calls:
+            f.do("ret void")
+            f.label(self.abandon)
+        f.finish()
+
+    def _table_size(self, instruction: Instruction) -> int:
+        own = len(self.assignment.leaves.get(instruction, ()))
+        return own + 1 + sum(len(self.assignment.leaves[o]) for o in instruction.operands)
+
+    # ---- addresses and data
+
+    def address(self, value: Value) -> str:
+        root = value.find()
+        if root.output is not None:
+            return self.bases[len(self.assignment.parameters) + root.output]
+        if root.parameter is not None:
+            return self.bases[root.parameter]
+        if root.constant is not None:
+            return self.offset(self.bases[-1], self.offsets[root])
+        return self.offset(self.bases[-2], root.offset or 0)
+
+    def offset(self, base: str, offset: int) -> str:
+        return self.f.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def copy(self, copy: Copy) -> None:
+        if copy.source.find() is copy.target.find() or copy.source.size == 0:
+            return
+        self.f.intrinsic(
+            "void",
+            "llvm.memcpy.p0.p0.i64",
+            [
+                ("ptr", self.address(copy.target)),
+                ("ptr", self.address(copy.source)),
+                ("i64", str(copy.source.size)),
+                ("i1", "false"),
+            ],
+        )
+
+    def load(self, instruction: Instruction) -> Register:
+        """The single element of an instruction's result, loaded once."""
+        if instruction not in self.registers:
+            kind = instruction.shape.element_type
+            if instruction.opcode == "constant":
+                self.registers[instruction] = constant(kind, 1, instruction.literal.value().reshape(-1)[0])
+            else:
+                place = self.address(self.assignment.leaves[instruction][0])
+                raw = self.f.let(f"load {memory_type(kind)}, ptr {place}")
+                self.registers[instruction] = from_memory(self.f, kind, 1, raw)
+        return self.registers[instruction]
+
+    def store(self, instruction: Instruction, register: Register) -> None:
+        kind = instruction.shape.element_type
+        raw = to_memory(self.f, kind, 1, register)
+        self.f.do(f"store {memory_type(kind)} {raw}, ptr {self.address(self.assignment.leaves[instruction][0])}")
+        self.registers[instruction] = register
+
+    # ---- instructions
+
+    def computation(self, computation: Computation) -> None:
+        for instruction in computation:
+            match instruction.opcode:
+                case "while":
+                    self.loop(instruction)
+                case "conditional":
+                    self.conditional(instruction)
+                case "call":
+                    self.computation(instruction.attributes["to_apply"])
+                case "custom-call":
+                    self.custom_call(instruction)
+                case opcode if opcode in _NO_KERNEL:
+                    pass
+                case _ if is_scalar_code(instruction):
+                    self.scalar(instruction)
+                case _ if instruction in self.kernels.of:
+                    self.kernel(instruction)
+
+    def scalar(self, instruction: Instruction) -> None:
+        with _named(instruction):
+            self._scalar(instruction)
+
+    def _scalar(self, instruction: Instruction) -> None:
+        operands = [self.load(o) for o in instruction.operands]
+        if instruction.opcode == "fusion":
+            register = emit_inline(self.f, instruction.attributes["calls"], operands)[0]
+        elif instruction.has("elementwise"):
+            register = emit_elementwise(
+                self.f,
+                instruction.opcode,
+                instruction.attributes,
+                [o.shape.element_type for o in instruction.operands],
+                instruction.shape.element_type,
+                1,
+                operands,
+            )
+        else:
+            register = operands[0]
+        self.store(instruction, register)
+
+    def fill_table(self, values: list[Value]) -> None:
+        for number, value in enumerate(values):
+            slot = self.offset(self.table, 8 * number)
+            self.f.do(f"store ptr {self.address(value)}, ptr {slot}")
+
+    def _arguments(self, instruction: Instruction) -> list[Value]:
+        leaves = self.assignment.leaves
+        return [v for o in instruction.operands for v in leaves[o]] + list(leaves[instruction])
+
+    def kernel(self, instruction: Instruction) -> None:
+        kernel = self.kernels.of[instruction]
+        values = self._arguments(instruction)
+        if instruction in self.kernels.scratch:
+            values.append(self.kernels.scratch[instruction])
+        self.fill_table(values)
+        parallel = False
+        for step in kernel.steps:
+            callee = self.unit.declare("void", step.function, ["ptr", "i64", "i64"])
+            if step.tasks > 1 and step.cost > PARALLEL_NANOSECONDS:
+                parallel = True
+                self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
+                self.f.do(f"call void @hlo_parallel(ptr {callee}, ptr {self.table}, i64 {step.tasks})")
+            else:
+                self.f.do(f"call void {callee}(ptr {self.table}, i64 0, i64 {step.tasks})")
+        cost = sum(step.cost for step in kernel.steps)
+        self.uses.append(KernelUse(instruction.name, self.kernels.names[instruction], cost, parallel))
+
+    def custom_call(self, instruction: Instruction) -> None:
+        symbol = f"hlo_custom_call_{len(self.custom_calls)}"
+        self.custom_calls.append(CustomCallSite(symbol, instruction))
+        self.fill_table(self._arguments(instruction))
+        callee = self.unit.declare("i32", symbol, ["ptr"])
+        failed = self.f.let(f"call i32 {callee}(ptr {self.table})")
+        # A handler that failed ends the execution: what follows might wait for its outputs for ever.
+        proceed = self.f.fresh("proceed")
+        self.f.branch(self.f.let(f"icmp ne i32 {failed}, 0"), self.abandon, proceed)
+        self.f.label(proceed)
+
+    def loop(self, instruction: Instruction) -> None:
+        f = self.f
+        entering, repeating = self.assignment.loop_copies[instruction]
+        condition, body = instruction.attributes["condition"], instruction.attributes["body"]
+        for copy in entering:
+            self.copy(copy)
+        test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
+        f.jump(test)
+        f.label(test)
+        self.computation(condition)
+        f.branch(str(self.load(condition.root)), again, leave)
+        f.label(again)
+        self.computation(body)
+        for copy in repeating:
+            self.copy(copy)
+        f.jump(test)
+        f.label(leave)
+
+    def conditional(self, instruction: Instruction) -> None:
+        f = self.f
+        branches = branch_computations(instruction)
+        selector = self.load(instruction.operands[0])
+        labels = [f.fresh("branch") for _ in branches]
+        leave = f.fresh("done")
+        if instruction.operands[0].shape.element_type == "pred":
+            f.branch(str(selector), labels[0], labels[1])
+        else:  # out of range selects the last branch
+            cases = " ".join(f"i32 {n}, label %{label}" for n, label in enumerate(labels[:-1]))
+            f.do(f"switch i32 {selector}, label %{labels[-1]} [ {cases} ]")
+        for number, (label, branch) in enumerate(zip(labels, branches, strict=True)):
+            f.label(label)
+            self.computation(branch)
+            for copy in self.assignment.branch_copies[instruction, number]:
+                self.copy(copy)
+            f.jump(leave)
+        f.label(leave)

@@ -1,0 +1,64 @@
+"""The three batch-norm opcodes, in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hlotool.evaluate.rounding import as_accurate, round_to
+from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.ir import Instruction
+
+__all__ = ["RULES"]
+
+
+def _column(vector: AnyArray, rank: int, feature: int) -> AnyArray:
+    """A vector over features, ready to broadcast against the operand."""
+    return vector.reshape([-1 if axis == feature else 1 for axis in range(rank)])
+
+
+def _others(rank: int, feature: int) -> tuple[int, ...]:
+    return tuple(axis for axis in range(rank) if axis != feature)
+
+
+def _training(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """(normalised, mean, biased variance), over all dimensions but the feature one."""
+    array, scale, offset = map(as_accurate, operands)
+    feature, epsilon = instruction.attributes["feature_index"], instruction.attributes["epsilon"]
+    mean = array.mean(_others(array.ndim, feature))
+    variance = array.var(_others(array.ndim, feature))
+    spread = scale / np.sqrt(variance + epsilon)
+    columns = [_column(vector, array.ndim, feature) for vector in (mean, spread, offset)]
+    normalised = (array - columns[0]) * columns[1] + columns[2]
+    results = zip((normalised, mean, variance), instruction.shape.elements, strict=True)
+    return tuple(round_to(result, shape.element_type) for result, shape in results)
+
+
+def _inference(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    array, *vectors = map(as_accurate, operands)
+    feature, epsilon = instruction.attributes["feature_index"], instruction.attributes["epsilon"]
+    scale, offset, mean, variance = (_column(vector, array.ndim, feature) for vector in vectors)
+    normalised = (array - mean) * (scale / np.sqrt(variance + epsilon)) + offset
+    return round_to(normalised, instruction.shape.element_type)
+
+
+def _gradient(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """Gradients with respect to operand, scale and offset (Ioffe and Szegedy, 2015)."""
+    array, scale, mean, variance, upstream = map(as_accurate, operands)
+    feature, epsilon = instruction.attributes["feature_index"], instruction.attributes["epsilon"]
+    others = _others(array.ndim, feature)
+    deviation = 1 / np.sqrt(variance + epsilon)
+    centred = (array - _column(mean, array.ndim, feature)) * _column(deviation, array.ndim, feature)
+    of_scale, of_offset = (upstream * centred).sum(others), upstream.sum(others)
+    count = array.size / array.shape[feature]
+    pulled = upstream - _column(of_offset / count, array.ndim, feature)
+    pulled = pulled - centred * _column(of_scale / count, array.ndim, feature)
+    of_operand = pulled * _column(scale * deviation, array.ndim, feature)
+    results = zip((of_operand, of_scale, of_offset), instruction.shape.elements, strict=True)
+    return tuple(round_to(result, shape.element_type) for result, shape in results)
+
+
+RULES: dict[str, Rule] = {
+    "batch-norm-training": _training,
+    "batch-norm-inference": _inference,
+    "batch-norm-grad": _gradient,
+}

@@ -1,0 +1,83 @@
+"""convolution, in full generality, as a batched matrix product over gathered windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from hlotool.evaluate.dot import matrix_multiply
+from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.windows import padded_base
+from hlotool.ir import ConvDimensionNumbers, Instruction, Window, WindowDimension, dtype_of
+
+__all__ = ["RULES"]
+
+_CHUNK_ELEMENTS = 16_000_000  # of gathered windows held at a time
+
+
+def _windows(base: AnyArray, window: Sequence[WindowDimension], counts: Sequence[int]) -> AnyArray:
+    """View of [batch, spatial..., feature] as [batch, window positions..., window elements..., feature]."""
+    batch, *spatial, feature = base.strides
+    shape = (base.shape[0], *counts, *(d.size for d in window), base.shape[-1])
+    strides = (
+        batch,
+        *(s * d.stride for s, d in zip(spatial, window, strict=True)),
+        *(s * d.window_dilation for s, d in zip(spatial, window, strict=True)),
+        feature,
+    )
+    return as_strided(base, shape, strides, writeable=False)
+
+
+def _convolution(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    array, kernel = operands
+    dims: ConvDimensionNumbers = instruction.attributes["dim_labels"]
+    window = instruction.attributes.get("window") or Window()
+    groups: int = instruction.attributes.get("feature_group_count") or 1
+    batch_groups: int = instruction.attributes.get("batch_group_count") or 1
+    left = array.transpose(dims.input_batch, *dims.input_spatial, dims.input_feature)
+    right = kernel.transpose(*dims.kernel_spatial, dims.kernel_input_feature, dims.kernel_output_feature)
+    right = np.flip(right, tuple(axis for axis, d in enumerate(window.dimensions) if d.reversal))
+    counts = [d.output_size(n) for d, n in zip(window.dimensions, left.shape[1:-1], strict=True)]
+    around = Window((WindowDimension(1), *window.dimensions, WindowDimension(1)))
+    left = padded_base(left, left.dtype.type(0), around)
+    result = _grouped(left, right, window.dimensions, counts, groups, batch_groups, instruction.shape.element_type)
+    place = (dims.output_batch, *dims.output_spatial, dims.output_feature)
+    return result.transpose(np.argsort(place))
+
+
+def _grouped(
+    left: AnyArray,
+    right: AnyArray,
+    window: Sequence[WindowDimension],
+    counts: Sequence[int],
+    groups: int,
+    batch_groups: int,
+    element_type: str,
+) -> AnyArray:
+    """[batch, spatial..., feature] by [spatial..., input feature, output feature]; result [batch, counts..., output].
+
+    Output features are split into the groups; a group sees its share of the input features (feature groups)
+    or of the batch (batch groups).
+    """
+    parts = groups * batch_groups
+    inputs, outputs = right.shape[-2:]
+    taps = prod(d.size for d in window) * inputs
+    batch = left.shape[0] // batch_groups
+    matrices = np.moveaxis(right.reshape(taps, parts, outputs // parts), 1, 0)
+    split = left.reshape(batch_groups, batch, *left.shape[1:-1], groups, left.shape[-1] // groups)
+    split = np.moveaxis(split, -2, 1).reshape(parts, batch, *left.shape[1:-1], inputs)
+    rows = prod(counts)
+    step = max(1, _CHUNK_ELEMENTS // max(1, rows * taps * parts))
+    products = [np.zeros((parts, 0, outputs // parts), dtype_of(element_type))]
+    for first in range(0, batch, step):
+        chunk = split[:, first : first + step]
+        gathered = np.stack([_windows(part, window, counts).reshape(-1, taps) for part in chunk])
+        products.append(matrix_multiply(gathered, matrices, element_type))
+    whole = np.concatenate(products, axis=1)
+    return np.moveaxis(whole.reshape(parts, batch, *counts, outputs // parts), 0, -2).reshape(batch, *counts, outputs)
+
+
+RULES: dict[str, Rule] = {"convolution": _convolution}

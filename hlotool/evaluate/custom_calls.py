@@ -1,0 +1,203 @@
+"""Custom calls: handlers by target name, and how one is called.
+
+A handler is a Python function ``handler(inputs, call) -> outputs`` over NumPy arrays in logical
+(row-major) order, one per leaf.  The LAPACK targets that JAX emits are there without being registered; they need
+SciPy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.ir import ExecutionError, HloError, Instruction, Shape, UnsupportedError, element_type
+
+__all__ = [
+    "CustomCall",
+    "Handler",
+    "custom_call_handler",
+    "custom_call_of",
+    "parse_backend_config",
+    "register_custom_call",
+    "run_custom_call",
+    "unregister_custom_call",
+]
+
+Array: TypeAlias = npt.NDArray[Any]
+Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCall:
+    """What a handler is told: the target, the leaves of operands and outputs as (dtype, shape), and the attributes.
+
+    `backend_config` is a dictionary when the text is one (JSON, or the typed form ``{uplo = 76 : ui8}``), else the
+    text itself.
+    """
+
+    target: str
+    operands: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    backend_config: Mapping[str, Any] | str = ""
+    api_version: str = ""
+    frontend_attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler: TypeAlias = Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]
+
+_handlers: dict[str, Handler] = {}
+
+
+def register_custom_call(target: str, handler: Handler, *, replace: bool = False) -> None:
+    """Let `handler` serve custom calls of `target` in this process.
+
+    It gets read-only arrays and returns one array per output leaf, of exactly the dtype and shape that
+    ``call.outputs`` lists.  Raises ValueError when the target has a handler already, unless `replace`.
+    """
+    if target in _handlers and not replace:
+        raise ValueError(f"custom call {target!r} has a handler already; pass replace=True to change it")
+    _handlers[target] = handler
+
+
+def unregister_custom_call(target: str) -> None:
+    """Forget the handler of `target`; KeyError when there is none."""
+    del _handlers[target]
+
+
+def custom_call_handler(target: str) -> Handler:
+    """The handler of `target`: the registered one, else the LAPACK one; UnsupportedError when there is neither."""
+    handler = _handlers.get(target)
+    if handler is None:
+        from hlotool.evaluate.lapack import lapack_handler
+
+        handler = lapack_handler(target)
+    if handler is None:
+        raise UnsupportedError(
+            f"custom-call target {target!r} has no handler; "
+            f"register one with hlotool.register_custom_call({target!r}, handler)"
+        )
+    return handler
+
+
+def custom_call_of(instruction: Instruction) -> CustomCall:
+    """The description of a custom-call instruction, tuples flattened depth first."""
+    attributes = instruction.attributes
+    return CustomCall(
+        target=attributes["custom_call_target"],
+        operands=tuple(leaf for operand in instruction.operands for leaf in _leaves(operand.shape, instruction)),
+        outputs=tuple(_leaves(instruction.shape, instruction)),
+        backend_config=parse_backend_config(attributes.get("backend_config", "")),
+        api_version=attributes.get("api_version", ""),
+        frontend_attributes=dict(attributes.get("frontend_attributes", {})),
+    )
+
+
+def run_custom_call(inputs: Sequence[Array], call: CustomCall) -> tuple[Array, ...]:
+    """Call the handler of `call` and check what it gives.
+
+    An error inside the handler becomes an ExecutionError that names the target, with the error as its cause.
+    """
+    handler = custom_call_handler(call.target)
+    try:
+        outputs = handler(tuple(inputs), call)
+    except HloError:
+        raise
+    except Exception as error:
+        raise ExecutionError(f"custom call {call.target!r} failed: {type(error).__name__}: {error}") from error
+    if isinstance(outputs, np.ndarray) or not isinstance(outputs, Sequence):
+        raise ExecutionError(f"the handler of custom call {call.target!r} must return a tuple of arrays")
+    if len(outputs) != len(call.outputs):
+        raise ExecutionError(
+            f"the handler of custom call {call.target!r} returned {len(outputs)} arrays, expected {len(call.outputs)}"
+        )
+    for number, (output, (dtype, shape)) in enumerate(zip(outputs, call.outputs, strict=True)):
+        found = (getattr(output, "dtype", type(output).__name__), getattr(output, "shape", ()))
+        if found != (dtype, shape):
+            raise ExecutionError(
+                f"output {number} of custom call {call.target!r}: "
+                f"the handler returned {_leaf_text(*found)}, expected {_leaf_text(dtype, shape)}"
+            )
+    return tuple(np.asarray(output) for output in outputs)
+
+
+def parse_backend_config(text: str) -> Mapping[str, Any] | str:
+    """A dictionary for JSON objects and for MLIR dictionaries such as ``{uplo = 76 : ui8}``; other text as it is."""
+    body = text.strip()
+    if not (body.startswith("{") and body.endswith("}")):
+        return text
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = _mlir_dictionary(body)
+    return text if found is None else dict(found)
+
+
+def _mlir_dictionary(text: str) -> dict[str, Any] | None:
+    """The entries of ``{name = value, ...}``; None when the text has another form."""
+    entries: dict[str, Any] = {}
+    for part in _split(text[1:-1]):
+        if not part:
+            continue
+        match = re.fullmatch(r'(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))\s*(?:=\s*(.*))?', part, re.DOTALL)
+        if match is None:
+            return None
+        value = match[3]
+        entries[match[1] or match[2]] = True if value is None else _mlir_value(value.strip())
+    return entries
+
+
+def _mlir_value(text: str) -> Any:
+    """Numbers, booleans, strings, arrays and dictionaries as Python values; any other attribute as its text."""
+    if text in ("true", "false"):
+        return text == "true"
+    if match := re.fullmatch(r'"((?:[^"\\]|\\.)*)"', text, re.DOTALL):
+        return match[1].replace('\\"', '"').replace("\\\\", "\\")
+    if match := re.fullmatch(r"(-?\d+)\s*(?::\s*(?:[su]?i\d+|index))?", text):
+        return int(match[1])
+    if match := re.fullmatch(r"(-?\d+\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+)\s*(?::\s*\w+)?", text):
+        return float(match[1])
+    if match := re.fullmatch(r"array<\w+(?::\s*(.*))?>", text, re.DOTALL):
+        return tuple(_mlir_value(item) for item in _split(match[1] or "") if item)
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(_mlir_value(item) for item in _split(text[1:-1]) if item)
+    if text.startswith("{") and text.endswith("}"):
+        inner = _mlir_dictionary(text)
+        return text if inner is None else inner
+    return text
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are outside of brackets and strings."""
+    parts, depth, start = [], 0, 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{(<]|[\]})>]|,', text):
+        token = match[0]
+        if token in "[{(<":
+            depth += 1
+        elif token in "]})>":
+            depth -= 1
+        elif token == "," and depth == 0:
+            parts.append(text[start : match.start()].strip())
+            start = match.end()
+    return [*parts, text[start:].strip()]
+
+
+def _leaves(shape: Shape, instruction: Instruction) -> list[Leaf]:
+    found: list[Leaf] = []
+    for leaf in shape.leaves():
+        if leaf.is_token:
+            continue
+        dtype = element_type(leaf.element_type).dtype
+        if dtype is None:
+            raise UnsupportedError(f"{instruction.name}: custom call with an operand or output of type {leaf}")
+        found.append((dtype, tuple(leaf.dimensions)))
+    return found
+
+
+def _leaf_text(dtype: object, shape: object) -> str:
+    return f"{dtype}{list(shape)}" if isinstance(shape, tuple) else str(dtype)

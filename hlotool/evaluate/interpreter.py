@@ -1,0 +1,213 @@
+"""The interpreter: computations as lists of steps over numbered slots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from hlotool.evaluate.rules import RULES, SCALAR_RULES
+from hlotool.evaluate.values import AnyArray, Operands, Rule, Value, leaves_of, value_from_leaves
+from hlotool.ir import (
+    Computation,
+    ExecutionError,
+    HloError,
+    InputError,
+    Instruction,
+    Module,
+    Shape,
+    UnsupportedError,
+    dtype_of,
+)
+
+__all__ = ["Observer", "evaluate", "evaluate_computation", "evaluate_instruction"]
+
+Observer: TypeAlias = Callable[[Instruction, Value], None]
+"""Told every instruction and its value, in order; inside loops once per iteration."""
+
+_SEED = 0
+_FIRST_STATE = 0x7012395  # of rng-get-and-update-state: arbitrary, not zero
+_BROKEN_PROGRAM = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, np.linalg.LinAlgError)
+
+
+def evaluate(
+    module: Module,
+    arguments: Sequence[AnyArray],
+    observe: Observer | None = None,
+    loop_limit: int | None = None,
+) -> tuple[AnyArray, ...]:
+    """Run the entry computation.
+
+    `arguments` are the array leaves of the entry's parameters, and the result those of its root, depth first
+    (tokens take no part).  Results are new, row-major arrays.  InputError when the arguments do not fit,
+    UnsupportedError for what the evaluator cannot do, ExecutionError when a program fails or a ``while`` makes more
+    than `loop_limit` iterations.
+    """
+    shapes = [parameter.shape for parameter in module.entry.parameters]
+    leaves = [leaf for shape in shapes for leaf in shape.leaves() if leaf.is_array]
+    _check_arguments(leaves, arguments)
+    given = iter([np.asarray(argument) for argument in arguments])
+    values = [value_from_leaves(shape, given) for shape in shapes]
+    root = evaluate_computation(module.entry, values, observe, loop_limit)
+    return tuple(np.array(leaf, order="C", copy=True) for leaf in leaves_of(root))
+
+
+def evaluate_computation(
+    computation: Computation,
+    arguments: Sequence[Value],
+    observe: Observer | None = None,
+    loop_limit: int | None = None,
+) -> Value:
+    """The root value of `computation` on one value per parameter.  It may share memory with the arguments."""
+    return _guarded(lambda: Interpreter(observe, loop_limit).apply(computation, arguments))
+
+
+def evaluate_instruction(
+    instruction: Instruction, operands: Sequence[Value], loop_limit: int | None = None
+) -> Value:
+    """The value of one instruction (no parameter) on the values of its operands.  It may share memory with them."""
+    return _guarded(lambda: Interpreter(None, loop_limit).step(instruction, _rule(instruction, RULES), operands))
+
+
+def _guarded(run: Callable[[], Value]) -> Value:
+    try:
+        with np.errstate(all="ignore"):
+            return run()
+    except RecursionError:
+        raise ExecutionError("the program calls computations too deeply to be evaluated") from None
+    except MemoryError:
+        raise ExecutionError("there is not enough memory to evaluate the program") from None
+
+
+def _check_arguments(leaves: Sequence[Shape], arguments: Sequence[AnyArray]) -> None:
+    if len(leaves) != len(arguments):
+        raise InputError(f"the program takes {len(leaves)} arrays, {len(arguments)} were given")
+    for number, (leaf, argument) in enumerate(zip(leaves, arguments, strict=True)):
+        array = np.asarray(argument)
+        if array.shape != leaf.dimensions or array.dtype != dtype_of(leaf.element_type):
+            raise InputError(f"argument {number} is {array.dtype}{list(array.shape)}, the program takes {leaf}")
+
+
+def _rule(instruction: Instruction, table: Mapping[str, Rule]) -> Rule:
+    found = table.get(instruction.opcode)
+    if found is None:
+        raise UnsupportedError(f"{instruction.name}: the evaluator does not support {instruction.opcode}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    instruction: Instruction
+    rule: Rule
+    operands: tuple[int, ...]  # slots
+    result: int
+    dead: tuple[int, ...]  # slots that nothing reads after this step
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    slots: int
+    parameters: tuple[tuple[int, int], ...]  # (slot, parameter number)
+    steps: tuple[_Step, ...]
+    root: int
+
+
+def _plan(computation: Computation, table: Mapping[str, Rule]) -> _Plan:
+    instructions = list(computation)
+    slot = {instruction: number for number, instruction in enumerate(instructions)}
+    last = {slot[o]: number for number, instruction in enumerate(instructions) for o in instruction.operands}
+    root = slot[computation.root]
+    dead: dict[int, list[int]] = {}
+    for number in range(len(instructions)):
+        if number != root:
+            dead.setdefault(last.get(number, number), []).append(number)
+    parameters, steps = [], []
+    for number, instruction in enumerate(instructions):
+        if instruction.opcode == "parameter":
+            parameters.append((number, instruction.parameter_number))
+            continue
+        operands = tuple(slot[o] for o in instruction.operands)
+        rule = _rule(instruction, table)
+        steps.append(_Step(instruction, rule, operands, number, tuple(dead.get(number, ()))))
+    return _Plan(len(instructions), tuple(parameters), tuple(steps), root)
+
+
+class Interpreter:
+    """Evaluates computations; plans are kept for as long as it lives, in which nothing may change the module.
+
+    With `scalars` it applies computations on scalars to arrays, all of one shape: only `map` wants that.
+    """
+
+    __slots__ = ("_observe", "_on_arrays", "_plans", "_scalars", "_table", "generator", "loop_limit", "state")
+
+    def __init__(self, observe: Observer | None, loop_limit: int | None, scalars: bool = False) -> None:
+        self.generator = np.random.default_rng(_SEED)
+        self.state = _FIRST_STATE
+        self.loop_limit = loop_limit
+        self._observe = observe
+        self._plans: dict[Computation, _Plan] = {}
+        self._table = SCALAR_RULES if scalars else RULES
+        self._scalars: Interpreter | None = None if scalars else Interpreter(None, loop_limit, scalars=True)
+        self._on_arrays: dict[Computation, bool] = {}
+
+    def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        """The root value of `computation` on `arguments`."""
+        plan = self._plans.get(computation)
+        if plan is None:
+            plan = self._plans[computation] = _plan(computation, self._table)
+        slots: list[Value] = [()] * plan.slots
+        for slot, number in plan.parameters:
+            slots[slot] = arguments[number]
+        observe = self._observe
+        for step in plan.steps:
+            value = self.step(step.instruction, step.rule, [slots[slot] for slot in step.operands])
+            slots[step.result] = value
+            if observe is not None:
+                observe(step.instruction, value)
+            for slot in step.dead:
+                slots[slot] = ()
+        return slots[plan.root]
+
+    def step(self, instruction: Instruction, rule: Rule, operands: Operands) -> Value:
+        """The value of one instruction; failures name it."""
+        try:
+            value = rule(instruction, operands, self)
+        except HloError:
+            raise
+        except _BROKEN_PROGRAM as error:
+            raise ExecutionError(f"{instruction.name}: {instruction.opcode} failed: {error}") from error
+        if self._scalars is not None and isinstance(value, np.ndarray):
+            shape = instruction.shape
+            if value.shape != shape.dimensions:
+                raise ExecutionError(
+                    f"{instruction.name}: {instruction.opcode} gives dimensions {list(value.shape)}, not {shape}"
+                )
+        return value
+
+    def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
+        """A computation on scalars, applied to each element of arrays of one shape; one array per root leaf."""
+        shape = arrays[0].shape
+        if self._scalars is not None and self._acts_on_arrays(computation):
+            value = self._scalars.apply(computation, arrays)
+            return tuple(np.broadcast_to(leaf, shape) for leaf in leaves_of(value))
+        leaves = [leaf for leaf in computation.root.shape.leaves() if leaf.is_array]
+        results = [np.zeros(shape, dtype_of(leaf.element_type)) for leaf in leaves]
+        for index in np.ndindex(shape):
+            value = self.apply(computation, [np.asarray(array[index]) for array in arrays])
+            for result, leaf in zip(results, leaves_of(value), strict=True):
+                result[index] = leaf
+        return tuple(results)
+
+    def _acts_on_arrays(self, computation: Computation) -> bool:
+        """Whether all instructions are between scalars and act on arrays of them as on each."""
+        known = self._on_arrays.get(computation)
+        if known is None:
+            known = self._on_arrays[computation] = all(
+                (instruction.opcode == "parameter" or instruction.opcode in SCALAR_RULES)
+                and all(leaf.is_scalar for leaf in instruction.shape.leaves())
+                and all(map(self._acts_on_arrays, instruction.called))
+                for instruction in computation
+            )
+        return known

@@ -1,0 +1,222 @@
+"""The LAPACK custom calls of JAX (``lapack_<kind><routine>_ffi``), served by SciPy's LAPACK.
+
+Arrays come in logical order with batch dimensions in front; each routine below works on one matrix and returns
+one value per output, in the order of the custom call's outputs.  Character options (uplo, side, mode...) are
+integers in the backend config: the code of the letter.  An ``info`` output is LAPACK's; pivots count from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.ir import ExecutionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.custom_calls import CustomCall, Handler
+
+__all__ = ["lapack_handler"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Routines:
+    """SciPy's wrappers for one kind of number (``s d c z``), and the options of one custom call."""
+
+    __slots__ = ("call", "kind")
+
+    def __init__(self, kind: str, call: CustomCall) -> None:
+        self.kind = kind
+        self.call = call
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        from scipy.linalg import blas, lapack
+
+        return getattr(blas if name == "trsm" else lapack, self.kind + name)  # type: ignore[no-any-return]
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind in "cz"
+
+    def option(self, name: str, allowed: str) -> str:
+        """The letter that option `name` of the call stands for; ExecutionError when it is none of `allowed`."""
+        config = self.call.backend_config
+        value = config.get(name) if not isinstance(config, str) else None
+        letter = chr(value) if isinstance(value, int) and 0 <= value < 128 else str(value)
+        if letter not in allowed:
+            raise ExecutionError(f"{self.call.target}: option {name} is {value!r}, expected a letter of {allowed!r}")
+        return letter
+
+    def number(self, name: str) -> int:
+        config = self.call.backend_config
+        value = config.get(name) if not isinstance(config, str) else None
+        if not isinstance(value, int):
+            raise ExecutionError(f"{self.call.target}: option {name} is {value!r}, expected an integer")
+        return value
+
+    def workspace(self, query: str, *arguments: Any, **options: Any) -> int:
+        """The workspace length that LAPACK's query says is best."""
+        length = getattr(self, query)(*arguments, **options)[0]
+        # The length comes back as a floating-point number, perhaps rounded down.
+        return int(np.nextafter(np.float32(np.real(length)), np.float32(np.inf))) + 1
+
+
+def lapack_handler(target: str) -> Handler | None:
+    """The handler of a LAPACK target; None when `target` is not one of those known here."""
+    match = re.fullmatch(r"lapack_([sdcz])([a-z0-9]+)_ffi", target)
+    routine = _ROUTINES.get(match[2]) if match else None
+    if match is None or routine is None:
+        return None
+    kind = match[1]
+    if (match[2] in _REAL_ONLY and kind in "cz") or (match[2] in _COMPLEX_ONLY and kind in "sd"):
+        return None
+
+    def handler(inputs: tuple[Array, ...], call: CustomCall) -> tuple[Array, ...]:
+        _need_scipy(target)
+        return _batched(routine, Routines(kind, call), inputs, 1 if match[2] == "gtsv" else 2)
+
+    return handler
+
+
+def _batched(routine: Routine, routines: Routines, inputs: tuple[Array, ...], rank: int) -> tuple[Array, ...]:
+    """Apply `routine` to every matrix of the batch; the first operand has `rank` dimensions that are not batch."""
+    call = routines.call
+    outputs = tuple(np.zeros(shape, dtype) for dtype, shape in call.outputs)
+    if inputs[0].ndim < rank:
+        raise ExecutionError(f"{call.target}: operand 0 has shape {inputs[0].shape}, expected {rank} dimensions+")
+    if inputs[0].size == 0:
+        return outputs
+    for index in np.ndindex(inputs[0].shape[:-rank]):
+        values = routine(routines, *(array[index] for array in inputs))
+        if len(values) != len(outputs):
+            raise ExecutionError(f"{call.target}: {len(outputs)} outputs, expected {len(values)}")
+        for output, value in zip(outputs, values, strict=True):
+            output[index] = value
+    return outputs
+
+
+def _need_scipy(target: str) -> None:
+    try:
+        import scipy.linalg.lapack  # noqa: F401
+    except ImportError as error:
+        raise UnsupportedError(f'custom call {target!r} needs SciPy: pip install "hlotool[lapack]"') from error
+
+
+Routine: TypeAlias = Callable[..., tuple[Any, ...]]
+
+
+def _potrf(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """Cholesky factor in one triangle, the other left as it was; info."""
+    return tuple(lapack.potrf(a, lower=lapack.option("uplo", "LU") == "L", clean=0))
+
+
+def _getrf(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """LU factors, pivots from 1, info."""
+    factors, pivots, info = lapack.getrf(a)
+    return factors, pivots + 1, info
+
+
+def _trsm(lapack: Routines, a: Array, b: Array) -> tuple[Any, ...]:
+    """The solution x of op(a) x = b or x op(a) = b."""
+    if b.size == 0:
+        return (b,)
+    solution = lapack.trsm(
+        1.0, a, b,
+        side=lapack.option("side", "LR") == "R",
+        lower=lapack.option("uplo", "LU") == "L",
+        trans_a="NTC".index(lapack.option("trans_x", "NTC")),
+        diag=lapack.option("diag", "NU") == "U",
+    )  # fmt: skip
+    return (solution,)
+
+
+def _geqrf(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """R above reflectors, and the reflectors' factors tau."""
+    factors, tau, _, _ = lapack.geqrf(a, lwork=lapack.workspace("geqrf_lwork", *a.shape))
+    return factors, tau
+
+
+def _geqp3(lapack: Routines, a: Array, pivots: Array) -> tuple[Any, ...]:
+    """QR with column pivoting: factors, pivots from 1, tau.  Columns cannot be fixed in front."""
+    if pivots.any():
+        raise UnsupportedError(f"{lapack.call.target}: columns fixed in front (a pivot operand that is not zero)")
+    factors, chosen, tau, _, _ = lapack.geqp3(a)
+    return factors, chosen, tau
+
+
+def _orgqr(lapack: Routines, a: Array, tau: Array) -> tuple[Any, ...]:
+    """The orthogonal factor that geqrf's reflectors stand for."""
+    name = "ungqr" if lapack.is_complex else "orgqr"
+    return (getattr(lapack, name)(a, tau, lwork=max(1, 32 * a.shape[1]))[0],)
+
+
+def _syevd(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """Eigenvectors (the input where they are not asked for), eigenvalues, info."""
+    vectors_wanted = lapack.option("mode", "VN") == "V"
+    solve = lapack.heevd if lapack.is_complex else lapack.syevd
+    values, vectors, info = solve(a, compute_v=vectors_wanted, lower=lapack.option("uplo", "LU") == "L")
+    return (vectors if vectors_wanted else a), values, info
+
+
+def _gesdd(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """The input, singular values, U and V^H (zero where not asked for), info."""
+    mode = lapack.option("mode", "ASN")
+    options = {"compute_uv": mode != "N", "full_matrices": mode == "A"}
+    u, s, vt, info = lapack.gesdd(a, lwork=lapack.workspace("gesdd_lwork", *a.shape, **options), **options)
+    return (a, s, u, vt, info) if mode != "N" else (a, s, 0, 0, info)
+
+
+def _geev(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """Eigenvalues (real and imaginary parts for real input), left and right eigenvectors, info."""
+    left, right = (lapack.option(name, "VN") == "V" for name in ("compute_left", "compute_right"))
+    *values, vl, vr, info = lapack.geev(a, compute_vl=left, compute_vr=right)
+    if not lapack.is_complex:
+        vl, vr = (_paired(vectors, values[1]) if wanted else 0 for vectors, wanted in ((vl, left), (vr, right)))
+    return (*values, vl if left else 0, vr if right else 0, info)
+
+
+def _paired(vectors: Array, imaginary: Array) -> Array:
+    """Complex eigenvectors from LAPACK's real form: columns j, j+1 of a conjugate pair are real and imaginary part."""
+    result = vectors.astype(np.result_type(vectors.dtype, np.complex64))
+    for column in np.flatnonzero(imaginary > 0):
+        result[:, column] = vectors[:, column] + 1j * vectors[:, column + 1]
+        result[:, column + 1] = result[:, column].conj()
+    return result
+
+
+def _gees(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """Schur form, Schur vectors, eigenvalues (as in geev), number of selected ones (0), info."""
+    lapack.option("sort", "N")
+    wanted = lapack.option("mode", "VN") == "V"
+    form, count, *values, vectors, _, info = lapack.gees(lambda *_: 0, a, compute_v=wanted, sort_t=0)
+    return (form, vectors if wanted else 0, *values, count, info)
+
+
+def _gehrd(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """Hessenberg form above reflectors, tau, info."""
+    return tuple(lapack.gehrd(a, lo=lapack.number("low") - 1, hi=lapack.number("high") - 1))
+
+
+def _sytrd(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """Tridiagonal form in a, its diagonal, off-diagonal, tau, info."""
+    reduce = lapack.hetrd if lapack.is_complex else lapack.sytrd
+    return tuple(reduce(a, lower=lapack.option("uplo", "LU") == "L"))
+
+
+def _gtsv(lapack: Routines, dl: Array, d: Array, du: Array, b: Array) -> tuple[Any, ...]:
+    """Tridiagonal solve: the three diagonals as they were, the solution, info.  dl[0] and du[-1] are not used."""
+    *_, solution, info = lapack.gtsv(dl[1:], d, du[:-1], b)
+    return dl, d, du, solution, info
+
+
+_ROUTINES: dict[str, Routine] = {
+    "potrf": _potrf, "getrf": _getrf, "trsm": _trsm, "geqrf": _geqrf, "geqp3": _geqp3,
+    "orgqr": _orgqr, "ungqr": _orgqr, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "geev": _geev,
+    "gees": _gees, "gehrd": _gehrd, "sytrd": _sytrd, "hetrd": _sytrd, "gtsv": _gtsv,
+}  # fmt: skip
+_REAL_ONLY = frozenset({"orgqr", "syevd", "sytrd"})
+_COMPLEX_ONLY = frozenset({"ungqr", "heevd", "hetrd"})

@@ -1,0 +1,66 @@
+"""reduce and map.
+
+The order of a reduction is open in HLO.  Here it is a balanced tree over neighbours, and the initial value enters
+once, at the end and from the left; one-opcode reducers go through NumPy, floats accumulating in f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hlotool.evaluate.combiner import Combiner, combiner_of
+from hlotool.evaluate.rounding import round_to, widen
+from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
+from hlotool.ir import Instruction
+
+__all__ = ["RULES", "tree_reduce"]
+
+Combine = Callable[[Sequence[AnyArray]], Sequence[AnyArray]]
+
+
+def tree_reduce(combine: Combine, arrays: Sequence[AnyArray]) -> list[AnyArray]:
+    """Reduce the last axis (at least one element) with an associative `combine(left + right)`."""
+    current = list(arrays)
+    while (length := current[0].shape[-1]) > 1:
+        left = [a[..., 0 : length - 1 : 2] for a in current]
+        right = [a[..., 1::2] for a in current]
+        merged = combine([*left, *right])
+        odd = length % 2
+        current = [
+            np.concatenate([m, a[..., -1:]], axis=-1) if odd else m for m, a in zip(merged, current, strict=True)
+        ]
+    return [a[..., 0] for a in current]
+
+
+def _reduce(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    count = len(operands) // 2
+    arrays, initial = operands[:count], operands[count:]
+    axes = tuple(instruction.attributes["dimensions"])
+    computation = instruction.attributes["to_apply"]
+    kept = tuple(size for axis, size in enumerate(arrays[0].shape) if axis not in axes)
+    if any(arrays[0].shape[axis] == 0 for axis in axes) or 0 in kept:
+        return one_or_tuple(instruction, [np.broadcast_to(value, kept) for value in initial])
+    combiner = combiner_of(computation)
+    if combiner is not None and count == 1:
+        return _reduce_with(combiner, arrays[0], initial[0], axes)
+    order = [axis for axis in range(arrays[0].ndim) if axis not in axes] + list(axes)
+    lined = [a.transpose(order).reshape(*kept, -1) for a in arrays]
+    reduced = tree_reduce(lambda pair: context.map(computation, pair), lined)
+    starts = [np.broadcast_to(value, kept) for value in initial]
+    return one_or_tuple(instruction, context.map(computation, [*starts, *reduced]))
+
+
+def _reduce_with(combiner: Combiner, array: AnyArray, initial: AnyArray, axes: tuple[int, ...]) -> AnyArray:
+    start = combiner.prepare(initial)
+    total = combiner.ufunc.reduce(widen(array), axis=axes, dtype=start.dtype)
+    return round_to(combiner.ufunc(start, total), combiner.element_type)
+
+
+def _map(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    results = context.map(instruction.attributes["to_apply"], operands)
+    return one_or_tuple(instruction, results)
+
+
+RULES: dict[str, Rule] = {"reduce": _reduce, "map": _map}

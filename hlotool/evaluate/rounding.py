@@ -1,0 +1,125 @@
+"""Into and out of element types: widening before arithmetic, one rounding after it, and ``convert``.
+
+Narrow types are computed in a wider one and rounded once.  Integers wrap around; only conversions from floats
+saturate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlotool.evaluate.values import AnyArray
+from hlotool.ir import ELEMENT_TYPES, ElementType
+
+__all__ = ["as_accurate", "convert", "integer_range", "round_to", "widen"]
+
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+_SMALLEST_NATIVE_BITS = 8
+
+
+def _compute_dtype(row: ElementType) -> np.dtype[Any] | None:
+    if row.dtype is None:
+        return None
+    if row.is_float and row.bits <= 16:
+        return _FLOAT32
+    if row.is_integer and row.bits < _SMALLEST_NATIVE_BITS:
+        return np.dtype(np.int8 if row.kind == "signed" else np.uint8)
+    return row.dtype
+
+
+_COMPUTE = {name: _compute_dtype(row) for name, row in ELEMENT_TYPES.items()}
+_BY_DTYPE = {
+    row.dtype: dtype for name, row in ELEMENT_TYPES.items() if row.dtype is not None and (dtype := _COMPUTE[name])
+}
+
+
+def widen(array: AnyArray) -> AnyArray:
+    """`array` in its compute type, exactly."""
+    dtype = _BY_DTYPE.get(array.dtype, array.dtype)
+    return array if array.dtype == dtype else array.astype(dtype)
+
+
+def as_accurate(array: AnyArray) -> AnyArray:
+    """Floats as f64, complex numbers as c128, everything else in its compute type."""
+    wide = widen(array)
+    if wide.dtype.kind == "c":
+        return wide.astype(np.complex128, copy=False)
+    return wide.astype(np.float64, copy=False) if wide.dtype.kind == "f" else wide
+
+
+def round_to(value: Any, element_type: str) -> AnyArray:
+    """`value` as an array of exactly `element_type`: floats rounded once to nearest even, integers wrapped."""
+    array = np.asarray(value)
+    row = ELEMENT_TYPES[element_type]
+    dtype = row.dtype
+    if dtype is None:
+        raise ValueError(f"{element_type} has no arrays")
+    if row.is_integer and row.bits < _SMALLEST_NATIVE_BITS:
+        return _wrap(array, row).astype(dtype)
+    if array.dtype == dtype:
+        return array
+    if row.is_float and row.bits <= 16 and dtype.kind != "f" and array.dtype == _FLOAT64:
+        array = _to_odd_float32(array)  # ml_dtypes goes through f32: two roundings
+    return array.astype(dtype)
+
+
+def _wrap(array: AnyArray, row: ElementType) -> AnyArray:
+    """The value modulo 2**bits, in an 8-bit integer."""
+    wide = array.astype(np.int64)
+    low = wide & ((1 << row.bits) - 1)
+    if row.kind == "unsigned":
+        return low.astype(np.uint8)
+    sign = 1 << (row.bits - 1)
+    return ((low ^ sign) - sign).astype(np.int8)
+
+
+def _to_odd_float32(array: AnyArray) -> AnyArray:
+    """Round f64 to f32 towards the odd neighbour.
+
+    Rounding the result to nearest in a type at least two bits narrower equals rounding the f64 directly
+    (Boldo and Melquiond, "When double rounding is odd", 2005).
+    """
+    near = array.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.uint32)
+    bits = bits - (np.abs(back) > np.abs(array)).astype(np.uint32)
+    bits = bits | ((back != array) & ~np.isnan(array)).astype(np.uint32)
+    return np.asarray(bits).view(np.float32)
+
+
+def convert(array: AnyArray, element_type: str) -> AnyArray:
+    """The ``convert`` of HLO: floats to integers truncate, saturate, and send NaN to 0; complex loses its imaginary."""
+    row = ELEMENT_TYPES[element_type]
+    if row.dtype is None:
+        raise ValueError(f"{element_type} has no arrays")
+    wide = widen(array)
+    if row.kind == "pred":
+        return np.asarray(wide != 0)
+    if wide.dtype.kind == "c" and not row.is_complex:
+        wide = wide.real
+    if row.is_integer and wide.dtype.kind == "f":
+        return _saturate(wide, row)
+    if row.is_float and row.bits <= 16 and wide.dtype.kind in "iub":
+        wide = wide.astype(np.float64)
+    return round_to(wide, element_type)
+
+
+def integer_range(row: ElementType) -> tuple[int, int]:
+    """Smallest and largest value of an integer type."""
+    if row.kind == "unsigned":
+        return 0, (1 << row.bits) - 1
+    return -(1 << (row.bits - 1)), (1 << (row.bits - 1)) - 1
+
+
+def _saturate(array: AnyArray, row: ElementType) -> AnyArray:
+    low, high = integer_range(row)
+    whole = np.trunc(array.astype(np.float64))
+    over, under = whole >= float(high), whole <= float(low)
+    inside = np.where(over | under | np.isnan(whole), 0.0, whole)
+    # float(high) of a 64-bit type rounds up to 2**bits, and no f64 lies between it and the true bound.
+    carrier = np.uint64 if row.kind == "unsigned" else np.int64
+    result = inside.astype(carrier)
+    result = np.where(over, carrier(high), np.where(under, carrier(low), result))
+    return round_to(result, row.name)

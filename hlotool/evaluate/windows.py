@@ -1,0 +1,152 @@
+"""reduce-window and select-and-scatter.
+
+A window reduction is done one dimension after another, and each dimension in O(n log w): runs of 1, 2, 4... elements
+are combined by doubling, and a window is put together from the runs of its size's binary digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from hlotool.evaluate.combiner import Combiner, combiner_of
+from hlotool.evaluate.gather import combine_at
+from hlotool.evaluate.movement import pad
+from hlotool.evaluate.rounding import round_to
+from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
+from hlotool.ir import Instruction, PaddingDimension, Window, WindowDimension
+
+__all__ = ["RULES", "padded_base"]
+
+Combine = Callable[[Sequence[AnyArray]], Sequence[AnyArray]]
+
+
+def padded_base(array: AnyArray, value: object, window: Window) -> AnyArray:
+    """The base area that windows slide over: dilated with and surrounded by `value`."""
+    padding = [PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1) for d in window.dimensions]
+    return pad(array, value, padding)
+
+
+def _reduce_axis(
+    combine: Combine, arrays: list[AnyArray], axis: int, window: WindowDimension, count: int
+) -> list[AnyArray]:
+    """Combine the elements of each of `count` windows along `axis`, in order."""
+
+    def shifted(run: Sequence[AnyArray], start: int, length: int, stride: int = 1) -> list[AnyArray]:
+        picked = (slice(None),) * axis + (slice(start, start + (length - 1) * stride + 1, stride),)
+        return [a[picked] for a in run]
+
+    run: Sequence[AnyArray] = arrays  # run[i] combines `length` elements from position i on
+    length, covered = 1, 0
+    result: Sequence[AnyArray] | None = None
+    while True:
+        if window.size & length:
+            part = shifted(run, covered * window.window_dilation, count, window.stride)
+            result = part if result is None else combine([*result, *part])
+            covered += length
+        if covered == window.size:
+            return list(result or part)
+        step = length * window.window_dilation
+        remaining = run[0].shape[axis] - step
+        run = combine([*shifted(run, 0, remaining), *shifted(run, step, remaining)])
+        length *= 2
+
+
+def _reduce_windows(combine: Combine, arrays: list[AnyArray], window: Window, counts: Sequence[int]) -> list[AnyArray]:
+    for axis, (dimension, count) in enumerate(zip(window.dimensions, counts, strict=True)):
+        if dimension.size > 1 or dimension.stride > 1 or arrays[0].shape[axis] != count:
+            arrays = _reduce_axis(combine, arrays, axis, dimension, count)
+    return arrays
+
+
+def _reduce_window(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    count = len(operands) // 2
+    arrays, initial = operands[:count], operands[count:]
+    window, computation = _window(instruction, arrays[0].ndim), instruction.attributes["to_apply"]
+    sizes = tuple(d.output_size(n) for d, n in zip(window.dimensions, arrays[0].shape, strict=True))
+    if 0 in sizes or any(d.size == 0 for d in window.dimensions):
+        return one_or_tuple(instruction, [np.broadcast_to(value, sizes) for value in initial])
+    combiner = combiner_of(computation)
+    if combiner is not None and count == 1:
+        return _reduce_window_with(combiner, arrays[0], initial[0], window, sizes)
+
+    def combine_present(sides: Sequence[AnyArray]) -> Sequence[AnyArray]:
+        """Both sides end with a mask of what is there: padding and holes take no part."""
+        *left, left_there = sides[: count + 1]
+        *right, right_there = sides[count + 1 :]
+        merged = context.map(computation, [*left, *right])
+        chosen = [
+            np.where(left_there & right_there, m, np.where(left_there, x, y))
+            for m, x, y in zip(merged, left, right, strict=True)
+        ]
+        return [*chosen, left_there | right_there]
+
+    bases = [padded_base(a, value, window) for a, value in zip(arrays, initial, strict=True)]
+    there = padded_base(np.ones(arrays[0].shape, np.bool_), False, window)
+    *reduced, any_there = _reduce_windows(combine_present, [*bases, there], window, sizes)
+    starts = [np.broadcast_to(value, sizes) for value in initial]
+    results = context.map(computation, [*starts, *reduced])
+    return one_or_tuple(instruction, [np.where(any_there, r, s) for r, s in zip(results, starts, strict=True)])
+
+
+def _reduce_window_with(
+    combiner: Combiner, array: AnyArray, initial: AnyArray, window: Window, sizes: Sequence[int]
+) -> AnyArray:
+    wide = combiner.prepare(array)
+    base = padded_base(wide, combiner.identity(wide.dtype), window)
+    (total,) = _reduce_windows(lambda pair: [combiner.ufunc(*pair)], [base], window, sizes)
+    return round_to(combiner.ufunc(combiner.prepare(initial), total), combiner.element_type)
+
+
+def _window(instruction: Instruction, rank: int) -> Window:
+    window: Window | None = instruction.attributes.get("window")
+    return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
+
+
+def _select_and_scatter(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    """Each window of the operand selects one element, at which its element of the source is scattered."""
+    array, source, initial = operands
+    window, select = _window(instruction, array.ndim), instruction.attributes["select"]
+    best: AnyArray | None = None
+    place, found = np.zeros(source.shape, np.int64), np.zeros(source.shape, np.bool_)
+    for value, position, inside in _window_elements(array, source.shape, window):
+        if best is None:
+            best, place, found = value, position, inside
+            continue
+        (keeps,) = context.map(select, [best, value])
+        takes = inside & (~found | ~keeps)
+        best, place, found = np.where(takes, value, best), np.where(takes, position, place), found | inside
+    result = np.array(np.broadcast_to(initial, array.shape))
+    chosen = found.reshape(-1)
+    (flat,) = combine_at(
+        [result.reshape(-1)],
+        place.reshape(-1)[chosen],
+        [source.reshape(-1)[chosen]],
+        instruction.attributes["scatter"],
+        context,
+    )
+    return flat.reshape(array.shape)
+
+
+def _window_elements(
+    array: AnyArray, counts: Sequence[int], window: Window
+) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
+    """For each position in the window: the elements there of all windows, their flat indices, and which exist."""
+    strides = [int(np.prod(array.shape[axis + 1 :], dtype=np.int64)) for axis in range(array.ndim)]
+    flat = np.ascontiguousarray(array).reshape(-1)
+    for offsets in product(*(range(d.size) for d in window.dimensions)):
+        position, inside = np.zeros((1,) * array.ndim, np.int64), np.ones((1,) * array.ndim, np.bool_)
+        for axis, (offset, dimension) in enumerate(zip(offsets, window.dimensions, strict=True)):
+            dilated = np.arange(counts[axis]) * dimension.stride
+            dilated = dilated + offset * dimension.window_dilation - dimension.padding_low
+            index, hole = np.divmod(dilated, dimension.base_dilation)
+            there = (hole == 0) & (index >= 0) & (index < array.shape[axis])
+            column = [-1 if other == axis else 1 for other in range(array.ndim)]
+            position = position + (np.where(there, index, 0) * strides[axis]).reshape(column)
+            inside = inside & there.reshape(column)
+        yield flat[position], position, inside
+
+
+RULES: dict[str, Rule] = {"reduce-window": _reduce_window, "select-and-scatter": _select_and_scatter}

@@ -1,0 +1,113 @@
+"""Inputs made up for a module: random but legal, the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.harness.archive import read_array
+from hlotool.ir import InputError, Instruction, Module, Shape, dtype_of, element_type
+
+__all__ = ["check_arrays", "parameter_names", "parse_input", "random_inputs"]
+
+_FOLLOWED = frozenset({"reshape", "bitcast", "broadcast", "convert", "copy", "transpose", "slice", "get-tuple-element"})
+
+
+def parameter_names(module: Module) -> list[str]:
+    """A name for every array leaf of the parameters: the parameter's, with ``.0``, ``.1``... for those of a tuple."""
+    return [
+        parameter.name if parameter.shape.is_array else f"{parameter.name}.{number}"
+        for parameter in module.entry.parameters
+        for number, leaf in enumerate(parameter.shape.leaves())
+        if leaf.is_array
+    ]
+
+
+def check_arrays(module: Module, arrays: Sequence[npt.NDArray[Any]], shapes: Sequence[Shape]) -> None:
+    """Raise InputError, naming the parameter, unless the arrays have the shapes and types of the parameter leaves."""
+    for number, (name, array, shape) in enumerate(zip(parameter_names(module), arrays, shapes, strict=True)):
+        if array.shape != shape.dimensions or array.dtype != dtype_of(shape.element_type):
+            found = f"{array.dtype} of shape {list(array.shape)}"
+            raise InputError(f"parameter {number} ({name}): expected {shape}, got {found}")
+
+
+def random_inputs(module: Module, seed: int) -> list[npt.NDArray[Any]]:
+    """One array per parameter leaf.
+
+    Floats are standard normal; integers lie in [0, 8), or within what they index where a gather, scatter or dynamic
+    slice reads them.  Every leaf has a random stream of its own.
+    """
+    arrays: list[npt.NDArray[Any]] = []
+    for parameter in module.entry.parameters:
+        bound = _index_bound(parameter) if parameter.shape.is_array else None
+        for shape in parameter.shape.leaves():
+            if shape.is_array:
+                generator = np.random.Generator(np.random.PCG64([seed, len(arrays)]))
+                arrays.append(_fill(shape, generator, bound))
+    return arrays
+
+
+def _fill(shape: Shape, generator: np.random.Generator, bound: int | None) -> npt.NDArray[Any]:
+    row, size = element_type(shape.element_type), shape.dimensions
+    if row.kind == "pred":
+        return generator.integers(0, 2, size).astype(np.bool_)
+    if row.is_integer:
+        top = min(bound or 8, 1 << (row.bits - (row.kind == "signed")))
+        return generator.integers(0, max(1, top), size).astype(dtype_of(row.name))
+    if row.is_complex:
+        values = generator.standard_normal(size) + 1j * generator.standard_normal(size)
+        return np.asarray(values).astype(dtype_of(row.name))
+    return np.asarray(generator.standard_normal(size)).astype(dtype_of(row.name))
+
+
+def _index_bound(parameter: Instruction) -> int | None:
+    """How far the values of an integer parameter may reach where they serve as indices."""
+    bounds: list[int] = []
+    pending, seen = [parameter], {parameter}
+    while pending:
+        value = pending.pop()
+        for user in value.users:
+            places = [i for i, o in enumerate(user.operands) if o is value]
+            target = user.operands[0].shape
+            if user.opcode in ("gather", "scatter") and places != [0]:
+                bounds += [n for n in target.dimensions if n]
+            elif user.opcode in ("dynamic-slice", "dynamic-update-slice"):
+                first = 1 if user.opcode == "dynamic-slice" else 2
+                bounds += [target.dimensions[i - first] for i in places if 0 <= i - first < target.rank]
+            elif (user.opcode in _FOLLOWED or user.opcode == "select") and user not in seen:
+                seen.add(user)
+                pending.append(user)
+    return max(1, min(bounds)) if bounds else None
+
+
+def parse_input(text: str, shape: Shape) -> npt.NDArray[Any]:
+    """An array of `shape` from ``--input``: ``@file.npy``, ``zeros``, ``ones``, ``iota``, a number for every
+    element, or as many comma-separated numbers as there are elements.  ValueError says what does not fit; InputError
+    which file cannot be read."""
+    dtype = dtype_of(shape.element_type)
+    if text.startswith("@"):
+        return read_array(text[1:], shape)
+    if text == "iota":
+        return np.arange(shape.size).reshape(shape.dimensions).astype(dtype)
+    words = {"zeros": "0", "ones": "1", "true": "1", "false": "0"}
+    row = element_type(shape.element_type)
+    convert = complex if row.is_complex else float if row.is_float else int
+    try:
+        numbers = [convert(words.get(word.strip().lower(), word.strip())) for word in text.split(",")]
+    except ValueError:
+        kind = {complex: "complex numbers", int: "whole numbers", float: "numbers"}[convert]
+        raise ValueError(f"{text!r}: expected {kind}, zeros, ones, iota or @FILE.npy") from None
+    values = np.asarray(numbers)
+    if values.size not in (1, shape.size):
+        raise ValueError(f"{values.size} numbers for the {shape.size} elements of {shape}")
+    if convert is int and values.size:
+        signed = row.kind == "signed"
+        bits = 1 if row.kind == "pred" else row.bits
+        low, high = -(1 << bits - 1) if signed else 0, (1 << bits - signed) - 1
+        if int(values.min()) < low or int(values.max()) > high:
+            raise ValueError(f"a number is out of the range of {shape.element_type}")
+    flat = np.broadcast_to(values, (shape.size,)) if values.size == 1 else values
+    return flat.astype(dtype).reshape(shape.dimensions)

@@ -1,0 +1,89 @@
+"""What a pass changed: snapshots of a module, and the difference of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlotool.inspect.labels import shape_text
+from hlotool.ir import Instruction, Literal, Module
+from hlotool.text.printer import PrintOptions, print_instruction
+
+__all__ = ["Changes", "Snapshot", "compare", "snapshot"]
+
+_TEXT = PrintOptions(metadata=False, layouts=False, index_comments=False, elide_above=16)
+_Identity = tuple[str, str]  # computation, instruction
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What an instruction is: `text` without names, and the names that it reads."""
+
+    text: str
+    operands: tuple[str, ...]
+    is_root: bool
+    literal: Literal | None
+
+
+Snapshot = dict[_Identity, _State]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Instructions of the new module against the old one; `marked` are those that a reader should look at."""
+
+    added: int
+    removed: int
+    changed: int
+    marked: tuple[Instruction, ...]
+
+
+def snapshot(module: Module) -> Snapshot:
+    """The state of every instruction."""
+    return {_identity(instruction): _state(instruction) for instruction in module.instructions()}
+
+
+def compare(old: Snapshot, new: Snapshot, module: Module) -> Changes:
+    """How `new`, the snapshot of `module`, differs from `old`.
+
+    Marked are new and rewritten instructions; not those that moved into a fusion as they are, nor those whose operands
+    were replaced by new instructions, which are marked themselves.
+    """
+    added = {key for key in new if key not in old}
+    changed = {key for key, state in new.items() if key in old and old[key] != state}
+    names = {name for _, name in added}
+    texts: dict[str, str] = {name: state.text for (_, name), state in old.items()}
+    marked = [
+        instruction
+        for instruction in module.instructions()
+        if ((key := _identity(instruction)) in changed and _is_rewritten(old[key], new[key], names))
+        or (key in added and not _is_moved(instruction, new[key], texts))
+    ]
+    return Changes(len(added), sum(key not in new for key in old), len(changed), tuple(marked))
+
+
+def _is_rewritten(old: _State, new: _State, added: set[str]) -> bool:
+    if (old.text, old.is_root, old.literal, len(old.operands)) != (
+        new.text,
+        new.is_root,
+        new.literal,
+        len(new.operands),
+    ):
+        return True
+    return any(a != b and b not in added for a, b in zip(old.operands, new.operands, strict=True))
+
+
+def _is_moved(instruction: Instruction, state: _State, texts: dict[str, str]) -> bool:
+    return any(texts.get(origin) == state.text for origin in instruction.origins) and instruction.opcode != "fusion"
+
+
+def _identity(instruction: Instruction) -> _Identity:
+    return (instruction.parent.name if instruction.parent else "", instruction.name)
+
+
+def _state(instruction: Instruction) -> _State:
+    text = print_instruction(instruction, _TEXT).partition(" = ")[2]
+    names = tuple(operand.name for operand in instruction.operands)
+    if names:
+        text = text.replace(f"({', '.join(names)})", "()", 1)
+    literal = instruction.literal if instruction.opcode == "constant" else None
+    return _State(f"{text} {shape_text(instruction.shape)}", names, instruction.is_root, literal)

@@ -1,0 +1,492 @@
+"""Instructions, computations and modules: the mutable graph.
+
+Users are kept in step by three methods, `Instruction.replace_operand`, `Instruction.replace_all_uses` and
+`Computation.erase`; nothing else touches operand lists.  A computation holds its instructions in a
+doubly-linked list, so inserting and erasing cost O(1); the order is always topological.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from hlotool.ir.attributes import Metadata, StackFrames
+from hlotool.ir.errors import Location
+from hlotool.ir.literal import Literal
+from hlotool.ir.opcodes import CALLING, OPCODES, Opcode
+from hlotool.ir.shape import Shape
+
+__all__ = ["Computation", "Instruction", "Module", "clone_computation", "clone_instruction", "clone_module"]
+
+
+class Instruction:
+    """One operation.  `attributes` maps the attribute names of the text to typed values.
+
+    Called computations are attribute values too (``to_apply``, ``calls``, ``body``...).  A parameter has
+    ``parameter_number``, a constant ``literal``.  `origins` names the source instructions that this one was
+    made from (empty: it is one itself).
+    """
+
+    __slots__ = (
+        "_next",
+        "_previous",
+        "attributes",
+        "control_predecessors",
+        "control_successors",
+        "location",
+        "metadata",
+        "name",
+        "opcode",
+        "operands",
+        "origins",
+        "parent",
+        "shape",
+        "users",
+    )
+
+    def __init__(
+        self,
+        opcode: str,
+        shape: Shape,
+        operands: Iterable[Instruction] = (),
+        attributes: Mapping[str, Any] | None = None,
+        name: str = "",
+        metadata: Metadata | None = None,
+        location: Location | None = None,
+        origins: tuple[str, ...] = (),
+    ) -> None:
+        self.opcode = opcode
+        self.shape = shape
+        self.operands: list[Instruction] = list(operands)
+        self.attributes: dict[str, Any] = dict(attributes or {})
+        self.name = name
+        self.metadata = metadata
+        self.location = location
+        self.origins = origins
+        self.control_predecessors: list[Instruction] = []
+        self.control_successors: list[Instruction] = []
+        self.users: dict[Instruction, int] = {}
+        self.parent: Computation | None = None
+        self._next: Instruction | None = None
+        self._previous: Instruction | None = None
+        for operand in self.operands:
+            operand.users[self] = operand.users.get(self, 0) + 1
+
+    # ---- what it is
+
+    @property
+    def info(self) -> Opcode:
+        """The row of the opcode table."""
+        return OPCODES[self.opcode]
+
+    def has(self, trait: str) -> bool:
+        """Whether the opcode has a trait (``elementwise``, ``side_effect``...)."""
+        return trait in OPCODES[self.opcode].traits
+
+    @property
+    def literal(self) -> Literal:
+        """The value of a constant."""
+        value: Literal = self.attributes["literal"]
+        return value
+
+    @property
+    def parameter_number(self) -> int:
+        number: int = self.attributes["parameter_number"]
+        return number
+
+    @property
+    def called(self) -> list[Computation]:
+        """Computations that this instruction calls, in attribute order."""
+        if self.opcode not in CALLING:
+            return []
+        found: list[Computation] = []
+        for value in self.attributes.values():
+            if isinstance(value, Computation):
+                found.append(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Computation):
+                found.extend(value)
+        return found
+
+    def replace_called(self, change: Callable[[Computation], Computation]) -> None:
+        """Map every called computation through `change`."""
+        for key, value in self.attributes.items():
+            if isinstance(value, Computation):
+                self.attributes[key] = change(value)
+            elif isinstance(value, tuple) and value and isinstance(value[0], Computation):
+                self.attributes[key] = tuple(change(c) for c in value)
+
+    @property
+    def is_root(self) -> bool:
+        return self.parent is not None and self.parent.root is self
+
+    def __repr__(self) -> str:
+        return f"<{self.name or '?'} = {self.shape} {self.opcode}({', '.join(o.name for o in self.operands)})>"
+
+    # ---- edges
+
+    def replace_operand(self, index: int, new: Instruction) -> None:
+        """Make operand `index` read `new`."""
+        old = self.operands[index]
+        if old is new:
+            return
+        self.operands[index] = new
+        _drop_use(old, self)
+        new.users[self] = new.users.get(self, 0) + 1
+
+    def replace_all_uses(self, new: Instruction) -> None:
+        """Let every user, and the root if this is it, read `new` instead."""
+        for user in list(self.users):
+            if user is new:
+                continue
+            for index, operand in enumerate(user.operands):
+                if operand is self:
+                    user.replace_operand(index, new)
+        for successor in list(self.control_successors):
+            successor.remove_control_predecessor(self)
+            successor.add_control_predecessor(new)
+        if self.parent is not None and self.parent.root is self:
+            self.parent.root = new
+
+    def add_control_predecessor(self, before: Instruction) -> None:
+        """Order `before` ahead of this instruction (once; never ahead of itself)."""
+        if before is not self and before not in self.control_predecessors:
+            self.control_predecessors.append(before)
+            before.control_successors.append(self)
+
+    def remove_control_predecessor(self, before: Instruction) -> None:
+        self.control_predecessors.remove(before)
+        before.control_successors.remove(self)
+
+    def set_operands(self, operands: Iterable[Instruction]) -> None:
+        """Replace the whole operand list."""
+        for old in self.operands:
+            _drop_use(old, self)
+        self.operands = list(operands)
+        for new in self.operands:
+            new.users[self] = new.users.get(self, 0) + 1
+
+
+def _drop_use(operand: Instruction, user: Instruction) -> None:
+    left = operand.users[user] - 1
+    if left:
+        operand.users[user] = left
+    else:
+        del operand.users[user]
+
+
+class Computation:
+    """A list of instructions in topological order with a root."""
+
+    __slots__ = ("_count", "_first", "_last", "_parameters", "_root", "execution_thread", "location", "module", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.module: Module | None = None
+        self.execution_thread: str | None = None
+        self.location: Location | None = None
+        self._root: Instruction | None = None
+        self._first: Instruction | None = None
+        self._last: Instruction | None = None
+        self._count = 0
+        self._parameters: dict[int, Instruction] = {}
+
+    @property
+    def root(self) -> Instruction:
+        if self._root is None:
+            raise ValueError(f"computation {self.name} has no root")
+        return self._root
+
+    @root.setter
+    def root(self, instruction: Instruction) -> None:
+        self._root = instruction
+
+    @property
+    def parameters(self) -> list[Instruction]:
+        """Parameters by number."""
+        return [self._parameters[n] for n in sorted(self._parameters)]
+
+    def __iter__(self) -> Iterator[Instruction]:
+        """Instructions in order; the current one may be erased, and others inserted, while iterating."""
+        current = self._first
+        while current is not None:
+            following = current._next
+            yield current
+            current = following
+
+    def __reversed__(self) -> Iterator[Instruction]:
+        current = self._last
+        while current is not None:
+            before = current._previous
+            yield current
+            current = before
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"<computation {self.name}, {self._count} instructions>"
+
+    # ---- editing
+
+    def add(self, instruction: Instruction, before: Instruction | None = None) -> Instruction:
+        """Insert `instruction` before `before` (at the end when None); it gets a unique name if it has none."""
+        instruction.parent = self
+        following = before
+        previous = self._last if before is None else before._previous
+        instruction._next, instruction._previous = following, previous
+        if previous is None:
+            self._first = instruction
+        else:
+            previous._next = instruction
+        if following is None:
+            self._last = instruction
+        else:
+            following._previous = instruction
+        self._count += 1
+        if instruction.opcode == "parameter":
+            self._parameters[instruction.parameter_number] = instruction
+        if not instruction.name and self.module is not None:
+            instruction.name = self.module.unique_name(instruction.opcode)
+        elif self.module is not None:
+            self.module.reserve(instruction.name)
+        return instruction
+
+    def add_after(self, instruction: Instruction, after: Instruction) -> Instruction:
+        return self.add(instruction, before=after._next)
+
+    def move_before(self, instruction: Instruction, before: Instruction) -> None:
+        """Move an instruction of this computation to just before another one."""
+        if instruction is not before:
+            self._unlink(instruction)
+            self.add(instruction, before)
+
+    def erase(self, instruction: Instruction) -> None:
+        """Remove an instruction that has no users and is not the root."""
+        if instruction.users:
+            raise ValueError(f"{instruction.name} still has users: {', '.join(u.name for u in instruction.users)}")
+        if self._root is instruction:
+            raise ValueError(f"{instruction.name} is the root of {self.name}")
+        for operand in instruction.operands:
+            _drop_use(operand, instruction)
+        instruction.operands = []
+        for before in list(instruction.control_predecessors):
+            instruction.remove_control_predecessor(before)
+        for after in list(instruction.control_successors):
+            after.remove_control_predecessor(instruction)
+        if instruction.opcode == "parameter":
+            self._parameters.pop(instruction.parameter_number, None)
+        self._unlink(instruction)
+        instruction.parent = None
+
+    def _unlink(self, instruction: Instruction) -> None:
+        previous, following = instruction._previous, instruction._next
+        if previous is None:
+            self._first = following
+        else:
+            previous._next = following
+        if following is None:
+            self._last = previous
+        else:
+            following._previous = previous
+        instruction._next = instruction._previous = None
+        self._count -= 1
+
+    def renumber_parameters(self) -> None:
+        """Number the remaining parameters densely from 0, keeping their order."""
+        ordered = self.parameters
+        self._parameters = {}
+        for number, parameter in enumerate(ordered):
+            parameter.attributes["parameter_number"] = number
+            self._parameters[number] = parameter
+
+    def sort_topologically(self) -> None:
+        """Restore topological order after edits that broke it: a stable depth-first order."""
+        order: list[Instruction] = []
+        done: set[Instruction] = set()
+        for start in list(self):
+            stack: list[tuple[Instruction, int]] = [(start, 0)]
+            if start in done:
+                continue
+            while stack:
+                instruction, position = stack.pop()
+                if instruction in done:
+                    continue
+                sources = [*instruction.operands, *instruction.control_predecessors]
+                while position < len(sources) and sources[position] in done:
+                    position += 1
+                if position == len(sources):
+                    done.add(instruction)
+                    order.append(instruction)
+                else:
+                    stack.append((instruction, position + 1))
+                    stack.append((sources[position], 0))
+        self.reorder(order)
+
+    def reorder(self, order: Iterable[Instruction]) -> None:
+        """Set the order of all instructions; `order` must be a topological permutation of them."""
+        chain = list(order)
+        if len(chain) != self._count:
+            raise ValueError(f"{len(chain)} instructions given for the {self._count} of {self.name}")
+        previous: Instruction | None = None
+        for instruction in chain:
+            instruction._previous = previous
+            if previous is None:
+                self._first = instruction
+            else:
+                previous._next = instruction
+            previous = instruction
+        if previous is not None:
+            previous._next = None
+        self._last = previous
+
+
+class Module:
+    """A program: computations by name, callees before callers, and the entry."""
+
+    __slots__ = ("_counters", "_names", "attributes", "computations", "entry", "name", "source", "stack_frames")
+
+    def __init__(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
+        self.name = name
+        self.attributes: dict[str, Any] = dict(attributes or {})
+        self.computations: dict[str, Computation] = {}
+        self.entry: Computation = Computation("")
+        self.stack_frames: StackFrames | None = None
+        self.source: str | None = None  # the text it was parsed from, for error messages
+        self._names: set[str] = set()
+        self._counters: dict[str, int] = {}
+
+    def add(self, computation: Computation, entry: bool = False) -> Computation:
+        """Add a computation after those that it calls."""
+        if not computation.name or computation.name in self.computations:
+            computation.name = self.unique_name(computation.name or "computation")
+        self.computations[computation.name] = computation
+        computation.module = self
+        self.reserve(computation.name)
+        unnamed = [instruction for instruction in computation if not instruction.name]
+        self._names.update(instruction.name for instruction in computation if instruction.name)
+        for instruction in unnamed:  # once all names that are taken are known
+            instruction.name = self.unique_name(instruction.opcode)
+        if entry:
+            self.entry = computation
+        return computation
+
+    def remove(self, computation: Computation) -> None:
+        del self.computations[computation.name]
+        computation.module = None
+
+    def reserve(self, name: str) -> None:
+        self._names.add(name)
+
+    def unique_name(self, base: str) -> str:
+        """A name not used in the module: `base` with its number suffix replaced by a fresh one."""
+        stem, dot, suffix = base.rpartition(".")
+        if dot and suffix.isdigit() and stem:
+            base = stem
+        number = self._counters.get(base, 0)
+        while True:
+            number += 1
+            name = f"{base}.{number}"
+            if name not in self._names:
+                self._counters[base] = number
+                self._names.add(name)
+                return name
+
+    def instructions(self) -> Iterator[Instruction]:
+        """All instructions of all computations."""
+        for computation in list(self.computations.values()):
+            yield from computation
+
+    def instruction_count(self) -> int:
+        return sum(len(c) for c in self.computations.values())
+
+    def callees_first(self) -> list[Computation]:
+        """Computations reachable from the entry, each after those that it calls."""
+        order: dict[Computation, None] = {}
+        stack: list[tuple[Computation, Iterator[Computation]]] = [(self.entry, iter(_callees(self.entry)))]
+        active = {self.entry}
+        while stack:
+            computation, rest = stack[-1]
+            for callee in rest:
+                if callee not in order and callee not in active:
+                    active.add(callee)
+                    stack.append((callee, iter(_callees(callee))))
+                    break
+            else:
+                order[computation] = None
+                stack.pop()
+        return list(order)
+
+    def remove_unreachable(self) -> bool:
+        """Drop computations that the entry does not reach, and keep callees before callers."""
+        order = self.callees_first()
+        changed = len(order) != len(self.computations)
+        for computation in set(self.computations.values()) - set(order):
+            computation.module = None
+        self.computations = {c.name: c for c in order}
+        return changed
+
+    def callers(self) -> dict[Computation, list[Instruction]]:
+        """For every computation the instructions that call it."""
+        found: dict[Computation, list[Instruction]] = {c: [] for c in self.computations.values()}
+        for instruction in self.instructions():
+            for callee in instruction.called:
+                found.setdefault(callee, []).append(instruction)
+        return found
+
+
+def _callees(computation: Computation) -> list[Computation]:
+    return [callee for instruction in computation for callee in instruction.called]
+
+
+def clone_instruction(instruction: Instruction, operands: Iterable[Instruction], name: str = "") -> Instruction:
+    """A detached copy that reads `operands`; attributes are shared, called computations too."""
+    return Instruction(
+        instruction.opcode,
+        instruction.shape,
+        operands,
+        instruction.attributes,
+        name,
+        instruction.metadata,
+        instruction.location,
+        instruction.origins or (instruction.name,),
+    )
+
+
+def clone_computation(
+    computation: Computation,
+    name: str = "",
+    called: Mapping[Computation, Computation] | None = None,
+    keep_names: bool = False,
+) -> Computation:
+    """A detached copy; called computations are mapped through `called` (else shared)."""
+    copy = Computation(name or computation.name)
+    copy.execution_thread = computation.execution_thread
+    copy.location = computation.location
+    copies: dict[Instruction, Instruction] = {}
+    for instruction in computation:
+        new = clone_instruction(instruction, [copies[o] for o in instruction.operands])
+        if keep_names:
+            new.name, new.origins = instruction.name, instruction.origins
+        for before in instruction.control_predecessors:
+            new.add_control_predecessor(copies[before])
+        if called:
+            new.replace_called(_lookup(called))
+        copies[instruction] = copy.add(new)
+    copy.root = copies[computation.root]
+    return copy
+
+
+def _lookup(called: Mapping[Computation, Computation]) -> Callable[[Computation], Computation]:
+    return lambda computation: called.get(computation, computation)
+
+
+def clone_module(module: Module) -> Module:
+    """A deep copy with the same names; literals and attribute values are shared.  Callees must stand before callers."""
+    copy = Module(module.name, module.attributes)
+    copy.stack_frames, copy.source = module.stack_frames, module.source
+    mapping: dict[Computation, Computation] = {}
+    for computation in module.computations.values():
+        mapping[computation] = clone_computation(computation, called=mapping, keep_names=True)
+    for computation in module.computations.values():
+        copy.add(mapping[computation], entry=computation is module.entry)
+    return copy

@@ -1,0 +1,150 @@
+"""Shapes and layouts: frozen values, compared by content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+
+from hlotool.ir.types import ELEMENT_TYPES, byte_size
+
+__all__ = ["UNBOUNDED", "Layout", "Shape", "array", "row_major", "scalar", "token", "tuple_shape"]
+
+UNBOUNDED = -1
+"""The size of a dimension written ``?``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array lies in memory (XLA's layout text in brackets)."""
+
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[tuple[int | None, ...], ...] = ()  # T(8,128); None is '*'
+    tail_padding_alignment: int = 1  # L(n)
+    index_type: str | None = None  # #(u32)
+    pointer_type: str | None = None  # *(u32)
+    element_size_bits: int = 0  # E(4)
+    memory_space: int = 0  # S(1)
+    splits: tuple[tuple[int, tuple[int, ...]], ...] = ()  # SC(dim:i,j)
+    dynamic_metadata_bytes: int = 0  # M(n)
+
+    @property
+    def is_row_major(self) -> bool:
+        """Dimensions descend from minor to major and nothing else is said."""
+        return self == row_major(len(self.minor_to_major))
+
+
+@lru_cache(maxsize=64)
+def row_major(rank: int) -> Layout:
+    """The default layout: the last dimension is minor."""
+    return Layout(tuple(range(rank - 1, -1, -1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An array, tuple, token, opaque or buffer shape.
+
+    Arrays: `element_type`, `dimensions` (upper bounds; `UNBOUNDED` for ``?``), `dynamic` (one flag per
+    dimension, or empty when all are static) and `layout` (None where the text says none).
+    Tuples: element_type ``tuple`` and `elements`.  Buffers ``b(f32[2])``: element_type ``buffer``, one element.
+    """
+
+    element_type: str
+    dimensions: tuple[int, ...] = ()
+    layout: Layout | None = None
+    elements: tuple[Shape, ...] = ()
+    dynamic: tuple[bool, ...] = ()
+
+    @property
+    def is_tuple(self) -> bool:
+        return self.element_type == "tuple"
+
+    @property
+    def is_array(self) -> bool:
+        return ELEMENT_TYPES[self.element_type].is_array
+
+    @property
+    def is_token(self) -> bool:
+        return self.element_type == "token"
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.is_array and not self.dimensions
+
+    @property
+    def is_static(self) -> bool:
+        return not any(self.dynamic) and all(e.is_static for e in self.elements)
+
+    @property
+    def rank(self) -> int:
+        return len(self.dimensions)
+
+    @property
+    def size(self) -> int:
+        """Number of elements of an array (of its upper bound when dynamic)."""
+        return prod(self.dimensions)
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes in memory, tuples summed over leaves; tokens and opaques take none."""
+        if self.elements:
+            return sum(e.byte_size for e in self.elements)
+        return self.size * byte_size(self.element_type) if self.is_array else 0
+
+    def leaves(self) -> Iterator[Shape]:
+        """Non-tuple shapes, depth first."""
+        stack = [self]
+        while stack:
+            shape = stack.pop()
+            if shape.is_tuple:
+                stack.extend(reversed(shape.elements))
+            else:
+                yield shape
+
+    def with_layout(self, layout: Layout | None) -> Shape:
+        return replace(self, layout=layout)
+
+    def with_type(self, element_type: str) -> Shape:
+        return replace(self, element_type=element_type)
+
+    def without_layout(self) -> Shape:
+        """The shape with no layouts at all, for comparing what a value *is*."""
+        if self.elements:
+            return replace(self, elements=tuple(e.without_layout() for e in self.elements))
+        return self if self.layout is None else replace(self, layout=None)
+
+    def compatible(self, other: Shape) -> bool:
+        """Same type and dimensions, layouts aside."""
+        return self.without_layout() == other.without_layout()
+
+    def __str__(self) -> str:
+        """The shape in HLO text without layout: ``f32[2,<=3]``, ``(s32[], pred[])``."""
+        if self.is_tuple:
+            return f"({', '.join(map(str, self.elements))})"
+        if self.element_type == "buffer":
+            return f"b({self.elements[0]})"
+        dynamic = self.dynamic or (False,) * len(self.dimensions)
+        sizes = [
+            "?" if size == UNBOUNDED else f"<={size}" if flag else str(size)
+            for size, flag in zip(self.dimensions, dynamic, strict=True)
+        ]
+        return f"{self.element_type}[{','.join(sizes)}]"
+
+
+def array(element_type: str, dimensions: Sequence[int] = (), layout: Layout | None = None) -> Shape:
+    """An array shape with static dimensions; the row-major layout unless one is given."""
+    dimensions = tuple(dimensions)
+    return Shape(element_type, dimensions, layout or row_major(len(dimensions)))
+
+
+def scalar(element_type: str) -> Shape:
+    return array(element_type)
+
+
+def token() -> Shape:
+    return Shape("token")
+
+
+def tuple_shape(elements: Sequence[Shape]) -> Shape:
+    return Shape("tuple", elements=tuple(elements))

@@ -1,0 +1,197 @@
+"""Checks of the result shapes of collectives, of asynchronous pairs, and of what talks to other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hlotool.ir.shape import UNBOUNDED, Shape, scalar, token, tuple_shape
+from hlotool.ir.shape_checks import (
+    agree,
+    expect,
+    in_range,
+    plain,
+    require,
+    require_array,
+    require_count,
+    require_token,
+    results,
+)
+from hlotool.ir.shape_written import Check
+from hlotool.ir.types import ELEMENT_TYPES
+
+__all__ = ["COLLECTIVES"]
+
+
+def _same(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """One result per operand, each like its operand."""
+    require_count(opcode, operands, 1)
+    expect(opcode, shape, results(operands))
+
+
+def _scaled(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """all-gather multiplies one dimension by the number of participants, reduce-scatter divides it."""
+    require_count(opcode, operands, 1)
+    given = shape.elements if shape.is_tuple else (shape,)
+    count = len(given) == len(operands)
+    require(count, f"{opcode} of {plain(len(operands), 'operand')} gives as many results, not {shape}", "shape")
+    dimensions = attributes["dimensions"]
+    require(len(dimensions) == 1, f"{opcode} takes one dimension", "attribute:dimensions")
+    for index, (operand, result) in enumerate(zip(operands, given, strict=True)):
+        require_array(opcode, operand, index)
+        in_range("dimensions", dimensions, operand.rank, f"{opcode} dimension")
+        fits = result.is_array and result.element_type == operand.element_type and result.rank == operand.rank
+        require(fits, f"{opcode} of {operand} cannot give {result}", "shape")
+        small, large = (operand, result) if opcode.startswith("all-gather") else (result, operand)
+        for dimension, (m, n) in enumerate(zip(small.dimensions, large.dimensions, strict=True)):
+            scaled = dimension == dimensions[0] and (n == 0 if m == 0 else n % m == 0)
+            require(m == n or scaled or UNBOUNDED in (m, n), f"{opcode} of {operand} cannot give {result}", "shape")
+
+
+def _gather_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """``(operand, result)``, or ``((operands), (results))`` of several."""
+    _begins(opcode, shape, operands, several=len(operands) > 1)
+    _scaled(opcode, shape.elements[1], operands, attributes)
+
+
+def _begins(opcode: str, shape: Shape, operands: Sequence[Shape], several: bool) -> None:
+    """The result is a tuple of the operands (in a tuple when `several`), the result, and context."""
+    require_count(opcode, operands, 1)
+    form = "((operands), result, ...)" if several else "(operand, result, ...)"
+    require(shape.is_tuple and len(shape.elements) >= 2, f"{opcode} gives {form}, not {shape}", "shape")
+    wanted = tuple_shape(operands) if several else operands[0]
+    same = agree(shape.elements[0], wanted)
+    require(same, f"{opcode} starts with the shape of its operands, {wanted}, not {shape.elements[0]}", "shape")
+
+
+def _all_to_all(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """With a dimension, one array is split and joined along it; without, array N goes to participant N."""
+    require_count(opcode, operands, 1)
+    for index, operand in enumerate(operands):
+        require_array(opcode, operand, index)
+        require(agree(operand, operands[0]), f"{opcode} of {operands[0]} and {operand}", f"operand:{index}")
+    groups: tuple[tuple[int, ...], ...] = attributes["replica_groups"].groups if "replica_groups" in attributes else ()
+    count = len(groups[0]) if groups else 0
+    if not attributes.get("dimensions"):
+        fits = not count or count == len(operands)
+        message = f"{opcode} of {plain(len(operands), 'operand')} in groups of {count}"
+        require(fits, message, "attribute:replica_groups")
+        expect(opcode, shape, tuple_shape(operands))
+        return
+    require_count(opcode, operands, 1, 1)
+    require(len(attributes["dimensions"]) == 1, f"{opcode} takes one dimension", "attribute:dimensions")
+    (dimension,) = in_range("dimensions", attributes["dimensions"], operands[0].rank, f"{opcode} dimension")
+    size = operands[0].dimensions[dimension]
+    fits = not count or size == UNBOUNDED or size % count == 0
+    require(fits, f"dimension {dimension} of size {size} is not split by {count}", "attribute:dimensions")
+    expect(opcode, shape, operands[0])
+
+
+def _ragged_all_to_all(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """Input, output, and offsets and sizes of what is sent and received."""
+    source, target, *numbers = operands
+    require_array(opcode, source, 0)
+    require_array(opcode, target, 1)
+    fits = source.element_type == target.element_type and source.dimensions[1:] == target.dimensions[1:]
+    require(fits, f"{opcode} of {source} into {target}", "operand:1")
+    for index, one in enumerate(numbers, 2):
+        fits = one.is_array and ELEMENT_TYPES[one.element_type].is_integer and agree(one, numbers[0])
+        require(fits, f"offsets and sizes are integer arrays of one shape, not {one}", f"operand:{index}")
+    expect(opcode, shape, target)
+
+
+def _permute(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """One operand, several, or the in-place form with destination and offsets."""
+    if "slice_sizes" not in attributes:
+        _same(opcode, shape, operands, attributes)
+
+
+def _permute_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """``(operand, result, context...)``; several operands, and the in-place form, in tuples."""
+    _begins(opcode, shape, operands, several=len(operands) > 1)
+    if "slice_sizes" not in attributes:
+        _same(opcode, shape.elements[1], operands, attributes)
+
+
+def _start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """``((operands), result, context...)``, the result being that of the wrapped computation."""
+    fits = shape.is_tuple and len(shape.elements) >= 2 and shape.elements[0].is_tuple
+    require(fits, f"{opcode} gives ((operands), result, ...), not {shape}", "shape")
+    same = agree(shape.elements[0], Shape("tuple", elements=tuple(operands)))
+    require(same, f"{opcode} starts with its operands' shapes, not {shape.elements[0]}", "shape")
+    if "calls" in attributes:
+        result = attributes["calls"].root.shape
+        require(agree(shape.elements[1], result), f"the computation gives {result}, not {shape.elements[1]}", "shape")
+
+
+def _update(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    expect(opcode, shape, operands[0])
+
+
+def _done(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    started = operands[0]
+    fits = started.is_tuple and len(started.elements) >= 2
+    require(fits, f"{opcode} takes what a start gives, not {started}", "operand:0")
+    expect(opcode, shape, started.elements[1])
+
+
+# ---- other programs
+
+
+def _send(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    require_token(opcode, operands[1], 1)
+    expect(opcode, shape, tuple_shape([operands[0], scalar("u32"), token()]))
+
+
+def _recv(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    require_token(opcode, operands[0], 0)
+    require(shape.is_tuple and len(shape.elements) == 3, f"{opcode} gives (data, u32[], token[]), not {shape}", "shape")
+    expect(opcode, shape, tuple_shape([shape.elements[0], scalar("u32"), token()]))
+
+
+def _send_done(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """send-done gives the token, recv-done the data and the token."""
+    started = operands[0]
+    fits = started.is_tuple and len(started.elements) == 3 and started.elements[2].is_token
+    require(fits, f"{opcode} takes (data, u32[], token[]), not {started}", "operand:0")
+    expect(opcode, shape, token() if opcode == "send-done" else tuple_shape([started.elements[0], token()]))
+
+
+def _infeed(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    require_token(opcode, operands[0], 0)
+    fits = shape.is_tuple and len(shape.elements) == 2 and shape.elements[1].is_token
+    require(fits, f"infeed gives (data, token[]), not {shape}", "shape")
+
+
+def _outfeed(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    require_token(opcode, operands[1], 1)
+    written = attributes.get("outfeed_shape", operands[0])
+    same = agree(written, operands[0])
+    require(same, f"outfeed_shape is {written}, the operand is {operands[0]}", "attribute:outfeed_shape")
+    expect(opcode, shape, token())
+
+
+COLLECTIVES: dict[str, Check] = {
+    "all-reduce": _same,
+    "collective-broadcast": _same,
+    "all-gather": _scaled,
+    "reduce-scatter": _scaled,
+    "collective-permute": _permute,
+    "collective-permute-start": _permute_start,
+    "collective-permute-done": _done,
+    "all-to-all": _all_to_all,
+    "ragged-all-to-all": _ragged_all_to_all,
+    "all-gather-start": _gather_start,
+    "all-gather-done": _done,
+    "all-reduce-start": _same,
+    "all-reduce-done": _update,
+    "send": _send,
+    "send-done": _send_done,
+    "recv": _recv,
+    "recv-done": _send_done,
+    "infeed": _infeed,
+    "outfeed": _outfeed,
+    "async-start": _start,
+    "async-update": _update,
+    "async-done": _done,
+}

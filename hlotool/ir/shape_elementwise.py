@@ -1,0 +1,149 @@
+"""Shape rules of elementwise operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.shape import UNBOUNDED, Shape, row_major
+from hlotool.ir.shape_checks import (
+    Rule,
+    ShapeError,
+    like,
+    numeric_kind,
+    require,
+    require_array,
+    same_dimensions,
+)
+
+__all__ = ["ELEMENTWISE"]
+
+_REAL_OF = {"c64": "f32", "c128": "f64"}
+
+
+_COMPLEX_OF = {"f32": "c64", "f64": "c128"}
+
+
+_INTEGERS = ("signed", "unsigned")
+
+
+_NUMBERS = ("signed", "unsigned", "float", "complex")
+
+
+_UNARY_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
+    **dict.fromkeys(
+        ("ceil", "floor", "round-nearest-afz", "round-nearest-even", "is-finite", "erf"), (("float",), "floats")
+    ),
+    **dict.fromkeys(("popcnt", "count-leading-zeros"), (_INTEGERS, "integers")),
+    "abs": (_NUMBERS, "numbers"),
+    "negate": (_NUMBERS, "numbers"),
+    "sign": (_NUMBERS, "numbers"),
+    "not": (("pred", *_INTEGERS), "pred and integers"),
+    "real": (("float", "complex"), "floats and complex"),
+    "imag": (("float", "complex"), "floats and complex"),
+}
+
+
+def _merge(opcode: str, operands: Sequence[Shape], same_type: bool = True) -> Shape:
+    """The common dimensions of operands that must agree in them, and in the element type."""
+    first = operands[0]
+    require_array(opcode, first, 0)
+    sizes, dynamic = list(first.dimensions), list(first.dynamic or (False,) * first.rank)
+    for index, other in enumerate(operands[1:], 1):
+        require_array(opcode, other, index)
+        if same_type and other.element_type != first.element_type:
+            raise ShapeError(
+                f"{opcode} of {first.element_type} and {other.element_type}: operand types differ", f"operand:{index}"
+            )
+        if not same_dimensions(first, other):
+            raise ShapeError(f"{opcode} of {first} and {other}: operand dimensions differ", f"operand:{index}")
+        for number, size in enumerate(other.dimensions):
+            sizes[number] = size if sizes[number] == UNBOUNDED else sizes[number]
+            dynamic[number] |= bool(other.dynamic) and other.dynamic[number]
+    return Shape(first.element_type, tuple(sizes), row_major(first.rank), (), tuple(dynamic) if any(dynamic) else ())
+
+
+def _kinds(opcode: str, shape: Shape, allowed: tuple[str, ...], words: str) -> None:
+    require(numeric_kind(shape) in allowed, f"{opcode} works on {words}, not on {shape.element_type}")
+
+
+def _unary(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    operand = operands[0]
+    require_array(opcode, operand, 0)
+    allowed, words = _UNARY_KINDS.get(opcode, (("float", "complex"), "floats and complex"))
+    _kinds(opcode, operand, allowed, words)
+    if opcode == "is-finite":
+        return like(operand, "pred")
+    if opcode in ("abs", "real", "imag"):
+        return like(operand, _REAL_OF.get(operand.element_type))
+    return like(operand)
+
+
+def _binary(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    result = _merge(opcode, operands)
+    if opcode in ("and", "or", "xor"):
+        _kinds(opcode, result, ("pred", *_INTEGERS), "pred and integers")
+    elif opcode.startswith("shift-"):
+        _kinds(opcode, result, _INTEGERS, "integers")
+    elif opcode == "atan2":
+        _kinds(opcode, result, ("float", "complex"), "floats and complex")
+    elif opcode == "remainder":
+        _kinds(opcode, result, (*_INTEGERS, "float"), "integers and floats")
+    elif opcode in ("maximum", "minimum"):
+        _kinds(opcode, result, ("pred", *_INTEGERS, "float"), "pred, integers and floats")
+    elif opcode in ("subtract", "divide", "power"):
+        _kinds(opcode, result, _NUMBERS, "numbers")
+    return result
+
+
+def _compare(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    result = _merge(opcode, operands)
+    direction = attributes.get("direction")
+    if numeric_kind(result) == "complex" and direction not in ("EQ", "NE"):
+        raise ShapeError(f"complex numbers have no order: direction {direction}", "attribute:direction")
+    return like(result, "pred")
+
+
+def _complex(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    result = _merge(opcode, operands)
+    require(result.element_type in _COMPLEX_OF, f"complex works on f32 and f64, not on {result.element_type}")
+    return like(result, _COMPLEX_OF[result.element_type])
+
+
+def _select(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    predicate, *values = operands
+    require_array(opcode, predicate, 0)
+    require(predicate.element_type == "pred", f"select chooses by pred, not by {predicate}", "operand:0")
+    if not values[0].is_array:
+        require(predicate.is_scalar, f"a select of {values[0]} needs a scalar predicate", "operand:0")
+        require(values[0].compatible(values[1]), f"select of {values[0]} and {values[1]}", "operand:2")
+        return values[0]
+    result = _merge(opcode, values)
+    if not predicate.is_scalar and not same_dimensions(predicate, result):
+        raise ShapeError(f"select by {predicate} of {result}: dimensions differ", "operand:0")
+    return result
+
+
+def _clamp(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    low, value, high = operands
+    for index, bound in ((0, low), (2, high)):
+        require_array(opcode, bound, index)
+        require(
+            bound.element_type == value.element_type and (bound.is_scalar or same_dimensions(bound, value)),
+            f"clamp of {value} between {low} and {high}: a bound must be a scalar or like the value",
+            f"operand:{index}",
+        )
+    return like(value)
+
+
+ELEMENTWISE: dict[str, Rule] = {
+    **{name: _unary for name, row in OPCODES.items() if row.arity == 1 and "elementwise" in row.traits},
+    **{name: _binary for name, row in OPCODES.items() if row.arity == 2 and "elementwise" in row.traits},
+    "compare": _compare,
+    "complex": _complex,
+    "select": _select,
+    "clamp": _clamp,
+}
+for _name in ("convert", "bitcast-convert", "reduce-precision", "stochastic-convert"):
+    del ELEMENTWISE[_name]  # their element type is part of the operation

@@ -1,0 +1,160 @@
+"""Checks of written shapes, for operations whose result shape is part of the operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from hlotool.ir.shape import UNBOUNDED, Shape, array
+from hlotool.ir.shape_checks import (
+    ShapeError,
+    agree,
+    expect,
+    in_range,
+    like,
+    numeric_kind,
+    plain,
+    require,
+    require_array,
+    require_count,
+)
+from hlotool.ir.shape_contractions import CONTRACTIONS
+from hlotool.ir.types import ELEMENT_TYPES
+
+__all__ = ["WRITTEN", "Check"]
+
+Check = Callable[[str, Shape, Sequence[Shape], Mapping[str, Any]], None]
+"""Raises ShapeError unless the declared shape is one that the operation can have."""
+
+
+def _check_convert(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    operand = operands[0]
+    require_array(opcode, operand, 0)
+    require(shape.is_array, f"{opcode} gives an array, {shape} is declared", "shape")
+    expect(opcode, shape, like(operand, operand.element_type if opcode == "reduce-precision" else shape.element_type))
+
+
+def _check_bitcast_convert(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    operand = operands[0]
+    require_array(opcode, operand, 0)
+    require(shape.is_array, f"{opcode} gives an array, {shape} is declared", "shape")
+    have, want = ELEMENT_TYPES[operand.element_type].bits, ELEMENT_TYPES[shape.element_type].bits
+    sizes = operand.dimensions
+    if have > want:
+        sizes = (*sizes, have // want)
+    elif have < want:
+        fits = bool(sizes) and sizes[-1] in (want // have, UNBOUNDED)
+        message = f"bitcast-convert from {operand} to {shape.element_type} needs a last dimension of {want // have}"
+        require(fits, message)
+        sizes = sizes[:-1]
+    expect(opcode, shape, array(shape.element_type, sizes))
+
+
+def _check_constant(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    literal = attributes["literal"]
+    require(literal.shape.compatible(shape), f"a literal of {literal.shape} for {shape}", "shape")
+
+
+def _check_iota(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    dimension = attributes["iota_dimension"]
+    require(shape.is_array, f"iota gives an array, {shape} is declared", "shape")
+    fits = 0 <= dimension < shape.rank
+    require(fits, f"iota_dimension {dimension} is out of range for rank {shape.rank}", "attribute:iota_dimension")
+    require(numeric_kind(shape) != "pred", "iota does not count in pred", "shape")
+
+
+def _check_broadcast(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    operand, dimensions = operands[0], attributes["dimensions"]
+    require_array(opcode, operand, 0)
+    same_type = shape.is_array and shape.element_type == operand.element_type
+    require(same_type, f"broadcast of {operand} gives {operand.element_type}, {shape} is declared", "shape")
+    fits = len(dimensions) == operand.rank
+    require(fits, f"broadcast of {operand} lists {plain(len(dimensions), 'dimension')}", "attribute:dimensions")
+    in_range("dimensions", dimensions, shape.rank, "broadcast dimension")
+    for index, dimension in enumerate(dimensions):
+        have, want = operand.dimensions[index], shape.dimensions[dimension]
+        if have != want and UNBOUNDED not in (have, want):
+            raise ShapeError(
+                f"broadcast: operand dimension {index} has {plain(have, 'element')}, "
+                f"result dimension {dimension} has {want}", "shape",
+            )  # fmt: skip
+
+
+def _check_reshape(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    if opcode == "dynamic-reshape":
+        require_count(opcode, operands, 1 + shape.rank, 1 + shape.rank)  # one size per dimension of the result
+        for index, size in enumerate(operands[1:], 1):
+            fits = size.is_scalar and size.element_type == "s32"
+            require(fits, f"a size must be s32[], not {size}", f"operand:{index}")
+    operand = operands[0]
+    require_array(opcode, operand, 0)
+    same_type = shape.is_array and shape.element_type == operand.element_type
+    require(same_type, f"{opcode} of {operand} cannot give {shape}", "shape")
+    unknown = UNBOUNDED in operand.dimensions or UNBOUNDED in shape.dimensions
+    have, want = prod(operand.dimensions), prod(shape.dimensions)
+    require(unknown or have == want, f"{opcode} from {have} elements to {want}", "shape")
+
+
+def _check_bitcast(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    operand = operands[0]
+    if not (operand.is_array and shape.is_array):
+        expect(opcode, shape, operand)
+        return
+    have = operand.size * ELEMENT_TYPES[operand.element_type].bits
+    want = shape.size * ELEMENT_TYPES[shape.element_type].bits
+    known = UNBOUNDED not in operand.dimensions and UNBOUNDED not in shape.dimensions
+    require(not known or have == want, f"bitcast from {operand} to {shape}: sizes differ", "shape")
+
+
+def _check_contraction(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """Dot-like operations may give another number type than their operands have."""
+    inferred = CONTRACTIONS[opcode](opcode, operands, attributes)
+    fits = (shape.is_array and numeric_kind(shape) != "pred") or inferred.element_type == shape.element_type
+    if fits and shape.is_array:
+        inferred = like(inferred, shape.element_type)
+    expect(opcode, shape, inferred)
+
+
+def _check_rng(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    require(shape.is_array, f"rng gives an array, {shape} is declared", "shape")
+    require_count(opcode, operands, 2, 2)
+    for index, operand in enumerate(operands):
+        fits = operand.is_scalar and operand.element_type == shape.element_type
+        require(fits, f"a parameter of the distribution must be {shape.element_type}[]", f"operand:{index}")
+
+
+def _check_generator(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    fits = shape.is_tuple and len(shape.elements) == 2 and agree(shape.elements[0], operands[0])
+    require(fits, f"rng-bit-generator gives (state, bits) for the state {operands[0]}, not {shape}", "shape")
+
+
+def _check_fusion(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    expect(opcode, shape, attributes["calls"].root.shape)
+
+
+def _check_copy_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    fits = shape.is_tuple and len(shape.elements) >= 2 and all(agree(e, operands[0]) for e in shape.elements[:2])
+    require(fits, f"copy-start gives (result, operand, context), not {shape}", "shape")
+
+
+WRITTEN: dict[str, Check] = {
+    "convert": _check_convert,
+    "reduce-precision": _check_convert,
+    "stochastic-convert": _check_convert,
+    "bitcast-convert": _check_bitcast_convert,
+    "constant": _check_constant,
+    "iota": _check_iota,
+    "broadcast": _check_broadcast,
+    "reshape": _check_reshape,
+    "dynamic-reshape": _check_reshape,
+    "bitcast": _check_bitcast,
+    "dot": _check_contraction,
+    "ragged-dot": _check_contraction,
+    "scaled-dot": _check_contraction,
+    "convolution": _check_contraction,
+    "rng": _check_rng,
+    "rng-bit-generator": _check_generator,
+    "fusion": _check_fusion,
+    "copy-start": _check_copy_start,
+}

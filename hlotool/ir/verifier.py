@@ -1,0 +1,336 @@
+"""The verifier: whether a module obeys the rules of HLO.
+
+Every instruction is compared with shape inference and the signatures of the computations that it calls; every
+computation and the module are checked for structure.  All errors are collected, in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from hlotool.ir.errors import Diagnostic, Location, VerificationError
+from hlotool.ir.module import Computation, Instruction, Module
+from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.pairs import pair_diagnostics
+from hlotool.ir.places import Places
+from hlotool.ir.shape import Shape
+from hlotool.ir.shape_checks import ShapeError, require_count
+from hlotool.ir.shape_inference import check as check_shape
+from hlotool.ir.signatures import signature_errors
+
+__all__ = ["check", "verify"]
+
+
+def check(module: Module) -> None:
+    """Raise VerificationError with all diagnostics unless the module is valid."""
+    found = verify(module)
+    if found:
+        place = found[0].location
+        where = f"{place.file}:{place.line}:{place.column}: " if place else ""
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise VerificationError(f"{where}{found[0].message}{more}", found)
+
+
+def verify(module: Module) -> list[Diagnostic]:
+    """All violations of the rules, in the order of the text; empty for a valid module."""
+    places = Places(module.source, _file(module))
+    found = [*_module(module, places)]
+    known: set[tuple[Any, ...]] = set()
+    rooted = all(computation._root is not None for computation in module.computations.values())
+    for computation in module.computations.values():
+        found += _structure(computation, places)
+        for instruction in computation if rooted else ():  # signatures need the roots of what is called
+            key = _signature(instruction)
+            if key is None or key not in known:
+                errors = [*_instruction(instruction, places)]
+                found += errors
+                if key is not None and not errors:
+                    known.add(key)
+    found += pair_diagnostics(module, places)
+    return sorted(found, key=_order)
+
+
+def _file(module: Module) -> str:
+    for computation in module.computations.values():
+        place = computation.location or next((i.location for i in computation if i.location is not None), None)
+        if place is not None:
+            return place.file
+    return "<module>"
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, int]:
+    place = diagnostic.location
+    return (place.line, place.column) if place else (0, 0)
+
+
+_SEARCHES = 100  # control edges that are followed to see whether they close a cycle
+_FEW = 8  # operands up to which counting one in the list beats counting all in a dictionary
+
+
+# ---- instructions
+
+
+def _signature(instruction: Instruction) -> tuple[Any, ...] | None:
+    """All that the shape rules look at, as a key: equal keys, equal answers.  None where that has no value.
+
+    Shapes and computations go by identity: parsed modules share equal shapes, and hashing them costs more than it
+    saves.  So keys are only good while the module exists unchanged.
+    """
+    if instruction.opcode == "constant":
+        return None
+    shapes = (id(instruction.shape), *(id(operand.shape) for operand in instruction.operands))
+    key = (instruction.opcode, shapes, *instruction.attributes.items())
+    try:
+        hash(key)
+    except TypeError:
+        return None  # a dictionary among the attributes
+    return key
+
+
+def _instruction(instruction: Instruction, places: Places) -> Iterator[Diagnostic]:
+    for error in _shape_errors(instruction):
+        hint = None if error.expected is None else f"did you mean '{_with_layout(error.expected)}'?"
+        message = f"{instruction.name}: {error.message}"
+        related: tuple[tuple[str, Location], ...] = ()
+        if error.related is not None and (place := places.of(error.related)) is not None:
+            related = (("defined here", place),)
+        yield Diagnostic(message, places.of(instruction, error.part), hint, error.code, related=related)
+
+
+_REQUIRED = {name: tuple(a.name for a in row.attributes if a.required) for name, row in OPCODES.items()}
+
+
+def _shape_errors(instruction: Instruction) -> list[ShapeError]:
+    """Wrong signatures of called computations; where there are none, what is wrong with the shapes."""
+    opcode, operands = instruction.opcode, [operand.shape for operand in instruction.operands]
+    try:
+        arity = OPCODES[opcode].arity
+        if arity is not None:
+            require_count(opcode, operands, arity, arity)
+        for name in _REQUIRED[opcode]:
+            instruction.attributes[name]
+        found = signature_errors(instruction)
+        if not found:
+            check_shape(opcode, instruction.shape, operands, instruction.attributes)
+        return found
+    except ShapeError as error:
+        return [error]
+    except KeyError as error:
+        return [ShapeError(f"{opcode} needs the attribute '{error.args[0]}'", code="HLO0135")]
+
+
+def _with_layout(shape: Shape) -> str:
+    if shape.is_tuple:
+        return f"({', '.join(map(_with_layout, shape.elements))})"
+    order = shape.layout.minor_to_major if shape.layout is not None else ()
+    return f"{shape}{{{','.join(map(str, order))}}}" if order else str(shape)
+
+
+# ---- computations
+
+
+def _structure(computation: Computation, places: Places) -> Iterator[Diagnostic]:
+    if not len(computation):
+        yield Diagnostic(
+            f"computation {computation.name} has no instructions, so no root", computation.location, None, "HLO0140"
+        )
+        return
+    order: dict[Instruction, int] = {}
+    names: dict[str, Instruction] = {}
+    for position, instruction in enumerate(computation):
+        order[instruction] = position
+        first = names.setdefault(instruction.name, instruction)
+        if first is not instruction:
+            place = places.of(first)
+            related = (("first defined here", place),) if place else ()
+            message = f"instruction '{instruction.name}' is defined twice"
+            yield Diagnostic(message, places.of(instruction), None, "HLO0143", related=related)
+    if computation._root is None or computation._root not in order:
+        yield Diagnostic(
+            f"the root of {computation.name} is not one of its instructions", computation.location, None, "HLO0140"
+        )
+    yield from _parameters(computation, places)
+    searches = iter(range(_SEARCHES))
+    readers: Counter[Instruction] = Counter()
+    for instruction in computation:
+        for operand in dict.fromkeys(instruction.operands):
+            readers[operand] += 1
+    for instruction in computation:
+        yield from _edges(instruction, order, readers[instruction], searches, places)
+
+
+def _parameters(computation: Computation, places: Places) -> Iterator[Diagnostic]:
+    """Numbers from 0 without gaps, each once."""
+    seen: dict[int, Instruction] = {}
+    for instruction in computation:
+        if instruction.opcode != "parameter":
+            continue
+        number = instruction.parameter_number
+        first = seen.setdefault(number, instruction)
+        if first is not instruction:
+            place = places.of(first, "operand:0")
+            related = (("first used here", place),) if place else ()
+            message = f"parameter number {number} is used twice in {computation.name}"
+            yield Diagnostic(message, places.of(instruction, "operand:0"), None, "HLO0144", related=related)
+    numbers = sorted(seen)
+    missing = next((n for n, number in enumerate(numbers) if n != number), None)
+    if missing is not None:
+        message = f"parameter {missing} of {computation.name} is missing: the numbers go {', '.join(map(str, numbers))}"
+        yield Diagnostic(message, places.of(seen[numbers[missing]], "operand:0"), None, "HLO0144")
+
+
+def _edges(
+    instruction: Instruction, order: dict[Instruction, int], readers: int, searches: Iterator[int], places: Places
+) -> Iterator[Diagnostic]:
+    """Operands and control predecessors stand before; users are in step: `readers` instructions have it as operand.
+
+    Each of `searches` allows for one search of a cycle.
+    """
+    here = order[instruction]
+    count = instruction.operands.count if len(instruction.operands) < _FEW else Counter(instruction.operands).get
+    for index, operand in enumerate(instruction.operands):
+        if operand not in order:
+            message = f"operand '{operand.name}' of {instruction.name} is not an instruction of this computation"
+            yield Diagnostic(message, places.of(instruction, f"operand:{index}"), None, "HLO0141")
+        elif order[operand] >= here:
+            message = f"operand '{operand.name}' of {instruction.name} is used before its definition"
+            yield Diagnostic(message, places.of(instruction, f"operand:{index}"), None, "HLO0142")
+        if operand.users.get(instruction) != count(operand):
+            message = f"'{operand.name}' does not list {instruction.name} among its users"
+            yield Diagnostic(message, places.of(instruction), None, "HLO0145")
+    for user in instruction.users if len(instruction.users) != readers else ():
+        if user not in order or instruction not in user.operands:
+            message = f"'{instruction.name}' lists {user.name} as a user, which it is not"
+            yield Diagnostic(message, places.of(instruction), None, "HLO0145")
+    for index, before in enumerate(instruction.control_predecessors):
+        if before in order and order[before] < here:
+            continue
+        place = places.of(instruction, f"attribute:control-predecessors:{index}")
+        if before not in order:
+            message = f"control predecessor '{before.name}' is not an instruction of this computation"
+            yield Diagnostic(message, place, None, "HLO0141")
+        else:
+            cycle = next(searches, None) is not None and _reaches(instruction, before)
+            message = f"'{instruction.name}' must come after '{before.name}'"
+            message += f" and '{before.name}' after '{instruction.name}': a cycle" if cycle else ", which stands below"
+            other = places.of(before)
+            related = (("the other one is here", other),) if other else ()
+            yield Diagnostic(message, place, None, "HLO0146", related=related)
+
+
+def _reaches(start: Instruction, goal: Instruction) -> bool:
+    """Whether `goal` must run after `start`."""
+    stack, seen = [start], {start}
+    while stack:
+        instruction = stack.pop()
+        if instruction is goal:
+            return True
+        for following in (*instruction.users, *instruction.control_successors):
+            if following not in seen:
+                seen.add(following)
+                stack.append(following)
+    return False
+
+
+# ---- the module
+
+
+def _module(module: Module, places: Places) -> Iterator[Diagnostic]:
+    if module.computations.get(module.entry.name) is not module.entry:
+        yield Diagnostic(f"module {module.name} has no entry computation", None, None, "HLO0147")
+        return
+    yield from _calls(module, places)
+    if len(module.entry) and module.entry._root is not None:
+        yield from _entry_layout(module, places)
+        yield from _aliases(module, places)
+
+
+def _calls(module: Module, places: Places) -> Iterator[Diagnostic]:
+    """Called computations belong to the module and none calls itself, directly or through others."""
+    state: dict[Computation, int] = {}  # 1 while its callees are visited, 2 after
+    for start in module.computations.values():
+        stack: list[tuple[Computation, Iterator[tuple[Instruction, Computation]]]] = []
+        if start not in state:
+            state[start] = 1
+            stack.append((start, _called(start)))
+        while stack:
+            computation, rest = stack[-1]
+            edge = next(rest, None)
+            if edge is None:
+                state[computation] = 2
+                stack.pop()
+                continue
+            caller, callee = edge
+            if module.computations.get(callee.name) is not callee:
+                message = f"{caller.name} calls {callee.name}, which is not a computation of the module"
+                yield Diagnostic(message, places.of(caller, "opcode"), None, "HLO0141")
+            elif state.get(callee) == 1:
+                message = f"computation {callee.name} calls itself; HLO has no recursion"
+                yield Diagnostic(message, places.of(caller, "opcode"), None, "HLO0142")
+            elif callee not in state:
+                state[callee] = 1
+                stack.append((callee, _called(callee)))
+
+
+def _called(computation: Computation) -> Iterator[tuple[Instruction, Computation]]:
+    return ((instruction, callee) for instruction in computation for callee in instruction.called)
+
+
+def _entry_layout(module: Module, places: Places) -> Iterator[Diagnostic]:
+    declared = module.attributes.get("entry_computation_layout")
+    if declared is None:
+        return
+    shapes, result = declared
+    parameters, root = module.entry.parameters, module.entry.root
+    name = "entry_computation_layout"
+    if len(shapes) != len(parameters):
+        message = f"the entry layout has {len(shapes)} parameters, the entry computation has {len(parameters)}"
+        yield Diagnostic(message, places.header(name), None, "HLO0148")
+    for number, (shape, parameter) in enumerate(zip(shapes, parameters, strict=False)):
+        if not shape.compatible(parameter.shape):
+            place = places.of(parameter)
+            related = (("the parameter is here", place),) if place else ()
+            message = f"the entry layout of parameter {number} is {shape}, the parameter is {parameter.shape}"
+            hint = f"did you mean '{_with_layout(parameter.shape)}'?"
+            yield Diagnostic(message, places.entry_parameter(number), hint, "HLO0148", related=related)
+    if not result.compatible(root.shape):
+        place = places.of(root)
+        related = (("the root is here", place),) if place else ()
+        message = f"the entry layout of the result is {result}, the root is {root.shape}"
+        hint = f"did you mean '{_with_layout(root.shape)}'?"
+        yield Diagnostic(message, places.entry_result(), hint, "HLO0148", related=related)
+
+
+def _aliases(module: Module, places: Places) -> Iterator[Diagnostic]:
+    """Output and parameter indices of input_output_alias exist, and the aliased shapes agree."""
+    parameters, root = module.entry.parameters, module.entry.root
+    seen: set[tuple[int, ...]] = set()
+    for number, alias in enumerate(module.attributes.get("input_output_alias", ())):
+        output = _subshape(root.shape, alias.output)
+        if output is None:
+            inside = ",".join(map(str, alias.output))
+            message = f"output index {{{inside}}} does not exist: the result is {root.shape}"
+            yield Diagnostic(message, places.alias(number, 0), None, "HLO0149")
+            continue
+        if alias.output in seen:
+            message = f"output index {{{','.join(map(str, alias.output))}}} is aliased twice"
+            yield Diagnostic(message, places.header("input_output_alias", number, 0), None, "HLO0149")
+        seen.add(alias.output)
+        if not 0 <= alias.operand < len(parameters):
+            message = f"parameter {alias.operand} does not exist: the entry has {len(parameters)} parameters"
+            yield Diagnostic(message, places.alias(number, 1), None, "HLO0149")
+            continue
+        given = _subshape(parameters[alias.operand].shape, alias.index)
+        if given is None or not given.compatible(output):
+            message = f"output {output} cannot share memory with parameter {alias.operand}, {given or 'no such index'}"
+            yield Diagnostic(message, places.alias(number, 1), None, "HLO0149")
+
+
+def _subshape(shape: Shape, index: tuple[int, ...]) -> Shape | None:
+    for number in index:
+        if not shape.is_tuple or not 0 <= number < len(shape.elements):
+            return None
+        shape = shape.elements[number]
+    return shape

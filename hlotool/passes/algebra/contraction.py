@@ -1,0 +1,289 @@
+"""Reductions, dots and sorts that are less than they seem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
+from hlotool.passes.algebra.comparison import lowest_and_highest
+from hlotool.passes.algebra.movement import matching_dimensions
+from hlotool.passes.rewriter import Rewriter, Rule, number, rule
+
+__all__ = ["RULES", "reducer_opcode"]
+
+_REDUCERS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+
+def reducer_opcode(computation: Computation) -> str | None:
+    """The operation of a computation ``op(parameter 0, parameter 1)`` that is commutative; None for any other."""
+    root = computation.root
+    parameters = computation.parameters
+    if root.opcode not in _REDUCERS or len(parameters) != 2 or root.operands[0] is root.operands[1]:
+        return None
+    return root.opcode if all(o.opcode == "parameter" for o in root.operands) else None
+
+
+def is_identity(opcode: str, initial: Instruction) -> bool:
+    """Whether reducing from the scalar `initial` is reducing from nothing."""
+    value = number(initial)
+    if value is None:
+        return False
+    element_type = initial.shape.element_type
+    if opcode in ("add", "or", "xor"):
+        return value == 0
+    if opcode == "multiply":
+        return value == 1
+    if opcode == "and":
+        return value is True or (ELEMENT_TYPES[element_type].is_integer and value in (-1, _all_ones(element_type)))
+    limits = lowest_and_highest(element_type)
+    return limits is not None and value == limits[0 if opcode == "maximum" else 1]
+
+
+def _all_ones(element_type: str) -> int:
+    row = ELEMENT_TYPES[element_type]
+    return -1 if row.kind == "signed" else 2**row.bits - 1
+
+
+def _single_reduce(instruction: Instruction) -> str | None:
+    """The reducer of a reduce of one array; None for any other."""
+    return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
+
+
+def _reduce(
+    rewriter: Rewriter, model: Instruction, operand: Instruction, sizes: Sequence[int], dimensions: Sequence[int]
+) -> Instruction:
+    """`model` over other `dimensions` of another `operand`, leaving `sizes`."""
+    attributes = {**model.attributes, "dimensions": tuple(dimensions)}
+    return rewriter.make("reduce", array(model.shape.element_type, sizes), operand, model.operands[1], **attributes)
+
+
+# ---- reduce
+
+
+@rule("reduce")
+def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reducing dimensions of size 1, or none, is a reshape (and one operation with an initial value that matters)."""
+    opcode = _single_reduce(instruction)
+    if opcode is None:
+        return None
+    operand, initial = instruction.operands
+    dimensions = instruction.attributes["dimensions"]
+    ones = {d for d in dimensions if operand.shape.dimensions[d] == 1}
+    if len(ones) < len(dimensions):
+        if not ones:
+            return None
+        kept = [d for d in range(operand.shape.rank) if d not in ones]
+        narrow = rewriter.reshape(operand, [operand.shape.dimensions[d] for d in kept])
+        left = [kept.index(d) for d in dimensions if d not in ones]
+        return _reduce(rewriter, instruction, narrow, instruction.shape.dimensions, left)
+    flat = rewriter.reshape(operand, instruction.shape.dimensions)
+    if is_identity(opcode, initial):
+        return flat
+    return rewriter.make(opcode, instruction.shape, flat, rewriter.broadcast(initial, instruction.shape, ()))
+
+
+@rule("reduce")
+def reduce_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reducing no elements gives the initial value."""
+    if len(instruction.operands) != 2 or instruction.operands[0].shape.size or instruction.shape.size == 0:
+        return None
+    return rewriter.broadcast(instruction.operands[1], instruction.shape, ())
+
+
+@rule("reduce")
+def reduce_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(reduce(x)) with the same operation is one reduce (floats add up in another order)."""
+    inner = instruction.operands[0]
+    opcode = _single_reduce(instruction)
+    if inner.opcode != "reduce" or opcode is None or _single_reduce(inner) != opcode or len(inner.users) != 1:
+        return None
+    if not is_identity(opcode, inner.operands[1]):  # it would enter once for each element of the inner result
+        return None
+    source = inner.operands[0]
+    kept = [d for d in range(source.shape.rank) if d not in inner.attributes["dimensions"]]
+    outer = [kept[d] for d in instruction.attributes["dimensions"]]
+    dimensions = tuple(sorted([*inner.attributes["dimensions"], *outer]))
+    attributes = {**instruction.attributes, "dimensions": dimensions}
+    return rewriter.make("reduce", instruction.shape, source, instruction.operands[1], **attributes)
+
+
+@rule("reduce")
+def reduce_of_reshape(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(reshape(x)) where only dimensions of size 1 come or go is a reduce of x."""
+    opcode = _single_reduce(instruction)
+    inner = instruction.operands[0]
+    if opcode is None or inner.opcode != "reshape" or instruction.shape.size == 0:
+        return None
+    source = inner.operands[0]
+    matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
+    reduced = instruction.attributes["dimensions"]
+    if matched is None or any(inner.shape.dimensions[d] == 1 for d in reduced):
+        return None
+    dimensions = tuple(d for d in range(source.shape.rank) if matched.get(d) in reduced)
+    sizes = [size for d, size in enumerate(source.shape.dimensions) if d not in dimensions]
+    return rewriter.reshape(_reduce(rewriter, instruction, source, sizes, dimensions), instruction.shape.dimensions)
+
+
+@rule("reduce")
+def reduce_of_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(transpose(x)) is a reduce of x, followed by a smaller transpose where the order of the rest changed."""
+    inner = instruction.operands[0]
+    if _single_reduce(instruction) is None or inner.opcode != "transpose":
+        return None
+    source = inner.operands[0]
+    permutation = inner.attributes["dimensions"]
+    dimensions = tuple(sorted(permutation[d] for d in instruction.attributes["dimensions"]))
+    kept = [d for d in range(source.shape.rank) if d not in dimensions]
+    wanted = [permutation[d] for d in range(source.shape.rank) if d not in instruction.attributes["dimensions"]]
+    narrow = _reduce(rewriter, instruction, source, [source.shape.dimensions[d] for d in kept], dimensions)
+    return rewriter.transpose(narrow, [kept.index(d) for d in wanted])
+
+
+_EXACT_COUNT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53}
+
+
+@rule("reduce")
+def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reducing n equal elements: x for max, min, and, or; n * x for add (which rounds once, not n times)."""
+    opcode = _single_reduce(instruction)
+    inner = instruction.operands[0]
+    if opcode is None or inner.opcode != "broadcast" or inner.shape.size == 0:
+        return None
+    reduced, repeated = instruction.attributes["dimensions"], inner.attributes["dimensions"]
+    equal = [d for d in reduced if d not in repeated]
+    if not equal or not is_identity(opcode, instruction.operands[1]):
+        return None
+    count = 1
+    for d in equal:
+        count *= inner.shape.dimensions[d]
+    element_type = instruction.shape.element_type
+    if opcode == "add":
+        integer = ELEMENT_TYPES[element_type].is_integer and count < 2 ** (ELEMENT_TYPES[element_type].bits - 1)
+        if not integer and count > _EXACT_COUNT.get(element_type, 0):
+            return None
+    elif opcode not in ("maximum", "minimum", "and", "or"):
+        return None
+    kept = [d for d in range(inner.shape.rank) if d not in equal]
+    shape = array(element_type, [inner.shape.dimensions[d] for d in kept])
+    source = rewriter.broadcast(inner.operands[0], shape, tuple(kept.index(d) for d in repeated))
+    if opcode == "add":
+        source = rewriter.binary("multiply", source, rewriter.splat(count, source.shape))
+    left = [kept.index(d) for d in reduced if d not in equal]
+    return _reduce(rewriter, instruction, source, instruction.shape.dimensions, left) if left else source
+
+
+@rule("reduce")
+def reduce_of_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(-x) = -reduce(x) for add from 0, exactly: one negation for each result instead of each element."""
+    inner = instruction.operands[0]
+    if _single_reduce(instruction) != "add" or inner.opcode != "negate" or number(instruction.operands[1]) != 0:
+        return None
+    positive = rewriter.make(
+        "reduce", instruction.shape, inner.operands[0], instruction.operands[1], **instruction.attributes
+    )
+    return rewriter.unary("negate", positive)
+
+
+@rule("divide")
+def divide_by_softmax_sum(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """x / s = x * (1 / s) for a repeated s that sums exp(a - max(a)), the denominator of a softmax.
+
+    One of its terms is exp(0), so it lies between 1 and the number of terms: its inverse is normal, and the product
+    rounds once more than the division.
+    """
+    left, right = instruction.operands
+    if right.opcode != "broadcast" or instruction.shape.element_type not in ("f32", "f64"):
+        return None
+    total = right.operands[0]
+    source = total.operands[0] if total.opcode == "reshape" else total
+    if total.shape.size == instruction.shape.size or not _sums_to_one_or_more(source):
+        return None
+    inverse = rewriter.binary("divide", rewriter.splat(1, total.shape), total)
+    return rewriter.binary("multiply", left, rewriter.same(right, inverse))
+
+
+def _sums_to_one_or_more(total: Instruction) -> bool:
+    """Whether `total` adds up exp(a - max(a)) over the dimensions of the maximum."""
+    if total.opcode != "reduce" or _single_reduce(total) != "add" or number(total.operands[1]) != 0:
+        return False
+    terms, reduced = total.operands[0], tuple(total.attributes["dimensions"])
+    if terms.opcode != "exponential" or terms.operands[0].opcode != "subtract":
+        return False
+    array_, repeated = terms.operands[0].operands
+    if repeated.opcode != "broadcast":
+        return False
+    kept = tuple(d for d in range(terms.shape.rank) if d not in reduced)
+    largest = repeated.operands[0]
+    return (
+        tuple(repeated.attributes["dimensions"]) == kept
+        and largest.opcode == "reduce"
+        and _single_reduce(largest) == "maximum"
+        and largest.operands[0] is array_
+        and sorted(largest.attributes["dimensions"]) == sorted(reduced)
+        and is_identity("maximum", largest.operands[1])
+        and array_.shape.size > 0
+    )
+
+
+# ---- dot
+
+
+@rule("dot")
+def dot_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A dot over no elements is 0."""
+    if instruction.shape.size == 0 or all(o.shape.size for o in instruction.operands):
+        return None
+    return rewriter.splat(0, instruction.shape)
+
+
+@rule("dot")
+def dot_outer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A dot over dimensions of size 1, or over none, is a product of broadcasts."""
+    left, right = instruction.operands
+    attributes = instruction.attributes
+    left_contracting = attributes.get("lhs_contracting_dims", ())
+    if any(left.shape.dimensions[d] != 1 for d in left_contracting) or instruction.shape.size == 0:
+        return None
+    if left.shape.element_type != right.shape.element_type:
+        return None
+    left_batch, right_batch = attributes.get("lhs_batch_dims", ()), attributes.get("rhs_batch_dims", ())
+    left_free = _free(left, left_contracting, left_batch)
+    right_free = _free(right, attributes.get("rhs_contracting_dims", ()), right_batch)
+    start = len(left_batch)
+    factors = []
+    for operand, batch, free, offset in (
+        (left, left_batch, left_free, start),
+        (right, right_batch, right_free, start + len(left_free)),
+    ):
+        places = [*range(start), *range(offset, offset + len(free))]
+        ordered = rewriter.transpose(operand, [*batch, *free, *_rest(operand, batch, free)])
+        narrow = rewriter.reshape(ordered, [operand.shape.dimensions[d] for d in (*batch, *free)])
+        wide = rewriter.convert(narrow, instruction.shape.element_type)
+        factors.append(rewriter.broadcast(wide, instruction.shape, places))
+    return rewriter.make("multiply", instruction.shape, *factors)
+
+
+def _free(operand: Instruction, contracting: Sequence[int], batch: Sequence[int]) -> list[int]:
+    return [d for d in range(operand.shape.rank) if d not in contracting and d not in batch]
+
+
+def _rest(operand: Instruction, batch: Sequence[int], free: Sequence[int]) -> list[int]:
+    return [d for d in range(operand.shape.rank) if d not in batch and d not in free]
+
+
+# ---- sort
+
+
+@rule("sort")
+def sort_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Sorting along a dimension of size 0 or 1 changes nothing."""
+    operands = instruction.operands
+    if operands[0].shape.dimensions[instruction.attributes["dimensions"][0]] > 1:
+        return None
+    return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
+
+
+RULES: tuple[Rule, ...] = (
+    reduce_ones, reduce_empty, reduce_twice, reduce_of_reshape, reduce_of_transpose, reduce_broadcast,
+    reduce_of_negated, divide_by_softmax_sum, dot_empty, dot_outer, sort_one,
+)  # fmt: skip

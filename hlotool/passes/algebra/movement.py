@@ -1,0 +1,307 @@
+"""Data that only moves or repeats: broadcast, reshape, transpose, reverse, iota, constants of one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hlotool.ir import OPCODES, Instruction, array, literal
+from hlotool.passes.rewriter import Rewriter, Rule, rule
+
+__all__ = ["RULES", "matching_dimensions"]
+
+
+def matching_dimensions(source: Sequence[int], target: Sequence[int]) -> dict[int, int] | None:
+    """For two sizes that differ only in dimensions of size 1: which dimension of `target` each kept one of `source` is.
+
+    None when they differ in more.  Dimensions of size 1 in `source` are matched only where both sides have one.
+    """
+    found: dict[int, int] = {}
+    position = 0
+    for dimension, size in enumerate(source):
+        if size == 1:
+            if position < len(target) and target[position] == 1:
+                found[dimension] = position
+                position += 1
+            continue
+        while position < len(target) and target[position] == 1:
+            position += 1
+        if position == len(target) or target[position] != size:
+            return None
+        found[dimension] = position
+        position += 1
+    return found if all(size == 1 for size in target[position:]) else None
+
+
+# ---- constants
+
+
+@rule("constant")
+def splat_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """An array constant of one value is a broadcast of a scalar."""
+    if not instruction.shape.is_array or not instruction.shape.dimensions or instruction.literal.elided:
+        return None
+    if not instruction.literal.is_splat:
+        return None
+    value = np.ascontiguousarray(instruction.literal.value()).reshape(-1)[0]
+    scalar = rewriter.make(
+        "constant",
+        array(instruction.shape.element_type),
+        literal=literal(np.asarray(value, instruction.literal.value().dtype), instruction.shape.element_type),
+    )
+    return rewriter.broadcast(scalar, instruction.shape, ())
+
+
+@rule("constant")
+def counting_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """An integer vector 0, 1, 2, ... is an iota."""
+    shape = instruction.shape
+    if not shape.is_array or shape.rank != 1 or shape.size < 8 or instruction.literal.elided:
+        return None
+    if shape.element_type not in ("s32", "s64", "u32", "u64"):
+        return None
+    if not np.array_equal(instruction.literal.value(), np.arange(shape.size)):
+        return None
+    return rewriter.make("iota", shape, iota_dimension=0)
+
+
+@rule("iota")
+def iota_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """An iota along a dimension of size 1 is 0."""
+    if instruction.shape.dimensions[instruction.attributes["iota_dimension"]] != 1:
+        return None
+    return rewriter.splat(0, instruction.shape)
+
+
+# ---- broadcast
+
+
+@rule("broadcast")
+def broadcast_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A broadcast to the shape that x has, all dimensions in order, is x."""
+    operand = instruction.operands[0]
+    same = tuple(instruction.attributes["dimensions"]) == tuple(range(instruction.shape.rank))
+    return operand if same and operand.shape.compatible(instruction.shape) else None
+
+
+@rule("broadcast")
+def broadcast_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A broadcast that only adds dimensions of size 1 is a reshape."""
+    operand = instruction.operands[0]
+    dimensions = instruction.attributes["dimensions"]
+    if operand.shape.size != instruction.shape.size or list(dimensions) != sorted(dimensions):
+        return None
+    if not operand.shape.dimensions or operand.shape.size == 0:
+        return None
+    return rewriter.make("reshape", instruction.shape, operand)
+
+
+@rule("broadcast")
+def broadcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """broadcast(broadcast(x)) is one broadcast."""
+    inner = instruction.operands[0]
+    if inner.opcode != "broadcast":
+        return None
+    outer = instruction.attributes["dimensions"]
+    dimensions = tuple(outer[d] for d in inner.attributes["dimensions"])
+    return rewriter.make("broadcast", instruction.shape, inner.operands[0], dimensions=dimensions)
+
+
+@rule("broadcast")
+def broadcast_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """broadcast(reshape(x)) where the reshape only adds dimensions of size 1 is a broadcast of x."""
+    inner = instruction.operands[0]
+    if inner.opcode != "reshape" or inner.operands[0].shape.rank >= inner.shape.rank:
+        return None
+    source = inner.operands[0]
+    matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
+    if matched is None or len(matched) != source.shape.rank:
+        return None
+    outer = instruction.attributes["dimensions"]
+    dimensions = tuple(outer[matched[d]] for d in range(source.shape.rank))
+    return rewriter.make("broadcast", instruction.shape, source, dimensions=dimensions)
+
+
+@rule(*(name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert"))
+def elementwise_of_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """op(broadcast(x), broadcast(y)) = broadcast(op(x, y)): computed once, not for every copy.
+
+    All operands are broadcast along the same dimensions, or are broadcast scalars.
+    """
+    operands = instruction.operands
+    if not instruction.shape.dimensions:
+        return None
+    views = [o for o in operands if o.opcode == "broadcast"]
+    if not views or any(o.opcode != "broadcast" and o.shape.dimensions for o in operands):
+        return None
+    wide = [v for v in views if v.operands[0].shape.dimensions] or views[:1]
+    model = wide[0]
+    inner_sizes = model.operands[0].shape.dimensions
+    if any(
+        v.attributes["dimensions"] != model.attributes["dimensions"] or v.operands[0].shape.dimensions != inner_sizes
+        for v in wide
+    ):
+        return None
+    if inner_sizes and model.operands[0].shape.size >= instruction.shape.size:
+        return None
+    shape = array(instruction.shape.element_type, inner_sizes)
+    inner = [_narrowed(o, inner_sizes, rewriter) for o in operands]
+    narrow = rewriter.make(instruction.opcode, shape, *inner, **instruction.attributes)
+    return rewriter.broadcast(narrow, instruction.shape, model.attributes["dimensions"])
+
+
+def _narrowed(operand: Instruction, sizes: tuple[int, ...], rewriter: Rewriter) -> Instruction:
+    if operand.opcode != "broadcast":
+        return operand  # the scalar predicate of a select, or the scalar bound of a clamp
+    source = operand.operands[0]
+    if source.shape.dimensions == sizes:
+        return source
+    return rewriter.broadcast(source, array(source.shape.element_type, sizes), ())
+
+
+# ---- reshape
+
+
+@rule("reshape")
+def reshape_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A reshape to the dimensions that x has is x."""
+    operand = instruction.operands[0]
+    return operand if operand.shape.compatible(instruction.shape) else None
+
+
+@rule("reshape")
+def reshape_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reshape(reshape(x)) is one reshape."""
+    inner = instruction.operands[0]
+    return rewriter.make("reshape", instruction.shape, inner.operands[0]) if inner.opcode == "reshape" else None
+
+
+@rule("reshape")
+def reshape_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reshape(broadcast(x)) is a broadcast of x, for a scalar x and where only dimensions of size 1 come or go."""
+    inner = instruction.operands[0]
+    if inner.opcode != "broadcast":
+        return None
+    source = inner.operands[0]
+    matched = matching_dimensions(inner.shape.dimensions, instruction.shape.dimensions)
+    if not source.shape.dimensions:
+        return rewriter.broadcast(source, instruction.shape, ())
+    dimensions = inner.attributes["dimensions"]
+    if matched is None or any(d not in matched for d in dimensions):
+        return None
+    return rewriter.make("broadcast", instruction.shape, source, dimensions=tuple(matched[d] for d in dimensions))
+
+
+@rule("reshape")
+def reshape_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reshape(iota) is an iota where only dimensions of size 1 come or go."""
+    inner = instruction.operands[0]
+    if inner.opcode != "iota":
+        return None
+    matched = matching_dimensions(inner.shape.dimensions, instruction.shape.dimensions)
+    dimension = inner.attributes["iota_dimension"]
+    if matched is None or dimension not in matched:
+        return None
+    return rewriter.make("iota", instruction.shape, iota_dimension=matched[dimension])
+
+
+# ---- transpose
+
+
+@rule("transpose")
+def transpose_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A transpose that keeps all dimensions in place is x."""
+    operand = instruction.operands[0]
+    kept = list(instruction.attributes["dimensions"]) == list(range(instruction.shape.rank))
+    return operand if kept and operand.shape.compatible(instruction.shape) else None
+
+
+@rule("transpose")
+def transpose_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """transpose(transpose(x)) is one transpose, or x."""
+    inner = instruction.operands[0]
+    if inner.opcode != "transpose":
+        return None
+    permutation = tuple(inner.attributes["dimensions"][d] for d in instruction.attributes["dimensions"])
+    return rewriter.transpose(inner.operands[0], permutation)
+
+
+@rule("transpose")
+def transpose_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A transpose that moves only dimensions of size 1 is a reshape: no element changes its place in memory."""
+    operand = instruction.operands[0]
+    moved = [d for d in instruction.attributes["dimensions"] if operand.shape.dimensions[d] != 1]
+    if moved != sorted(moved):
+        return None
+    return rewriter.make("reshape", instruction.shape, operand)
+
+
+@rule("transpose")
+def transpose_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """transpose(broadcast(x)) = broadcast(transpose(x)), the smaller transpose (none at all for vectors)."""
+    inner = instruction.operands[0]
+    if inner.opcode != "broadcast":
+        return None
+    source = inner.operands[0]
+    place = {d: i for i, d in enumerate(instruction.attributes["dimensions"])}
+    targets = [place[d] for d in inner.attributes["dimensions"]]
+    order = sorted(range(len(targets)), key=lambda d: targets[d])
+    narrow = rewriter.transpose(source, order)
+    return rewriter.broadcast(narrow, instruction.shape, tuple(targets[d] for d in order))
+
+
+@rule("transpose")
+def transpose_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """transpose(iota) is an iota along the moved dimension."""
+    inner = instruction.operands[0]
+    if inner.opcode != "iota":
+        return None
+    dimension = list(instruction.attributes["dimensions"]).index(inner.attributes["iota_dimension"])
+    return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
+
+
+# ---- reverse
+
+
+@rule("reverse")
+def reverse_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reversing dimensions of size 1, or none, changes nothing."""
+    operand = instruction.operands[0]
+    dimensions = instruction.attributes["dimensions"]
+    left = tuple(d for d in dimensions if operand.shape.dimensions[d] > 1)
+    if len(left) == len(dimensions) and left:
+        return None
+    return rewriter.make("reverse", instruction.shape, operand, dimensions=left) if left else operand
+
+
+@rule("reverse")
+def reverse_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reverse(reverse(x)) reverses the dimensions that only one of them does."""
+    inner = instruction.operands[0]
+    if inner.opcode != "reverse":
+        return None
+    left = tuple(sorted(set(instruction.attributes["dimensions"]) ^ set(inner.attributes["dimensions"])))
+    source = inner.operands[0]
+    return rewriter.make("reverse", instruction.shape, source, dimensions=left) if left else source
+
+
+@rule("reverse")
+def reverse_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reversing a dimension along which all elements are equal changes nothing."""
+    inner = instruction.operands[0]
+    if inner.opcode != "broadcast":
+        return None
+    dimensions = instruction.attributes["dimensions"]
+    left = tuple(d for d in dimensions if d in inner.attributes["dimensions"])
+    if len(left) == len(dimensions):
+        return None
+    return rewriter.make("reverse", instruction.shape, inner, dimensions=left) if left else inner
+
+
+RULES: tuple[Rule, ...] = (
+    splat_constant, counting_constant, iota_of_one, broadcast_nothing, broadcast_ones, broadcast_twice,
+    broadcast_of_inserted_ones, elementwise_of_broadcasts, reshape_nothing, reshape_twice, reshape_broadcast,
+    reshape_iota, transpose_nothing, transpose_twice, transpose_ones, transpose_broadcast, transpose_iota,
+    reverse_ones, reverse_twice, reverse_broadcast,
+)  # fmt: skip

@@ -1,0 +1,36 @@
+"""The algebraic simplifier: many small identities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Module
+from hlotool.passes.algebra import RECIPROCAL_RULES, RULES
+from hlotool.passes.rewriter import apply_rules, rule_table
+
+__all__ = ["AlgebraicSimplifier"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlgebraicSimplifier:
+    """Applies the rules in `hlotool.passes.algebra` until none fits.
+
+    With `reciprocal`, divisions by any constant become multiplications, at up to one more rounding.  `only` and
+    `without` name rules, separated by spaces: to try a single one, or to find the one to blame.
+    """
+
+    name: ClassVar[str] = "algebraic-simplifier"
+    reciprocal: bool = False
+    only: str = ""
+    without: str = ""
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        only, without = self.only.split(), self.without.split()
+        rules = (*RULES, *RECIPROCAL_RULES) if self.reciprocal else RULES
+        table = rule_table(r for r in rules if (not only or r.name in only) and r.name not in without)
+        changed = False
+        for computation in module.callees_first():
+            changed |= apply_rules(computation, table, log)
+        return changed

@@ -1,0 +1,105 @@
+"""Batch norm expander: the batch-norm trio in terms of reductions and arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Instruction, Module
+from hlotool.ir.builder import Builder, binary_computation
+from hlotool.passes.graph import replace_with
+
+__all__ = ["BatchNormExpander"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNormExpander:
+    """Spells out batch-norm-training, -inference and -grad (Ioffe and Szegedy 2015, arXiv:1502.03167).
+
+    The variance is the biased one, from squared differences; gradients are those of the paper's section 3.
+    """
+
+    name: ClassVar[str] = "batch-norm-expander"
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in list(module.computations.values()):
+            for instruction in computation:
+                expand = _RULES.get(instruction.opcode)
+                if expand is not None and log.allow():
+                    build = Builder(computation, instruction, like=instruction)
+                    result = expand(_Norm(module, build, instruction))
+                    log.rewrite("expand", instruction, result, "batch norm is reductions and arithmetic")
+                    replace_with(instruction, result)
+                    changed = True
+        return changed
+
+
+class _Norm:
+    """The pieces that the three have in common."""
+
+    def __init__(self, module: Module, build: Builder, norm: Instruction) -> None:
+        self.module = module
+        self.build = build
+        self.norm = norm
+        self.feature: int = norm.attributes["feature_index"]
+        self.data = norm.operands[0]
+        self.others = [d for d in range(self.data.shape.rank) if d != self.feature]
+        self.kind = self.data.shape.element_type
+        self.count = max(1, self.data.shape.size // max(1, self.data.shape.dimensions[self.feature]))
+
+    def spread(self, a: Instruction) -> Instruction:
+        """A per-feature vector over the whole array."""
+        return self.build.broadcast(a, [self.feature], self.data.shape.dimensions)
+
+    def total(self, a: Instruction) -> Instruction:
+        """The sum over all but the feature dimension."""
+        adder = self.module.add(binary_computation("add", self.kind))
+        return self.build.reduce(a, self.build.scalar_constant(0, self.kind), self.others, adder)
+
+    def mean(self, a: Instruction) -> Instruction:
+        total = self.total(a)
+        return self.build.binary("divide", total, self.build.splat(self.count, total.shape))
+
+    def inverse_deviation(self, variance: Instruction) -> Instruction:
+        epsilon = self.build.splat(self.norm.attributes["epsilon"], variance.shape)
+        return self.build.unary("rsqrt", self.build.binary("add", variance, epsilon))
+
+
+def _training(n: _Norm) -> Instruction:
+    build, (data, scale, offset) = n.build, n.norm.operands
+    mean = n.mean(data)
+    centred = build.binary("subtract", data, n.spread(mean))
+    variance = n.mean(build.binary("multiply", centred, centred))
+    factor = build.binary("multiply", scale, n.inverse_deviation(variance))
+    result = build.binary("add", build.binary("multiply", centred, n.spread(factor)), n.spread(offset))
+    return build.add("tuple", n.norm.shape, [result, mean, variance])
+
+
+def _inference(n: _Norm) -> Instruction:
+    build, (data, scale, offset, mean, variance) = n.build, n.norm.operands
+    factor = build.binary("multiply", scale, n.inverse_deviation(variance))
+    centred = build.binary("subtract", data, n.spread(mean))
+    return build.binary("add", build.binary("multiply", centred, n.spread(factor)), n.spread(offset))
+
+
+def _grad(n: _Norm) -> Instruction:
+    build, (data, scale, mean, variance, gradient) = n.build, n.norm.operands
+    inverse = n.inverse_deviation(variance)
+    centred = build.binary("subtract", data, n.spread(mean))
+    offset_gradient = n.total(gradient)
+    projection = n.total(build.binary("multiply", gradient, centred))
+    scale_gradient = build.binary("multiply", projection, inverse)
+    # dx = scale * inverse * (dy - mean(dy) - centred * inverse^2 * mean(dy * centred))
+    count = build.splat(n.count, mean.shape)
+    mean_gradient = build.binary("divide", offset_gradient, count)
+    squared = build.binary("multiply", inverse, inverse)
+    slope = build.binary("multiply", squared, build.binary("divide", projection, count))
+    inner = build.binary("subtract", gradient, n.spread(mean_gradient))
+    inner = build.binary("subtract", inner, build.binary("multiply", centred, n.spread(slope)))
+    data_gradient = build.binary("multiply", inner, n.spread(build.binary("multiply", scale, inverse)))
+    return build.add("tuple", n.norm.shape, [data_gradient, scale_gradient, offset_gradient])
+
+
+_RULES = {"batch-norm-training": _training, "batch-norm-inference": _inference, "batch-norm-grad": _grad}

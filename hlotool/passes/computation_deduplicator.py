@@ -1,0 +1,43 @@
+"""Share computations of the same structure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Computation, Module
+from hlotool.passes.cse import structure_numbers
+
+__all__ = ["ComputationDeduplicator"]
+
+_OWNERS = frozenset({"while", "conditional", "call", "fusion"})
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationDeduplicator:
+    """Keeps one of several equal reducers, comparators and the like.
+
+    Bodies of loops, branches, calls and fusions stay apart, so that they can be changed for their one caller.
+    """
+
+    name: ClassVar[str] = "computation-deduplicator"
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        numbers = structure_numbers(module)
+        first: dict[Hashable, Computation] = {}
+        changed = False
+        for instruction in module.instructions():
+            if instruction.opcode in _OWNERS:
+                continue
+            for callee in instruction.called:
+                kept = first.setdefault(numbers[callee], callee)
+                if kept is callee or not log.allow():
+                    continue
+                log.rewrite("same-structure", callee.name, kept.name, f"called by {instruction.name}")
+                instruction.replace_called(lambda c, old=callee, new=kept: new if c is old else c)  # type: ignore[misc]
+                changed = True
+        if changed:
+            module.remove_unreachable()
+        return changed

@@ -1,0 +1,110 @@
+"""What several passes do to the graph: side effects, removal of dead instructions, inlining, single callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hlotool.ir import Computation, Instruction, Shape, clone_instruction
+
+__all__ = ["drop_dead", "erase", "inline_computation", "is_pure", "is_removable", "made_from", "origins_of"]
+
+_EFFECTS = frozenset({"side_effect", "collective", "async"})
+
+
+def is_pure(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
+    """Whether running the instruction again, or not at all, makes no difference but for its result.
+
+    `known` keeps the answers for computations between calls.
+    """
+    if instruction.info.traits & _EFFECTS or instruction.opcode in ("domain", "partition-id", "replica-id"):
+        return False
+    if instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_has_side_effect"):
+        return False
+    known = {} if known is None else known
+    return all(_is_pure_computation(callee, known) for callee in instruction.called)
+
+
+def _is_pure_computation(computation: Computation, known: dict[Computation, bool]) -> bool:
+    if computation not in known:
+        known[computation] = all(is_pure(instruction, known) for instruction in computation)
+    return known[computation]
+
+
+def is_removable(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
+    """Whether the instruction may be erased: nobody reads it, it is no root, no parameter and has no effect."""
+    return (
+        not instruction.users
+        and not instruction.is_root
+        and instruction.opcode != "parameter"
+        and is_pure(instruction, known)
+    )
+
+
+def erase(instruction: Instruction) -> None:
+    """Erase an instruction, ordering its control successors after its control predecessors instead."""
+    for after in instruction.control_successors:
+        for before in instruction.control_predecessors:
+            after.add_control_predecessor(before)
+    assert instruction.parent is not None
+    instruction.parent.erase(instruction)
+
+
+def replace_with(instruction: Instruction, new: Instruction) -> None:
+    """Let everyone read `new` instead of `instruction`, and erase `instruction`."""
+    instruction.replace_all_uses(new)
+    erase(instruction)
+
+
+def drop_dead(instruction: Instruction, known: dict[Computation, bool] | None = None) -> list[Instruction]:
+    """Erase `instruction` if nothing needs it, then the operands that this leaves unused.
+
+    Returns the operands that stayed: they lost a user, so rules about single uses may now fit them.
+    """
+    stayed: list[Instruction] = []
+    stack = [instruction]
+    while stack:
+        current = stack.pop()
+        if current.parent is None:
+            continue
+        if is_removable(current, known):
+            operands = list(dict.fromkeys(current.operands))
+            erase(current)
+            stack.extend(operands)
+        elif current is not instruction:
+            stayed.append(current)
+    return stayed
+
+
+def origins_of(instruction: Instruction) -> tuple[str, ...]:
+    """The source instructions that `instruction` stands for."""
+    return instruction.origins or (instruction.name,)
+
+
+def made_from(
+    model: Instruction, opcode: str, shape: Shape, operands: Iterable[Instruction] = (), **attributes: Any
+) -> Instruction:
+    """A detached instruction with the metadata, location and origins of `model`."""
+    return Instruction(opcode, shape, operands, attributes, "", model.metadata, model.location, origins_of(model))
+
+
+def inline_computation(call: Instruction, callee: Computation, arguments: Sequence[Instruction]) -> Instruction:
+    """Copy the instructions of `callee` to just before `call`, reading `arguments`; the copy of its root.
+
+    `call` itself stays.  Copies are ordered after the control predecessors of `call`, and its successors after them.
+    """
+    caller = call.parent
+    assert caller is not None
+    copies: dict[Instruction, Instruction] = {}
+    for instruction in callee:
+        if instruction.opcode == "parameter":
+            copies[instruction] = arguments[instruction.parameter_number]
+            continue
+        copy = clone_instruction(instruction, [copies[o] for o in instruction.operands])
+        caller.add(copy, before=call)
+        copies[instruction] = copy
+        for before in (*call.control_predecessors, *(copies[b] for b in instruction.control_predecessors)):
+            copy.add_control_predecessor(before)
+        for after in call.control_successors:
+            after.add_control_predecessor(copy)
+    return copies[callee.root]

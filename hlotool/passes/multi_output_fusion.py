@@ -1,0 +1,200 @@
+"""Multi-output fusion: kernels over the same loop that read each other, or the same array, become one."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.fusibility import is_fusible
+from hlotool.ir import Computation, Instruction, Module
+from hlotool.passes.fusion import erase_all, fusible_computations, make_fusion
+
+__all__ = ["MultiOutputFusion"]
+
+_SEARCH = 400
+"""Instructions looked at when making sure that a merge makes no cycle; further away counts as a cycle."""
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Kernels to be merged, in program order, and the loop space that they share."""
+
+    members: list[Instruction]
+    space: tuple[int, ...]
+    ops: int
+
+
+@dataclass(frozen=True, slots=True)
+class MultiOutputFusion:
+    """Merges loop fusions over equal dimensions where one reads the other, and reductions of the same array.
+
+    Both then run in one pass over memory.  A merge is refused where a path between the two leads through other
+    instructions (the result would be a cycle).  `max_ops` and `max_outputs` bound the merged kernel.
+    """
+
+    name: ClassVar[str] = "multi-output-fusion"
+    max_ops: int = 256
+    max_outputs: int = 8
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in fusible_computations(module):
+            grouper = _Grouper(computation, log, self)
+            groups = grouper.groups()
+            dead: set[Instruction] = set()
+            for group in groups:
+                if len(group.members) > 1 and log.allow():
+                    members = sorted(group.members, key=grouper.position.__getitem__)
+                    outputs = [m for m in members if m.is_root or any(user not in members for user in m.users)]
+                    fusion = make_fusion(module, members, outputs)
+                    names = ", ".join(m.name for m in members)
+                    log.rewrite("merge", names, fusion, "they share a loop", kernels=len(group.members))
+                    dead.update(group.members)
+                    changed = True
+            if dead:
+                erase_all(computation, dead)
+                computation.sort_topologically()
+        return changed
+
+
+class _Grouper:
+    """Decides which kernels of a computation merge."""
+
+    def __init__(self, computation: Computation, log: DecisionLog, options: MultiOutputFusion) -> None:
+        self.computation = computation
+        self.log = log
+        self.options = options
+        self.group: dict[Instruction, _Group] = {}
+        self.position = {instruction: n for n, instruction in enumerate(computation)}
+        self.bridges: list[tuple[int, int]] = []
+
+    def groups(self) -> list[_Group]:
+        found: dict[int, _Group] = {}
+        for instruction in self.computation:
+            space = _space(instruction)
+            if space is not None:
+                self.group[instruction] = _Group([instruction], space, _size(instruction))
+        for instruction in self.computation:
+            if instruction in self.group:
+                for other in self.neighbours(instruction):
+                    self.consider(other, instruction)
+        for group in self.group.values():
+            found[id(group)] = group
+        return list(found.values())
+
+    def neighbours(self, instruction: Instruction) -> Iterator[Instruction]:
+        """Kernels that `instruction` reads, then earlier reductions of what it reduces."""
+        for operand in dict.fromkeys(instruction.operands):
+            if operand in self.group:
+                yield operand
+        if _reduce_of(instruction) is not None:
+            for operand in dict.fromkeys(instruction.operands):
+                for user in operand.users:
+                    if user is not instruction and user in self.group and _reduce_of(user) is not None:
+                        yield user
+
+    def consider(self, first: Instruction, second: Instruction) -> None:
+        """Merge the groups of two kernels if that is legal and worth while."""
+        a, b = self.group[first], self.group[second]
+        if a is b or a.space != b.space:
+            return
+        reduces = [_reduce_of(m) is not None for m in (*a.members, *b.members)]
+        if any(reduces) and not all(reduces):
+            return
+        if all(reduces) and any(o in a.members for m in b.members for o in m.operands):
+            return
+        members = [*a.members, *b.members]
+        if a.ops + b.ops > self.options.max_ops or len(members) > self.options.max_outputs:
+            self.log.refuse("not-merged", second, f"with {first.name}: the kernel would be too large")
+            return
+        if self.leads_back(members):
+            self.log.refuse("not-merged", second, f"with {first.name}: a path between them leads outside")
+            return
+        self.bridge(members)
+        merged = _Group(members, a.space, a.ops + b.ops)
+        for member in members:
+            self.group[member] = merged
+
+    def leads_back(self, members: list[Instruction]) -> bool:
+        """Whether some path leaves `members` and comes back, other groups counting as one node each.
+
+        Paths run forward in program order, except through groups, which lead from any of their members to any other.
+        What stands behind everything that groups can bridge is not looked at.
+        """
+        inside = set(members)
+        bound = self.bridged(max(self.position[m] for m in members))
+        stack = [
+            user
+            for m in members
+            for user in self.successors(m)
+            if user not in inside and self.position[user] <= bound
+        ]
+        seen = set(stack)
+        while stack:
+            if len(seen) > _SEARCH:
+                return True
+            for user in self.successors(stack.pop()):
+                if user in inside:
+                    return True
+                if user not in seen and self.position[user] <= bound:
+                    seen.add(user)
+                    stack.append(user)
+        return False
+
+    def bridged(self, position: int) -> int:
+        """The last position that can be reached from `position` and left again backwards, through groups."""
+        index = bisect_right(self.bridges, (position, len(self.position))) - 1
+        if index >= 0 and self.bridges[index][1] >= position:
+            return self.bridges[index][1]
+        return position
+
+    def bridge(self, members: list[Instruction]) -> None:
+        """Take note of a group: `bridges` holds the positions that groups span, as disjoint ranges."""
+        start, end = min(map(self.position.__getitem__, members)), max(map(self.position.__getitem__, members))
+        first = bisect_left(self.bridges, (start, -1))
+        if first and self.bridges[first - 1][1] >= start:
+            first -= 1
+        last = first
+        while last < len(self.bridges) and self.bridges[last][0] <= end:
+            start, end = min(start, self.bridges[last][0]), max(end, self.bridges[last][1])
+            last += 1
+        self.bridges[first:last] = [(start, end)]
+
+    def successors(self, instruction: Instruction) -> Iterator[Instruction]:
+        group = self.group.get(instruction)
+        for member in group.members if group is not None else [instruction]:
+            yield from member.users
+            yield from member.control_successors
+
+
+def _space(instruction: Instruction) -> tuple[int, ...] | None:
+    """The loop that a kernel runs over; None for what cannot be merged."""
+    shape = instruction.shape
+    if not shape.is_array or shape.size <= 1 or instruction.control_predecessors or instruction.control_successors:
+        return None
+    reduce = _reduce_of(instruction)
+    if reduce is not None:
+        return (*reduce.operands[0].shape.dimensions, -1, *sorted(reduce.attributes["dimensions"]))
+    if instruction.opcode == "fusion":
+        body = instruction.attributes["calls"]
+        if instruction.attributes["kind"] != "kLoop" or body.root.opcode in ("dynamic-update-slice", "concatenate"):
+            return None
+        return shape.dimensions
+    return shape.dimensions if instruction.has("elementwise") and is_fusible(instruction) else None
+
+
+def _reduce_of(instruction: Instruction) -> Instruction | None:
+    """The plain reduce that a kernel ends in, if it is its only one."""
+    if instruction.opcode == "fusion":
+        body = instruction.attributes["calls"]
+        root: Instruction = body.root
+        alone = root.opcode == "reduce" and sum(i.opcode == "reduce" for i in body) == 1
+        return root if alone and len(root.operands) == 2 else None
+    return instruction if instruction.opcode == "reduce" and len(instruction.operands) == 2 else None
+
+
+def _size(instruction: Instruction) -> int:
+    return len(instruction.attributes["calls"]) if instruction.opcode == "fusion" else 1

@@ -1,0 +1,131 @@
+"""Which passes and named pipelines there are.  Classes are imported when first asked for.
+
+Other packages add passes with an entry point in the group ``hlotool.passes``: its name is the pass name, its value the
+class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_type_hints
+
+from hlotool.ir import HloError
+from hlotool.passes.manager import Pass
+
+__all__ = ["PASSES", "PIPELINES", "PassOption", "find_pass", "pass_help", "pass_names", "pass_options"]
+
+PASSES: dict[str, str] = {
+    "algebraic-simplifier": "hlotool.passes.algebraic_simplifier:AlgebraicSimplifier",
+    "async-to-sync": "hlotool.passes.async_to_sync:AsyncToSync",
+    "batch-norm-expander": "hlotool.passes.batch_norm_expander:BatchNormExpander",
+    "call-inliner": "hlotool.passes.call_inliner:CallInliner",
+    "comparison-expander": "hlotool.passes.comparison_expander:ComparisonExpander",
+    "computation-deduplicator": "hlotool.passes.computation_deduplicator:ComputationDeduplicator",
+    "conditional-simplifier": "hlotool.passes.conditional_simplifier:ConditionalSimplifier",
+    "constant-folding": "hlotool.passes.constant_folding:ConstantFolding",
+    "copy-insertion": "hlotool.passes.copy_insertion:CopyInsertion",
+    "cse": "hlotool.passes.cse:CommonSubexpressionElimination",
+    "dce": "hlotool.passes.dce:DeadCodeElimination",
+    "dot-decomposer": "hlotool.passes.dot_decomposer:DotDecomposer",
+    "dynamic-dimension-simplifier": "hlotool.passes.dynamic_dimension_simplifier:DynamicDimensionSimplifier",
+    "flatten-call-graph": "hlotool.passes.flatten_call_graph:FlattenCallGraph",
+    "fusion": "hlotool.passes.fusion:Fusion",
+    "layout-assignment": "hlotool.passes.layout_assignment:LayoutAssignment",
+    "logistic-expander": "hlotool.passes.logistic_expander:LogisticExpander",
+    "map-inliner": "hlotool.passes.map_inliner:MapInliner",
+    "multi-output-fusion": "hlotool.passes.multi_output_fusion:MultiOutputFusion",
+    "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
+    "ragged-dot-decomposer": "hlotool.passes.ragged_dot_decomposer:RaggedDotDecomposer",
+    "reshape-mover": "hlotool.passes.reshape_mover:ReshapeMover",
+    "scaled-dot-decomposer": "hlotool.passes.scaled_dot_decomposer:ScaledDotDecomposer",
+    "sharding-remover": "hlotool.passes.sharding_remover:ShardingRemover",
+    "sort-simplifier": "hlotool.passes.sort_simplifier:SortSimplifier",
+    "topk-decomposer": "hlotool.passes.topk_decomposer:TopkDecomposer",
+    "transpose-folding": "hlotool.passes.transpose_folding:TransposeFolding",
+    "trivial-collective-remover": "hlotool.passes.trivial_collective_remover:TrivialCollectiveRemover",
+    "tuple-simplifier": "hlotool.passes.tuple_simplifier:TupleSimplifier",
+    "while-loop-dot-batching": "hlotool.passes.while_loop_dot_batching:WhileLoopDotBatching",
+    "while-loop-invariant-code-motion": "hlotool.passes.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion",
+    "while-loop-simplifier": "hlotool.passes.while_loop_simplifier:WhileLoopSimplifier",
+    "while-loop-trip-count-annotator": "hlotool.passes.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator",
+    "zero-sized-hlo-elimination": "hlotool.passes.zero_sized_hlo_elimination:ZeroSizedHloElimination",
+}
+"""Pass name -> ``module:Class``."""
+
+PIPELINES: dict[str, str] = {
+    "none": "",
+    "expand": (
+        "async-to-sync,trivial-collective-remover,dynamic-dimension-simplifier,batch-norm-expander,"
+        "ragged-dot-decomposer,scaled-dot-decomposer"
+    ),
+    "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
+    "simplify": (
+        "inline,zero-sized-hlo-elimination,"
+        "fixpoint(algebraic-simplifier,reshape-mover,constant-folding,tuple-simplifier,sort-simplifier,"
+        "while-loop-simplifier,conditional-simplifier,cse,dce),"
+        "while-loop-invariant-code-motion,while-loop-dot-batching,"
+        "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
+    ),
+    "default": (
+        "expand,inline,layout-assignment,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
+        "dot-decomposer,transpose-folding,cse,dce,"
+        "while-loop-trip-count-annotator,fusion,multi-output-fusion,copy-insertion,dce,computation-deduplicator"
+    ),
+    "lowering": ("expand,call-inliner,flatten-call-graph,layout-assignment,dot-decomposer,dce"),
+}
+"""Pipeline name -> pipeline text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassOption:
+    """One option of a pass: `name` as in pipeline text, `type` one of int float bool str."""
+
+    name: str
+    type: type
+    default: Any
+
+
+def pass_names() -> list[str]:
+    """All pass names, built in and installed, sorted."""
+    return sorted({*PASSES, *_installed()})
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The class of the pass `name`; KeyError when there is none, HloError when it cannot be loaded."""
+    target = PASSES.get(name)
+    if target is not None:
+        module, _, attribute = target.partition(":")
+        found: type[Pass] = getattr(import_module(module), attribute)
+        return found
+    entry = _installed()[name]
+    try:
+        loaded = entry.load()
+    except Exception as error:
+        raise HloError(f"pass {name} of {entry.value} cannot be loaded: {error}") from error
+    if not (isinstance(loaded, type) and getattr(loaded, "name", None) == name and hasattr(loaded, "run")):
+        raise HloError(f"{entry.value} is no pass called {name}")
+    return loaded
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group="hlotool.passes") if entry.name not in PASSES}
+
+
+def pass_options(pass_class: type[Pass]) -> dict[str, PassOption]:
+    """The options of a pass class by their name in pipeline text."""
+    hints = get_type_hints(pass_class)
+    rows = [
+        PassOption(row.name.replace("_", "-"), hints[row.name], row.default)
+        for row in fields(pass_class)  # type: ignore[arg-type]
+    ]
+    return {row.name: row for row in rows}
+
+
+def pass_help(pass_class: type[Pass]) -> str:
+    """The help of a pass: its docstring, dedented."""
+    lines = (pass_class.__doc__ or "").strip().splitlines()
+    return "\n".join(line.strip() for line in lines)

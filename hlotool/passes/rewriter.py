@@ -1,0 +1,217 @@
+"""Rewrite rules and the workshop they use: how rules are declared, and how new instructions are made.
+
+A rule is a function from an instruction to what may stand in its place, or None.  It is declared with the opcodes
+that it fits, and its docstring states the identity.  New instructions are put just before the rewritten one; they
+inherit its metadata and location and name its origins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import (
+    ELEMENT_TYPES,
+    Computation,
+    HloError,
+    Instruction,
+    PaddingDimension,
+    Shape,
+    SliceDimension,
+    array,
+    literal,
+)
+from hlotool.passes.graph import drop_dead, is_removable, made_from, origins_of
+
+__all__ = ["Rewriter", "Rule", "Table", "apply_rules", "number", "origins_of", "rule", "rule_table"]
+
+Number = int | float | bool | complex
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rewrite: `apply` returns the value that may replace the instruction, or None where the rule does not fit."""
+
+    name: str
+    opcodes: tuple[str, ...]
+    apply: Callable[[Instruction, Rewriter], Instruction | None]
+    help: str
+
+
+def rule(*opcodes: str) -> Callable[[Callable[[Instruction, Rewriter], Instruction | None]], Rule]:
+    """Declare a rule for instructions with one of `opcodes`; it is named after the function."""
+
+    def declare(function: Callable[[Instruction, Rewriter], Instruction | None]) -> Rule:
+        return Rule(function.__name__.replace("_", "-"), opcodes, function, (function.__doc__ or "").strip())
+
+    return declare
+
+
+Table = dict[str, tuple[Rule, ...]]
+
+
+def rule_table(rules: Iterable[Rule]) -> Table:
+    """Rules by opcode, in the order given."""
+    table: Table = {}
+    for row in rules:
+        for opcode in row.opcodes:
+            table[opcode] = (*table.get(opcode, ()), row)
+    return table
+
+
+class Rewriter:
+    """Makes instructions just before `at`."""
+
+    __slots__ = ("at", "created")
+
+    def __init__(self, at: Instruction) -> None:
+        self.at = at
+        self.created: list[Instruction] = []
+
+    def make(self, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any) -> Instruction:
+        """A new instruction that reads `operands`."""
+        source = self.at
+        new = made_from(source, opcode, shape, operands, **attributes)
+        assert source.parent is not None
+        source.parent.add(new, before=source)
+        self.created.append(new)
+        return new
+
+    def unary(self, opcode: str, operand: Instruction) -> Instruction:
+        return self.make(opcode, operand.shape, operand)
+
+    def binary(self, opcode: str, left: Instruction, right: Instruction) -> Instruction:
+        return self.make(opcode, left.shape, left, right)
+
+    def same(self, instruction: Instruction, *operands: Instruction) -> Instruction:
+        """The same operation on other operands of the same shapes."""
+        return self.make(instruction.opcode, instruction.shape, *operands, **instruction.attributes)
+
+    def scalar(self, value: Any, element_type: str) -> Instruction:
+        """A scalar constant."""
+        return self.make("constant", array(element_type), literal=literal(value, element_type))
+
+    def splat(self, value: Any, shape: Shape) -> Instruction:
+        """`value` in every element of `shape`."""
+        return self.broadcast(self.scalar(value, shape.element_type), shape, ())
+
+    def broadcast(self, operand: Instruction, shape: Shape, dimensions: Sequence[int]) -> Instruction:
+        """`operand` along `dimensions` of `shape` (whose element type is ignored); itself when nothing changes."""
+        sizes = shape.dimensions
+        if operand.shape.dimensions == sizes and tuple(dimensions) == tuple(range(len(sizes))):
+            return operand
+        wanted = Shape(operand.shape.element_type, sizes, shape.layout)
+        return self.make("broadcast", wanted, operand, dimensions=tuple(dimensions))
+
+    def reshape(self, operand: Instruction, dimensions: Sequence[int]) -> Instruction:
+        """`operand` with other dimensions; itself when it has them."""
+        if operand.shape.dimensions == tuple(dimensions):
+            return operand
+        return self.make("reshape", array(operand.shape.element_type, dimensions), operand)
+
+    def transpose(self, operand: Instruction, permutation: Sequence[int]) -> Instruction:
+        """Dimension i of the result is dimension `permutation[i]` of `operand`; itself for the identity."""
+        if list(permutation) == list(range(len(permutation))):
+            return operand
+        sizes = [operand.shape.dimensions[d] for d in permutation]
+        return self.make("transpose", array(operand.shape.element_type, sizes), operand, dimensions=tuple(permutation))
+
+    def convert(self, operand: Instruction, element_type: str) -> Instruction:
+        if operand.shape.element_type == element_type:
+            return operand
+        return self.make("convert", operand.shape.with_type(element_type), operand)
+
+    def slice(self, operand: Instruction, rows: Sequence[SliceDimension]) -> Instruction:
+        """The slice of `operand`; itself when it is all of it."""
+        sizes = [max(0, -(-(row.limit - row.start) // row.stride)) for row in rows]
+        if tuple(sizes) == operand.shape.dimensions:
+            return operand
+        return self.make("slice", array(operand.shape.element_type, sizes), operand, slice=tuple(rows))
+
+    def pad(
+        self, operand: Instruction, value: Instruction, shape: Shape, rows: Sequence[PaddingDimension]
+    ) -> Instruction:
+        return self.make("pad", shape, operand, value, padding=tuple(rows))
+
+
+def number(instruction: Instruction) -> Number | None:
+    """The one value of a scalar constant, or of a broadcast one, as a Python number; None for anything else."""
+    source = instruction.operands[0] if instruction.opcode == "broadcast" else instruction
+    if source.opcode != "constant" or source.shape.dimensions or not source.shape.is_array or source.literal.elided:
+        return None
+    value = source.literal.value()
+    kind = ELEMENT_TYPES[source.shape.element_type].kind
+    if kind == "float":
+        return float(value)
+    if kind == "pred":
+        return bool(value)
+    return complex(value) if kind == "complex" else int(value)
+
+
+def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> bool:
+    """Rewrite until no rule of `table` fits: a worklist, so the cost follows the number of rewrites.
+
+    Instructions with dynamic shapes or control dependencies are left alone.  What a rewrite leaves unused goes.
+    """
+    queue = deque(i for i in computation if i.opcode in table)
+    queued = set(queue)
+    changed = False
+    budget = 1000 + 50 * len(computation)  # far above what terminating rules need: rules of others may not terminate
+
+    def push(instruction: Instruction) -> None:
+        if instruction.opcode in table and instruction not in queued:
+            queued.add(instruction)
+            queue.append(instruction)
+
+    while queue and log.allow():
+        if budget == 0:
+            log.note("rules-loop", computation.name, f"stopped rewriting at {queue[0].name}: rules undo each other")
+            break
+        instruction = queue.popleft()
+        queued.discard(instruction)
+        if instruction.parent is not computation:
+            continue
+        if is_removable(instruction):
+            for operand in drop_dead(instruction):
+                push(operand)
+            continue
+        if not _plain(instruction):
+            continue
+        for row in table[instruction.opcode]:
+            rewriter = Rewriter(instruction)
+            found = row.apply(instruction, rewriter)
+            if found is None:
+                for new in reversed(rewriter.created):
+                    drop_dead(new)
+                continue
+            users = list(instruction.users)
+            _replace(instruction, found, row, log)
+            changed = True
+            budget -= 1
+            for new in (*rewriter.created, *users):
+                push(new)
+            for operand in drop_dead(instruction):
+                push(operand)
+                if len(operand.users) == 1:  # rules about single readers may now fit the one that is left
+                    push(next(iter(operand.users)))
+            break
+    return changed
+
+
+def _plain(instruction: Instruction) -> bool:
+    if instruction.control_predecessors or instruction.control_successors or not instruction.shape.is_static:
+        return False
+    return all(operand.shape.is_static for operand in instruction.operands)
+
+
+def _replace(instruction: Instruction, found: Instruction, row: Rule, log: DecisionLog) -> None:
+    if not found.shape.compatible(instruction.shape):
+        raise HloError(
+            f"internal error: rule {row.name} replaces {instruction.name} of shape {instruction.shape} "
+            f"by {found.name} of shape {found.shape}"
+        )
+    log.rewrite(row.name, instruction, found)
+    instruction.replace_all_uses(found)

@@ -1,0 +1,70 @@
+"""Scaled dot decomposer: products of block-scaled operands as plain products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.contraction import dot_dimensions
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Instruction, Module, Shape
+from hlotool.ir.builder import Builder
+from hlotool.passes.graph import replace_with
+
+__all__ = ["ScaledDotDecomposer"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledDotDecomposer:
+    """Multiplies the operands of scaled-dot by their scales, one per block, and makes a dot in f32 (or f64)."""
+
+    name: ClassVar[str] = "scaled-dot-decomposer"
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in module.computations.values():
+            for dot in computation:
+                if dot.opcode != "scaled-dot":
+                    continue
+                lhs, rhs, lhs_scale, rhs_scale = (o.shape for o in dot.operands)
+                if not (_fits(lhs, lhs_scale) and _fits(rhs, rhs_scale)):
+                    log.refuse("scaled-dot", dot, "its blocks do not divide its operands")
+                elif log.allow():
+                    result = _decompose(Builder(computation, dot, like=dot), dot)
+                    log.rewrite("scaled-dot", dot, result, "the operands are scaled first")
+                    replace_with(dot, result)
+                    changed = True
+        return changed
+
+
+def _fits(operand: Shape, scale: Shape) -> bool:
+    """A scale is one number, or as many along each dimension as divide the operand's."""
+    if scale.rank != operand.rank:
+        return scale.rank == 0
+    pairs = zip(operand.dimensions, scale.dimensions, strict=True)
+    return all(n == size or (n > 0 and size % n == 0) for size, n in pairs)
+
+
+def _decompose(build: Builder, dot: Instruction) -> Instruction:
+    lhs, rhs, lhs_scale, rhs_scale = dot.operands
+    numbers = dot_dimensions(dot)
+    kind = "f64" if dot.shape.element_type == "f64" else "f32"
+    product = build.dot(
+        _scaled(build, lhs, lhs_scale, kind),
+        _scaled(build, rhs, rhs_scale, kind),
+        (numbers.lhs_contracting, numbers.rhs_contracting),
+        (numbers.lhs_batch, numbers.rhs_batch),
+        kind,
+    )
+    return product if dot.shape.element_type == kind else build.convert(product, dot.shape.element_type)
+
+
+def _scaled(build: Builder, operand: Instruction, scale: Instruction, kind: str) -> Instruction:
+    sizes, counts = operand.shape.dimensions, scale.shape.dimensions
+    wide = build.convert(scale, kind)
+    if not counts:
+        spread = build.broadcast(wide, (), sizes)
+    else:  # a dimension of n blocks becomes one of n blocks and one inside the block
+        split = [part for size, n in zip(sizes, counts, strict=True) for part in (n, size // max(1, n))]
+        spread = build.reshape(build.broadcast(wide, range(0, len(split), 2), split), sizes)
+    return build.binary("multiply", build.convert(operand, kind), spread)

@@ -1,0 +1,103 @@
+"""Collectives with one participant disappear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Instruction, Module, array, scalar
+from hlotool.ir.builder import Builder
+from hlotool.passes.graph import replace_with
+
+__all__ = ["TrivialCollectiveRemover"]
+
+_SAME = frozenset({"all-gather", "all-reduce", "all-to-all", "collective-broadcast", "reduce-scatter"})
+
+
+@dataclass(frozen=True, slots=True)
+class TrivialCollectiveRemover:
+    """Replaces collectives whose groups have one participant by their operands, and device numbers by zero.
+
+    The program is replica 0 and partition 0 and has no others.  A permute gives what device 0 sends itself,
+    or zeros when nobody sends to it; a ragged all-to-all moves rows from one operand to the other.
+    """
+
+    name: ClassVar[str] = "trivial-collective-remover"
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in module.computations.values():
+            for instruction in computation:
+                if _is_trivial(instruction) and log.allow():
+                    result = _result(Builder(computation, instruction, like=instruction), instruction)
+                    log.rewrite("alone", instruction, result, "there is one device")
+                    replace_with(instruction, result)
+                    changed = True
+        return changed
+
+
+def _is_trivial(instruction: Instruction) -> bool:
+    match instruction.opcode:
+        case "partition-id" | "replica-id":
+            return True
+        case "collective-permute":
+            return "slice_sizes" not in instruction.attributes and not any(_senders(instruction))
+        case "ragged-all-to-all":
+            source, _, *numbers = (operand.shape for operand in instruction.operands)
+            return _is_alone(instruction) and source.size > 0 and all(shape.size == 1 for shape in numbers)
+        case opcode if opcode in _SAME:
+            shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
+            given = [operand.shape for operand in instruction.operands]
+            same = len(shapes) == len(given) and all(a.compatible(b) for a, b in zip(shapes, given, strict=True))
+            return same and _is_alone(instruction)
+        case _:
+            return False
+
+
+def _is_alone(instruction: Instruction) -> bool:
+    groups = instruction.attributes.get("replica_groups")
+    return groups is None or all(len(group) <= 1 for group in groups.groups)
+
+
+def _senders(permute: Instruction) -> list[int]:
+    """The devices that send to device 0."""
+    return [source for source, target in permute.attributes["source_target_pairs"] if target == 0]
+
+
+def _result(build: Builder, instruction: Instruction) -> Instruction:
+    if instruction.opcode in ("partition-id", "replica-id"):
+        return build.splat(0, instruction.shape)
+    if instruction.opcode == "ragged-all-to-all":
+        return _moved_rows(build, instruction)
+    values = list(instruction.operands)
+    if instruction.opcode == "collective-permute" and not _senders(instruction):
+        values = [build.splat(0, value.shape) for value in values]
+    return build.tuple(values) if instruction.shape.is_tuple else values[0]
+
+
+def _moved_rows(build: Builder, instruction: Instruction) -> Instruction:
+    """The second operand with some rows of the first: where they begin, how many, and where they go are operands."""
+    source, target = instruction.operands[:2]
+    rows, *row = target.shape.dimensions
+    index = array("s64", [rows])
+
+    def along(value: Instruction) -> Instruction:
+        return build.broadcast(build.reshape(build.convert(value, "s64"), scalar("s64")), (), index)
+
+    begin, count, place = (along(value) for value in instruction.operands[2:5])
+    position = build.binary("subtract", build.iota(index), place)
+    inside = build.binary(
+        "and",
+        build.compare(position, build.splat(0, index), "GE"),
+        build.compare(position, count, "LT"),
+    )
+    attributes = {
+        "offset_dims": tuple(range(1, target.shape.rank)),
+        "collapsed_slice_dims": (0,),
+        "start_index_map": (0,),
+        "index_vector_dim": 1,
+        "slice_sizes": (1, *row),
+    }
+    taken = build.gather(source, build.binary("add", position, begin), attributes)
+    return build.select(build.broadcast(inside, [0], target.shape.dimensions), taken, target)

@@ -1,0 +1,166 @@
+"""Compiled code on disk, so that the second start of a program compiles nothing.
+
+An entry is one file named by a hash of everything that its content depends on.  Files are written
+under another name and then renamed, and carry a checksum of their content: a reader sees a
+whole entry or a miss, never a torn one.  The cache is an optimisation and nothing else: an
+unreadable, unwritable, full or damaged directory makes things slower, not wrong.
+
+``HLOTOOL_CACHE`` is ``off`` or a directory; the default is ``hlotool`` under ``XDG_CACHE_HOME`` or ``~/.cache``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import struct
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hlotool.codegen.machine import Machine
+
+__all__ = ["Cache", "compiled", "default_cache", "pack", "text_key", "unpack"]
+
+_MAGIC = b"hlotool object cache 1\n"
+_SUFFIX = ".hlo-cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A directory of entries; the least recently used ones go when it holds more than `limit` bytes."""
+
+    directory: Path
+    limit: int = 1 << 30
+
+    def get(self, key: str) -> bytes | None:
+        """The content stored under `key`; None when there is none, or it is damaged (it is then removed)."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            return None
+        start = len(_MAGIC) + 32
+        content = data[start:]
+        if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(content).digest() != data[len(_MAGIC) : start]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return content
+
+    def put(self, key: str, content: bytes) -> bool:
+        """Store `content` under `key`; False when the directory does not take it."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=".new-", suffix=_SUFFIX, dir=self.directory)
+        except OSError:
+            return False
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+            os.replace(name, self._path(key))
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            return False
+        if key.endswith("0") or len(content) > self.limit // 64:
+            self.prune()
+        return True
+
+    def prune(self) -> None:
+        """Remove entries, the least recently used first, until the cache is at four fifths of its limit."""
+        entries = []
+        try:
+            with os.scandir(self.directory) as listing:
+                for entry in listing:
+                    if entry.name.endswith(_SUFFIX):
+                        with contextlib.suppress(OSError):
+                            status = entry.stat()
+                            entries.append((status.st_mtime_ns, entry.name, status.st_size))
+        except OSError:
+            return
+        size = sum(entry[2] for entry in entries)
+        if size <= self.limit:
+            return
+        for _, name, length in sorted(entries):
+            if size <= self.limit * 4 // 5:
+                return
+            with contextlib.suppress(OSError):
+                (self.directory / name).unlink()
+                size -= length
+
+    def _path(self, key: str) -> Path:
+        return self.directory / (key + _SUFFIX)
+
+
+def default_cache() -> Cache | None:
+    """The cache that the environment asks for; None when it is off or the user has no home."""
+    chosen = os.environ.get("HLOTOOL_CACHE", "").strip()
+    if chosen.lower() in ("off", "0", "no", "false"):
+        return None
+    if chosen:
+        return Cache(Path(chosen))
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Cache(Path(base) / "hlotool")
+    try:
+        return Cache(Path.home() / ".cache" / "hlotool")
+    except RuntimeError:
+        return None
+
+
+def text_key(texts: Sequence[str], machine: Machine) -> str:
+    """The key of the objects that `texts` compile to: the texts, the compilers and the instruction set."""
+    import llvmlite
+
+    import hlotool
+
+    features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
+    version = str(getattr(hlotool, "__version__", ""))
+    parts = [version, llvmlite.__version__, _llvm_version(), machine.triple, machine.cpu, ",".join(features), *texts]
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(struct.pack("<Q", len(data)))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def compiled(texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None) -> list[bytes]:
+    """The objects of `texts`, as `compile_units` makes them, taken from `cache` when they are there."""
+    from hlotool.runtime.compile import compile_units
+
+    if cache is None:
+        return compile_units(texts, machine, threads)
+    key = text_key(texts, machine)
+    found = cache.get(key)
+    if found is not None:
+        return unpack(found)
+    objects = compile_units(texts, machine, threads)
+    cache.put(key, pack(objects))
+    return objects
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    return b"".join([struct.pack(f"<{len(parts) + 1}Q", len(parts), *map(len, parts)), *parts])
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The byte strings that `pack` joined."""
+    (count,) = struct.unpack_from("<Q", data)
+    lengths = struct.unpack_from(f"<{count}Q", data, 8)
+    at, parts = 8 * (count + 1), []
+    for length in lengths:
+        parts.append(data[at : at + length])
+        at += length
+    return parts
+
+
+def _llvm_version() -> str:
+    from llvmlite import binding
+
+    return ".".join(map(str, binding.llvm_version_info))

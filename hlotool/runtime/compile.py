@@ -1,0 +1,111 @@
+"""LLVM IR text to machine code, several texts at the same time.
+
+No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
+all that is left.  llvmlite guards every call into LLVM with one process-wide lock, which would make
+threads useless here; LLVM itself only asks that two threads do not share a context, so the two
+long calls (parse and emit) are made on the raw functions when llvmlite has them where expected.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+from llvmlite import binding
+from llvmlite.binding import ffi
+
+from hlotool.codegen.machine import Machine
+
+__all__ = ["assembly", "compile_units", "initialize", "target_machine"]
+
+
+@cache
+def initialize() -> None:
+    """Make LLVM's targets known (all of them, so that other machines can be compiled for)."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+
+
+def target_machine(machine: Machine) -> binding.TargetMachine:
+    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2."""
+    initialize()
+    target = binding.Target.from_triple(machine.triple)
+    return target.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"
+    )
+
+
+def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> list[bytes]:
+    """Compile each IR text to a relocatable object, in order, with at most `threads` threads.
+
+    The objects are the same whatever the number of threads.  Raises RuntimeError with LLVM's message
+    when a text does not parse or verify.
+    """
+    initialize()
+    compile_one = _compile_unlocked if _raw_functions() is not None else _compile_locked
+    workers = min(threads, len(texts))
+    if workers <= 1 or compile_one is _compile_locked:
+        return [compile_one(text, machine) for text in texts]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda text: compile_one(text, machine), texts))
+
+
+def assembly(text: str, machine: Machine) -> str:
+    """The assembly that `text` compiles to on `machine`."""
+    emitter = target_machine(machine)
+    module = _parse(text, emitter, binding.create_context())
+    return str(emitter.emit_assembly(module))
+
+
+def _header(text: str, emitter: binding.TargetMachine) -> str:
+    """`text` with the target's data layout put before its first line (line numbers stay as they are)."""
+    return f'target datalayout = "{emitter.target_data}" target triple = "{emitter.triple}" {text}'
+
+
+def _parse(text: str, emitter: binding.TargetMachine, context: Any) -> binding.ModuleRef:
+    module = binding.parse_assembly(_header(text, emitter), context)
+    module.verify()
+    return module
+
+
+def _compile_locked(text: str, machine: Machine) -> bytes:
+    emitter = target_machine(machine)
+    return bytes(emitter.emit_object(_parse(text, emitter, binding.create_context())))
+
+
+def _compile_unlocked(text: str, machine: Machine) -> bytes:
+    """As `_compile_locked`, in a context of its own and without llvmlite's lock around the long calls."""
+    functions = _raw_functions()
+    assert functions is not None
+    parse, verify, emit = functions
+    emitter, context = target_machine(machine), binding.create_context()
+    with ffi.OutputString() as message:
+        module = binding.ModuleRef(parse(context, _header(text, emitter).encode(), message), context)
+        if message:
+            module.close()
+            raise RuntimeError(f"LLVM IR parsing error\n{message}")
+    with ffi.OutputString() as message:
+        if verify(module, message):
+            raise RuntimeError(str(message))
+    with ffi.OutputString() as message:
+        memory = emit(emitter, module, 1, message)
+        if not memory:
+            raise RuntimeError(str(message))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+@cache
+def _raw_functions() -> tuple[Callable[..., Any], ...] | None:
+    """llvmlite's parse, verify and emit functions without the lock, or None where they are not to be found."""
+    names = ("LLVMPY_ParseAssembly", "LLVMPY_VerifyModule", "LLVMPY_TargetMachineEmitToMemory")
+    try:
+        functions = tuple(getattr(ffi.lib, name)._cfn for name in names)
+    except AttributeError:
+        return None
+    return functions if all(function.argtypes for function in functions) else None

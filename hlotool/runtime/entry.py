@@ -1,0 +1,184 @@
+"""Calling an entry function with NumPy arrays.
+
+The entry function is ``void @entry(ptr %frame)``; the frame is an array of pointers: parameter leaves, output
+leaves, the arena, the constants.  Every call has outputs and an arena of its own, in recycled memory, so that any
+number of threads may be in one entry function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.ir import InputError
+from hlotool.runtime import fastcall
+from hlotool.runtime.custom_calls import CallSite, raise_pending
+from hlotool.runtime.memory import ALIGNMENT, aligned, empty
+
+__all__ = ["Entry", "check_input", "check_inputs"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+
+
+class Entry:
+    """An entry function that takes and gives arrays.
+
+    `parameters` and `outputs` are the leaves as (dtype, shape).  `keep` is whatever must live as long as the code at
+    `address` may run (the loaded library).  Calling the object does all work in Python; `function` gives a
+    builtin that does the same in well under a microsecond when the arguments fit as they are.
+    """
+
+    __slots__ = (
+        "_constants",
+        "_run",
+        "address",
+        "alignment",
+        "allow_bits",
+        "arena_bytes",
+        "custom_calls",
+        "keep",
+        "outputs",
+        "parameters",
+    )
+
+    def __init__(
+        self,
+        address: int,
+        parameters: Sequence[tuple[npt.DTypeLike, Sequence[int]]],
+        outputs: Sequence[tuple[npt.DTypeLike, Sequence[int]]],
+        arena_bytes: int = 0,
+        constants: npt.NDArray[np.uint8] | None = None,
+        *,
+        keep: object = None,
+        custom_calls: Sequence[CallSite] = (),
+        alignment: int = ALIGNMENT,
+        allow_bits: bool = False,
+    ) -> None:
+        """`alignment` is what the code assumes of the address of parameter data: arrays elsewhere are copied.
+
+        `allow_bits` lets a parameter whose type NumPy lacks (bf16, f8...) be given as unsigned integers of the
+        same width.
+        """
+        self.address = address
+        self.parameters = _leaves(parameters)
+        self.outputs = _leaves(outputs)
+        self.arena_bytes = arena_bytes
+        self.keep = keep
+        self.custom_calls = tuple(custom_calls)
+        self.alignment = alignment
+        self.allow_bits = allow_bits
+        self._constants = None if constants is None else _placed(constants, ALIGNMENT)
+        self._run = self._builtin(_misfit, True) if fastcall.usable() else None
+
+    def __call__(self, *arrays: object) -> tuple[Array, ...]:
+        """Run with one argument per parameter leaf; InputError when one does not fit.
+
+        An argument is an array (or NumPy scalar, for shape ``()``) of exactly the parameter's dtype and shape.
+        """
+        if len(arrays) != len(self.parameters):
+            raise InputError(f"expected {_count(len(self.parameters))}, got {len(arrays)}")
+        inputs = [
+            check_input(number, leaf, value, self.alignment, self.allow_bits)
+            for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
+        ]
+        outputs = self._run_in_python(inputs) if self._run is None else self._run(*inputs)
+        if self.custom_calls:
+            raise_pending()
+        return outputs
+
+    def function(self, release_gil: bool = True) -> Callable[..., tuple[Array, ...]]:
+        """The quickest callable there is for this entry, which keeps the entry alive.
+
+        Pass `release_gil` False for computations of a few microseconds, where giving up the GIL costs more than it
+        gives to other threads.
+        """
+        if not fastcall.usable():
+            return self
+        builtin = self._builtin(self, release_gil)
+        if not self.custom_calls:
+            return builtin
+
+        def call(*arrays: object) -> tuple[Array, ...]:
+            outputs = builtin(*arrays)
+            raise_pending()
+            return outputs
+
+        return call
+
+    def _builtin(self, slow: Callable[..., tuple[Array, ...]], release_gil: bool) -> Callable[..., tuple[Array, ...]]:
+        keep = (self.keep, self._constants, self.custom_calls)
+        base = 0 if self._constants is None else self._constants.ctypes.data
+        return fastcall.builtin(
+            slow, self.address, self.parameters, self.outputs, self.arena_bytes, base, release_gil, self.alignment, keep
+        )
+
+    def _run_in_python(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Call the code with inputs that fit, where no builtin can be made."""
+        outputs = tuple(empty(shape, dtype) for dtype, shape in self.outputs)
+        arena = empty((self.arena_bytes,), np.uint8) if self.arena_bytes else None
+        buffers = (*inputs, *outputs, arena, self._constants)
+        pointers = (None if buffer is None else buffer.ctypes.data for buffer in buffers)
+        # A CFUNCTYPE function gives up the GIL for the time of the call.
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address)((ctypes.c_void_p * len(buffers))(*pointers))
+        return outputs
+
+
+def check_input(number: int, leaf: Leaf, value: object, alignment: int = 1, allow_bits: bool = True) -> Array:
+    """Argument `number` as a dense, aligned array of the dtype and shape of its parameter `leaf`.
+
+    InputError names the parameter, what it takes and what was given.
+    """
+    dtype, shape = leaf
+    if not hasattr(type(value), "__array__"):
+        raise InputError(f"parameter {number}: expected {_described(dtype, shape)}, got a {type(value).__name__}")
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise InputError(f"parameter {number}: no array in this {type(value).__name__}: {error}") from error
+    given = array.dtype
+    if given == dtype or (allow_bits and dtype.isbuiltin != 1 and given == np.dtype(f"u{dtype.itemsize}")):
+        # The builtin knows a dtype by its identity.
+        array = array if given is dtype else array.view(dtype)
+    if array.dtype is not dtype or array.shape != shape:
+        raise InputError(
+            f"parameter {number}: expected {_described(dtype, shape)}, got {_described(given, array.shape)}"
+        )
+    return _placed(array, alignment)
+
+
+def check_inputs(leaves: Sequence[Leaf], arrays: Sequence[object]) -> list[Array]:
+    """All arguments, one per parameter leaf, checked."""
+    if len(arrays) != len(leaves):
+        raise InputError(f"expected {_count(len(leaves))}, got {len(arrays)}")
+    return [check_input(number, leaf, value) for number, (leaf, value) in enumerate(zip(leaves, arrays, strict=True))]
+
+
+def _leaves(leaves: Sequence[tuple[npt.DTypeLike, Sequence[int]]]) -> tuple[Leaf, ...]:
+    return tuple((np.dtype(dtype), tuple(shape)) for dtype, shape in leaves)
+
+
+def _placed(array: Array, alignment: int) -> Array:
+    """`array` itself when it is dense, row-major and aligned, else a copy that is."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and (alignment == 1 or array.ctypes.data % alignment == 0):
+        return array
+    copy = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def _misfit(*_: object) -> tuple[Array, ...]:
+    raise InputError("an argument was changed by another thread while the call was prepared")
+
+
+def _described(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    return f"{dtype} of shape {shape}"
+
+
+def _count(number: int) -> str:
+    return f"{number} argument" if number == 1 else f"{number} arguments"

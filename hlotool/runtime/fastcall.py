@@ -1,0 +1,353 @@
+"""The short way from a Python call into compiled code.
+
+One C function, itself LLVM IR, serves every executable: a METH_FASTCALL builtin whose ``self`` holds a table
+that describes the call.  It compares each argument's type, dtype, rank, dimensions, flags and alignment with the
+table by reading NumPy's array struct (fixed by NumPy's ABI; `usable` checks it on this very interpreter), makes the
+outputs in recycled memory, and calls the entry function.  Whatever does not fit exactly goes to a Python
+function, which converts or explains.
+
+The table, in 64-bit words::
+
+    0 parameters  1 outputs  2 entry function  3 arena bytes  4 constants  5 release the GIL?  6 alignment - 1
+    7 slow path (a Python callable)
+    8... four words per parameter and then per output: dtype object, rank, address of dimensions, bytes
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sysconfig
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.codegen.machine import host
+from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.load import Library, load
+from hlotool.runtime.memory import allocator, empty, numpy_function
+
+__all__ = ["builtin", "usable"]
+
+# Offsets in NumPy's PyArrayObject_fields on 64-bit machines.
+_TYPE, _DATA, _RANK, _DIMENSIONS, _DTYPE, _FLAGS, _HANDLER = 8, 16, 24, 32, 56, 64, 88
+_C_CONTIGUOUS, _OWNS_DATA, _ALIGNED = 0x1, 0x4, 0x100
+_FASTCALL = 0x80
+
+Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Table(np.ndarray[Any, Any]):
+    """The ``self`` of a builtin: the words of its table, and the objects that they point to."""
+
+    kept: object
+
+
+def builtin(
+    slow: Callable[..., Arrays],
+    address: int,
+    parameters: Sequence[Leaf],
+    outputs: Sequence[Leaf],
+    arena_bytes: int = 0,
+    constants: int = 0,
+    release_gil: bool = True,
+    alignment: int = 64,
+    keep: object = None,
+) -> Callable[..., Arrays]:
+    """A builtin function that runs the entry function at `address`.
+
+    It calls `slow` with the same arguments whenever the short way does not apply.  It keeps `slow` and `keep` (the
+    code, the constants) alive.  Call this only where `usable`.
+    """
+    leaves = (*parameters, *outputs)
+    dimensions = [np.array(shape, np.int64) for _, shape in leaves]
+    words = [len(parameters), len(outputs), address, arena_bytes, constants, int(release_gil), alignment - 1, id(slow)]
+    for (dtype, shape), array in zip(leaves, dimensions, strict=True):
+        words += [id(dtype), len(shape), array.ctypes.data, dtype.itemsize * math.prod(shape)]
+    table = np.array(words, np.uint64).view(_Table)
+    table.kept = (slow, leaves, dimensions, keep)
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function: Callable[..., Arrays] = make(ctypes.addressof(_method()), table, None)
+    return function
+
+
+@cache
+def usable() -> bool:
+    """Whether this interpreter and NumPy lay out arrays as the code here reads them."""
+    if ctypes.sizeof(ctypes.c_void_p) != 8 or object.__basicsize__ != 16 or sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False
+    array = empty((2, 3), np.float32)
+
+    def word(offset: int) -> int:
+        return ctypes.c_uint64.from_address(id(array) + offset).value
+
+    rank_and_flags = word(_RANK) & 0xFFFFFFFF, word(_FLAGS) & 0xFFFFFFFF
+    return (
+        np.ndarray.__basicsize__ > _HANDLER
+        and word(_TYPE) == id(np.ndarray)
+        and word(_DATA) == array.ctypes.data
+        and rank_and_flags == (2, array.flags.num)
+        and [*(ctypes.c_int64 * 2).from_address(word(_DIMENSIONS))] == [2, 3]
+        and word(_DTYPE) == id(array.dtype)
+        and word(_HANDLER) == id(allocator().handler)
+    )
+
+
+@cache
+def _method() -> _MethodDef:
+    return _MethodDef(b"call", _library().address("hlo_call"), _FASTCALL, b"Run the compiled entry computation.")
+
+
+@cache
+def _library() -> Library:
+    """The loaded C function; its imports are Python's, NumPy's and the allocator's functions."""
+    found = allocator()
+    symbols = {
+        "hlo_malloc": found.library.address("hlo_malloc"),
+        "hlo_free": found.library.address("hlo_free"),
+        "hlo_handler": id(found.handler),
+        "array_type": id(np.ndarray),
+        "PyArray_NewFromDescr": numpy_function(94),
+    }
+    for name in (
+        "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyTuple_SetItem", "PyObject_Vectorcall",
+        "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_NoMemory",
+    ):  # fmt: skip
+        symbols[name] = int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+    machine = host()
+    return load(compiled([_TEXT], machine, cache=default_cache()), symbols)
+
+
+_TEXT = f"""
+@hlo_handler = external global i8
+@array_type = external global i8
+
+declare ptr @hlo_malloc(ptr, i64)
+declare void @hlo_free(ptr, ptr, i64)
+declare ptr @PyArray_NewFromDescr(ptr, ptr, i32, ptr, ptr, ptr, i32, ptr)
+declare void @Py_IncRef(ptr)
+declare void @Py_DecRef(ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyErr_NoMemory()
+
+; Whether `object` is exactly the array that `row` describes: its data, else null.
+define internal ptr @fit(ptr %object, ptr %row, i64 %mask) nounwind {{
+entry:
+  %type_at = getelementptr i8, ptr %object, i64 {_TYPE}
+  %type = load ptr, ptr %type_at
+  %is_array = icmp eq ptr %type, @array_type
+  br i1 %is_array, label %array, label %no
+array:
+  %dtype_at = getelementptr i8, ptr %object, i64 {_DTYPE}
+  %dtype = load ptr, ptr %dtype_at
+  %wanted = load ptr, ptr %row
+  %same_dtype = icmp eq ptr %dtype, %wanted
+  %rank_at = getelementptr i8, ptr %object, i64 {_RANK}
+  %rank32 = load i32, ptr %rank_at
+  %rank = zext i32 %rank32 to i64
+  %wanted_rank_at = getelementptr i64, ptr %row, i64 1
+  %wanted_rank = load i64, ptr %wanted_rank_at
+  %same_rank = icmp eq i64 %rank, %wanted_rank
+  %flags_at = getelementptr i8, ptr %object, i64 {_FLAGS}
+  %flags = load i32, ptr %flags_at
+  %needed = and i32 %flags, {_C_CONTIGUOUS | _ALIGNED}
+  %dense = icmp eq i32 %needed, {_C_CONTIGUOUS | _ALIGNED}
+  %data_at = getelementptr i8, ptr %object, i64 {_DATA}
+  %data = load ptr, ptr %data_at
+  %address = ptrtoint ptr %data to i64
+  %low = and i64 %address, %mask
+  %on_line = icmp eq i64 %low, 0
+  %a = and i1 %same_dtype, %same_rank
+  %b = and i1 %dense, %on_line
+  %all = and i1 %a, %b
+  br i1 %all, label %shape, label %no
+shape:
+  %dimensions_at = getelementptr i8, ptr %object, i64 {_DIMENSIONS}
+  %dimensions = load ptr, ptr %dimensions_at
+  %expected_at = getelementptr i64, ptr %row, i64 2
+  %expected = load ptr, ptr %expected_at
+  br label %each
+each:
+  %i = phi i64 [ 0, %shape ], [ %next, %equal ]
+  %more = icmp ult i64 %i, %rank
+  br i1 %more, label %compare, label %yes
+compare:
+  %x_at = getelementptr i64, ptr %dimensions, i64 %i
+  %x = load i64, ptr %x_at
+  %y_at = getelementptr i64, ptr %expected, i64 %i
+  %y = load i64, ptr %y_at
+  %match = icmp eq i64 %x, %y
+  br i1 %match, label %equal, label %no
+equal:
+  %next = add i64 %i, 1
+  br label %each
+yes:
+  ret ptr %data
+no:
+  ret ptr null
+}}
+
+; A new array as `row` describes, in recycled memory that it gives back by itself; null with an exception set.
+define internal ptr @make(ptr %row) nounwind {{
+entry:
+  %dtype = load ptr, ptr %row
+  %rank_at = getelementptr i64, ptr %row, i64 1
+  %rank = load i64, ptr %rank_at
+  %rank32 = trunc i64 %rank to i32
+  %dimensions_at = getelementptr i64, ptr %row, i64 2
+  %dimensions = load ptr, ptr %dimensions_at
+  %size_at = getelementptr i64, ptr %row, i64 3
+  %size = load i64, ptr %size_at
+  %data = call ptr @hlo_malloc(ptr null, i64 %size)
+  %failed = icmp eq ptr %data, null
+  br i1 %failed, label %full, label %wrap
+full:
+  %error = call ptr @PyErr_NoMemory()
+  ret ptr null
+wrap:
+  call void @Py_IncRef(ptr %dtype)
+  %array = call ptr @PyArray_NewFromDescr(
+    ptr @array_type, ptr %dtype, i32 %rank32, ptr %dimensions, ptr null, ptr %data, i32 1281, ptr null)
+  %refused = icmp eq ptr %array, null
+  br i1 %refused, label %undo, label %own
+undo:
+  call void @hlo_free(ptr null, ptr %data, i64 0)
+  ret ptr null
+own:
+  call void @Py_IncRef(ptr @hlo_handler)
+  %handler_at = getelementptr i8, ptr %array, i64 {_HANDLER}
+  store ptr @hlo_handler, ptr %handler_at
+  %flags_at = getelementptr i8, ptr %array, i64 {_FLAGS}
+  %flags = load i32, ptr %flags_at
+  %owning = or i32 %flags, {_OWNS_DATA}
+  store i32 %owning, ptr %flags_at
+  ret ptr %array
+}}
+
+define ptr @hlo_call(ptr %self, ptr %args, i64 %count) nounwind {{
+entry:
+  %table_at = getelementptr i8, ptr %self, i64 {_DATA}
+  %table = load ptr, ptr %table_at
+  %parameters = load i64, ptr %table
+  %outputs_at = getelementptr i64, ptr %table, i64 1
+  %outputs = load i64, ptr %outputs_at
+  %mask_at = getelementptr i64, ptr %table, i64 6
+  %mask = load i64, ptr %mask_at
+  %rows = getelementptr i64, ptr %table, i64 8
+  %leaves = add i64 %parameters, %outputs
+  %slots = add i64 %leaves, 2
+  %frame = alloca ptr, i64 %slots, align 16
+  %right = icmp eq i64 %count, %parameters
+  br i1 %right, label %inputs, label %slow
+inputs:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %fits ]
+  %i_more = icmp ult i64 %i, %parameters
+  br i1 %i_more, label %input, label %create
+input:
+  %object_at = getelementptr ptr, ptr %args, i64 %i
+  %object = load ptr, ptr %object_at
+  %i_word = mul i64 %i, 4
+  %i_row = getelementptr i64, ptr %rows, i64 %i_word
+  %data = call ptr @fit(ptr %object, ptr %i_row, i64 %mask)
+  %misfit = icmp eq ptr %data, null
+  br i1 %misfit, label %slow, label %fits
+fits:
+  %i_at = getelementptr ptr, ptr %frame, i64 %i
+  store ptr %data, ptr %i_at
+  %i_next = add i64 %i, 1
+  br label %inputs
+slow:
+  %callable_at = getelementptr i64, ptr %table, i64 7
+  %callable = load ptr, ptr %callable_at
+  %converted = call ptr @PyObject_Vectorcall(ptr %callable, ptr %args, i64 %count, ptr null)
+  ret ptr %converted
+create:
+  %tuple = call ptr @PyTuple_New(i64 %outputs)
+  %no_tuple = icmp eq ptr %tuple, null
+  br i1 %no_tuple, label %fail, label %results
+fail:
+  ret ptr null
+results:
+  %o = phi i64 [ 0, %create ], [ %o_next, %made ]
+  %o_more = icmp ult i64 %o, %outputs
+  br i1 %o_more, label %result, label %arena
+result:
+  %leaf = add i64 %parameters, %o
+  %o_word = mul i64 %leaf, 4
+  %o_row = getelementptr i64, ptr %rows, i64 %o_word
+  %array = call ptr @make(ptr %o_row)
+  %no_array = icmp eq ptr %array, null
+  br i1 %no_array, label %drop, label %made
+made:
+  %stored = call i32 @PyTuple_SetItem(ptr %tuple, i64 %o, ptr %array)
+  %o_data_at = getelementptr i8, ptr %array, i64 {_DATA}
+  %o_data = load ptr, ptr %o_data_at
+  %o_at = getelementptr ptr, ptr %frame, i64 %leaf
+  store ptr %o_data, ptr %o_at
+  %o_next = add i64 %o, 1
+  br label %results
+drop:
+  call void @Py_DecRef(ptr %tuple)
+  ret ptr null
+arena:
+  %arena_bytes_at = getelementptr i64, ptr %table, i64 3
+  %arena_bytes = load i64, ptr %arena_bytes_at
+  %no_arena = icmp eq i64 %arena_bytes, 0
+  br i1 %no_arena, label %run, label %reserve
+reserve:
+  %reserved = call ptr @hlo_malloc(ptr null, i64 %arena_bytes)
+  %exhausted = icmp eq ptr %reserved, null
+  br i1 %exhausted, label %exhaust, label %run
+exhaust:
+  %error = call ptr @PyErr_NoMemory()
+  br label %drop
+run:
+  %base = phi ptr [ null, %arena ], [ %reserved, %reserve ]
+  %base_at = getelementptr ptr, ptr %frame, i64 %leaves
+  store ptr %base, ptr %base_at
+  %constants_from = getelementptr i64, ptr %table, i64 4
+  %constants = load ptr, ptr %constants_from
+  %last = add i64 %leaves, 1
+  %constants_at = getelementptr ptr, ptr %frame, i64 %last
+  store ptr %constants, ptr %constants_at
+  %function_at = getelementptr i64, ptr %table, i64 2
+  %function = load ptr, ptr %function_at
+  %release_at = getelementptr i64, ptr %table, i64 5
+  %release = load i64, ptr %release_at
+  %free = icmp ne i64 %release, 0
+  br i1 %free, label %unlocked, label %locked
+locked:
+  call void %function(ptr %frame)
+  br label %after
+unlocked:
+  %thread = call ptr @PyEval_SaveThread()
+  call void %function(ptr %frame)
+  call void @PyEval_RestoreThread(ptr %thread)
+  br label %after
+after:
+  br i1 %no_arena, label %done, label %return_arena
+return_arena:
+  call void @hlo_free(ptr null, ptr %base, i64 0)
+  br label %done
+done:
+  ret ptr %tuple
+}}
+"""

@@ -1,0 +1,167 @@
+"""The attributes of an instruction: names, called computations, and values of every kind."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hlotool.ir import (
+    Attribute,
+    Computation,
+    Diagnostic,
+    Instruction,
+)
+from hlotool.text.lexer import SyntaxFailure, did_you_mean
+from hlotool.text.sharding import read_sharding
+from hlotool.text.state import ANONYMOUS, OPERAND_NAME, POISON, Scope, State
+from hlotool.text.values import READERS
+
+__all__ = ["read_attributes"]
+
+_ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
+_NO_MORE = re.compile(r"\s*[A-Za-z_%}]")
+_WORD = re.compile(r"[^\s,]*")
+_LONGEST_NAME = 1000  # names that are looked for further down
+_CLOSED = re.compile(r"^\}", re.MULTILINE)
+_ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][\w\-]*)\s*=", re.ASCII)
+
+
+def read_attributes(
+    state: State,
+    scope: Scope,
+    opcode: str,
+    rows: dict[str, Attribute],
+    attributes: dict[str, Any],
+    operands: list[Instruction],
+) -> bool:
+    """``, name=value`` until there is no more comma; whether all of them are known."""
+    cursor = state.cursor
+    text = cursor.text
+    places: dict[str, int] = {}
+    known = True
+    while True:
+        match = _ATTRIBUTE.match(text, cursor.position)
+        if match is None:
+            if _NO_MORE.match(text, cursor.position) or not cursor.accept(","):
+                return known
+            cursor.skip()
+            match = _ATTRIBUTE_NAME.match(text, cursor.position)
+            if match is None:
+                raise cursor.unexpected("an attribute")
+        name = match[1]
+        cursor.position = match.end()
+        row = rows.get(name)
+        start = match.start(1)
+        if row is None:
+            allowed = [n for n in rows if n not in ("parameter_number", "literal") or opcode == "custom-call"]
+            hint = did_you_mean(name, allowed) or f"{opcode} takes {', '.join(allowed)}"
+            message = f"unknown attribute '{name}' for {opcode}"
+            cursor.report(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0136"))
+            _skip_value(state)
+            known = False
+            close = hint.removeprefix("did you mean '").removesuffix("'?")
+            if close in rows:
+                attributes.setdefault(close, None)  # no second message that it is missing
+            continue
+        if name in places:
+            first = cursor.location(places[name], places[name] + len(name))
+            message = f"attribute '{name}' is given twice"
+            cursor.report(
+                cursor.diagnostic(message, start, start + len(name), None, (("first given here", first),), "HLO0138")
+            )
+        places[name] = start
+        kind = row.kind
+        if name == "sharding":
+            attributes[name] = read_sharding(cursor, row)
+        elif kind == "computation":
+            attributes[name] = _called(state, opcode, name)
+        elif kind == "metadata":
+            state.metadata = READERS[kind](cursor, row)
+        elif kind == "names":
+            state.controls = _names(state)
+        elif kind == "computations":
+            attributes[name] = _called_list(state, opcode, name)
+        else:
+            attributes[name] = READERS[kind](cursor, row)
+
+
+def _skip_value(state: State) -> None:
+    """Go past a value of unknown kind."""
+    cursor = state.cursor
+    if cursor.text[cursor.skip() : cursor.position + 1] in ("{", "[", "("):
+        cursor.balanced("a value")
+    elif cursor.peek('"'):
+        cursor.string()
+    else:
+        cursor.match(_WORD)
+
+
+def _names(state: State) -> list[tuple[str, int]]:
+    """``{a, %b}``: names and their places."""
+    cursor = state.cursor
+    cursor.expect("{", "at the start of a list of names")
+    found: list[tuple[str, int]] = []
+    while not cursor.accept("}"):
+        if found:
+            cursor.expect(",", "or '}' in a list of names")
+        name = cursor.name("an instruction name")
+        found.append((name, cursor.position - len(name)))
+    return found
+
+
+def _called(state: State, opcode: str, attribute: str) -> Computation:
+    """A computation by name, or its body in braces."""
+    cursor = state.cursor
+    match = cursor.match(OPERAND_NAME)
+    if match is not None:
+        computation = state.computations.get(match.group(1))
+        if computation is None:
+            computation = Computation(match.group(1))
+            computation.root = Instruction("custom-call", POISON)
+            cursor.report(_unknown_computation(state, match.group(1), match.start()))
+        return computation
+    if not cursor.peek("{"):
+        raise cursor.unexpected(f"a computation for '{attribute}'")
+    computation = Computation(f"{ANONYMOUS}{opcode}_{attribute}")
+    computation.location = cursor.location(cursor.position, cursor.position + 1)
+    depth, metadata, controls = cursor.depth, state.metadata, state.controls
+    cursor.deeper()
+    state.metadata = state.controls = None
+    state.body(state, computation)
+    cursor.depth, state.metadata, state.controls = depth, metadata, controls
+    state.order.append(computation)
+    return computation
+
+
+def _called_list(state: State, opcode: str, attribute: str) -> tuple[Computation, ...]:
+    cursor = state.cursor
+    cursor.expect("{", f"at the start of '{attribute}'")
+    found: list[Computation] = []
+    while not cursor.accept("}"):
+        if found:
+            cursor.expect(",", f"or '}}' in '{attribute}'")
+        found.append(_called(state, opcode, attribute))
+    return tuple(found)
+
+
+def _unknown_computation(state: State, name: str, start: int) -> Diagnostic:
+    cursor = state.cursor
+    end = cursor.position
+    if len(name) > _LONGEST_NAME:
+        return cursor.diagnostic(f"computation '{name[:40]}...' is not defined", start, end, code="HLO0141")
+    defined = re.compile(rf"^(?:ENTRY[ \t]+)?%?({re.escape(name)})[ \t]*[({{]", re.MULTILINE | re.ASCII)
+    before = None
+    for match in defined.finditer(cursor.text):
+        before = match
+    if before is None:
+        hint = did_you_mean(name, state.computations)
+        return cursor.diagnostic(f"computation '{name}' is not defined", start, end, hint, code="HLO0141")
+    place = cursor.location(before.start(1), before.end(1))
+    if before.start() > start:
+        message = f"computation '{name}' is used before its definition"
+    elif _CLOSED.search(cursor.text, before.end(), start) is None:
+        message = f"computation {name} calls itself; HLO has no recursion"
+    else:
+        message = f"computation '{name}' could not be read"
+        raise SyntaxFailure(None) if cursor.diagnostics else cursor.fail(message, start, end, code="HLO0141")
+    return cursor.diagnostic(message, start, end, None, (("defined here", place),), code="HLO0142")

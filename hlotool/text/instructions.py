@@ -1,0 +1,195 @@
+"""Instructions: the fast way for the usual form, the careful way for everything, and asynchronous sugar."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hlotool.ir import (
+    COMMON_ATTRIBUTES,
+    OPCODES,
+    Attribute,
+    Computation,
+    Instruction,
+    Opcode,
+    Shape,
+)
+from hlotool.text.attributes import read_attributes
+from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
+from hlotool.text.operands import anonymous_name, infer_shape, plain_operands, read_operands, shape_follows
+from hlotool.text.shapes import ARRAY, read_shape
+from hlotool.text.state import ANONYMOUS, POISON, REQUIRED, ROWS, START, Scope, State
+
+__all__ = ["FAST", "read_instruction"]
+
+_OPCODE = r"[a-z][a-z0-9\-]*"
+FAST = re.compile(
+    rf"[ \t\r\n]*(ROOT[ \t]+)?%?({NAME})[ \t]*=[ \t]*({ARRAY})[ \t]+({_OPCODE})\(([^(){{}}\[\]\"/]*)\)", re.ASCII
+)
+"""ROOT, name, array shape, opcode and plain operands: most instructions in one match."""
+
+_NAMED = re.compile(rf"(?:ROOT\s+)?%?({NAME})", re.ASCII)
+_WORD = re.compile(r"[A-Za-z_][\w\-.]*", re.ASCII)
+_ASYNC = re.compile(r"(.+)-(start|update|done)")
+_THREAD_ATTRIBUTE = Attribute("async_execution_thread", "string")
+
+
+def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = None, free: bool = False) -> Instruction:
+    """Read one instruction into `scope`; with `free`, operands that carry a shape become parameters."""
+    cursor = state.cursor
+    if fast is not None and (row := OPCODES.get(fast[4])) is not None:
+        root, name, shape_text, opcode, inside = fast.groups()
+        start, stop = fast.start(2), fast.end(4)
+        known = cursor.shapes.get(shape_text)
+        if known is None:
+            cursor.position = fast.start(3)
+            known = read_shape(cursor)
+        shape: Shape | None = known
+        root_start = fast.start(1)
+    else:
+        begin = cursor.skip()
+        match = START.match(cursor.text, begin)
+        if match is not None:
+            root, name = match.groups()
+            cursor.position = match.end()
+            root_start, start = begin, match.start(2)
+        elif free:
+            root, name, root_start, start = None, "", begin, begin
+        else:
+            raise _no_instruction(state, begin)
+        shape = read_shape(cursor) if shape_follows(state) else None
+        opcode, row, stop = _opcode(state)
+        inside = None
+    if cursor.text[start] == "%":
+        start += 1
+    location = cursor.location(start, stop)
+    if name in scope.names:
+        _report_repeated(state, scope.names[name], start)
+    if root and scope.root is not None:
+        related = (("the first ROOT is here", cursor.location(*scope.root)),)
+        message = "a second ROOT in one computation"
+        cursor.report(cursor.diagnostic(message, root_start, root_start + 4, None, related, "HLO0151"))
+    attributes: dict[str, Any] = {}
+    operands: list[Instruction] | None = None
+    if inside is not None and fast is not None:
+        cursor.position = fast.end()
+        operands = plain_operands(state, scope, opcode, inside, shape_text, attributes)
+        if operands is None:
+            cursor.position = fast.end(4)
+    if operands is None:
+        operands = read_operands(state, scope, opcode, shape, attributes, free)
+    wrapped = None
+    rows = ROWS.get(opcode)
+    if rows is None:
+        wrapped, rows = _sugar_attributes(opcode)
+        row = OPCODES[f"async-{opcode.rpartition('-')[2]}"]
+    all_known = read_attributes(state, scope, opcode, rows, attributes, operands)
+    metadata, state.metadata = state.metadata, None
+    for required in REQUIRED[row.name]:
+        if required not in attributes and not _default(opcode, required, operands, attributes):
+            message = f"{opcode} needs the attribute '{required}'"
+            cursor.report(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
+            shape = shape or POISON
+    if shape is None:
+        shape = infer_shape(state, row, operands, attributes, stop) if all_known else POISON
+    if wrapped is not None:
+        _wrap(state, wrapped, row, shape, operands, attributes, stop)
+    instruction = Instruction(row.name, shape, operands, attributes, name, metadata, location)
+    if not name:
+        instruction.name = anonymous_name(state, scope, opcode)
+    scope.computation.add(instruction)
+    scope.names[instruction.name] = instruction
+    if root and scope.root is None:
+        scope.root = (root_start, root_start + 4)
+        scope.computation.root = instruction
+    if state.controls is not None:
+        scope.controls.append((instruction, state.controls))
+        state.controls = None
+    return instruction
+
+
+def _report_repeated(state: State, first: Instruction, start: int) -> None:
+    related = (("first defined here", first.location),) if first.location else ()
+    message = f"instruction '{first.name}' is defined twice"
+    state.cursor.report(state.cursor.diagnostic(message, start, start + len(first.name), None, related, "HLO0143"))
+
+
+def _default(opcode: str, name: str, operands: list[Instruction], attributes: dict[str, Any]) -> bool:
+    """Fill in what the broadcast of a scalar may leave out."""
+    if opcode != "broadcast" or name != "dimensions" or len(operands) != 1 or not operands[0].shape.is_scalar:
+        return False
+    attributes["dimensions"] = ()
+    return True
+
+
+def _no_instruction(state: State, begin: int) -> SyntaxFailure:
+    cursor = state.cursor
+    match = _NAMED.match(cursor.text, begin)
+    if match is None:
+        return cursor.unexpected("an instruction or '}'")
+    return cursor.fail(f"expected '=' after the instruction name {match.group(1)}", *match.span())
+
+
+def _opcode(state: State) -> tuple[str, Opcode, int]:
+    cursor = state.cursor
+    match = cursor.match(_WORD)
+    if match is None:
+        raise cursor.unexpected("an opcode")
+    opcode = match.group()
+    row = OPCODES.get(opcode)
+    if row is None:
+        sugar = _ASYNC.fullmatch(opcode)
+        if sugar is None or sugar.group(1) not in OPCODES or sugar.group(1) in ("parameter", "constant"):
+            hint = did_you_mean(opcode, OPCODES)
+            raise cursor.fail(f"unknown opcode '{opcode}'", match.start(), match.end(), hint, code="HLO0108")
+        row = OPCODES[f"async-{sugar.group(2)}"]
+    return opcode, row, match.end()
+
+
+def _sugar_attributes(opcode: str) -> tuple[str, dict[str, Attribute]]:
+    """The wrapped opcode of ``<opcode>-start`` (``-update``, ``-done``) and the attributes that may follow."""
+    wrapped = opcode.rpartition("-")[0]
+    return wrapped, {**ROWS[wrapped], "async_execution_thread": _THREAD_ATTRIBUTE}
+
+
+def _wrap(
+    state: State,
+    opcode: str,
+    row: Opcode,
+    shape: Shape,
+    operands: list[Instruction],
+    attributes: dict[str, Any],
+    stop: int,
+) -> None:
+    """Turn the attributes of a sugared start into a generated computation of one operation."""
+    thread = attributes.pop("async_execution_thread", None)
+    if row.name == "async-start":
+        if not shape.is_tuple or len(shape.elements) < 2:
+            raise state.cursor.fail(
+                f"{opcode}-start has the shape ((operands), result, ...), not {shape}",
+                stop - len(opcode) - 6,
+                stop,
+                code="HLO0152",
+            )
+        missing = [n for n in REQUIRED[opcode] if n not in attributes]
+        if missing:
+            raise state.cursor.fail(
+                f"{opcode} needs the attribute '{missing[0]}'", stop - len(opcode) - 6, stop, code="HLO0135"
+            )
+        computation = Computation(f"{ANONYMOUS}async_{opcode}")
+        computation.execution_thread = thread
+        inner: list[Instruction] = []
+        for number, operand in enumerate(operands):
+            parameter = Instruction("parameter", operand.shape, (), {"parameter_number": number}, f"param_{number}")
+            inner.append(computation.add(parameter))
+        own = {k: v for k, v in attributes.items() if k not in COMMON_ATTRIBUTES}
+        computation.root = computation.add(Instruction(opcode, shape.elements[1], inner, own, f"{opcode}.0"))
+        state.order.append(computation)
+        for key in own:
+            del attributes[key]
+        attributes["calls"] = computation
+    else:
+        for key in [k for k in attributes if k not in COMMON_ATTRIBUTES]:
+            del attributes[key]  # the start says them
+    if thread is not None:
+        attributes["async_execution_thread"] = thread

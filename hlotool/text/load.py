@@ -1,0 +1,203 @@
+"""Files: what form they have (HLO text, protocol buffers in binary or text form, gzip of these), and their modules.
+
+Text may hold several modules separated by lines ``// -----``, and its lines may begin with the prefixes of log
+files; places in messages are those of the file as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hlotool.ir import Diagnostic, Location, Module, ParseError
+from hlotool.text.lexer import SPACE
+from hlotool.text.parser import parse
+from hlotool.text.proto.load import Snapshot, looks_binary, looks_text, read_binary, read_text
+
+__all__ = [
+    "SEPARATOR",
+    "Snapshot",
+    "Source",
+    "each_module",
+    "load",
+    "load_all",
+    "load_snapshot",
+    "one_module",
+    "open_source",
+    "parse_all",
+    "pieces",
+    "read_modules",
+    "read_snapshot",
+]
+
+SEPARATOR = "// -----"
+"""The line between the modules of one text."""
+
+_SEPARATOR = re.compile(r"^[ \t]*//[ \t]?-{5,}[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
+_LAST = re.compile(r"[ \t]*//[ \t]?-{5,}[ \t]*(?:\r\n|\r|\n)\Z")
+_NOTHING = re.compile(rf"{SPACE}\Z")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_LOG_PREFIX = re.compile(
+    r"^(?:[IWEF]\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)?\s+\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?: [IWEF])"
+    r" [^\s:\]]+:\d+\] ?",
+    re.MULTILINE | re.ASCII,
+)
+_BINARY_NAMES = (".pb", ".binpb", ".hlo_pb", ".hlo_proto")
+_TEXT_NAMES = (".pbtxt", ".pb.txt", ".textproto", ".txtpb", ".prototxt")
+_GZIP = b"\x1f\x8b"
+_LARGEST = 1 << 30  # bytes that a compressed file may hold
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``."""
+
+    name: str
+    form: str
+    data: bytes = b""
+    text: str | None = None
+
+
+def open_source(path: str | Path) -> Source:
+    """Read the file at `path` (``-`` is standard input) and find its form; ParseError where it cannot be read."""
+    name = "<stdin>" if str(path) == "-" else str(path)
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ParseError(f"cannot read {name}: {reason}") from error
+    lower = name.lower()
+    if data[:2] == _GZIP:
+        data, lower = _inflate(data, name), lower.removesuffix(".gz")
+    if lower.endswith(_BINARY_NAMES) or looks_binary(data):
+        return Source(name, "binary", data)
+    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    form = "prototext" if lower.endswith(_TEXT_NAMES) or looks_text(text) else "hlo"
+    return Source(name, form, b"", text)
+
+
+def _inflate(data: bytes, name: str) -> bytes:
+    """The content of a gzip file, of bounded size."""
+    unpacker = zlib.decompressobj(31)
+    try:
+        found = unpacker.decompress(data, _LARGEST)
+    except zlib.error as error:
+        raise _broken(f"the gzip data is damaged ({error})", name) from None
+    if unpacker.unconsumed_tail:
+        raise _broken("the gzip file holds more than 1 GiB", name)
+    if not unpacker.eof:
+        raise _broken("the gzip file is cut off", name)
+    return found
+
+
+def _broken(message: str, name: str) -> ParseError:
+    place = Location(name, 1, 1, 1, 1)
+    return ParseError(f"{name}: {message}", [Diagnostic(message, place, code="HLO0001")])
+
+
+def read_modules(source: Source) -> list[Module]:
+    """All modules of a file, one where it is a message; ParseError with all errors of all of them."""
+    if source.form != "hlo":
+        return [read_snapshot(source).module]
+    return parse_all(source.text or "", source.name)
+
+
+def read_snapshot(source: Source) -> Snapshot:
+    """The module of a file with the values it was run with (none where the file is not a snapshot)."""
+    if source.form == "binary":
+        return read_binary(source.data, source.name)
+    if source.form == "prototext":
+        return read_text(source.text or "", source.name)
+    return Snapshot(one_module(source))
+
+
+def one_module(source: Source) -> Module:
+    """The only module of a file; ParseError where there are more."""
+    if source.form != "hlo":
+        return read_snapshot(source).module
+    found = pieces(source.text or "")
+    if len(found) > 1:
+        line = found[1][1]
+        message = f"the file holds {len(found)} modules separated by '{SEPARATOR}', where one is needed"
+        hint = f"the second begins in line {line}; hlotool verify, fmt, opt and hash take several"
+        place = Location(source.name, line, 1, line, 1)
+        raise ParseError(f"{source.name}:{line}:1: {message}", [Diagnostic(message, place, hint, "HLO0002")])
+    return _parse(*found[0], source.name)
+
+
+def parse_all(text: str, file: str = "<text>") -> list[Module]:
+    """The modules of a text in which lines ``// -----`` separate them; ParseError with all errors of all of them."""
+    found = list(_parsed(text, file))
+    errors = [one for one in found if isinstance(one, ParseError)]
+    if errors:
+        diagnostics = [diagnostic for error in errors for diagnostic in error.diagnostics]
+        raise errors[0] if len(errors) == 1 else ParseError(errors[0].message, diagnostics)
+    return [one for one in found if isinstance(one, Module)]
+
+
+def each_module(source: Source) -> Iterator[Module | ParseError]:
+    """The modules of a file, and for those that cannot be read why."""
+    if source.form == "hlo":
+        yield from _parsed(source.text or "", source.name)
+        return
+    try:
+        yield read_snapshot(source).module
+    except ParseError as error:
+        yield error
+
+
+def _parsed(text: str, file: str) -> Iterator[Module | ParseError]:
+    for piece, line in pieces(text):
+        try:
+            yield _parse(piece, line, file)
+        except ParseError as error:
+            yield error
+
+
+def pieces(text: str) -> list[tuple[str, int]]:
+    """The parts of a text, one module each, and their first lines.
+
+    What holds comments alone is no part: it belongs to the next one, at the end to the last.
+    """
+    starts = [0]
+    for match in _SEPARATOR.finditer(text):
+        if not _NOTHING.match(text[starts[-1] : match.start()]):
+            starts.append(match.end())
+    if len(starts) > 1 and _NOTHING.match(text[starts[-1] :]):
+        starts.pop()
+    found: list[tuple[str, int]] = []
+    line = 1
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        piece = text[start:end]
+        found.append((_LAST.sub("", piece) if end < len(text) else piece, line))
+        line += len(_LINE_END.findall(piece))
+    return found
+
+
+def _parse(piece: str, line: int, file: str) -> Module:
+    """One module; log prefixes become blanks, so that columns stay as they are."""
+    bare = piece
+    if _LOG_PREFIX.search(piece):
+        bare = _LOG_PREFIX.sub(lambda match: " " * len(match.group()), piece)
+    module = parse(bare, file, line)
+    module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
+    return module
+
+
+def load(path: str | Path) -> Module:
+    """The module in the file at `path`; ``-`` is standard input.  HloError, naming the file, where it holds none."""
+    return one_module(open_source(path))
+
+
+def load_all(path: str | Path) -> list[Module]:
+    """All modules in the file at `path`."""
+    return read_modules(open_source(path))
+
+
+def load_snapshot(path: str | Path) -> Snapshot:
+    """The module in the file at `path` with the arguments and results that a snapshot holds."""
+    return read_snapshot(open_source(path))

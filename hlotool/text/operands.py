@@ -1,0 +1,218 @@
+"""Operands: names, names with shapes, nested instructions, parameter numbers and literals."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hlotool.ir import (
+    OPCODES,
+    Computation,
+    HloError,
+    Instruction,
+    Opcode,
+    Shape,
+)
+from hlotool.ir.shape_inference import infer
+from hlotool.text.lexer import SPACE, did_you_mean
+from hlotool.text.literals import read_literal
+from hlotool.text.shapes import read_shape
+from hlotool.text.state import OPERAND_NAME, POISON, REQUIRED, Scope, State
+
+__all__ = ["anonymous_name", "infer_shape", "plain_operands", "read_operands", "shape_follows"]
+
+_TUPLE_START = re.compile(r"\((?:[\s(]|/\*(?s:.*?)\*/)*(?:\)|[a-z][a-z0-9_]*\s*\[|b\()")
+_LONGEST_NAME = 1000  # names that are looked for further down
+_BODY_END = re.compile(r"[\r\n]\}")
+_SHAPE_START = re.compile(rf"[a-zA-Z][a-zA-Z0-9_]*{SPACE}\[|\(|b\(")
+
+
+def plain_operands(
+    state: State, scope: Scope, opcode: str, inside: str, shape_text: str, attributes: dict[str, Any]
+) -> list[Instruction] | None:
+    """Operands that are names only, a parameter number, or a scalar literal; None for the careful way."""
+    if opcode == "parameter":
+        number = inside.strip()
+        if not number.isdecimal() or len(number) > 9:
+            return None
+        attributes["parameter_number"] = int(number)
+        return []
+    if opcode == "constant":
+        literal = state.literals.get((shape_text, inside))
+        if literal is None:
+            return None
+        attributes["literal"] = literal
+        return []
+    if not inside:
+        return []
+    names = scope.names
+    found: list[Instruction] = []
+    for name in inside.split(","):
+        name = name.strip()
+        operand = names.get(name if name[:1] != "%" else name[1:])
+        if operand is None:
+            return None
+        found.append(operand)
+    return found
+
+
+def read_operands(
+    state: State, scope: Scope, opcode: str, shape: Shape | None, attributes: dict[str, Any], free: bool
+) -> list[Instruction]:
+    """What stands in the parentheses after the opcode."""
+    cursor = state.cursor
+    cursor.expect("(", f"after {opcode}")
+    opening = cursor.position - 1
+    if opcode == "parameter":
+        start = cursor.skip()
+        number = cursor.integer("the number of the parameter")
+        if not 0 <= number < 1 << 31:
+            raise cursor.fail("a parameter number cannot be negative or huge", start, cursor.position, code="HLO0144")
+        attributes["parameter_number"] = number
+        cursor.expect(")", "after a parameter number")
+        return []
+    if opcode == "constant":
+        if shape is None:
+            raise cursor.fail(
+                "a constant needs its shape written before it", opening - len(opcode), opening, code="HLO0114"
+            )
+        start = cursor.position
+        literal = read_literal(cursor, shape)
+        key = cursor.text[start : cursor.position]
+        cursor.expect(")", "after a literal")
+        if shape.is_scalar and shape.layout is not None:
+            state.literals[str(shape), key] = literal
+        attributes["literal"] = literal
+        return []
+    found: list[Instruction] = []
+    while not cursor.accept(")"):
+        if cursor.position >= len(cursor.text):
+            end = cursor.position
+            raise cursor.fail(f"the text ends inside the operands of {opcode}", end, end, code="HLO0101")
+        if found:
+            cursor.expect(",", f"or ')' after operand {len(found) - 1} of {opcode}")
+        found.append(_operand(state, scope, free, len(found)))
+    return found
+
+
+def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
+    """``name``, ``shape name``, a nested instruction, or (in the single form) a bare shape."""
+    cursor = state.cursor
+    start = cursor.skip()
+    shape: Shape | None = None
+    if cursor.peek("(") and not _tuple_shape_follows(state):
+        raise cursor.fail("an operand cannot stand in parentheses", start, start + 1)
+    if shape_follows(state):
+        shape = read_shape(cursor)
+    match = cursor.match(OPERAND_NAME)
+    if match is None:
+        if free and shape is not None:
+            return _free_parameter(state, scope, f"_{index}", shape, start)
+        raise cursor.unexpected("an operand")
+    name = match.group(1)
+    if cursor.peek("(") and name in OPCODES:
+        return _nested(state, scope, name, shape, match.start(1), free)
+    operand = scope.names.get(name)
+    if operand is None:
+        if free and shape is not None:
+            return _free_parameter(state, scope, name, shape, start)
+        _undefined(state, scope, name, match.start())
+        return Instruction("custom-call", POISON, name=name)
+    if shape is not None and operand.shape != POISON and not shape.compatible(operand.shape):
+        related = (("defined here", operand.location),) if operand.location else ()
+        cursor.report(
+            cursor.diagnostic(
+                f"operand '{name}' is {operand.shape}, not {shape}", start, match.end(), None, related, code="HLO0154"
+            )
+        )
+    return operand
+
+
+def _tuple_shape_follows(state: State) -> bool:
+    return _TUPLE_START.match(state.cursor.text, state.cursor.position) is not None
+
+
+def _undefined(state: State, scope: Scope, name: str, start: int) -> None:
+    """Report a name that stands for nothing, or for something further down."""
+    cursor = state.cursor
+    if len(name) > _LONGEST_NAME:
+        cursor.report(
+            cursor.diagnostic(f"operand '{name[:40]}...' is not defined", start, cursor.position, code="HLO0141")
+        )
+        return
+    stop = _BODY_END.search(cursor.text, start)
+    later = re.compile(rf"[\r\n][ \t]*(?:ROOT[ \t]+)?%?({re.escape(name)})[ \t]*=", re.ASCII)
+    match = later.search(cursor.text, start, stop.start() if stop else len(cursor.text))
+    if match is not None:
+        place = cursor.location(match.start(1), match.end(1))
+        message = f"operand '{name}' is used before its definition"
+        diagnostic = cursor.diagnostic(message, start, cursor.position, None, (("defined here", place),), "HLO0142")
+    else:
+        hint = did_you_mean(name, reversed(scope.names))
+        message = f"operand '{name}' is not defined"
+        diagnostic = cursor.diagnostic(message, start, cursor.position, hint, code="HLO0141")
+    cursor.report(diagnostic)
+
+
+def _free_parameter(state: State, scope: Scope, name: str, shape: Shape, start: int) -> Instruction:
+    number = len(scope.computation.parameters)
+    location = state.cursor.location(start, state.cursor.position)
+    parameter = Instruction("parameter", shape, (), {"parameter_number": number}, name, None, location)
+    scope.names[name] = parameter
+    return scope.computation.add(parameter)
+
+
+def _nested(state: State, scope: Scope, opcode: str, shape: Shape | None, start: int, free: bool) -> Instruction:
+    """An operand written as an instruction without attributes."""
+    cursor = state.cursor
+    depth = cursor.depth
+    cursor.deeper()
+    attributes: dict[str, Any] = {}
+    stop = start + len(opcode)
+    operands = read_operands(state, scope, opcode, shape, attributes, free)
+    row = OPCODES[opcode]
+    missing = [n for n in REQUIRED[opcode] if n not in attributes]
+    if missing:
+        raise cursor.fail(f"{opcode} needs the attribute '{missing[0]}'", start, stop, code="HLO0135")
+    shape = shape or infer_shape(state, row, operands, attributes, stop)
+    name = anonymous_name(state, scope, opcode)
+    instruction = Instruction(opcode, shape, operands, attributes, name, None, cursor.location(start, stop))
+    scope.names[name] = scope.computation.add(instruction)
+    cursor.depth = depth
+    return instruction
+
+
+def shape_follows(state: State) -> bool:
+    """Whether a shape stands here; an opcode otherwise."""
+    cursor = state.cursor
+    return _SHAPE_START.match(cursor.text, cursor.skip()) is not None
+
+
+def infer_shape(state: State, row: Opcode, operands: list[Instruction], attributes: dict[str, Any], stop: int) -> Shape:
+    cursor = state.cursor
+    begin = stop  # the opcode as it is written: sugar such as acos-start is shorter than the name of its row
+    while begin and (cursor.text[begin - 1].isalnum() or cursor.text[begin - 1] == "-"):
+        begin -= 1
+    where = (begin, stop)
+    if "inferable" not in row.traits:
+        raise cursor.fail(f"{row.name} needs its result shape written before it", *where, code="HLO0114")
+    if any(o.shape == POISON for o in operands):
+        return POISON
+    called = [v for v in attributes.values() if isinstance(v, Computation)]
+    if any(c.root.shape == POISON for c in called):
+        return POISON
+    try:
+        return infer(row.name, [o.shape for o in operands], attributes)
+    except HloError as error:
+        raise cursor.fail(error.message, *where, code=error.code) from None
+
+
+def anonymous_name(state: State, scope: Scope, opcode: str) -> str:
+    """A name for an instruction written without one."""
+    number = scope.anonymous.get(opcode, 0)
+    name = f"{opcode}.anon.{number}" if number else f"{opcode}.anon"
+    while name in scope.names:
+        number += 1
+        name = f"{opcode}.anon.{number}"
+    scope.anonymous[opcode] = number
+    return name

@@ -1,0 +1,188 @@
+"""The parser of HLO text: modules, computations, instructions.
+
+Recursion happens only through bracketed forms and is bounded by the cursor.  Parsing goes on after an error at the
+next instruction: a broken instruction leaves a placeholder under its name, so that one mistake gives one message.
+Syntax: XLA's ``hlo_parser.cc`` and ``docs/``, and the newer form with stack-frame tables.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hlotool.ir import (
+    Computation,
+    Literal,
+    Module,
+    ParseError,
+    Shape,
+)
+from hlotool.text.computations import finish, read_body, read_computations
+from hlotool.text.header import read_header, read_stack_frames
+from hlotool.text.instructions import read_instruction
+from hlotool.text.lexer import Cursor, SyntaxFailure
+from hlotool.text.literals import read_literal
+from hlotool.text.operands import shape_follows
+from hlotool.text.shapes import read_shape
+from hlotool.text.state import ANONYMOUS, HEADER_LINE, START, Scope, State
+
+__all__ = ["load", "parse", "parse_literal", "parse_shape"]
+
+_HEADER = re.compile(r"HloModule\b")
+_BAD_CHARACTER = re.compile(r"[\x00\ud800-\udfff]")
+_T = TypeVar("_T")
+
+
+def parse(text: str, file: str = "<text>", first_line: int = 1) -> Module:
+    """The module that `text` describes; ParseError with all diagnostics where it is not HLO.
+
+    `first_line` is the number of the first line in messages, for a text that is a part of a file.
+    """
+    cursor = Cursor(text, file, first_line)
+    collecting = gc.isenabled()
+    gc.disable()  # parsing only allocates: collections in between find nothing and make large modules quadratic
+    try:
+        bad = _BAD_CHARACTER.search(text)
+        if bad is not None:
+            raise cursor.fail(_describe_character(bad.group()), bad.start(), bad.end(), code="HLO0107")
+        module = read_module(State(cursor, read_body))
+    except SyntaxFailure as failure:
+        if failure.diagnostic is not None:
+            cursor.diagnostics.append(failure.diagnostic)
+        module = Module("")
+    finally:
+        if collecting:
+            gc.enable()
+    _raise(cursor)
+    module.source = text
+    return module
+
+
+def _raise(cursor: Cursor) -> None:
+    found = cursor.diagnostics
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        place = found[0].location
+        where = f"{place.file}:{place.line}:{place.column}: " if place else ""
+        raise ParseError(f"{where}{found[0].message}{more}", found)
+
+
+def _describe_character(character: str) -> str:
+    if character == "\0":
+        return "the text has a NUL byte"
+    return f"byte 0x{ord(character) & 255:02X} is not valid UTF-8"
+
+
+def load(path: str | Path) -> Module:
+    """The module in the file at `path`, in any form; ``-`` is standard input.
+
+    HloError (naming the file) where it cannot be read or holds several modules; see `hlotool.text.load`.
+    """
+    from hlotool.text.load import load as load_file  # it needs `parse`
+
+    return load_file(path)
+
+
+def parse_shape(text: str) -> Shape:
+    """A shape alone: ``parse_shape("(f32[2]{0}, s32[])")``."""
+    cursor = Cursor(text, "<shape>")
+    return _alone(cursor, lambda: read_shape(cursor))
+
+
+def parse_literal(text: str, shape: Shape) -> Literal:
+    """A literal of a known shape alone."""
+    cursor = Cursor(f"({text})", "<literal>")  # a constant's literal always stands in parentheses
+    cursor.position = 1
+    return _alone(cursor, lambda: read_literal(cursor, shape), ")")
+
+
+def _alone(cursor: Cursor, read: Callable[[], _T], end: str = "") -> _T:
+    try:
+        value = read()
+        if end:
+            cursor.expect(end)
+        if cursor.skip() < len(cursor.text):
+            raise cursor.unexpected("the end")
+    except SyntaxFailure as failure:
+        if failure.diagnostic is not None:
+            cursor.diagnostics.append(failure.diagnostic)
+    _raise(cursor)
+    return value
+
+
+# ---- modules
+
+
+def read_module(state: State) -> Module:
+    cursor = state.cursor
+    cursor.skip()
+    if cursor.position >= len(cursor.text):
+        blank = not cursor.text.strip()
+        message = "the text is empty" if blank else "the text has no instructions, only comments"
+        raise cursor.fail(message, len(cursor.text), len(cursor.text), code="HLO0101")
+    name: str | None = None
+    attributes: dict[str, Any] = {}
+    frames = None
+    header = _HEADER.match(cursor.text, cursor.position)
+    if header is not None:
+        cursor.position = header.end()
+        name, attributes = read_header(cursor)
+        frames = read_stack_frames(cursor)
+    elif _is_instruction(state):
+        return _single(state)
+    entry = read_computations(state)
+    if entry is None:
+        _check_found(state)
+        entry = state.order[-1] if state.order else Computation("")
+    module = Module(name if name is not None else f"module_{entry.name}", attributes)
+    module.stack_frames = frames
+    return _assemble(state, module, entry)
+
+
+def _check_found(state: State) -> None:
+    cursor = state.cursor
+    if not state.computations and not cursor.diagnostics:
+        raise cursor.fail("the module has no computations", len(cursor.text), len(cursor.text), code="HLO0101")
+
+
+def _assemble(state: State, module: Module, entry: Computation) -> Module:
+    for computation in state.order:
+        if not computation.name.startswith(ANONYMOUS):
+            module.reserve(computation.name)
+    for computation in state.order:
+        if computation.name.startswith(ANONYMOUS):
+            computation.name = module.unique_name(computation.name[1:])
+        module.add(computation, entry=computation is entry)
+    return module
+
+
+def _is_instruction(state: State) -> bool:
+    """Whether the text is one instruction instead of a list of computations."""
+    cursor = state.cursor
+    start = cursor.position
+    if START.match(cursor.text, start):
+        return True
+    header = HEADER_LINE.match(cursor.text, start)
+    if header is None:
+        return shape_follows(state)
+    if header.group(1) or header.group(3) == "{":
+        return False
+    return "->" not in cursor.text[start : cursor.line_end(start)]
+
+
+def _single(state: State) -> Module:
+    """The form of one instruction: operands that carry shapes become parameters."""
+    cursor = state.cursor
+    scope = Scope(Computation("_"))
+    read_instruction(state, scope, free=True)
+    if cursor.skip() < len(cursor.text):
+        raise cursor.fail(
+            "text after a single instruction", cursor.position,
+            hint="a module with several instructions starts with 'HloModule name'",
+        )  # fmt: skip
+    finish(state, scope)
+    state.order.append(scope.computation)
+    return _assemble(state, Module("_", {"is_scheduled": True}), scope.computation)

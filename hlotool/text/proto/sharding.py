@@ -1,0 +1,106 @@
+"""Shardings and original values: messages to their HLO text, which is how the IR keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hlotool.ir import Metadata, Shape
+from hlotool.text.proto.message import Message
+from hlotool.text.writers import write_metadata, write_string
+
+__all__ = ["iota_text", "origin_text", "read_metadata", "sharding_text"]
+
+
+def _braces(numbers: tuple[int, ...]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def iota_text(message: Message) -> str:
+    """``<=[2,4]T(1,0)`` of the fields ``iota_reshape_dims`` and ``iota_transpose_perm``."""
+    order = message.numbers("iota_transpose_perm")
+    text = f"<=[{_braces(message.numbers('iota_reshape_dims'))}]"
+    return text if list(order) == list(range(len(order))) else f"{text}T({_braces(order)})"
+
+
+def sharding_text(message: Message) -> str:
+    """An OpSharding as XLA prints it."""
+    kind = message.word("type")
+    if "named_sharding" in message:
+        raise message.fail("shardings with named mesh axes have no form in HLO text that this version knows")
+    if kind == "TUPLE":
+        return f"{{{', '.join(map(sharding_text, message.messages('tuple_shardings')))}}}"
+    if kind == "MAXIMAL":
+        devices = message.numbers("tile_assignment_devices")
+        if len(devices) != 1:
+            raise message.fail(f"a maximal sharding names one device, not {len(devices)}")
+        text = f"maximal device={devices[0]}"
+    elif kind == "OTHER":
+        text = _tiles(message)
+    elif kind in ("REPLICATED", "MANUAL", "UNKNOWN", "UNREDUCED"):
+        text = kind.lower()
+    else:
+        raise message.fail(f"unknown kind of sharding {kind}")
+    if message.flag("is_shard_group"):
+        text += f" shard_{message.word('shard_group_type').lower()} {message.number('shard_group_id')}"
+    notes = [write_metadata(found) for one in message.messages("metadata") if (found := read_metadata(one))]
+    if notes:
+        text += f" metadata={notes[0] if len(notes) == 1 else '{' + ', '.join(notes) + '}'}"
+    return f"{{{text}}}"
+
+
+def _tiles(message: Message) -> str:
+    text = f"devices=[{_braces(message.numbers('tile_assignment_dimensions'))}]"
+    if message.numbers("iota_reshape_dims"):
+        text += iota_text(message)
+    else:
+        text += _braces(message.numbers("tile_assignment_devices"))
+    last: list[str] = message.values.get("last_tile_dims", [])
+    if message.flag("replicate_on_last_tile_dim"):
+        text += " last_tile_dim_replicate"
+    elif last:
+        text += f" last_tile_dims={{{', '.join(word.lower() for word in last)}}}"
+    return text
+
+
+def read_metadata(message: Message) -> Metadata | None:
+    """An OpMetadata; None where it says nothing."""
+    if not message.values:
+        return None
+    kinds = message.values.get("profile_type", [])
+    numbers = {"INVALID": 0, "WINDOW": 1, "FLAG": 2, "INTEGER": 3}
+    found = Metadata(
+        message.text("op_type"),
+        message.text("op_name"),
+        message.text("source_file"),
+        message.number("source_line"),
+        message.number("source_end_line"),
+        message.number("source_column"),
+        message.number("source_end_column"),
+        f"{{{','.join(str(numbers.get(kind, kind)) for kind in kinds)}}}" if kinds else "",
+        message.text("deduplicated_name"),
+        message.text("scheduling_name"),
+        message.number("stack_frame_id"),
+    )
+    return None if found == Metadata() else found
+
+
+def origin_text(message: Message, shape: Shape) -> str:
+    """An OriginalValueProto as a tree in the form of `shape`, in braces."""
+    if message.flag("is_synthetic_call"):
+        return "{[synthetic_call]}"
+    arrays = {e.numbers("shape_index"): e.message("original_array") for e in message.messages("elements")}
+
+    def leaf(index: tuple[int, ...]) -> str:
+        array = arrays.get(index)
+        if array is None or not array.values:
+            return "{}"
+        inside = array.numbers("shape_index")
+        return f"{{{write_string(array.text('instruction_name'))}{f' {{{_braces(inside)}}}' if inside else ''}}}"
+
+    return f"{{{_tree(shape, (), leaf)}}}"
+
+
+def _tree(shape: Shape, index: tuple[int, ...], leaf: Callable[[tuple[int, ...]], str]) -> str:
+    if not shape.is_tuple:
+        return leaf(index)
+    return f"({', '.join(_tree(element, (*index, n), leaf) for n, element in enumerate(shape.elements))})"

@@ -1,0 +1,67 @@
+"""What the functions that read one text share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from hlotool.ir import (
+    COMMON_ATTRIBUTES,
+    OPCODES,
+    Attribute,
+    Computation,
+    Instruction,
+    Literal,
+    Metadata,
+    Shape,
+)
+from hlotool.text.lexer import NAME, SPACE, Cursor
+
+__all__ = ["ANONYMOUS", "HEADER_LINE", "OPERAND_NAME", "POISON", "REQUIRED", "ROWS", "START", "Scope", "State"]
+
+START = re.compile(rf"(ROOT\b{SPACE})?%?({NAME}){SPACE}=", re.ASCII)
+OPERAND_NAME = re.compile(rf"%?({NAME})", re.ASCII)
+HEADER_LINE = re.compile(rf"\s*(ENTRY\s+)?%?({NAME})[ \t]*(\{{|\()", re.ASCII)
+
+ANONYMOUS = "\0"
+"""Starts the names of computations that the text does not name; they get theirs at the end."""
+
+POISON = Shape("opaque", elements=(Shape("opaque"),))
+"""The shape of placeholders for what could not be read, equal to no shape of a text: it suppresses messages that only
+follow."""
+
+ROWS: dict[str, dict[str, Attribute]] = {
+    name: {**COMMON_ATTRIBUTES, **{a.name: a for a in row.attributes}} for name, row in OPCODES.items()
+}
+REQUIRED: dict[str, tuple[str, ...]] = {
+    name: tuple(a.name for a in row.attributes if a.required and a.name not in ("parameter_number", "literal"))
+    for name, row in OPCODES.items()
+}
+
+
+class Scope:
+    """What is known while the instructions of one computation are read."""
+
+    __slots__ = ("anonymous", "computation", "controls", "names", "root")
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.names: dict[str, Instruction] = {}
+        self.anonymous: dict[str, int] = {}  # numbers used for instructions without names, by opcode
+        self.root: tuple[int, int] | None = None  # where ROOT was written
+        self.controls: list[tuple[Instruction, list[tuple[str, int]]]] = []
+
+
+class State:
+    """One parse: the cursor, the computations so far, and what was just read for the current instruction."""
+
+    __slots__ = ("body", "computations", "controls", "cursor", "literals", "metadata", "order")
+
+    def __init__(self, cursor: Cursor, body: Callable[[State, Computation], None]) -> None:
+        self.cursor = cursor
+        self.body = body  # reads the braces of a computation: attributes can hold whole bodies
+        self.computations: dict[str, Computation] = {}
+        self.order: list[Computation] = []  # in text order, nested and generated ones included
+        self.metadata: Metadata | None = None
+        self.controls: list[tuple[str, int]] | None = None
+        self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text

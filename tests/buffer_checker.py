@@ -1,0 +1,178 @@
+"""Runs a program on tags instead of numbers, to see whether its buffer assignment keeps every value as long as needed.
+
+Nothing here knows of live ranges: memory is a list of ranges that hold tags, each run of an instruction writes new
+tags, and every read must find the tag that the value was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.codegen.buffers import ALIASES, Assignment, Copy, Value, array_leaves, assign, branch_computations, place
+from hlotool.codegen.program import needs_kernel
+from hlotool.ir import Computation, Instruction, Module
+
+Range = tuple[str, int, int]
+Tags = tuple[int, ...]
+
+
+@dataclass
+class Machine:
+    """Memory: ranges and the tags that they hold."""
+
+    held: dict[Range, int] = field(default_factory=dict)
+
+    def write(self, where: Range, tag: int) -> None:
+        if where[1] != where[2]:
+            for other in [r for r in self.held if overlap(r, where)]:
+                del self.held[other]
+            self.held[where] = tag
+
+    def read(self, where: Range, tag: int, who: str) -> None:
+        if where[1] != where[2]:
+            assert self.held.get(where) == tag, f"{who} finds something else in {where}"
+
+
+def overlap(a: Range, b: Range) -> bool:
+    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
+
+def range_of(value: Value) -> Range:
+    root = value.find()
+    size = value.size
+    if root.output is not None:
+        return f"output {root.output}", 0, size
+    if root.parameter is not None:
+        return f"parameter {root.parameter}", 0, size
+    if root.constant is not None:
+        return f"constant {root.number}", 0, size
+    if size == 0:
+        return "nowhere", 0, 0
+    assert root.offset is not None
+    assert root.offset % 64 == 0
+    return "arena", root.offset, root.offset + size
+
+
+class Checker:
+    """`check` runs the module; loops make `trips` trips, and `branches` are taken in turn."""
+
+    def __init__(self, module: Module, scratch: int = 192, trips: int = 2) -> None:
+        self.module = module
+        self.trips = trips
+        self.offers = module_in_place_pairs(module)
+        self.plan: Assignment = assign(module, self.offers)
+        self.scratch = {i: self.plan.scratch(i, scratch) for i in self.plan.positions if needs_kernel(i)}
+        place(self.plan)
+        self.tags = count(1)
+        self.turn = count()
+        self.memory = Machine()
+        self.known: dict[Instruction, Tags] = {}
+
+    def check(self) -> Assignment:
+        for value in self.plan.values:
+            where = range_of(value)
+            assert where[0] != "arena" or where[2] <= self.plan.arena_bytes
+        for parameter in self.module.entry.parameters:
+            self.known[parameter] = self.fresh(self.plan.leaves[parameter])
+        self.run(self.module.entry)
+        for copy in self.plan.output_copies:
+            self.copy(copy)
+        results = self.known[self.module.entry.root]
+        for number, (value, tag) in enumerate(zip(self.plan.outputs, results, strict=True)):
+            assert range_of(value)[0] == f"output {number}"
+            self.memory.read(range_of(value), tag, f"output {number}")
+        return self.plan
+
+    def fresh(self, values: Sequence[Value]) -> Tags:
+        tags = tuple(next(self.tags) for _ in values)
+        for value, tag in zip(values, tags, strict=True):
+            self.memory.write(range_of(value), tag)
+        return tags
+
+    def copy(self, copy: Copy) -> None:
+        source, target = range_of(copy.source), range_of(copy.target)
+        if source != target and source[1] != source[2]:
+            assert not overlap(source, target)
+            assert target[0].split()[0] not in ("parameter", "constant")
+            assert source in self.memory.held, f"a copy of nothing from {source}"
+            self.memory.write(target, self.memory.held[source])
+
+    def reads(self, instruction: Instruction, operand: Instruction) -> None:
+        for value, tag in zip(self.plan.leaves[operand], self.known[operand], strict=True):
+            self.memory.read(range_of(value), tag, f"{instruction.name} reading {operand.name}")
+
+    def run(self, computation: Computation) -> None:
+        for instruction in computation:
+            match instruction.opcode:
+                case "parameter":
+                    pass
+                case "constant":
+                    self.known[instruction] = self.fresh(self.plan.leaves[instruction])
+                case "get-tuple-element":
+                    shapes = instruction.operands[0].shape.elements
+                    index = instruction.attributes["index"]
+                    first = sum(len(array_leaves(s)) for s in shapes[:index])
+                    size = len(array_leaves(shapes[index]))
+                    self.known[instruction] = self.known[instruction.operands[0]][first : first + size]
+                case "add-dependency":
+                    self.known[instruction] = self.known[instruction.operands[0]]
+                case opcode if opcode in ALIASES:
+                    self.known[instruction] = tuple(t for o in instruction.operands for t in self.known[o])
+                case "while":
+                    self.loop(instruction)
+                case "conditional":
+                    self.conditional(instruction)
+                case _:
+                    self.kernel(instruction)
+
+    def kernel(self, instruction: Instruction) -> None:
+        for operand in instruction.operands:
+            self.reads(instruction, operand)
+        outputs = [range_of(v) for v in self.plan.leaves[instruction]]
+        inputs = [range_of(v) for o in instruction.operands for v in self.plan.leaves[o]]
+        scratch = self.scratch.get(instruction)
+        work = range_of(scratch) if scratch is not None else ("nowhere", 0, 0)
+        for leaf, output in enumerate(outputs):
+            assert output[0].split()[0] not in ("parameter", "constant")
+            assert not any(overlap(output, other) for other in (*outputs[:leaf], work))
+            allowed = [
+                range_of(self.plan.leaves[instruction.operands[operand]][0])
+                for own, operand in self.offers.get(instruction, ())
+                if own == leaf and leaf in self.plan.in_place.get(instruction, ())
+            ]
+            for other in inputs:
+                assert not overlap(output, other) or other in allowed, f"{instruction.name} overwrites an operand"
+        assert not any(overlap(work, other) for other in inputs)
+        self.memory.write(work, next(self.tags))
+        self.known[instruction] = self.fresh(self.plan.leaves[instruction])
+
+    def loop(self, loop: Instruction) -> None:
+        condition, body = loop.attributes["condition"], loop.attributes["body"]
+        entering, repeating = self.plan.loop_copies[loop]
+        state = self.known[loop.operands[0]]
+        for copy in entering:
+            self.copy(copy)
+        for trip in range(self.trips + 1):
+            self.known[condition.parameters[0]] = self.known[body.parameters[0]] = state
+            self.run(condition)
+            self.reads(loop, condition.root)
+            if trip < self.trips:
+                self.run(body)
+                state = self.known[body.root]
+                for copy in repeating:
+                    self.copy(copy)
+        self.known[loop] = state
+
+    def conditional(self, conditional: Instruction) -> None:
+        self.reads(conditional, conditional.operands[0])
+        branches = branch_computations(conditional)
+        number = next(self.turn) % len(branches)
+        branch = branches[number]
+        self.known[branch.parameters[0]] = self.known[conditional.operands[number + 1]]
+        self.run(branch)
+        for copy in self.plan.branch_copies[conditional, number]:
+            self.copy(copy)
+        self.known[conditional] = self.known[branch.root]

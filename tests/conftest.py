@@ -1,0 +1,52 @@
+"""What the tests share: a cache of compiled code of their own, and the command as users call it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).parents[1]
+os.environ.setdefault("HLOTOOL_CACHE", str(Path(tempfile.gettempdir()) / f"hlotool-tests-{getpass.getuser()}"))
+
+# A change is judged by the same examples every time; `pytest --hypothesis-profile=search` draws new ones.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("search", derandomize=False)
+settings.load_profile("same")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """The environment for a child process that finds this source tree; None removes a variable."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    values: dict[str, str | None] = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **changes}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+@pytest.fixture
+def hlotool(tmp_path: Path) -> Run:
+    """Runs ``hlotool ARGUMENTS`` as a process in an empty directory."""
+
+    def run(
+        *arguments: object, stdin: str | None = None, env: dict[str, str | None] | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "hlotool", *map(str, arguments)],
+            input="" if stdin is None else stdin,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=environment(**(env or {})),
+            timeout=timeout,
+            check=False,
+        )
+
+    return run

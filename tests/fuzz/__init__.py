@@ -1,0 +1,1 @@
+"""Fuzzers of the text format: mutations of real texts, and a grammar of valid modules."""

@@ -1,0 +1,112 @@
+"""Imports go one way: the table of hlotool/README.md."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, environment
+
+PACKAGE = ROOT / "hlotool"
+MAY_IMPORT = {
+    "ir": set(),
+    "text": {"ir"},
+    "evaluate": {"ir"},
+    "analysis": {"ir", "evaluate"},
+    "passes": {"ir", "analysis", "evaluate"},
+    "codegen": {"ir", "analysis"},
+    "runtime": {"ir", "codegen", "analysis", "evaluate"},
+    "harness": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
+    "inspect": {"ir", "text", "analysis", "passes"},
+    "cli": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"},
+    "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect"},
+}
+LIBRARIES = {  # beyond the standard library
+    "ir": {"numpy", "ml_dtypes"},
+    "text": {"numpy", "ml_dtypes"},
+    "evaluate": {"numpy", "ml_dtypes", "scipy"},
+    "analysis": {"numpy"},
+    "passes": {"numpy", "ml_dtypes"},
+    "codegen": {"numpy", "ml_dtypes", "llvmlite"},
+    "runtime": {"numpy", "ml_dtypes", "llvmlite"},
+    "harness": {"numpy", "ml_dtypes"},
+    "inspect": {"graphviz"},
+    "cli": {"click", "rich", "numpy"},
+    "driver": set(),
+}
+ROOMS = sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of everything that a file imports, also inside functions and for type checking."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import in line {node.lineno}"
+            assert node.module is not None
+            # `from hlotool import ir` imports a room as well.
+            found |= {f"hlotool.{alias.name}" for alias in node.names} if node.module == "hlotool" else {node.module}
+    return found
+
+
+def test_every_room_is_in_the_table() -> None:
+    assert set(ROOMS) | {"driver"} == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_rooms_import_what_the_table_allows(room: str) -> None:
+    files = [PACKAGE / "driver.py"] if room == "driver" else sorted((PACKAGE / room).rglob("*.py"))
+    wrong = []
+    for path in files:
+        for name in imports(path):
+            top, _, rest = name.partition(".")
+            target = rest.partition(".")[0]
+            if top == "hlotool":
+                allowed = MAY_IMPORT[room] | {room} | {"", "__version__"}
+                if target not in allowed:
+                    wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+            elif top not in sys.stdlib_module_names and top not in LIBRARIES[room]:
+                wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_has_no_cycles() -> None:
+    order: list[str] = []
+    while len(order) < len(MAY_IMPORT):
+        ready = [room for room in MAY_IMPORT if room not in order and MAY_IMPORT[room] <= set(order)]
+        assert ready, f"a cycle among {set(MAY_IMPORT) - set(order)}"
+        order += ready
+
+
+def test_every_package_says_what_enters_and_leaves() -> None:
+    silent = [str(p.relative_to(ROOT)) for p in PACKAGE.rglob("__init__.py") if len(_docstring(p)) < 60]
+    assert not silent
+
+
+def _docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def test_every_file_says_what_it_is() -> None:
+    silent = [str(p.relative_to(ROOT)) for p in PACKAGE.rglob("*.py") if not _docstring(p)]
+    assert not silent
+
+
+HELP = """import sys
+from hlotool.cli import main
+sys.argv = ["hlotool", "--help"]
+try: main()
+except SystemExit: pass"""
+
+
+@pytest.mark.parametrize("code", ["import hlotool", HELP])
+def test_starting_loads_nothing_heavy(code: str) -> None:
+    program = f"{code}\nimport sys; print(sorted({{'numpy', 'llvmlite', 'scipy', 'ml_dtypes'}} & set(sys.modules)))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,419 @@
+"""The contract of the command line, through real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from conftest import ROOT, Run, environment
+
+from hlotool.cli import COMMANDS, cli
+from hlotool.cli.errors import EXIT_CODES
+
+SAMPLES = ROOT / "samples"
+MEAN = SAMPLES / "mean.hlo"
+SMALL = """HloModule small
+
+ENTRY main {
+  x = f32[4]{0} parameter(0)
+  y = f32[4]{0} parameter(1)
+  ROOT sum = f32[4]{0} add(x, y)
+}
+"""
+BAD_OPCODE = SMALL.replace("add(", "ad(")
+BAD_SHAPE = SMALL.replace("ROOT sum = f32[4]", "ROOT sum = f32[5]")
+ENDLESS = """HloModule endless
+
+yes {
+  a = s32[] parameter(0)
+  ROOT t = pred[] constant(true)
+}
+
+more {
+  a = s32[] parameter(0)
+  one = s32[] constant(1)
+  ROOT b = s32[] add(a, one)
+}
+
+ENTRY main {
+  x = s32[] parameter(0)
+  ROOT end = s32[] while(x), condition=yes, body=more
+}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.hlo"
+    path.write_text(SMALL)
+    return path
+
+
+# ---- messages and exit codes
+
+
+def test_help_lists_every_command(hlotool: Run) -> None:
+    done = hlotool("--help")
+    assert done.returncode == 0
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_of_every_command_has_help(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    assert command.help
+    silent = [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
+    assert not silent
+
+
+def test_version_names_what_matters_in_a_bug_report(hlotool: Run) -> None:
+    done = hlotool("--version")
+    assert done.returncode == 0
+    assert all(word in done.stdout for word in ("hlotool ", "numpy ", "llvmlite ", "processor "))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["rnu"], 2, "Did you mean 'run'?"),
+        (["run"], 2, "Missing argument 'FILE'"),
+        (["run", "small.hlo", "--thread", "2"], 2, "--threads"),
+        (["run", "small.hlo", "--backend", "gpu"], 2, "cpu, evaluate"),
+        (["run", "small.hlo", "--atol", "nan"], 2, "not a number"),
+        (["run", "small.hlo", "--input", "z=1"], 2, "the parameters are x, y"),
+        (["run", "small.hlo", "--input", "x=1"], 2, "no value for y"),
+        (["opt", "small.hlo", "-p", "simplfy"], 2, "did you mean simplify"),
+        (["passes", "fuson"], 2, "Did you mean 'fusion'?"),
+        (["emit", "small.hlo", "--cpu", "z80"], 2, "x86-64-v3"),
+        (["compile", "small.hlo", "--emit", "object"], 2, "-o FILE"),
+        (["compile", "small.hlo", "--dump-to", "d", "--dump-format", "png"], 2, "text, dot, svg"),
+        (["compile", "small.hlo", "--dump-to", "d", "--dump-filter", "("], 2, "--dump-filter"),
+        (["run", "absent.hlo"], 3, "cannot read absent.hlo"),
+        (["run", "small.hlo", "--inputs", "absent.npz"], 3, "cannot read absent.npz"),
+        (["run", "small.hlo", "--inputs", "small.hlo"], 3, "small.hlo: not an .npz archive"),
+        (["run", "small.hlo", "--input", "x=@absent.npy", "--random", "1"], 3, "parameter 0 (x): cannot read"),
+        (["run", "small.hlo", "--input", "y=1,2", "--random", "1"], 3, "parameter 1 (y): 2 numbers for the 4"),
+        (["run", "small.hlo", "--input", "y=one", "--random", "1"], 3, "parameter 1 (y): 'one'"),
+        (["run", "small.hlo", "-o", "no/such/folder.npz"], 5, "cannot write no/such/folder.npz"),
+    ],
+)
+def test_mistakes(hlotool: Run, small: Path, arguments: list[str], code: int, message: str) -> None:
+    done = hlotool(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["compile", "emit", "opt", "run", "verify"])
+@pytest.mark.parametrize(("text", "place"), [(BAD_OPCODE, ":6:24: error"), (BAD_SHAPE, ":6:")])
+def test_invalid_modules_are_shown_with_a_caret(
+    hlotool: Run, tmp_path: Path, command: str, text: str, place: str
+) -> None:
+    (tmp_path / "bad.hlo").write_text(text)
+    done = hlotool(command, "bad.hlo")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"bad.hlo{place}" in done.stderr
+    lines = done.stderr.splitlines()
+    assert any("ROOT sum" in line and set(below.strip()) == {"^"} for line, below in pairwise(lines))
+
+
+def test_invalid_standard_input_is_shown_with_a_caret(hlotool: Run) -> None:
+    done = hlotool("verify", "-", stdin=BAD_OPCODE)
+    assert done.returncode == 3
+    assert "<stdin>:6:24: error" in done.stderr
+    assert "^^" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00garbage", b"HloModule m\n" + b"(" * 5000, b"\x00" * 100])
+@pytest.mark.parametrize("command", ["fmt", "verify"])
+def test_files_that_are_no_modules(hlotool: Run, tmp_path: Path, command: str, content: bytes) -> None:
+    (tmp_path / "bad.hlo").write_bytes(content)
+    done = hlotool(command, "bad.hlo")
+    assert done.returncode == 3
+    assert "bad.hlo:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unsupported_things_exit_4(hlotool: Run) -> None:
+    for command in ("compile", "run"):
+        done = hlotool(command, SAMPLES / "regression" / "unknown_call.hlo")
+        assert done.returncode == 4
+        assert "no_such_library_function" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("HLOTOOL_THREADS", "many"), ("HLOTOOL_THREADS", "0"), ("HLOTOOL_KEEP", "-1")]
+)
+def test_wrong_environment(hlotool: Run, small: Path, variable: str, value: str) -> None:
+    done = hlotool("run", small, env={variable: value})
+    assert done.returncode == 2
+    assert f"{variable}={value}" in done.stderr
+
+
+def test_internal_errors_leave_a_report_and_no_traceback(tmp_path: Path) -> None:
+    program = (
+        "import hlotool, sys\nfrom hlotool.cli.errors import run_safely\nfrom hlotool.cli.session import Session\n"
+        "sys.exit(run_safely(lambda: 1 // 0, hlotool, Session()))"
+    )
+    env = environment(TMPDIR=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 70
+    assert "Traceback" not in done.stderr
+    reports = list(tmp_path.glob("hlotool-*.txt"))
+    assert [str(r) in done.stderr for r in reports] == [True]
+    assert "ZeroDivisionError" in reports[0].read_text()
+
+
+def test_exit_codes_are_documented() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"{code} " in readme for code in EXIT_CODES)
+
+
+# ---- run
+
+
+def test_run_saves_and_compares(hlotool: Run, small: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", arg0=np.arange(4, dtype=np.float32), arg1=np.full(4, 2, np.float32))
+    done = hlotool("run", small, "--inputs", "in.npz", "-o", "out.npz")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with np.load(tmp_path / "out.npz") as archive:
+        np.testing.assert_array_equal(archive["out0"], [2, 3, 4, 5])
+    first = (tmp_path / "out.npz").read_bytes()
+    assert hlotool("run", small, "--inputs", "in.npz", "-o", "out.npz").returncode == 0
+    assert (tmp_path / "out.npz").read_bytes() == first
+    same = hlotool("run", small, "--input", "x=iota", "--input", "1=2", "--compare", "out.npz")
+    assert (same.returncode, same.stdout.splitlines()[-1].startswith("out0: ok")) == (0, True)
+    other = hlotool("run", small, "--input", "x=iota", "--input", "y=3", "--compare", "out.npz")
+    assert other.returncode == 1
+    assert "MISMATCH: 4 of 4 elements differ" in other.stderr
+    near = hlotool("run", small, "--input", "x=iota", "--input", "y=3", "--compare", "out.npz", "--atol", "1")
+    assert near.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"arg0": np.zeros(4, "f4")}, "no array arg1"),
+        ({"arg0": np.zeros(4, "f4"), "arg1": np.zeros(5, "f4")}, "parameter 1 (y): expected f32[4]"),
+        ({"arg0": np.zeros(4, "f8"), "arg1": np.zeros(4, "f4")}, "parameter 0 (x): expected f32[4], got float64"),
+        ({f"arg{n}": np.zeros(4, "f4") for n in range(3)}, "arg2 is one too many"),
+        ({"arg0": np.array(["a"] * 4), "arg1": np.zeros(4, "f4")}, "parameter 0 (x)"),
+        ({"arg0": np.array([None] * 4), "arg1": np.zeros(4, "f4")}, "arg0"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+def test_wrong_inputs_name_the_parameter(
+    hlotool: Run, small: Path, tmp_path: Path, backend: str, arrays: dict[str, np.ndarray], message: str
+) -> None:
+    np.savez(tmp_path / "in.npz", **arrays)
+    done = hlotool("run", small, "--inputs", "in.npz", "--backend", backend)
+    assert done.returncode == 3
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_types_that_numpy_lacks_are_stored_as_bits(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(SMALL.replace("f32", "bf16"))
+    np.savez(tmp_path / "in.npz", arg0=np.full(4, 0x3F80, "u2"), arg1=np.full(4, 0x4000, "u2"))
+    assert hlotool("run", "m.hlo", "--inputs", "in.npz", "-o", "out.npz").returncode == 0
+    with np.load(tmp_path / "out.npz") as archive:
+        np.testing.assert_array_equal(archive["out0"], np.full(4, 0x4040, "u2"))
+    assert hlotool("run", "m.hlo", "--inputs", "in.npz", "--compare", "out.npz").returncode == 0
+
+
+def test_json_is_all_of_standard_output(hlotool: Run, small: Path) -> None:
+    kinds = {
+        "run": ["run", small, "--format", "json", "--compare", "evaluate"],
+        "compile": ["compile", small, "--format", "json"],
+        "passes": ["passes", "--format", "json"],
+        "verify": ["verify", small, "--format", "json"],
+    }
+    for kind, arguments in kinds.items():
+        done = hlotool(*arguments)
+        answer = json.loads(done.stdout)
+        assert (done.returncode, done.stderr, answer["kind"], answer["schema_version"]) == (0, "", kind, 1)
+
+
+def test_diagnostics_as_json(hlotool: Run) -> None:
+    done = hlotool("verify", "-", "--format", "json", stdin=BAD_OPCODE)
+    errors = json.loads(done.stdout)["errors"]
+    assert (done.returncode, done.stderr) == (3, "")
+    assert [(e["line"], e["column"]) for e in errors] == [(6, 24)]
+
+
+# ---- opt, emit, fmt, compile, passes
+
+
+def test_opt_reads_what_it_wrote(hlotool: Run) -> None:
+    first = hlotool("opt", MEAN)
+    second = hlotool("opt", "-", "-p", "none", stdin=first.stdout)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert second.stdout == first.stdout
+    assert " fusion(" in first.stdout
+
+
+def test_opt_decisions_go_to_standard_error(hlotool: Run) -> None:
+    done = hlotool("opt", MEAN, "--decisions")
+    assert done.stdout.startswith("HloModule mean")
+    assert "fusion: rewrite" in done.stderr
+
+
+@pytest.mark.parametrize(("stage", "word"), [("hlo", "HloModule small"), ("llvm", "define "), ("asm", ".text")])
+def test_emit(hlotool: Run, small: Path, stage: str, word: str) -> None:
+    done = hlotool("emit", small, "--stage", stage, "--cpu", "x86-64-v2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert word in done.stdout
+
+
+def test_compile_writes_objects(hlotool: Run, small: Path, tmp_path: Path) -> None:
+    for name in ("a.a", "b.a"):
+        assert hlotool("compile", small, "--emit", "object", "-o", name).returncode == 0
+    data = (tmp_path / "a.a").read_bytes()
+    assert data.startswith(b"!<arch>\n")
+    assert data == (tmp_path / "b.a").read_bytes()
+
+
+def test_fmt(hlotool: Run, tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text("// Kept.\n" + SMALL.replace("add(x, y)", "add( x,y )"))
+    assert hlotool("fmt", "--check", path).returncode == 1
+    diff = hlotool("fmt", "--diff", path)
+    assert (diff.returncode, "+  ROOT sum = f32[4]{0} add(x, y)" in diff.stdout) == (0, True)
+    assert hlotool("fmt", "-i", path).returncode == 0
+    assert path.read_text() == "// Kept.\n" + SMALL
+    assert hlotool("fmt", "--check", path).returncode == 0
+    assert hlotool("fmt", "-", stdin=path.read_text()).stdout == path.read_text()
+
+
+def test_fmt_does_not_lose_comments_silently(hlotool: Run, tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    text = SMALL.replace("add(x, y)", "add(x, y) // the sum")
+    path.write_text(text)
+    done = hlotool("fmt", "-i", path)
+    assert (done.returncode, path.read_text()) == (1, text)
+    assert ":6: this comment would be lost" in done.stderr
+    assert hlotool("fmt", "-i", "--strip-comments", path).returncode == 0
+    assert path.read_text() == SMALL
+
+
+def test_passes_explains(hlotool: Run) -> None:
+    listed = hlotool("passes").stdout
+    assert all(f"{name} " in listed for name in ("fusion", "cse", "dce", "default"))
+    assert "max-ops=" in hlotool("passes", "fusion").stdout
+
+
+# ---- files, pipes, signals, colours
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    from hlotool.inspect.files import write_file
+
+    path = tmp_path / "out.npz"
+    path.write_text("old")
+    path.chmod(0o640)
+    with pytest.raises(RuntimeError):
+        write_file(path, lambda stream: [stream.write(b"half"), _fail()])
+    assert path.read_text() == "old"
+    write_file(path, "new")
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("new", 0o640)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.npz"]
+
+
+def _fail() -> None:
+    raise RuntimeError
+
+
+def test_output_may_be_a_device_or_a_link(hlotool: Run, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.npz").symlink_to("real.npz")
+    assert hlotool("run", small, "-o", "link.npz").returncode == 0
+    assert (tmp_path / "link.npz").is_symlink()
+    assert (tmp_path / "real.npz").stat().st_size > 0
+    assert hlotool("run", small, "-o", os.devnull).returncode == 0
+    assert not Path(os.devnull).is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_is_an_error(small: Path) -> None:
+    command = f"{sys.executable} -m hlotool opt {small} > /dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 5
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "large.hlo"
+    numbers = ",".join(["1"] * 200_000)  # more than a pipe holds
+    path.write_text(f"HloModule large\nENTRY main {{\n  ROOT c = f32[200000] constant({{{numbers}}})\n}}\n")
+    command = f'{sys.executable} -m hlotool fmt {path} | head -c 9; echo " ${{PIPESTATUS[0]}}"'
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment(), check=False)
+    assert (done.stdout, done.stderr) == ("HloModule 0\n", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(ENDLESS)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hlotool", "run", tmp_path / "m.hlo", "--backend", "evaluate"],
+        stderr=subprocess.PIPE, text=True, env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job starts with it ignored
+    )  # fmt: skip
+    time.sleep(4)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors.strip()) == (130, "interrupted")
+
+
+def test_colours(hlotool: Run) -> None:
+    plain = hlotool("verify", "-", stdin=BAD_OPCODE).stderr
+    always = hlotool("--color", "always", "verify", "-", stdin=BAD_OPCODE).stderr
+    assert "\x1b" not in plain
+    assert "\x1b[" in always
+    assert "\x1b" not in hlotool("--color", "never", "verify", "-", stdin=BAD_OPCODE).stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX's")
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colours_on_a_terminal(tmp_path: Path, variables: dict[str, str], coloured: bool) -> None:
+    (tmp_path / "bad.hlo").write_text(BAD_OPCODE)
+    terminal, child = os.openpty()
+    env = environment(**{"NO_COLOR": None, "TERM": "xterm", **variables})
+    subprocess.run(
+        [sys.executable, "-m", "hlotool", "verify", tmp_path / "bad.hlo"], stderr=child, env=env, check=False
+    )
+    os.close(child)
+    assert ("\x1b[" in os.read(terminal, 10000).decode()) is coloured
+    os.close(terminal)
+
+
+# ---- manual pages
+
+
+def test_manual_pages_are_up_to_date() -> None:
+    pages = runpy.run_path(str(ROOT / "man" / "build.py"))["pages"]()
+    written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "man").glob("*.[15]")}
+    assert written == pages, "run man/build.py"
+    assert set(pages) == {"hlo.5", "hlotool.1", *(f"hlotool-{name}.1" for name in COMMANDS)}
+    metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert all(f'"man/{name}"' in metadata for name in pages)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_is_in_the_manual(name: str) -> None:
+    text = (ROOT / "man" / f"hlotool-{name}.1").read_text(encoding="utf-8").replace("\\-", "-")
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    options = [option for p in command.params if isinstance(p, click.Option) for option in p.opts]
+    assert [option for option in options if f"\\fB{option}\\fR" not in text] == []

@@ -1,0 +1,216 @@
+"""Convolution kernels against a direct sum over the window in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kernel
+
+from hlotool.codegen.cpu.conv import ConvSpec, emit_conv
+from hlotool.codegen.machine import Machine, host
+
+
+def spec_of(
+    batch: int, size: Sequence[int], features: int, made: int, kernel: Sequence[int], *,
+    strides: Sequence[int] = (), low: Sequence[int] = (), high: Sequence[int] | None = None, base: Sequence[int] = (),
+    window: Sequence[int] = (), reversal: Sequence[bool] = (), feature_groups: int = 1, batch_groups: int = 1,
+    orders: Sequence[Sequence[int]] = (), types: tuple[str, str, str, str] = ("f32",) * 4,
+) -> ConvSpec:
+    """The spec of a convolution of dense arrays; `orders` gives the dimensions of lhs, rhs and out in memory.
+
+    Logical order is (batch, spatial, feature), (spatial, input, output), (batch, spatial, feature).
+    """
+    rank = len(size)
+    ones, zeros = (1,) * rank, (0,) * rank
+    strides, low, base, window = strides or ones, low or zeros, base or ones, window or ones
+    high = low if high is None else high
+    output = tuple(
+        ((size[i] - 1) * base[i] + 1 + low[i] + high[i] - (kernel[i] - 1) * window[i] - 1) // strides[i] + 1
+        for i in range(rank)
+    )
+    orders = orders or (range(rank + 2),) * 3
+    shapes = (
+        (batch, *size, features), (*kernel, features // feature_groups, made), (batch // batch_groups, *output, made)
+    )
+    left, right, to = (
+        [math.prod(shape[d] for d in order[order.index(at) + 1 :]) for at in range(rank + 2)]
+        for shape, order in zip(shapes, (list(order) for order in orders), strict=True)
+    )
+    return ConvSpec(
+        batch, tuple(size), features, output, made, tuple(kernel), tuple(strides), tuple(low), tuple(base),
+        tuple(window), tuple(reversal or (False,) * rank), feature_groups, batch_groups,
+        left[0], tuple(left[1:-1]), left[-1], tuple(right[:-2]), right[-2], right[-1],
+        to[0], tuple(to[1:-1]), to[-1], *types,
+    )
+
+
+def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
+    """The definition, one window element at a time, on arrays in logical order."""
+    rank = len(spec.input)
+    padded = np.zeros((spec.batch, *(spec.reach(i) for i in range(rank)), spec.input_features), lhs.dtype)
+    to, source = [], []
+    for i in range(rank):
+        places = [(spec.padding[i] + at * spec.base_dilation[i], at) for at in range(spec.input[i])]
+        places = [place for place in places if 0 <= place[0] < spec.reach(i)]
+        to.append([place for place, _ in places])
+        source.append([at for _, at in places])
+    every = range(spec.batch), range(spec.input_features)
+    padded[np.ix_(every[0], *to, every[1])] = lhs[np.ix_(every[0], *source, every[1])]
+    images, share = spec.batch // spec.batch_groups, spec.output_features // spec.groups
+    part = spec.input_features // spec.feature_groups
+    out = np.zeros((images, *spec.output, spec.output_features), lhs.dtype)
+    for group in range(spec.groups):
+        made = slice(group * share, group * share + share)
+        if spec.feature_groups > 1:
+            mine = padded[..., group * part : (group + 1) * part]
+        else:
+            mine = padded[group * images : (group + 1) * images] if spec.batch_groups > 1 else padded
+        for at in itertools.product(*(range(extent) for extent in spec.kernel)):
+            weight = tuple(
+                spec.kernel[i] - 1 - at[i] if spec.reversal[i] else at[i] for i in range(rank)
+            )
+            pixels = tuple(
+                slice(begin := at[i] * spec.window_dilation[i], begin + (spec.output[i] - 1) * spec.strides[i] + 1,
+                      spec.strides[i])
+                for i in range(rank)
+            )
+            out[..., made] += mine[(slice(None), *pixels)] @ rhs[weight][:, made]
+    return out
+
+
+def stored(array: Array, strides: Sequence[int]) -> Array:
+    """The array laid out densely with its dimensions in the order of `strides`."""
+    order = sorted(range(array.ndim), key=lambda at: (-strides[at], -array.shape[at]))
+    return np.ascontiguousarray(array.transpose(order))
+
+
+def run(spec: ConvSpec, machine: Machine, lhs: Array, rhs: Array, pieces: int = 3) -> Array:
+    shape = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
+    strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
+    order = sorted(range(len(shape)), key=lambda at: (-strides[at], -shape[at]))
+    out, around = guarded([shape[at] for at in order], DTYPES[spec.out])
+    left = stored(lhs, (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature))
+    right = stored(rhs, (*spec.rhs_spatial, spec.rhs_input, spec.rhs_output))
+    run_kernel(emit_conv("conv", spec, machine), machine, [left, right, out], pieces)
+    assert (around[:128] == 0x5A).all()
+    assert (around[-128:] == 0x5A).all()
+    return np.asarray(out.transpose(np.argsort(order)))
+
+
+def check(spec: ConvSpec, machine: Machine) -> None:
+    """Small whole numbers: every order of summation gives the same, exactly."""
+    generator = np.random.default_rng(1)
+
+    def draw(kind: str, shape: Sequence[int]) -> tuple[Array, Array]:
+        values = generator.integers(0 if kind[0] == "u" else -4, 5, shape)
+        wide = values + 1j * generator.integers(-4, 5, shape) if kind[0] == "c" else values
+        return wide.astype(DTYPES[kind]), wide.astype(np.complex128 if kind[0] == "c" else np.float64)
+
+    lhs, exact_lhs = draw(spec.lhs, (spec.batch, *spec.input, spec.input_features))
+    rhs, exact_rhs = draw(spec.rhs, (*spec.kernel, spec.input_features // spec.feature_groups, spec.output_features))
+    expected = reference(spec, exact_lhs, exact_rhs)
+    if spec.out == "bf16":
+        expected = expected.astype(DTYPES["bf16"])
+    kind = exact_lhs.dtype
+    np.testing.assert_array_equal(run(spec, machine, lhs, rhs).astype(kind), expected.astype(kind))
+
+
+NCHW = ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+GRADIENT = ((3, 1, 2, 0), (2, 0, 1, 3), (1, 2, 0, 3))  # f01b_i01o->01bf
+CASES = {
+    "same": spec_of(2, (9, 11), 5, 7, (3, 3), low=(1, 1)),
+    "stem": spec_of(1, (20, 20), 3, 33, (7, 7), strides=(2, 2), low=(3, 3), high=(2, 2)),
+    "pointwise": spec_of(2, (6, 7), 5, 9, (1, 1)),
+    "pointwise-strided": spec_of(2, (6, 7), 5, 9, (1, 1), strides=(2, 2)),
+    "pointwise-nchw": spec_of(2, (6, 7), 5, 40, (1, 1), orders=NCHW),
+    "nchw": spec_of(2, (9, 17), 5, 37, (3, 3), low=(1, 1), orders=NCHW),
+    "nchw-lines": spec_of(2, (9, 27), 5, 37, (3, 3), low=(1, 1), window=(1, 2), orders=NCHW, reversal=(False, True)),
+    "nchw-lines-groups": spec_of(2, (5, 61), 6, 15, (3, 3), low=(1, 2), feature_groups=3, orders=NCHW),
+    "nchw-lines-depthwise": spec_of(2, (5, 30), 6, 12, (3, 4), low=(1, 2), feature_groups=6, orders=NCHW),
+    "nchw-lines-inside": spec_of(2, (5, 30), 6, 20, (3, 3), orders=NCHW),
+    "wide": spec_of(1, (5, 30), 24, 230, (3, 3), low=(1, 1)),
+    "dilated": spec_of(2, (9, 11), 5, 7, (3, 2), low=(1, 0), window=(2, 3), base=(2, 1), reversal=(True, False)),
+    "cropped": spec_of(2, (9, 11), 5, 7, (3, 2), low=(-1, -2), high=(-1, 3)),
+    "cropped-dilated": spec_of(2, (9, 11), 5, 7, (3, 2), low=(-1, -2), high=(-1, 3), base=(2, 3)),
+    "beyond": spec_of(1, (2, 2), 3, 5, (2, 2), low=(5, -9), high=(1, 20)),
+    "line": spec_of(3, (17,), 4, 5, (4,), low=(2,)),
+    "volume": spec_of(2, (5, 6, 7), 3, 17, (2, 3, 2), low=(1, 0, 1), strides=(1, 2, 1)),
+    "no-space": spec_of(7, (), 4, 5, ()),
+    "groups": spec_of(2, (8, 8), 8, 12, (3, 3), low=(1, 1), feature_groups=4),
+    "depthwise": spec_of(2, (8, 9), 37, 37, (3, 3), low=(1, 1), feature_groups=37),
+    "depthwise-inside": spec_of(2, (8, 9), 13, 13, (3, 3), feature_groups=13),
+    "depthwise-multiplied": spec_of(2, (8, 9), 13, 26, (3, 3), low=(1, 1), feature_groups=13),
+    "depthwise-nchw": spec_of(2, (8, 19), 13, 13, (3, 3), low=(1, 1), feature_groups=13, orders=NCHW),
+    "batch-groups": spec_of(6, (8, 9), 3, 9, (3, 3), low=(1, 1), batch_groups=3),
+    "batch-lanes": spec_of(6, (8, 9), 3, 6, (3, 3), low=(1, 1), batch_groups=6),
+    "batch-shares": spec_of(6, (8, 9), 3, 12, (3, 3), low=(1, 1), batch_groups=6),
+    "gradient": spec_of(5, (10, 10), 8, 16, (8, 8), low=(1, 1), high=(0, 0), orders=GRADIENT),
+    "gradient-strided": spec_of(5, (10, 10), 8, 16, (4, 4), window=(2, 2), low=(1, 1), high=(0, 0), orders=GRADIENT),
+    "gradient-deep": spec_of(40, (30, 30), 9, 33, (29, 29), low=(1, 1), high=(0, 0), orders=GRADIENT),
+    "transposed": spec_of(2, (5, 5), 6, 7, (3, 3), base=(2, 2), low=(1, 1), high=(2, 2), reversal=(True, True)),
+}
+
+
+@every_machine
+@pytest.mark.parametrize("case", CASES)
+def test_cases(machine: Machine, case: str) -> None:
+    check(CASES[case], machine)
+
+
+@every_machine
+@pytest.mark.parametrize("types", [
+    ("f64",) * 4, ("bf16", "bf16", "bf16", "f32"), ("f16", "f16", "f32", "f32"), ("s8", "s8", "s32", "s32"),
+    ("u8", "s8", "s32", "s32"), ("s32",) * 4, ("c64",) * 4, ("c128",) * 4,
+], ids="-".join)
+def test_types(machine: Machine, types: tuple[str, str, str, str]) -> None:
+    for case in ("same", "pointwise", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated"):
+        left, right, to, accumulate = types
+        check(replace(CASES[case], lhs=left, rhs=right, out=to, accumulate=accumulate), machine)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 3))
+
+    def each(low: int, high: int) -> tuple[int, ...]:
+        return tuple(data.draw(st.integers(low, high)) for _ in range(rank))
+
+    groups = data.draw(st.sampled_from([(1, 1), (1, 1), (3, 1), (1, 2)]))
+    spec = spec_of(
+        data.draw(st.integers(1, 3)) * groups[1], each(1, 9), data.draw(st.integers(1, 9)) * groups[0],
+        data.draw(st.integers(1, 20)) * groups[0] * groups[1], each(1, 4), strides=each(1, 3), low=each(-2, 4),
+        high=each(-2, 4), base=each(1, 3), window=each(1, 3), reversal=[bool(flag) for flag in each(0, 1)],
+        feature_groups=groups[0], batch_groups=groups[1],
+        orders=[data.draw(st.permutations(range(rank + 2))) for _ in range(3)],
+    )
+    assume(all(extent > 0 for extent in spec.output))
+    check(spec, data.draw(st.sampled_from(MACHINES)))
+
+
+def test_results_do_not_depend_on_the_split() -> None:
+    generator = np.random.default_rng(2)
+    spec = spec_of(2, (20, 21), 30, 70, (3, 3), low=(1, 1))
+    lhs, rhs = (generator.standard_normal(shape).astype(np.float32) for shape in ((2, 20, 21, 30), (3, 3, 30, 70)))
+    whole = run(spec, host(), lhs, rhs, 1)
+    for pieces in (2, 1000):
+        np.testing.assert_array_equal(whole, run(spec, host(), lhs, rhs, pieces))
+
+
+def test_no_window_gives_zeros() -> None:
+    spec = spec_of(2, (4, 4), 0, 3, (2, 2))
+    empty: Any = np.zeros((2, 4, 4, 0), np.float32)
+    assert (run(spec, host(), empty, np.zeros((2, 2, 0, 3), np.float32)) == 0).all()
+
+
+def test_large_convolutions_have_tasks_to_share() -> None:
+    kernel = emit_conv("conv", spec_of(1, (56, 56), 64, 64, (3, 3), low=(1, 1)), host())
+    assert all(step.tasks >= 16 for step in kernel.steps)

@@ -1,0 +1,283 @@
+"""The cost model, operation by operation with numbers by hand, and against XLA's totals on real models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hlotool.analysis.cost import Cost, ModuleCost
+from hlotool.analysis.cost_rules import RULES, meetings
+from hlotool.analysis.traffic import TRAFFIC, shape_bytes
+from hlotool.ir import OPCODES, UNBOUNDED, Module, Shape, WindowDimension
+from hlotool.ir.verifier import check
+from hlotool.text.parser import load, parse
+
+MODELS = Path(__file__).parents[2] / "shared" / "corpus" / "models"
+
+ADD = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n"
+LESS = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n"
+LOOP = """HloModule loop
+more {{
+  s = (s32[], f32[10]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(7)
+  ROOT go = pred[] compare(i, n), direction=LT
+}}
+body {{
+  s = (s32[], f32[10]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] {step}
+  x = f32[10] get-tuple-element(s), index=1
+  y = f32[10] multiply(x, x)
+  ROOT t = (s32[], f32[10]) tuple(j, y)
+}}
+ENTRY main {{
+  zero = s32[] constant(0)
+  x = f32[10] parameter(0)
+  t = (s32[], f32[10]) tuple(zero, x)
+  ROOT r = (s32[], f32[10]) while(t), condition=more, body=body
+}}
+"""
+
+
+def cost_of(text: str, helpers: str = "") -> Cost:
+    """The cost of one instruction whose operands carry their shapes."""
+    names: list[str] = []
+
+    def parameter(shape: str) -> str:
+        names.append(shape)
+        return f"p{len(names) - 1}"
+
+    shape, rest = text.split(" ", 1)
+    opcode, inside = rest.split("(", 1)
+    operands, attributes = inside.split(")", 1)
+    listed = [parameter(one) for one in operands.split(" ") if one]
+    lines = [f" p{n} = {one} parameter({n})" for n, one in enumerate(names)]
+    body = "\n".join([*lines, f" ROOT r = {shape} {opcode}({', '.join(listed)}){attributes}"])
+    module = parse(f"HloModule m\n{helpers}\nENTRY main {{\n{body}\n}}\n")
+    check(module)
+    return ModuleCost(module).of(module.entry.root)
+
+
+@pytest.mark.parametrize(
+    ("text", "helpers", "flops", "transcendentals", "read", "written"),
+    [
+        ("f32[4,5] add(f32[4,5] f32[4,5])", "", 20, 0, 160, 80),
+        ("s8[16] multiply(s8[16] s8[16])", "", 16, 0, 32, 16),
+        ("c64[10] add(c64[10] c64[10])", "", 20, 0, 160, 80),
+        ("c64[10] multiply(c64[10] c64[10])", "", 60, 0, 160, 80),
+        ("f32[8] exponential(f32[8])", "", 0, 8, 32, 32),
+        ("f64[8] power(f64[8] f64[8])", "", 0, 8, 128, 64),
+        ("pred[8] compare(f32[8] f32[8]), direction=LT", "", 8, 0, 64, 8),
+        ("f32[8] select(pred[8] f32[8] f32[8])", "", 8, 0, 72, 32),
+        ("bf16[8] convert(f32[8])", "", 8, 0, 32, 16),
+        ("s32[8] bitcast-convert(f32[8])", "", 0, 0, 32, 32),
+        ("f32[2,8] broadcast(f32[8]), dimensions={1}", "", 0, 0, 32, 64),
+        ("f32[8,2] transpose(f32[2,8]), dimensions={1,0}", "", 0, 0, 64, 64),
+        ("f32[16] reshape(f32[2,8])", "", 0, 0, 64, 64),
+        ("f32[16] bitcast(f32[2,8])", "", 0, 0, 0, 0),
+        ("s32[9] iota(), iota_dimension=0", "", 0, 0, 0, 36),
+        ("f32[2] slice(f32[100]), slice={[3:5]}", "", 0, 0, 8, 8),
+        ("f32[2] dynamic-slice(f32[100] s32[]), dynamic_slice_sizes={2}", "", 0, 0, 12, 8),
+        ("f32[100] dynamic-update-slice(f32[100] f32[2] s32[])", "", 0, 0, 12, 8),
+        ("f32[3,7] dot(f32[3,5] f32[5,7]), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "", 210, 0, 200, 84),
+        ("c64[3,7] dot(c64[3,5] c64[5,7]), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "", 840, 0, 400, 168),
+        (
+            "f32[2,3,7] dot(f32[2,3,5] f32[2,5,7]), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+            "lhs_contracting_dims={2}, rhs_contracting_dims={1}", "", 420, 0, 400, 168,
+        ),
+        # one row of 4 positions, window 3, no padding: 12 meetings; 2 x 2 batch x 5 results x 3 features x 12
+        (
+            "f32[2,4,5] convolution(f32[2,6,3] f32[3,3,5]), window={size=3}, dim_labels=b0f_0io->b0f",
+            "", 720, 0, 324, 160,
+        ),
+        # padding of one on each side: the first and last position miss one element: 3 x 6 - 2 meetings
+        (
+            "f32[2,6,5] convolution(f32[2,6,3] f32[3,3,5]), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f",
+            "", 960, 0, 324, 240,
+        ),
+        # three groups of one feature
+        (
+            "f32[1,6,6] convolution(f32[1,6,3] f32[1,1,6]), window={size=1}, dim_labels=b0f_0io->b0f, "
+            "feature_group_count=3", "", 72, 0, 96, 144,
+        ),
+        ("f32[4] reduce(f32[4,8] f32[]), dimensions={1}, to_apply=add", ADD, 28, 0, 132, 16),
+        ("f32[6] reduce-window(f32[8] f32[]), window={size=3}, to_apply=add", ADD, 12, 0, 36, 24),
+        ("f32[9] map(f32[9] f32[9]), to_apply=add", ADD, 9, 0, 72, 36),
+        ("f32[3,8] sort(f32[3,8]), dimensions={1}, to_apply=less", LESS, 72, 0, 96, 96),
+        ("f32[4] all-reduce(f32[4]), replica_groups={{0,1,2}}, to_apply=add", ADD, 8, 0, 16, 16),
+        ("c64[16] fft(c64[16]), fft_type=FFT, fft_length={16}", "", 320, 0, 128, 128),
+        ("c64[9] fft(f32[16]), fft_type=RFFT, fft_length={16}", "", 160, 0, 64, 72),
+        ("f32[2,3,3] cholesky(f32[2,3,3]), lower=true", "", 18, 6, 72, 72),
+        ("f32[3,5] triangular-solve(f32[3,3] f32[3,5]), left_side=true", "", 45, 0, 96, 60),
+        (
+            "f32[2,5] gather(f32[9,5] s32[2,1]), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+            "index_vector_dim=1, slice_sizes={1,5}", "", 0, 0, 48, 40,
+        ),
+        (
+            "f32[9,5] scatter(f32[9,5] s32[2,1] f32[2,5]), update_window_dims={1}, inserted_window_dims={0}, "
+            "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add", ADD, 10, 0, 88, 40,
+        ),
+        ("f32[8,4] batch-norm-inference(f32[8,4] f32[4] f32[4] f32[4] f32[4]), epsilon=0.1, feature_index=1",
+         "", 136, 4, 192, 128),
+    ],
+)  # fmt: skip
+def test_by_hand(text: str, helpers: str, flops: int, transcendentals: int, read: int, written: int) -> None:
+    cost = cost_of(text, helpers)
+    assert (cost.flops, cost.transcendentals) == (flops, transcendentals)
+    assert (cost.bytes_read, cost.bytes_written) == (read, written)
+    assert cost.is_exact
+
+
+def test_a_custom_call_is_unknown_but_its_bytes_are_not() -> None:
+    cost = cost_of('f32[4] custom-call(f32[4]), custom_call_target="secret"')
+    assert (cost.flops, cost.unknown, cost.bytes) == (0, 1, 32)
+    assert not cost.is_exact
+    assert cost_of('f32[4] custom-call(f32[4]), custom_call_target="Sharding"').unknown == 0
+
+
+def test_an_unbounded_dimension_is_unknown() -> None:
+    cost = cost_of("f32[?] negate(f32[?])")
+    assert (cost.flops, cost.bytes, cost.unknown) == (0, 0, 1)
+    assert shape_bytes(Shape("f32", (UNBOUNDED,), None, (), (True,))) is None
+
+
+def loop(step: str = "add(i, one)") -> Module:
+    return parse(LOOP.format(step=step))
+
+
+def test_a_loop_counts_its_trips_and_one_condition_more() -> None:
+    total = ModuleCost(loop()).total
+    assert total.flops == 7 * (1 + 10) + 8 * 1
+    assert total.bytes == 7 * (12 + 120) + 8 * 9
+    assert total.is_exact
+
+
+def test_a_loop_counts_once_as_in_xla_when_asked() -> None:
+    total = ModuleCost(loop(), trip_counts=False).total
+    assert (total.flops, total.loops) == (12, 0)
+
+
+def test_a_loop_of_unknown_length_is_flagged() -> None:
+    total = ModuleCost(loop("multiply(i, i)")).total
+    assert (total.flops, total.loops, total.is_exact) == (11 + 2, 1, False)
+
+
+def test_own_costs_times_executions_add_up_to_the_total() -> None:
+    costs = ModuleCost(loop())
+    runs = costs.executions()
+    sums = sum((costs.own(i).times(n).flops for c, n in runs.items() for i in c))
+    assert sums == costs.total.flops
+    assert {c.name: n for c, n in runs.items()} == {"more": 8, "body": 7, "main": 1}
+
+
+FUSION = """HloModule fused
+body {
+  a = f32[100] parameter(0)
+  b = f32[4] parameter(1)
+  s = f32[4] slice(a), slice={[0:4]}
+  m = f32[4] multiply(s, b)
+  ROOT e = f32[4] exponential(m)
+}
+ENTRY main {
+  a = f32[100] parameter(0)
+  b = f32[4] parameter(1)
+  ROOT f = f32[4] fusion(a, b), kind=kLoop, calls=body
+}
+"""
+
+
+def test_a_fusion_moves_operands_and_results_only_and_the_parts_that_it_reads() -> None:
+    costs = ModuleCost(parse(FUSION))
+    assert (costs.total.flops, costs.total.transcendentals) == (4, 4)
+    assert (costs.total.bytes_read, costs.total.bytes_written) == (16 + 16, 16)
+
+
+def test_a_fused_update_in_place_moves_the_update() -> None:
+    text = """HloModule fused
+body {
+  a = f32[100] parameter(0)
+  b = f32[4] parameter(1)
+  i = s32[] parameter(2)
+  ROOT u = f32[100] dynamic-update-slice(a, b, i)
+}
+ENTRY main {
+  a = f32[100] parameter(0)
+  b = f32[4] parameter(1)
+  i = s32[] parameter(2)
+  ROOT f = f32[100] fusion(a, b, i), kind=kLoop, calls=body
+}
+"""
+    total = ModuleCost(parse(text)).total
+    assert (total.bytes_read, total.bytes_written) == (20, 16)
+
+
+def test_the_most_expensive_branch_counts() -> None:
+    text = """HloModule branches
+cheap { x = f32[8] parameter(0) ROOT y = f32[8] negate(x) }
+dear { x = f32[8] parameter(0) y = f32[8] negate(x) ROOT z = f32[8] add(y, y) }
+ENTRY main {
+  p = pred[] parameter(0)
+  x = f32[8] parameter(1)
+  ROOT r = f32[8] conditional(p, x, x), true_computation=cheap, false_computation=dear
+}
+"""
+    costs = ModuleCost(parse(text))
+    assert costs.total.flops == 16
+    assert {c.name: n for c, n in costs.executions().items()} == {"cheap": 0, "dear": 1, "main": 1}
+
+
+def test_tables_name_opcodes() -> None:
+    assert set(RULES) <= set(OPCODES)
+    assert set(TRAFFIC) <= set(OPCODES)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 6), st.integers(1, 4), st.integers(-3, 5), st.integers(1, 4), st.integers(1, 4),
+    st.integers(1, 8), st.integers(0, 9),
+)  # fmt: skip
+def test_meetings_are_those_of_a_double_loop(
+    size: int, stride: int, low: int, base_dilation: int, window_dilation: int, base: int, positions: int
+) -> None:
+    window = WindowDimension(size, stride, low, 0, base_dilation, window_dilation)
+    reach = (base - 1) * base_dilation
+    looked = [p * stride + e * window_dilation - low for p in range(positions) for e in range(size)]
+    assert meetings(window, base, positions) == sum(0 <= x <= reach and x % base_dilation == 0 for x in looked)
+
+
+DIFFERENT = {
+    "argsort_pairs": "comparators", "sort_100k": "comparators", "sampling_step": "comparators", "top_k": "comparators",
+    "complex_ops": "complex numbers", "rfft_conv": "real transforms", "triangular_solve_native": "half of the square",
+    "clamp_select_round": "bitcasts", "monte_carlo_pi": "bitcasts", "random_normal": "bitcasts",
+    "random_uniform": "bitcasts", "random_permutation_categorical": "bitcasts", "rng_bit_generator": "bitcasts",
+    "eigh_svd": "rounding", "lu_solve_det_inv": "rounding", "transpose_4d": "nothing to count",
+}  # fmt: skip
+"""Models for which the conventions of `analysis.cost` differ from XLA's, and why."""
+
+
+@pytest.mark.skipif(not MODELS.exists(), reason="the corpus of models is not here")
+def test_flops_of_models_are_xlas() -> None:
+    wrong = []
+    for path in sorted(MODELS.glob("*.json")):
+        facts = json.loads(path.read_text())
+        if path.stem in DIFFERENT or not facts.get("flops_xla") or path.with_suffix(".hlo").stat().st_size > 60_000:
+            continue
+        total = ModuleCost(load(path.with_suffix(".hlo")), trip_counts=False).total
+        if abs(total.flops - facts["flops_xla"]) > 0.001 * facts["flops_xla"]:
+            wrong.append(f"{path.stem}: {total.flops}, XLA says {facts['flops_xla']}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.skipif(not MODELS.exists(), reason="the corpus of models is not here")
+@pytest.mark.parametrize("name", ["lstm_scan_fwd_50", "matmul_1024", "vit_tiny_fwd"])
+def test_contractions_of_models_with_loops(name: str) -> None:
+    """XLA's own figure counts one trip; the corpus has the exact number for dots and convolutions."""
+    facts = json.loads((MODELS / f"{name}.json").read_text())
+    total = ModuleCost(load(MODELS / f"{name}.hlo")).total
+    assert facts["flops_contractions"] <= total.flops <= 1.1 * facts["flops_contractions"]

@@ -1,0 +1,243 @@
+"""Custom-call handlers: the registry, backend configs, and the LAPACK targets against their definitions."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hlotool.evaluate.custom_calls import (
+    CustomCall,
+    parse_backend_config,
+    register_custom_call,
+    run_custom_call,
+    unregister_custom_call,
+)
+from hlotool.ir import ExecutionError, UnsupportedError
+
+F4 = np.dtype(np.float32)
+
+
+def test_registry() -> None:
+    with pytest.raises(UnsupportedError, match="'no_such_target' has no handler; register one"):
+        run_custom_call([], CustomCall("no_such_target", (), ()))
+    register_custom_call("test_twice", lambda inputs, call: ())
+    with pytest.raises(ValueError, match="handler already"):
+        register_custom_call("test_twice", lambda inputs, call: ())
+    unregister_custom_call("test_twice")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("opaque bytes", "opaque bytes"),
+        ("{}", {}),
+        ('{"a": [1, 2]}', {"a": [1, 2]}),
+        ("{mode = 86 : ui8, uplo = 76 : ui8}", {"mode": 86, "uplo": 76}),
+        ('{s = "a, \\"b\\"}", x = -1.5e3 : f32, b = true, u}', {"s": 'a, "b"}', "x": -1500.0, "b": True, "u": True}),
+        ("{v = array<i64: 1, -2>, l = [1 : i32, {k = 2}]}", {"v": (1, -2), "l": (1, {"k": 2})}),
+        ("{= 3}", "{= 3}"),
+    ],
+)
+def test_backend_config(text: str, expected: object) -> None:
+    assert parse_backend_config(text) == expected
+
+
+# ---- LAPACK
+
+
+def lapack(target: str, inputs: list[Any], outputs: list[tuple[Any, tuple[int, ...]]], config: str = "") -> Any:
+    pytest.importorskip("scipy")
+    inputs = [np.array(array, order="C") for array in inputs]
+    call = CustomCall(
+        f"lapack_{target}_ffi",
+        tuple((array.dtype, array.shape) for array in inputs),
+        tuple((np.dtype(dtype), shape) for dtype, shape in outputs),
+        parse_backend_config(config),
+    )
+    return run_custom_call(inputs, call)
+
+
+def codes(**options: str) -> str:
+    return "{" + ", ".join(f"{name} = {ord(letter)} : ui8" for name, letter in options.items()) + "}"
+
+
+class Numbers:
+    """Random matrices of one LAPACK kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.dtype = np.dtype({"s": "f4", "d": "f8", "c": "c8", "z": "c16"}[kind])
+        self.real = self.dtype.type(0).real.dtype
+        self.complex = np.result_type(self.dtype, np.complex64)
+        self.is_complex = kind in "cz"
+        self.generator = np.random.default_rng(5)
+
+    def random(self, *shape: int) -> Any:
+        values = self.generator.standard_normal(shape)
+        if self.is_complex:
+            values = values + 1j * self.generator.standard_normal(shape)
+        return values.astype(self.dtype)
+
+    def close(self, found: Any, expected: Any) -> bool:
+        return bool(np.allclose(found, expected, rtol=0, atol=2e-3 if self.kind in "sc" else 1e-9))
+
+
+@pytest.fixture(params="sdcz")
+def numbers(request: pytest.FixtureRequest) -> Numbers:
+    return Numbers(request.param)
+
+
+def adjoint(a: Any) -> Any:
+    return np.conj(np.swapaxes(a, -1, -2))
+
+
+def test_potrf(numbers: Numbers) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(3, 5, 5)
+    a = a @ adjoint(a) + 5 * np.eye(5, dtype=t)
+    for uplo in "LU":
+        factor, info = lapack(f"{k}potrf", [a], [(t, (3, 5, 5)), ("i4", (3,))], codes(uplo=uplo))
+        lower = np.tril(factor) if uplo == "L" else adjoint(np.triu(factor))
+        assert numbers.close(lower @ adjoint(lower), a)
+        assert not info.any()
+    assert lapack(f"{k}potrf", [-a[0]], [(t, (5, 5)), ("i4", ())], codes(uplo="L"))[1] == 1
+
+
+def test_getrf(numbers: Numbers) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(2, 4, 6)
+    factors, pivots, info = lapack(f"{k}getrf", [a], [(t, (2, 4, 6)), ("i4", (2, 4)), ("i4", (2,))])
+    assert not info.any()
+    for matrix, found, swaps in zip(a, factors, pivots, strict=True):
+        product = (np.tril(found[:, :4], -1) + np.eye(4)) @ np.triu(found)
+        for row in reversed(range(4)):
+            other = swaps[row] - 1
+            product[[row, other]] = product[[other, row]]
+        assert numbers.close(product, matrix)
+
+
+@pytest.mark.parametrize("side", "LR")
+@pytest.mark.parametrize("trans", "NTC")
+def test_trsm(numbers: Numbers, side: str, trans: str) -> None:
+    a = numbers.random(2, 5, 5) + 4 * np.eye(5, dtype=numbers.dtype)
+    b = numbers.random(2, 5, 3) if side == "L" else numbers.random(2, 3, 5)
+    for uplo in "LU":
+        for diag in "NU":
+            config = codes(diag=diag, side=side, trans_x=trans, uplo=uplo)
+            (x,) = lapack(f"{numbers.kind}trsm", [a, b], [(numbers.dtype, b.shape)], config)
+            m = np.tril(a) if uplo == "L" else np.triu(a)
+            if diag == "U":
+                m[:, range(5), range(5)] = 1
+            m = {"N": m, "T": np.swapaxes(m, 1, 2), "C": adjoint(m)}[trans]
+            assert np.allclose(m @ x if side == "L" else x @ m, b, rtol=0, atol=0.05 if numbers.kind in "sc" else 1e-7)
+
+
+def test_qr(numbers: Numbers) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(2, 6, 4)
+    factors, tau = lapack(f"{k}geqrf", [a], [(t, (2, 6, 4)), (t, (2, 4))])
+    form = "ungqr" if numbers.is_complex else "orgqr"
+    padded = np.concatenate([factors, np.zeros((2, 6, 2), t)], axis=2)
+    (q,) = lapack(f"{k}{form}", [padded, tau], [(t, (2, 6, 6))])
+    assert numbers.close(q[:, :, :4] @ np.triu(factors)[:, :4], a)
+    assert numbers.close(adjoint(q) @ q, np.eye(6))
+    outputs = [(t, (2, 6, 4)), ("i4", (2, 4)), (t, (2, 4))]
+    factors, pivots, tau = lapack(f"{k}geqp3", [a, np.zeros((2, 4), "i4")], outputs)
+    (q,) = lapack(f"{k}{form}", [factors, tau], [(t, (2, 6, 4))])
+    for i in range(2):
+        assert numbers.close(q[i] @ np.triu(factors[i])[:4], a[i][:, pivots[i] - 1])
+    with pytest.raises(UnsupportedError, match="pivot operand"):
+        lapack(f"{k}geqp3", [a, np.ones((2, 4), "i4")], outputs)
+
+
+def test_syevd(numbers: Numbers) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(3, 5, 5)
+    a = a + adjoint(a)
+    name = "heevd" if numbers.is_complex else "syevd"
+    outputs = [(t, (3, 5, 5)), (numbers.real, (3, 5)), ("i4", (3,))]
+    for uplo in "LU":
+        vectors, values, _ = lapack(f"{k}{name}", [a], outputs, codes(mode="V", uplo=uplo))
+        assert numbers.close(a @ vectors, vectors * values[:, None, :])
+        assert numbers.close(lapack(f"{k}{name}", [a], outputs, codes(mode="N", uplo=uplo))[1], values)
+
+
+@pytest.mark.parametrize(("mode", "columns", "rows"), [("A", 6, 4), ("S", 4, 4), ("N", 6, 4)])
+def test_gesdd(numbers: Numbers, mode: str, columns: int, rows: int) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(2, 6, 4)
+    outputs = [(t, a.shape), (numbers.real, (2, 4)), (t, (2, 6, columns)), (t, (2, rows, 4)), ("i4", (2,))]
+    _, values, u, vt, info = lapack(f"{k}gesdd", [a], outputs, codes(mode=mode))
+    assert not info.any()
+    assert numbers.close(values, np.linalg.svd(a, compute_uv=False))
+    if mode != "N":
+        assert numbers.close((u[:, :, :4] * values[:, None, :]) @ vt, a)
+
+
+def test_general_eigenproblems(numbers: Numbers) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(2, 5, 5)
+    parts = [(t, (2, 5))] if numbers.is_complex else [(numbers.real, (2, 5))] * 2
+    info = ("i4", (2,))
+    vectors = [(numbers.complex, (2, 5, 5))] * 2
+    *values, left, right, _ = lapack(
+        f"{k}geev", [a], [*parts, *vectors, info], codes(compute_left="V", compute_right="V")
+    )
+    w = values[0] if numbers.is_complex else values[0] + 1j * values[1]
+    assert numbers.close(a @ right, right * w[:, None, :])
+    assert numbers.close(adjoint(left) @ a, w[:, :, None] * adjoint(left))
+    form, schur, *_ = lapack(
+        f"{k}gees", [a], [(t, (2, 5, 5))] * 2 + parts + [info, info], codes(mode="V", sort="N")
+    )
+    assert numbers.close(schur @ form @ adjoint(schur), a)
+
+
+def test_reductions_to_condensed_form(numbers: Numbers) -> None:
+    linalg = pytest.importorskip("scipy.linalg")
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(2, 5, 5)
+    outputs = [(t, (2, 5, 5)), (t, (2, 4)), ("i4", (2,))]
+    reduced, _, _ = lapack(f"{k}gehrd", [a], outputs, "{high = 5 : i32, low = 1 : i32}")
+    assert numbers.close(np.triu(reduced[1], -1), linalg.hessenberg(a[1]))
+    a = a + adjoint(a)
+    real = [(numbers.real, (2, 5)), (numbers.real, (2, 4))]
+    name = "hetrd" if numbers.is_complex else "sytrd"
+    _, d, e, _, _ = lapack(f"{k}{name}", [a], [(t, (2, 5, 5)), *real, (t, (2, 4)), ("i4", (2,))], codes(uplo="L"))
+    assert numbers.close(linalg.eigvalsh_tridiagonal(d[0], e[0]), np.linalg.eigvalsh(a[0]))
+
+
+def test_gtsv(numbers: Numbers) -> None:
+    t = numbers.dtype
+    dl, d, du, b = numbers.random(2, 4), numbers.random(2, 4) + 5, numbers.random(2, 4), numbers.random(2, 4, 3)
+    *_, x, info = lapack(
+        f"{numbers.kind}gtsv", [dl, d, du, b], [(t, (2, 4))] * 3 + [(t, (2, 4, 3)), ("i4", (2,))]
+    )
+    assert not info.any()
+    for i in range(2):
+        matrix = np.diag(d[i]) + np.diag(dl[i][1:], -1) + np.diag(du[i][:-1], 1)
+        assert numbers.close(matrix @ x[i], b[i])
+
+
+def test_lapack_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = np.eye(2, dtype=np.float32)
+    outputs: list[tuple[Any, tuple[int, ...]]] = [("f4", (2, 2)), ("i4", ())]
+    with pytest.raises(ExecutionError, match="option uplo is 33"):
+        lapack("spotrf", [a], outputs, codes(uplo="!"))
+    with pytest.raises(ExecutionError, match="option uplo is None"):
+        lapack("spotrf", [a], outputs)
+    with pytest.raises(ExecutionError, match="expected 2"):
+        lapack("spotrf", [a], outputs[:1], codes(uplo="L"))
+    with pytest.raises(UnsupportedError, match="lapack_corgqr_ffi"):
+        lapack("corgqr", [a], outputs)
+    for output in lapack("spotrf", [np.zeros((0, 3, 3), "f4")], [("f4", (0, 3, 3)), ("i4", (0,))], codes(uplo="L")):
+        assert output.size == 0
+    for name in [name for name in sys.modules if name.split(".")[0] == "scipy"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    call = CustomCall("lapack_spotrf_ffi", ((F4, (2, 2)),), ((F4, (2, 2)), (np.dtype("i4"), ())), {"uplo": 76})
+    with pytest.raises(UnsupportedError, match=r'pip install "hlotool\[lapack\]"'):
+        run_custom_call([a], call)

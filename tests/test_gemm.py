@@ -1,0 +1,354 @@
+"""Matrix-product kernels against NumPy, on every vector width that this processor can run."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hlotool.codegen.cpu.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.elements import multiplies_pairs, multiplies_tiles
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.machine import Machine, host, named
+from hlotool.ir import UnsupportedError
+from hlotool.runtime.compile import compile_units
+from hlotool.runtime.load import load
+
+Array = np.ndarray[Any, Any]
+
+DTYPES: dict[str, Any] = {
+    "f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "pred": np.bool_,
+    "s4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "s8": np.int8, "u8": np.uint8, "s16": np.int16, "u16": np.uint16,
+    "s32": np.int32, "u32": np.uint32, "s64": np.int64, "u64": np.uint64, "c64": np.complex64, "c128": np.complex128,
+}
+STEP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+MACHINES = [host()]
+if "x86_64" in host().triple:
+    MACHINES += [m for m in (named("x86-64-v3"), named("x86-64-v2")) if m.vector_bits <= host().vector_bits]
+# Pairs of bf16 are multiplied one by one where that is fast; the instruction itself runs on more processors.
+PAIRS = replace(host(), features=host().features.replace("+amx", "-amx"))
+with_pairs = [
+    pytest.param(PAIRS, id="pairs", marks=pytest.mark.skipif(
+        not multiplies_pairs("bf16", "bf16", "f32", PAIRS), reason="this processor has no AVX512-BF16"
+    )),
+    pytest.param(host(), id="tiles", marks=pytest.mark.skipif(
+        not multiplies_tiles("bf16", "bf16", "f32", host()), reason="no AMX here, or not for this process"
+    )),
+]
+bf16_machines = pytest.mark.parametrize("machine", with_pairs)
+every_machine = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.vector_bits}")
+
+
+def run_kernel(kernel: Kernel, machine: Machine, arrays: Sequence[Array], pieces: int = 1) -> None:
+    """Run all steps, each in `pieces` ranges of its tasks from the last to the first; scratch starts as garbage."""
+    text = "\n".join([*kernel.declarations, kernel.definitions]) + "\n"
+    library = load(compile_units([text], machine))
+    scratch = np.full(kernel.scratch + 64, 0xA5, np.uint8)
+    pointers = (ctypes.c_void_p * (len(arrays) + 1))(
+        *(array.ctypes.data for array in arrays), scratch.ctypes.data + -scratch.ctypes.data % 64
+    )
+    for step in kernel.steps:
+        function = STEP(library.address(step.function))
+        cuts = sorted({step.tasks * i // pieces for i in range(pieces + 1)})
+        for begin, end in reversed(list(itertools.pairwise(cuts))):
+            function(ctypes.addressof(pointers), begin, end)
+
+
+def guarded(shape: Sequence[int], dtype: Any) -> tuple[Array, Array]:
+    """An array and the larger one around it, filled with a pattern that a kernel must leave alone."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    around = np.full(size + 256, 0x5A, np.uint8)
+    return around[128 : 128 + size].view(dtype).reshape(shape), around
+
+
+def multiply(
+    lhs: Array, rhs: Array, machine: Machine, types: tuple[str, str, str, str], orders: Sequence[Any],
+    pieces: int = 1,
+) -> Array:
+    """``lhs @ rhs`` over the last two dimensions; `orders` permute the dimensions of the arrays in memory."""
+    *batch, m, k = lhs.shape
+    n = rhs.shape[-1]
+    stored, strides = [], []
+    out, around = guarded([[*batch, m, n][at] for at in orders[2]], DTYPES[types[2]])
+    for array, order in ((lhs, orders[0]), (rhs, orders[1])):
+        stored.append(np.ascontiguousarray(array.transpose(order)))
+    stored.append(out)
+    for array, order in zip(stored, orders, strict=True):
+        back = np.argsort(order)
+        dense = [math.prod(array.shape[at + 1 :]) for at in range(array.ndim)]
+        strides.append([dense[at] for at in back])
+    left, right, to = strides
+    spec = DotSpec(
+        tuple(batch), m, n, k, tuple(left[:-2]), left[-2], left[-1], tuple(right[:-2]), right[-2], right[-1],
+        tuple(to[:-2]), to[-2], to[-1], *types,
+    )
+    kernel = emit_dot("dot", spec, machine)
+    run_kernel(kernel, machine, stored, pieces)
+    assert (around[:128] == 0x5A).all()
+    assert (around[-128:] == 0x5A).all()
+    return np.asarray(out.transpose(np.argsort(orders[2])))
+
+
+def close(got: Array, lhs: Array, rhs: Array) -> None:
+    """Within the error of any order of summation in the type of `got`."""
+    wide = np.complex128 if np.iscomplexobj(got) else np.float64
+    expected = lhs.astype(wide) @ rhs.astype(wide)
+    bound = np.abs(lhs).astype(np.float64) @ np.abs(rhs).astype(np.float64)
+    epsilon = float(np.finfo(got.dtype).eps)
+    assert (np.abs(got - expected) <= epsilon * (4 + lhs.shape[-1] ** 0.5) * bound + 1e-300).all()
+
+
+def normal(shape: Sequence[int], dtype: Any, seed: int = 0) -> Array:
+    generator = np.random.default_rng(seed)
+    values = generator.standard_normal(shape)
+    if np.issubdtype(dtype, np.complexfloating):
+        values = values + 1j * generator.standard_normal(shape)
+    return values.astype(dtype)
+
+
+SIZES = [
+    (1, 1, 1), (2, 3, 5), (13, 17, 31), (33, 100, 7), (1, 100, 128), (100, 1, 33), (1, 1, 1000), (128, 128, 128),
+    (3, 200, 130), (40, 230, 70), (30, 3, 100), (20, 40, 300),
+]
+
+
+@every_machine
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_all_stride_orders(machine: Machine, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    lhs, rhs = normal((m, k), np.float32), normal((k, n), np.float32, 1)
+    for orders in itertools.product([(0, 1), (1, 0)], repeat=3):
+        close(multiply(lhs, rhs, machine, ("f32",) * 4, orders, 3), lhs, rhs)
+
+
+@every_machine
+@pytest.mark.parametrize("kind", ["f64", "c64", "c128"])
+def test_other_floats(machine: Machine, kind: str) -> None:
+    for m, n, k in [(5, 7, 3), (1, 33, 40), (17, 1, 65), (37, 45, 29), (70, 210, 90)]:
+        lhs, rhs = normal((m, k), DTYPES[kind]), normal((k, n), DTYPES[kind], 1)
+        for orders in [((0, 1),) * 3, ((1, 0), (0, 1), (0, 1)), ((0, 1), (1, 0), (0, 1)), ((1, 0),) * 3]:
+            close(multiply(lhs, rhs, machine, (kind,) * 4, orders, 2), lhs, rhs)
+
+
+@every_machine
+def test_large_with_all_packing(machine: Machine) -> None:
+    lhs, rhs = normal((300, 1100), np.float32), normal((1100, 520), np.float32, 1)
+    for orders in [((0, 1),) * 3, ((1, 0), (1, 0), (0, 1))]:
+        close(multiply(lhs, rhs, machine, ("f32",) * 4, orders), lhs, rhs)
+    lhs, rhs = normal((100, 1024), np.float32), normal((1024, 210), np.float32, 1)
+    close(multiply(lhs, rhs, machine, ("f32",) * 4, ((0, 1),) * 3, 4), lhs, rhs)
+
+
+EXACT = [
+    ("bf16", "bf16", "bf16", "f32"), ("bf16", "bf16", "f32", "f32"), ("f16", "f16", "f16", "f32"),
+    ("f32", "bf16", "f16", "f32"), ("s8", "s8", "s32", "s32"), ("s8", "u8", "s32", "s32"), ("s8", "s8", "s8", "s8"),
+    ("u8", "u8", "u8", "u8"), ("s16", "s16", "s16", "s16"), ("u16", "u16", "u32", "u32"), ("s32", "s32", "s32", "s32"),
+    ("u32", "u32", "u64", "u64"), ("s64", "s64", "s64", "s64"), ("s4", "s4", "s4", "s4"), ("u4", "u4", "u4", "u4"),
+    ("s4", "u4", "s32", "s32"), ("pred", "pred", "pred", "pred"),
+]
+
+
+@every_machine
+@pytest.mark.parametrize("types", EXACT, ids="-".join)
+def test_exact_types(machine: Machine, types: tuple[str, str, str, str]) -> None:
+    """Sums of small integers are exact in the accumulator: the one rounding at the end can be compared by bits."""
+    generator = np.random.default_rng(3)
+    for (m, n, k), orders in itertools.product(
+        [(5, 7, 3), (1, 70, 45), (40, 1, 37), (81, 210, 90)],
+        [((0, 1),) * 3, ((1, 0), (1, 0), (0, 1)), ((0, 1), (1, 0), (1, 0))],
+    ):
+        def draw(kind: str, shape: tuple[int, int]) -> Array:
+            low = 0 if kind[0] in "up" else -7
+            high = 2 if kind == "pred" else 8
+            values = generator.integers(low, high, shape)
+            if kind in ("s32", "s64", "u32", "u64"):
+                values = values * 0x6543210F
+            return values.astype(DTYPES[kind])
+
+        lhs, rhs = draw(types[0], (m, k)), draw(types[1], (k, n))
+        got = multiply(lhs, rhs, machine, types, orders, 2)
+        expected: Array
+        with np.errstate(over="ignore"):
+            if types[2] == "pred":
+                expected = (lhs.astype(np.int64) @ rhs.astype(np.int64)) > 0
+            elif types[0][0] in "su":
+                expected = lhs.astype(np.int64) @ rhs.astype(np.int64)
+                if types[2] in ("s4", "u4"):
+                    expected = (expected + 8) % 16 - 8 if types[2] == "s4" else expected % 16
+            else:
+                expected = (lhs.astype(np.float64) @ rhs.astype(np.float64)).astype(np.float32)
+            expected = expected.astype(DTYPES[types[2]])
+        np.testing.assert_array_equal(got.astype(np.float64), expected.astype(np.float64))
+
+
+@every_machine
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_every_16_bit_float_survives(machine: Machine, kind: str) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(DTYPES[kind]).reshape(-1, 1)
+    every = every[every.view(np.uint16) != 0x8000].reshape(-1, 1)  # 0 + -0 is 0
+    one = np.ones((1, 1), DTYPES[kind])
+    got = multiply(every, one, machine, (kind, kind, kind, "f32"), ((0, 1),) * 3)
+    numbers = ~np.isnan(every.astype(np.float32))
+    np.testing.assert_array_equal(got.view(np.uint16)[numbers], every.view(np.uint16)[numbers])
+    assert np.isnan(got.astype(np.float32)[~numbers]).all()
+
+
+@every_machine
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_rounding_to_16_bits(machine: Machine, kind: str) -> None:
+    bits = np.random.default_rng(5).integers(0, 1 << 32, 20000, dtype=np.uint32)
+    bits[:4000] = bits[:4000] & 0xFFFFF000 | 0x1000  # halfway cases of f16
+    bits[4000:8000] = bits[4000:8000] & 0xFFFF0000 | 0x8000  # and of bf16
+    bits[8000:16000] = bits[8000:16000] & 0x87FFFFFF | 0x30000000  # about the range of f16 and its denormals
+    values = bits.view(np.float32)
+    values = values[~np.isnan(values)].reshape(-1, 1)
+    got = multiply(values, np.ones((1, 1), np.float32), machine, ("f32", "f32", kind, "f32"), ((0, 1),) * 3)
+    with np.errstate(over="ignore"):
+        expected = values.astype(DTYPES[kind])
+    np.testing.assert_array_equal(got.view(np.uint16), expected.view(np.uint16))
+
+
+@every_machine
+def test_batches(machine: Machine) -> None:
+    lhs, rhs = normal((2, 3, 20, 9), np.float32), normal((2, 3, 9, 40), np.float32, 1)
+    orders = [(0, 1, 2, 3), (2, 0, 3, 1), (3, 1, 2, 0), (0, 2, 1, 3)]
+    for left, right, to in [(0, 0, 0), (1, 2, 3), (2, 1, 0), (3, 3, 1), (0, 3, 2)]:
+        got = multiply(lhs, rhs, machine, ("f32",) * 4, (orders[left], orders[right], orders[to]), 4)
+        close(got, lhs, rhs)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(MACHINES), st.integers(1, 70), st.integers(1, 150), st.integers(1, 90), st.integers(1, 3),
+    st.permutations(range(3)), st.permutations(range(3)), st.permutations(range(3)),
+    st.sampled_from(["f32", "f64", "c64"]),
+)
+def test_any_shape_and_order(
+    machine: Machine, m: int, n: int, k: int, batch: int, left: list[int], right: list[int], to: list[int], kind: str
+) -> None:
+    lhs, rhs = normal((batch, m, k), DTYPES[kind]), normal((batch, k, n), DTYPES[kind], 1)
+    close(multiply(lhs, rhs, machine, (kind,) * 4, (left, right, to), 3), lhs, rhs)
+
+
+def test_results_do_not_depend_on_the_split() -> None:
+    lhs, rhs = normal((150, 700), np.float32), normal((700, 333), np.float32, 1)
+    whole = multiply(lhs, rhs, host(), ("f32",) * 4, ((0, 1),) * 3)
+    for pieces in (2, 7, 1000):
+        np.testing.assert_array_equal(whole, multiply(lhs, rhs, host(), ("f32",) * 4, ((0, 1),) * 3, pieces))
+
+
+def close_in_bf16(got: Array, lhs: Array, rhs: Array) -> None:
+    """Within the error of an f32 sum and of one rounding to the type of `got`."""
+    left, right = lhs.astype(np.float64), rhs.astype(np.float64)
+    expected, bound = left @ right, np.abs(left) @ np.abs(right)
+    single = float(np.finfo(np.float32).eps) * (4 + lhs.shape[-1] ** 0.5)
+    epsilon = 0.0 if got.dtype == np.float32 else 2.0**-8
+    assert (np.abs(got.astype(np.float64) - expected) <= epsilon * np.abs(expected) + 2 * single * bound).all()
+
+
+PAIR_SIZES = [
+    (8, 1, 8), (9, 17, 31), (33, 100, 64), (3, 70, 33), (70, 3, 33), (1, 200, 90), (8, 260, 129), (20, 20, 129),
+    (8, 1, 32), (9, 17, 96), (35, 100, 64), (40, 33, 32),
+]
+
+
+@bf16_machines
+@pytest.mark.parametrize("size", PAIR_SIZES, ids=str)
+def test_pairs_in_all_stride_orders(machine: Machine, size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    lhs, rhs = normal((m, k), ml_dtypes.bfloat16), normal((k, n), ml_dtypes.bfloat16, 1)
+    for left, right, (kind, to) in itertools.product(
+        [(0, 1), (1, 0)], [(0, 1), (1, 0)], [("f32", (0, 1)), ("bf16", (1, 0))]
+    ):
+        got = multiply(lhs, rhs, machine, ("bf16", "bf16", kind, "f32"), (left, right, to), 3)
+        close_in_bf16(got, lhs, rhs)
+
+
+@bf16_machines
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_large_pairs_do_not_depend_on_the_split(machine: Machine, kind: str) -> None:
+    types = ("bf16", "bf16", kind, "f32")
+    for (m, n, k), left, right in [
+        ((300, 520, 2210), (0, 1), (0, 1)), ((150, 333, 1303), (1, 0), (1, 0)), ((150, 300, 2208), (0, 1), (0, 1)),
+        ((300, 200, 1088), (1, 0), (1, 0)),
+    ]:
+        lhs, rhs = normal((m, k), ml_dtypes.bfloat16), normal((k, n), ml_dtypes.bfloat16, 1)
+        whole = multiply(lhs, rhs, machine, types, (left, right, (0, 1)))
+        close_in_bf16(whole, lhs, rhs)
+        split = multiply(lhs, rhs, machine, types, (left, right, (0, 1)), 7)
+        np.testing.assert_array_equal(whole.astype(np.float32), split.astype(np.float32))
+
+
+@bf16_machines
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 70), st.integers(1, 150), st.integers(1, 90), st.integers(1, 3),
+    st.permutations(range(3)), st.permutations(range(3)), st.permutations(range(3)), st.sampled_from(["f32", "bf16"]),
+)
+def test_pairs_of_any_shape_and_order(
+    machine: Machine, m: int, n: int, k: int, batch: int,
+    left: list[int], right: list[int], to: list[int], kind: str,
+) -> None:
+    k = k if machine is PAIRS else 32 * (k % 4 + 1)
+    lhs, rhs = normal((batch, m, k), ml_dtypes.bfloat16), normal((batch, k, n), ml_dtypes.bfloat16, 1)
+    close_in_bf16(multiply(lhs, rhs, machine, ("bf16", "bf16", kind, "f32"), (left, right, to), 3), lhs, rhs)
+
+
+def test_pairs_only_where_they_are_fast() -> None:
+    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1, "bf16", "bf16", "f32")
+    zen = Machine("x86_64-unknown-linux-gnu", "znver4", "+avx512f,+avx512bf16", 512)
+    assert "dpbf16ps.512" in emit_dot("dot", spec, zen).definitions
+    for other in (
+        replace(zen, features="+avx512f,-avx512bf16"), replace(zen, features="+avx512bf16,+amx-tile"),
+        replace(zen, vector_bits=256),
+    ):
+        assert "dpbf16ps" not in emit_dot("dot", spec, other).definitions
+    assert "dpbf16ps" not in emit_dot("dot", replace(spec, lhs="f32"), zen).definitions
+
+
+def test_tiles_only_where_they_may_be_used() -> None:
+    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1, "bf16", "bf16", "f32")
+    machine = Machine("x86_64-unknown-linux-gnu", "sapphirerapids", "+avx512bf16,+amx-tile,+amx-bf16", 512)
+    assert "tdpbf16ps" in emit_dot("dot", spec, machine).definitions
+    refused = replace(machine, features="+avx512bf16,+amx-tile,-amx-bf16")
+    for other, which in ((spec, refused), (replace(spec, k=63), machine), (replace(spec, lhs="f32"), machine)):
+        assert "tdpbf16ps" not in emit_dot("dot", other, which).definitions
+    # Objects for other programs to link do not rely on what this process was granted.
+    assert "+amx-bf16" not in named("host").features
+
+
+def test_large_products_have_tasks_to_share() -> None:
+    spec = DotSpec((), 512, 512, 512, (), 512, 1, (), 512, 1, (), 512, 1)
+    assert all(step.tasks >= 8 for step in emit_dot("dot", spec, host()).steps)
+
+
+@every_machine
+def test_empty(machine: Machine) -> None:
+    lhs, rhs = np.zeros((4, 0), np.float32), np.zeros((0, 5), np.float32)
+    assert (multiply(lhs, rhs, machine, ("f32",) * 4, ((0, 1), (0, 1), (1, 0))) == 0).all()
+    nothing = multiply(np.zeros((0, 3), np.float32), np.zeros((3, 5), np.float32), machine, ("f32",) * 4, ((0, 1),) * 3)
+    assert nothing.shape == (0, 5)
+
+
+def test_same_spec_same_text() -> None:
+    spec = DotSpec((), 40, 50, 60, (), 60, 1, (), 50, 1, (), 50, 1)
+    assert emit_dot("a", spec, host()) == emit_dot("a", spec, host())
+    assert "@b(" in emit_dot("b", spec, host()).definitions
+
+
+def test_types_that_do_not_combine() -> None:
+    spec = DotSpec((), 4, 5, 6, (), 6, 1, (), 5, 1, (), 5, 1, "f8e4m3fn", "f32", "f32", "f32")
+    with pytest.raises(UnsupportedError, match="f8e4m3fn"):
+        emit_dot("dot", spec, host())
+    spec = DotSpec((), 4, 5, 6, (), 6, 1, (), 5, 1, (), 5, 1, "f32", "f32", "s32", "s32")
+    with pytest.raises(UnsupportedError, match="f32"):
+        emit_dot("dot", spec, host())

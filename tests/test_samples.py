@@ -1,0 +1,191 @@
+"""The samples: the whole way from text to numbers, after every pass, and as a user's shell script gates them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from conftest import ROOT, Run, environment
+
+from hlotool.driver import compile_module, optimise
+from hlotool.evaluate import evaluate
+from hlotool.evaluate.custom_calls import unregister_custom_call
+from hlotool.harness.compare import compare_all
+from hlotool.harness.inputs import random_inputs
+from hlotool.ir import Module
+from hlotool.ir.verifier import check
+from hlotool.passes.instruments import ChangeLog, StopAfter
+from hlotool.passes.manager import Pass
+from hlotool.text.parser import load, parse
+from hlotool.text.printer import print_module
+
+SAMPLES = ROOT / "samples"
+NAMES = sorted(path.stem for path in SAMPLES.glob("*.hlo"))
+BROKEN = "HloModule broken\n\nENTRY main {\n  x = f32[8] parameter(0)\n  ROOT result = f32[8] multply(x, x)\n}\n"
+Arrays = tuple[npt.NDArray[Any], ...]
+
+
+def sample(name: str) -> tuple[Module, list[npt.NDArray[Any]], Arrays]:
+    """The module, inputs, and what the evaluator says of it before any pass."""
+    module = load(SAMPLES / f"{name}.hlo")
+    check(module)
+    inputs = random_inputs(module, 1)
+    return module, inputs, evaluate(module, inputs)
+
+
+def differences(got: Arrays, want: Arrays) -> list[str]:
+    return [f"out{n}: {c}" for n, c in enumerate(compare_all(got, want)) if not c.ok]
+
+
+@dataclass
+class EvaluateEach:
+    """After every pass that changed the module: it is valid, reads back from its text, and means the same."""
+
+    inputs: list[npt.NDArray[Any]]
+    want: Arrays
+    passes: list[str] = field(default_factory=list)
+
+    def before(self, pass_: Pass, module: Module) -> bool:
+        return True
+
+    def after(self, pass_: Pass, module: Module, changed: bool, seconds: float) -> None:
+        if changed:
+            self.passes.append(pass_.name)
+            check(module)
+            text = print_module(module)
+            assert print_module(parse(text)) == text, pass_.name
+            assert not differences(evaluate(module, self.inputs), self.want), pass_.name
+
+
+def test_there_are_the_samples_that_the_readme_promises() -> None:
+    assert {"attention", "conv_net", "lstm_cell", "mean", "mlp_step", "while_loop"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_header_says_what_to_look_at_and_what_to_try(name: str) -> None:
+    head = (SAMPLES / f"{name}.hlo").read_text(encoding="utf-8").split("HloModule")[0]
+    assert "Look at:" in head
+    commands = re.findall(r"^//   (hlotool .*)$", head, re.MULTILINE)
+    assert commands
+    assert all(f"samples/{name}.hlo" in command for command in commands)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_and_evaluated_results_agree(name: str) -> None:
+    module, inputs, want = sample(name)
+    assert not differences(compile_module(module)(*inputs), want)
+    assert not differences(compile_module(module, "evaluate")(*inputs), want)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_meaning_stays_after_every_single_pass(name: str) -> None:
+    module, inputs, want = sample(name)
+    each = EvaluateEach(inputs, want)
+    compile_module(module, instruments=[each])
+    assert "fusion" in each.passes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_prefix_of_the_pipeline_compiles_to_the_same_results(name: str) -> None:
+    module, inputs, want = sample(name)
+    changes = ChangeLog()
+    optimise(module, instruments=[changes])
+    ends = [number for number, (_, changed, _) in enumerate(changes.entries, 1) if changed]
+    for end in ends[:-1]:  # the last is the whole pipeline
+        prefix = optimise(module, instruments=[StopAfter(count=end)])
+        got = compile_module(prefix, pipeline="none")(*inputs)
+        assert not differences(got, want), changes.entries[end - 1]
+
+
+def test_commands_of_the_headers_run(hlotool: Run) -> None:
+    head = (SAMPLES / "mean.hlo").read_text(encoding="utf-8").split("HloModule")[0]
+    for line in re.findall(r"^//   hlotool (.*)$", head, re.MULTILINE):
+        if "svg" in line and shutil.which("dot") is None:
+            continue
+        done = hlotool(*line.replace("samples/", f"{SAMPLES}/").split())
+        assert (done.returncode, done.stderr) == (0, ""), line
+
+
+def console_blocks() -> list[tuple[str, str]]:
+    """(arguments, output) of every ``$ hlotool ...`` that the README shows."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [
+        (command, output.strip())
+        for block in blocks
+        for command, output in re.findall(r"^\$ hlotool (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(("command", "output"), console_blocks())
+def test_the_readme_shows_real_output(hlotool: Run, tmp_path: Path, command: str, output: str) -> None:
+    if "svg" in command and shutil.which("dot") is None:
+        pytest.skip("Graphviz's dot is not installed")
+    (tmp_path / "samples").symlink_to(SAMPLES)
+    (tmp_path / "broken.hlo").write_text(BROKEN)
+    done = hlotool(*command.split())
+    numbers = r"[\d,.]+ (s|kernels|bytes|parallel|temporary|instructions)|-> \d+|\(\d+"  # these may change
+    shown, found = (re.sub(numbers, "", text.strip()) for text in (output, done.stdout + done.stderr))
+    assert found == shown
+
+
+def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    ones = np.ones(65536, np.float32)
+    names: dict[str, Any] = {"x": ones, "y": ones}
+    try:
+        for block in blocks:
+            exec(block, names)
+    finally:
+        unregister_custom_call("scale_by_two")
+    assert [float(a) for a in names["outputs"]] == [4.0]
+    assert "define" in capsys.readouterr().out
+
+
+# ---- the shell script
+
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="the script needs bash")
+
+
+def gate(tmp_path: Path, samples: Path = SAMPLES, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs samples/regression/check.sh on a directory of samples."""
+    script = SAMPLES / "regression" / "check.sh"
+    env = environment(HLOTOOL=f"{sys.executable} -m hlotool", **variables)
+    command = ["bash", str(script), str(samples)]
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False, timeout=300)
+
+
+@needs_bash
+def test_the_gate_passes(tmp_path: Path) -> None:
+    done = gate(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all checks passed" in done.stdout
+
+
+@needs_bash
+def test_the_gate_catches_wrong_numbers(tmp_path: Path) -> None:
+    planted = tmp_path / "samples"
+    shutil.copytree(SAMPLES, planted)
+    text = (planted / "mean.hlo").read_text(encoding="utf-8")
+    (planted / "mean.hlo").write_text(text.replace("constant(3)", "constant(3.001)"), encoding="utf-8")
+    done = gate(tmp_path, planted)
+    assert done.returncode == 1
+    assert [line for line in done.stdout.splitlines() if line.startswith("FAIL")] == ["FAIL  mean: saved outputs"]
+
+
+@needs_bash
+def test_the_gate_catches_a_pipeline_that_no_longer_fuses(tmp_path: Path) -> None:
+    done = gate(tmp_path, PASSES="simplify")
+    assert done.returncode == 1
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+    assert "FAIL  mean: one fusion" in failed
+    assert not any("numbers" in line or "saved" in line for line in failed)
