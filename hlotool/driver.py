@@ -14,7 +14,7 @@ from hlotool.codegen.buffers import array_leaves
 from hlotool.codegen.machine import Machine, host
 from hlotool.ir import Module, Shape, UnsupportedError, clone_module, dtype_of
 from hlotool.ir.verifier import check
-from hlotool.passes.manager import Instrument, Pipeline, run_pipeline
+from hlotool.passes.manager import Instrument, PassCrash, Pipeline, Progress, run_pipeline
 from hlotool.passes.pipeline import parse_pipeline
 from hlotool.runtime.executable import Executable, Memory
 
@@ -30,11 +30,16 @@ def optimise(
     pipeline: str | Pipeline = "default",
     log: DecisionLog | None = None,
     instruments: Sequence[Instrument] = (),
+    progress: Progress | None = None,
 ) -> Module:
-    """A copy of `module` with `pipeline` applied."""
+    """A copy of `module` with `pipeline` applied.  PassCrash where a pass fails, which carries `module`."""
     copy = clone_module(module)
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
-    run_pipeline(copy, steps, log, instruments)
+    try:
+        run_pipeline(copy, steps, log, instruments, progress)
+    except PassCrash as crash:
+        crash.module = module
+        raise
     return copy
 
 
@@ -81,8 +86,8 @@ def _compile_cpu(
     from hlotool.codegen.program import build
     from hlotool.runtime.executable import link
 
-    optimised = optimise(module, pipeline, log, instruments)
-    run_pipeline(optimised, parse_pipeline(LOWERING), log, instruments)
+    steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+    optimised = optimise(module, Pipeline((steps, parse_pipeline(LOWERING))), log, instruments)
     target = machine or host()
     program = build(optimised, target)
     return link(program, optimised, target, log.decisions, threads)

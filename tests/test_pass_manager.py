@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.analysis.decisions import Decision, DecisionLog
+from hlotool.driver import optimise
+from hlotool.harness.reproducer import crash_reproducer
 from hlotool.ir import HloError, Module, VerificationError
 from hlotool.passes import (
     PASSES,
     PIPELINES,
     Fixpoint,
+    Pass,
     Pipeline,
     PipelineError,
     find_pass,
@@ -22,13 +25,18 @@ from hlotool.passes import (
     pass_help,
     pass_names,
     pass_options,
+    pipeline_text,
     registry,
     run_pipeline,
 )
 from hlotool.passes.cse import CommonSubexpressionElimination
 from hlotool.passes.dce import DeadCodeElimination
-from hlotool.passes.instruments import ChangeLog, LeaveOut, StopAfter, Timing, VerifyEach
+from hlotool.passes.instruments import ChangeLog, Statistics, StopAfter, VerifyEach
+from hlotool.passes.manager import PassCrash, Progress
+from hlotool.passes.pipeline import carried_pipeline, carry_pipeline
+from hlotool.passes.select import only, without
 from hlotool.text.parser import parse
+from hlotool.text.printer import print_module
 
 TEXT = """
 HloModule m
@@ -214,27 +222,112 @@ def test_fixpoint_limit_is_noted() -> None:
         def run(self, module: Module, log: DecisionLog) -> bool:
             return True
 
-    log, timing = DecisionLog(), Timing()
-    assert run_pipeline(parse(TEXT), Pipeline((Fixpoint((Restless(),), 4),)), log, [timing])
-    assert timing.runs == {"restless": 4}
+    log, changes = DecisionLog(), ChangeLog()
+    assert run_pipeline(parse(TEXT), Pipeline((Fixpoint((Restless(),), 4),)), log, [changes])
+    assert [name for name, _, _ in changes.entries] == ["restless"] * 4
     assert [d.code for d in log] == ["fixpoint-limit"]
 
 
-def test_stop_after_and_leave_out() -> None:
+def test_stop_after_and_selection() -> None:
     module, changes = parse(TEXT), ChangeLog()
     run_pipeline(module, parse_pipeline("dce,cse,dce"), instruments=[changes, StopAfter("cse")])
     assert [name for name, _, _ in changes.entries] == ["dce", "cse"]
     changes = ChangeLog()
-    run_pipeline(parse(TEXT), parse_pipeline("dce,cse,dce"), instruments=[changes, LeaveOut(frozenset({"dce"}))])
-    assert [name for name, _, _ in changes.entries] == ["cse"]
+    chosen = parse_pipeline("dce,fixpoint(cse,dce),fixpoint{limit=2}(dce),simplify")
+    assert str(only(chosen, frozenset({"cse"}))).startswith("fixpoint(cse),fixpoint(cse)")
+    assert str(without(chosen, frozenset({"dce"}))).startswith("fixpoint(cse),call-inliner")
+    assert str(without(chosen, frozenset({"topk-decomposer"}))) == str(chosen)
+
+
+def test_statistics() -> None:
+    module = parse(TEXT)
+    statistics = Statistics(module, lambda module: {"instructions": module.instruction_count()})
+    run_pipeline(module, parse_pipeline("dce,cse,dce"), instruments=[statistics])
+    assert [(r.name, r.changed) for r in statistics.runs] == [("dce", True), ("cse", True), ("dce", False)]
+    assert statistics.runs[2].after == {"instructions": 5} == statistics.now
+    assert statistics.runs[1].before["instructions"] == statistics.runs[0].after["instructions"] > 5
+
+
+def test_a_run_can_go_on_from_anywhere() -> None:
+    whole, log = parse(TEXT), DecisionLog()
+    pipeline = parse_pipeline("fixpoint(cse,dce),simplify")
+
+    class Positions:
+        def __init__(self, progress: Progress) -> None:
+            self.progress = progress
+            self.seen: list[tuple[str, str]] = []
+
+        def before(self, pass_: Pass, module: Module) -> bool:
+            return True
+
+        def after(self, pass_: Pass, module: Module, changed: bool, seconds: float) -> None:
+            remaining = pipeline_text(self.progress.remaining, names=False)
+            self.seen.append((print_module(module), remaining))
+
+    progress = Progress()
+    positions = Positions(progress)
+    run_pipeline(whole, pipeline, log, [positions], progress)
+    assert progress.runs == len(positions.seen) > 10
+    assert positions.seen[0][1].startswith("dce,fixpoint(cse,dce),call-inliner,")
+    assert positions.seen[1][1].startswith("fixpoint(cse,dce),call-inliner,")
+    assert positions.seen[-1][1].startswith("fixpoint(")
+    for text, remaining in positions.seen:
+        module = parse(text)
+        run_pipeline(module, parse_pipeline(remaining))
+        assert print_module(module) == print_module(whole)
+
+
+def test_pipelines_travel_with_modules() -> None:
+    module = parse(TEXT)
+    text = carry_pipeline(print_module(module), parse_pipeline('inline,fusion{never="a,b"}'))
+    assert carried_pipeline(text) == (
+        'call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce,fusion{never="a,b"}'
+    )
+    assert print_module(parse(text)) == print_module(module)
+    assert carried_pipeline(print_module(module)) is None
+
+
+def test_pipelines_with_names_of_ones_own() -> None:
+    named = {"mine": "cse,yours", "yours": "dce"}
+    assert str(parse_pipeline("mine", named)) == "mine"
+    assert pipeline_text(parse_pipeline("mine,mine", named), names=False) == "cse,dce,cse,dce"
+    with pytest.raises(PipelineError, match="'mine' contains itself"):
+        parse_pipeline("mine", {"mine": "cse,yours", "yours": "fixpoint(mine)"})
+    with pytest.raises(PipelineError, match="did you mean yours"):
+        parse_pipeline("your", named)
+
+
+def test_a_pass_that_raises_is_named() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Broken:
+        """Fails."""
+
+        name: ClassVar[str] = "broken"
+
+        def run(self, module: Module, log: DecisionLog) -> bool:
+            raise IndexError("planted")
+
+    pipeline = Pipeline((*parse_pipeline("cse,dce").steps, Broken()))
+    with pytest.raises(PassCrash, match="pass broken failed") as caught:
+        optimise(parse(TEXT), pipeline)
+    crash = caught.value
+    assert (crash.run, crash.pipeline, repr(crash.__cause__)) == (3, pipeline, "IndexError('planted')")
+    text = crash_reproducer(crash)
+    assert text.startswith("// hlotool ")
+    assert "pass broken: IndexError: planted\n// pipeline: broken\nHloModule" in text
+    expected = parse(TEXT)
+    run_pipeline(expected, parse_pipeline("cse,dce"))
+    assert print_module(parse(text)) == print_module(expected)
 
 
 def test_verification_names_the_pass() -> None:
     def refuse(module: Module) -> None:
         raise VerificationError("the root is missing")
 
-    with pytest.raises(VerificationError, match="after pass cse: the root is missing"):
+    with pytest.raises(PassCrash, match="pass cse failed") as caught:
         run_pipeline(parse(TEXT), parse_pipeline("cse"), instruments=[VerifyEach(refuse)])
+    assert isinstance(caught.value.__cause__, VerificationError)
+    assert str(caught.value.__cause__) == "after pass cse: the root is missing"
     run_pipeline(parse(TEXT.replace("unused", "y2")), parse_pipeline("none"), instruments=[VerifyEach(refuse)])
 
 

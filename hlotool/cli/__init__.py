@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
     "query": "Find the instructions that an expression describes.",
+    "repro": "Run the pass that a reproducer is about.",
     "run": "Run a module on inputs, print or save the outputs, compare them.",
     "signature": "Show the inputs and outputs of a module.",
     "stats": "Show what is in a module and what it costs.",
@@ -91,7 +92,8 @@ def cli(ctx: click.Context, color: str) -> None:
 
     \b
     Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_KEEP=MiB of
-    freed array memory kept for reuse, NO_COLOR.
+    freed array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the
+    nearest hlotool.toml (named pipelines), NO_COLOR.
     """
     ctx.ensure_object(Session).color = color
     for name in ("HLOTOOL_THREADS", "HLOTOOL_KEEP"):

@@ -14,6 +14,7 @@ from hlotool.cli.session import Session, current
 from hlotool.inspect.files import write_file
 from hlotool.ir import Diagnostic, ExecutionError, HloError, Module, UnsupportedError
 from hlotool.ir.verifier import check
+from hlotool.passes.manager import Progress
 from hlotool.text.diagnostics import render
 from hlotool.text.load import Source, one_module, open_source, read_modules
 from hlotool.text.sources import with_source
@@ -23,6 +24,7 @@ __all__ = [
     "dumping",
     "file_argument",
     "format_option",
+    "optional_file_argument",
     "passes_option",
     "read_all_modules",
     "read_module",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+optional_file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), required=False)
 passes_option = click.option(
     "-p",
     "--passes",
@@ -75,7 +78,9 @@ def dump_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def dumping(module: Module, directory: str | None, formats: str, pattern: str | None) -> Iterator[list[Any]]:
+def dumping(
+    module: Module, directory: str | None, formats: str, pattern: str | None, progress: Progress | None = None
+) -> Iterator[list[Any]]:
     """The instruments that the dump options ask for (none without --dump-to); on leaving, the pictures are made."""
     if directory is None:
         yield []
@@ -90,7 +95,7 @@ def dumping(module: Module, directory: str | None, formats: str, pattern: str | 
         matcher = re.compile(pattern) if pattern else None
     except re.error as error:
         raise click.UsageError(f"--dump-filter: {error}") from None
-    dump = Dump(module, Path(directory), chosen, matcher)
+    dump = Dump(module, Path(directory), chosen, matcher, progress)
     try:
         yield [dump]
     except HloError:

@@ -8,19 +8,20 @@ from typing import Any
 
 import click
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import (
     dump_options,
     dumping,
-    file_argument,
     format_option,
-    passes_option,
-    read_module,
+    optional_file_argument,
     threads_option,
     write_bytes,
     write_text,
 )
+from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.driver import compile_module
 from hlotool.passes.fusion import fusible_computations
+from hlotool.passes.manager import Progress
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
@@ -28,8 +29,8 @@ __all__ = ["command"]
 
 
 @click.command("compile")
-@file_argument
-@passes_option
+@optional_file_argument
+@pipeline_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write what --emit names here.")
 @click.option(
     "--emit",
@@ -41,8 +42,8 @@ __all__ = ["command"]
 @format_option
 @dump_options
 def command(
-    file: str,
-    passes: str,
+    file: str | None,
+    choice: PipelineChoice,
     output: str | None,
     stage: str | None,
     threads: int | None,
@@ -57,15 +58,18 @@ def command(
     """
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
-    module = read_module(file)
-    with dumping(module, dump_to, dump_format, dump_filter) as instruments:
+    module = choice.module(file)
+    progress = Progress()
+    with dumping(module, dump_to, dump_format, dump_filter, progress) as instruments:
         start = time.perf_counter()
-        executable = compile_module(module, pipeline=passes, threads=threads, instruments=instruments)
+        log = DecisionLog()
+        optimised = choice.apply(module, instruments, log, progress)
+        executable = compile_module(optimised, pipeline="none", threads=threads, instruments=instruments, log=log)
         seconds = time.perf_counter() - start
     if output is not None or stage is not None:
         _write(executable, stage or "hlo", output)
     if output not in (None, "-") or (output is None and stage is None):
-        summary = _summary(file, module.instruction_count(), executable, seconds)
+        summary = _summary(file or choice.start_from or "", module.instruction_count(), executable, seconds)
         click.echo(json.dumps(summary) if form == "json" else _text(summary))
 
 

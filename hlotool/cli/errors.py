@@ -62,6 +62,7 @@ def _discard_output() -> None:
 
 def _report(error: Exception, package: ModuleType, session: Session) -> int:
     from hlotool.ir import ExecutionError, HloError, UnsupportedError
+    from hlotool.passes.manager import PassCrash
     from hlotool.passes.pipeline import PipelineError
 
     if isinstance(error, PipelineError):
@@ -85,6 +86,16 @@ def _report(error: Exception, package: ModuleType, session: Session) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="hlotool-", suffix=".txt", delete=False) as file:
         file.write(f"hlotool {package.__version__}\n{' '.join(sys.argv)}\n\n")
         traceback.print_exc(file=file)
-    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    cause = f": {type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ is not None else ""
+    click.echo(f"internal error: {type(error).__name__}: {error}{cause}", err=True)
     click.echo(f"this is a bug in hlotool; the details are in {file.name}", err=True)
+    if isinstance(error, PassCrash) and error.module is not None:
+        _write_reproducer(error)
     return 70
+
+
+def _write_reproducer(crash: Any) -> None:
+    from hlotool.cli.reproducers import write_reproducer
+    from hlotool.harness.reproducer import crash_reproducer
+
+    write_reproducer(crash.pass_.name, crash_reproducer(crash))

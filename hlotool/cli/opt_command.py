@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import dump_options, dumping, file_argument, passes_option, read_all_modules, write_text
-from hlotool.driver import optimise
+from hlotool.cli.common import dump_options, dumping, optional_file_argument, read_all_modules, write_text
+from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.passes.manager import Progress
 from hlotool.text.load import SEPARATOR
 from hlotool.text.printer import print_module
 
@@ -14,14 +15,14 @@ __all__ = ["command"]
 
 
 @click.command("opt")
-@file_argument
-@passes_option
+@optional_file_argument
+@pipeline_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
 @click.option("--decisions", is_flag=True, help="Say on standard error what each pass did, and would not do, and why.")
 @dump_options
 def command(
-    file: str,
-    passes: str,
+    file: str | None,
+    choice: PipelineChoice,
     output: str | None,
     decisions: bool,
     dump_to: str | None,
@@ -32,14 +33,16 @@ def command(
 
     Of several modules in FILE, separated by lines // -----, each is taken by itself.
     """
-    modules = read_all_modules(file)
+    single = file is None or choice.start_from is not None
+    modules = [choice.module(file)] if single else read_all_modules(file or "")
     if dump_to is not None and len(modules) > 1:
         raise click.UsageError(f"--dump-to takes one module; {file} holds {len(modules)}")
     log = DecisionLog()
     texts = []
     for module in modules:
-        with dumping(module, dump_to, dump_format, dump_filter) as instruments:
-            texts.append(print_module(optimise(module, passes, log, instruments)))
+        progress = Progress()
+        with dumping(module, dump_to, dump_format, dump_filter, progress) as instruments:
+            texts.append(print_module(choice.apply(module, instruments, log, progress)))
     write_text(output, f"\n{SEPARATOR}\n\n".join(texts))
     if decisions:
         for decision in log.decisions:

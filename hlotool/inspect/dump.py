@@ -19,7 +19,8 @@ from hlotool.inspect.graph import draw
 from hlotool.inspect.index_page import index_page
 from hlotool.inspect.render import HOW_TO_GET_DOT, find_dot, render_all
 from hlotool.ir import Instruction, Module, UnsupportedError
-from hlotool.passes.manager import Pass
+from hlotool.passes.manager import Pass, Progress
+from hlotool.passes.pipeline import carry_pipeline
 from hlotool.text.printer import print_module
 
 __all__ = ["DUMP_FORMATS", "Dump", "DumpStep"]
@@ -48,6 +49,8 @@ class DumpStep:
 class Dump:
     """Writes steps into `directory`, in `formats` (svg brings text and dot), for passes whose name matches `pattern`.
 
+    With `progress` each text carries the passes that are still to run, so that ``--start-from`` can go on there.
+
     Call `finish` at the end, also after an error: it renders the pictures.
     """
 
@@ -57,8 +60,9 @@ class Dump:
         directory: Path,
         formats: Collection[str] = ("text", "dot"),
         pattern: re.Pattern[str] | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        self.directory, self.pattern = directory, pattern
+        self.directory, self.pattern, self.progress = directory, pattern, progress
         self.formats = DUMP_FORMATS if "svg" in formats else tuple(f for f in DUMP_FORMATS if f in formats)
         self.name = module.name
         self.steps: list[DumpStep] = []
@@ -92,7 +96,10 @@ class Dump:
         """Write the files of a step, and the index up to it."""
         stem = f"{step.number:04}.{re.sub(r'[^A-Za-z0-9_.-]', '_', step.pass_name)}"
         if "text" in self.formats:
-            write_file(self.directory / f"{stem}.hlo", print_module(module))
+            text = print_module(module)
+            if self.progress is not None and step.number:
+                text = carry_pipeline(text, self.progress.remaining)
+            write_file(self.directory / f"{stem}.hlo", text)
             step.files.append(f"{stem}.hlo")
         if "dot" in self.formats:
             write_file(self.directory / f"{stem}.dot", draw(module, marked))

@@ -22,6 +22,7 @@ from hlotool.analysis.fusibility import (
     reduces_minor,
 )
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
+from hlotool.passes.fusion_rules import fusion_rules
 
 __all__ = ["Cluster", "Fusion", "erase_all", "fusible_computations", "make_fusion"]
 
@@ -48,13 +49,17 @@ class Fusion:
     """Fuses elementwise chains, data movement and reductions with what produces and consumes them.
 
     `max_ops` bounds the instructions of one fusion.  `max_row` bounds the bytes of one row of a row-wise group
-    (softmax, layer norm): rows that do not stay in the cache gain nothing from being fused.
+    (softmax, layer norm): rows that do not stay in the cache gain nothing from being fused.  With `only` no
+    instructions but those whose name the regular expression finds are fused, with `never` none that it finds; the
+    attribute ``frontend_attributes={fuse="never"}`` or ``"always"`` decides for one instruction.
     """
 
     name: ClassVar[str] = "fusion"
     max_ops: int = 256
     max_row: int = 256 << 10
     rows: bool = True
+    only: str = ""
+    never: str = ""
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -137,6 +142,7 @@ class _Grower:
         self.computation = computation
         self.log = log
         self.options = options
+        self.rules = fusion_rules(options.only, options.never)
         self.position = {instruction: n for n, instruction in enumerate(computation)}
         self.taken: set[Instruction] = set()
 
@@ -146,7 +152,11 @@ class _Grower:
         for seed in reversed(self.computation):
             ordered = seed.control_predecessors or seed.control_successors
             if seed not in self.taken and can_be_root(seed) and not ordered and not _is_scalar_code(seed):
-                found.append(self.grow(seed))
+                forbidden = self.rules.forbids(seed)
+                if forbidden:
+                    self.log.refuse("not-fused", seed, forbidden)
+                else:
+                    found.append(self.grow(seed))
         return found
 
     def grow(self, seed: Instruction) -> Cluster:
@@ -182,15 +192,27 @@ class _Grower:
         """Why the producer must stay outside; empty when it may join."""
         if not is_fusible(producer):
             return f"a {producer.opcode} has a kernel of its own"
+        forbidden = self.rules.forbids(producer)
+        if forbidden:
+            return forbidden
+        if producer.control_predecessors or producer.control_successors:
+            return "it has control dependencies"
+        forced = self.rules.forces(producer)
         if len(growth.cluster.members) >= self.options.max_ops:
             return f"the fusion has {self.options.max_ops} instructions already"
         if producer.opcode != "constant" and _is_scalar_code(producer):
             return "it is scalar code, computed once"
-        if not growth.is_alone(producer) and not is_cheap_copy(producer):
+        if not forced and not growth.is_alone(producer) and not is_cheap_copy(producer):
             return "others need its result too"
-        if producer.control_predecessors or producer.control_successors:
-            return "it has control dependencies"
-        return self.work_obstacle(growth, producer)
+        return self.form_obstacle(growth, producer) or ("" if forced else self.work_obstacle(growth, producer))
+
+    def form_obstacle(self, growth: _Growth, producer: Instruction) -> str:
+        """Why the emitter could not have the producer in this fusion; empty when it can."""
+        if producer.opcode == "dynamic-update-slice":
+            return "it is updated in place"
+        if producer.opcode == "reduce":
+            return self.reduce_obstacle(growth, producer, growth.is_aligned(producer))
+        return ""
 
     def work_obstacle(self, growth: _Growth, producer: Instruction) -> str:
         """Why joining would repeat work; empty when it does not."""
@@ -206,14 +228,9 @@ class _Grower:
             return f"it would be computed at {places} places"
         if not free and any(u.opcode in ("gather", "map") and producer is u.operands[0] for u in users):
             return "it would be computed at gathered places"
-        match producer.opcode:
-            case "reduce":
-                return self.reduce_obstacle(growth, producer, aligned)
-            case "dynamic-update-slice":
-                return "it is updated in place"
-            case "concatenate" | "gather":
-                if any(u.opcode == "reduce" for u in users) or producer.shape.size > 1 << 16:
-                    return "choosing a source for each element costs more than a copy"
+        chooses = producer.opcode in ("concatenate", "gather")
+        if chooses and (any(u.opcode == "reduce" for u in users) or producer.shape.size > 1 << 16):
+            return "choosing a source for each element costs more than a copy"
         return ""
 
     def reduce_obstacle(self, growth: _Growth, reduce: Instruction, aligned: bool) -> str:

@@ -1,29 +1,41 @@
-"""Instruments that come with the pass manager: timing, verification, stopping and leaving passes out."""
+"""Instruments that come with the pass manager: measuring, verification, stopping, and finding the pass to blame."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hlotool.ir import HloError, Module, VerificationError
-from hlotool.passes.manager import Pass, StopPipeline
+from hlotool.passes.manager import Pass, Progress, StopPipeline
 
-__all__ = ["ChangeLog", "LeaveOut", "StopAfter", "Timing", "VerifyEach"]
+__all__ = ["ChangeLog", "PassRun", "Statistics", "StopAfter", "StopBefore", "VerifyEach"]
 
 
-@dataclass(slots=True)
-class Timing:
-    """Adds up the seconds and the runs of each pass, in order of first run."""
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """One run of a pass.  `before` and `after` are what was measured, the same where nothing changed."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    runs: dict[str, int] = field(default_factory=dict)
+    name: str
+    changed: bool
+    seconds: float
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+
+class Statistics:
+    """Records every run of a pass: its seconds, and what `measure` says of the module before and after it."""
+
+    def __init__(self, module: Module, measure: Callable[[Module], Mapping[str, int]] = lambda module: {}) -> None:
+        self.measure = measure
+        self.runs: list[PassRun] = []
+        self.now = measure(module)
 
     def before(self, pass_: Pass, module: Module) -> bool:
         return True
 
     def after(self, pass_: Pass, module: Module, changed: bool, seconds: float) -> None:
-        self.seconds[pass_.name] = self.seconds.get(pass_.name, 0.0) + seconds
-        self.runs[pass_.name] = self.runs.get(pass_.name, 0) + 1
+        before, self.now = self.now, self.measure(module) if changed else self.now
+        self.runs.append(PassRun(pass_.name, changed, seconds, before, self.now))
 
 
 @dataclass(slots=True)
@@ -78,13 +90,16 @@ class StopAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOut:
-    """Leaves out the passes called `names`: to find the one that is to blame."""
+class StopBefore:
+    """Ends the pipeline ahead of the `run`-th pass that it runs, counting from 1."""
 
-    names: frozenset[str]
+    progress: Progress
+    run: int
 
     def before(self, pass_: Pass, module: Module) -> bool:
-        return pass_.name not in self.names
+        if self.progress.runs + 1 >= self.run:
+            raise StopPipeline
+        return True
 
     def after(self, pass_: Pass, module: Module, changed: bool, seconds: float) -> None:
         return None

@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module
+from hlotool.ir import HloError, Module, VerificationError
 
-__all__ = ["Fixpoint", "Instrument", "Pass", "Pipeline", "Step", "StopPipeline", "run_pipeline"]
+__all__ = [
+    "Fixpoint",
+    "Instrument",
+    "Pass",
+    "PassCrash",
+    "Pipeline",
+    "Progress",
+    "Step",
+    "StopPipeline",
+    "run_pipeline",
+]
 
 
 @runtime_checkable
@@ -43,6 +54,19 @@ class Instrument(Protocol):
 
 class StopPipeline(Exception):  # noqa: N818
     """Raised by an instrument to end the whole pipeline early, without an error."""
+
+
+class PassCrash(Exception):  # noqa: N818
+    """A pass failed, which is a bug in it: the `run`-th pass of the pipeline, counting from 1.  The cause says how.
+
+    `limit` is the number of rewrites that were allowed.  `module` is the input of the whole pipeline; the compiler
+    driver sets it, so that the failure can be reproduced.
+    """
+
+    def __init__(self, pass_: Pass, run: int, pipeline: Pipeline, limit: int | None) -> None:
+        super().__init__(f"pass {pass_.name} failed")
+        self.pass_, self.run, self.pipeline, self.limit = pass_, run, pipeline, limit
+        self.module: Module | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,48 +103,78 @@ class Pipeline:
 Step = Pass | Pipeline | Fixpoint
 
 
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands, for instruments that want to know: `runs` counts the passes begun, and `remaining` is what a
+    later run has to do to come to the same end from the module as it is after the pass that runs now."""
+
+    runs: int = 0
+    remaining: Pipeline = field(default_factory=lambda: Pipeline(()))
+
+
 def run_pipeline(
     module: Module,
     pipeline: Pipeline,
     log: DecisionLog | None = None,
     instruments: Sequence[Instrument] = (),
+    progress: Progress | None = None,
 ) -> bool:
-    """Run all steps on `module` in place; whether anything changed."""
+    """Run all steps on `module` in place; whether anything changed.  `progress` is kept up to date for instruments.
+
+    PassCrash where a pass raises anything but an HloError, or an instrument finds the module invalid after a pass.
+    """
     log = DecisionLog() if log is None else log
-    runner = _Runner(module, log, tuple(instruments))
-    try:
-        for step in pipeline.steps:
-            runner.run(step)
-    except StopPipeline:
-        pass
+    runner = _Runner(module, pipeline, log, tuple(instruments), progress or Progress())
+    with suppress(StopPipeline):
+        runner.run_all(pipeline.steps)
     return runner.changes > 0
 
 
 class _Runner:
-    """One run of a pipeline; `changes` counts the passes that changed something."""
+    """One run of a pipeline; `changes` counts the passes that changed something.
 
-    __slots__ = ("changes", "instruments", "log", "module")
+    `later` holds, for every sequence of steps that is being run, outermost first, those of its steps that come after
+    the one that runs now.
+    """
 
-    def __init__(self, module: Module, log: DecisionLog, instruments: tuple[Instrument, ...]) -> None:
-        self.module, self.log, self.instruments = module, log, instruments
+    __slots__ = ("changes", "instruments", "later", "log", "module", "pipeline", "progress")
+
+    def __init__(
+        self,
+        module: Module,
+        pipeline: Pipeline,
+        log: DecisionLog,
+        instruments: tuple[Instrument, ...],
+        progress: Progress,
+    ) -> None:
+        self.module, self.pipeline, self.log = module, pipeline, log
+        self.instruments, self.progress = instruments, progress
+        self.later: list[tuple[Step, ...]] = []
         self.changes = 0
 
-    def run(self, step: Step) -> bool:
+    def run(self, step: Step, later: tuple[Step, ...]) -> bool:
+        self.later.append(later)
         if isinstance(step, Pipeline):
             before = self.changes
-            for inner in step.steps:
-                self.run(inner)
-            return self.changes > before
-        if isinstance(step, Fixpoint):
-            return self.fixpoint(step)
-        return self.run_pass(step)
+            self.run_all(step.steps)
+            changed = self.changes > before
+        elif isinstance(step, Fixpoint):
+            changed = self.fixpoint(step)
+        else:
+            changed = self.run_pass(step)
+        self.later.pop()
+        return changed
+
+    def run_all(self, steps: tuple[Step, ...]) -> None:
+        for number, step in enumerate(steps):
+            self.run(step, steps[number + 1 :])
 
     def fixpoint(self, step: Fixpoint) -> bool:
         """Round-robin until every step in a row left the module alone: the last rounds skip what cannot change."""
         quiet, changed = 0, False
         for _ in range(step.limit):
-            for inner in step.steps:
-                if self.run(inner):
+            for number, inner in enumerate(step.steps):
+                if self.run(inner, (*step.steps[number + 1 :], step)):
                     quiet, changed = 0, True
                 else:
                     quiet += 1
@@ -130,16 +184,29 @@ class _Runner:
         return changed
 
     def run_pass(self, pass_: Pass) -> bool:
+        self.progress.remaining = Pipeline(tuple(step for later in reversed(self.later) for step in later))
         for instrument in self.instruments:
             if not instrument.before(pass_, self.module):
                 return False
+        self.progress.runs += 1
         self.log.pass_name = pass_.name
         start = time.perf_counter()
-        changed = pass_.run(self.module, self.log)
+        try:
+            changed = pass_.run(self.module, self.log)
+        except HloError:
+            raise
+        except Exception as error:
+            raise self.crash(pass_) from error
         if changed:
             self.module.remove_unreachable()  # and callees stand before callers again, as in the text
         seconds = time.perf_counter() - start
         self.changes += changed
         for instrument in self.instruments:
-            instrument.after(pass_, self.module, changed, seconds)
+            try:
+                instrument.after(pass_, self.module, changed, seconds)
+            except VerificationError as error:
+                raise self.crash(pass_) from error
         return changed
+
+    def crash(self, pass_: Pass) -> PassCrash:
+        return PassCrash(pass_, self.progress.runs, self.pipeline, self.log.limit)

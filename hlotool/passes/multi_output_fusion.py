@@ -11,6 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_fusible
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, make_fusion
+from hlotool.passes.fusion_rules import fusion_rules
 
 __all__ = ["MultiOutputFusion"]
 
@@ -32,12 +33,15 @@ class MultiOutputFusion:
     """Merges loop fusions over equal dimensions where one reads the other, and reductions of the same array.
 
     Both then run in one pass over memory.  A merge is refused where a path between the two leads through other
-    instructions (the result would be a cycle).  `max_ops` and `max_outputs` bound the merged kernel.
+    instructions (the result would be a cycle).  `max_ops` and `max_outputs` bound the merged kernel.  `only`, `never`
+    and the attribute ``fuse`` are those of the pass ``fusion``.
     """
 
     name: ClassVar[str] = "multi-output-fusion"
     max_ops: int = 256
     max_outputs: int = 8
+    only: str = ""
+    never: str = ""
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -67,6 +71,7 @@ class _Grouper:
         self.computation = computation
         self.log = log
         self.options = options
+        self.rules = fusion_rules(options.only, options.never)
         self.group: dict[Instruction, _Group] = {}
         self.position = {instruction: n for n, instruction in enumerate(computation)}
         self.bridges: list[tuple[int, int]] = []
@@ -75,7 +80,7 @@ class _Grouper:
         found: dict[int, _Group] = {}
         for instruction in self.computation:
             space = _space(instruction)
-            if space is not None:
+            if space is not None and not self.rules.forbids(instruction):
                 self.group[instruction] = _Group([instruction], space, _size(instruction))
         for instruction in self.computation:
             if instruction in self.group:

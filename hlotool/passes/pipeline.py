@@ -9,11 +9,15 @@ The grammar::
 
 A name is a pass, a named pipeline or ``fixpoint``, the only one with parentheses.  An option without a value is a
 flag.  A value with commas or braces stands in double quotes.  The text of a pipeline parses back to the pipeline.
+
+A module may carry the pipeline that is still to run on it, in a comment ``// pipeline: ...`` ahead of its header:
+dumps and reproducers do.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
@@ -22,11 +26,12 @@ from hlotool.ir import Diagnostic, HloError, Location
 from hlotool.passes.manager import Fixpoint, Pass, Pipeline, Step
 from hlotool.passes.registry import PIPELINES, PassOption, find_pass, pass_names, pass_options
 
-__all__ = ["PipelineError", "parse_pipeline", "pipeline_text"]
+__all__ = ["PipelineError", "carried_pipeline", "carry_pipeline", "parse_pipeline", "pipeline_text"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s,{}()"]*)')
 _SPACE = re.compile(r"\s*")
+_CARRIED = re.compile(r"^// pipeline:(.*)$", re.MULTILINE)
 _FIXPOINT_OPTIONS = {"limit": PassOption("limit", int, 25)}
 
 
@@ -43,9 +48,27 @@ class PipelineError(HloError):
         self.column = column
 
 
-def parse_pipeline(text: str) -> Pipeline:
-    """Parse pipeline text; PipelineError points at the column of what is wrong."""
-    parser = _Parser(text)
+def parse_pipeline(text: str, named: Mapping[str, str] | None = None) -> Pipeline:
+    """Parse pipeline text; PipelineError points at the column of what is wrong.
+
+    `named` holds the texts of named pipelines beside the built-in ones; they may use each other.
+    """
+    return _parse(text, {**PIPELINES, **(named or {})}, ())
+
+
+def carry_pipeline(text: str, pipeline: Pipeline) -> str:
+    """The text of a module with `pipeline` in a comment ahead of it, with nothing in it that a name stands for."""
+    return f"// pipeline: {pipeline_text(pipeline, names=False)}\n{text}"
+
+
+def carried_pipeline(text: str) -> str | None:
+    """The text of the pipeline that a module carries ahead of its header; None where it carries none."""
+    found = _CARRIED.search(text.partition("HloModule")[0])
+    return None if found is None else found.group(1).strip()
+
+
+def _parse(text: str, named: Mapping[str, str], inside: tuple[str, ...]) -> Pipeline:
+    parser = _Parser(text, named, inside)
     steps = parser.steps()
     parser.end()
     if len(steps) == 1 and isinstance(steps[0], Pipeline):
@@ -56,8 +79,10 @@ def parse_pipeline(text: str) -> Pipeline:
 class _Parser:
     """A recursive-descent parser over one line of text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, named: Mapping[str, str], inside: tuple[str, ...]) -> None:
         self.text = text.replace("\n", " ")
+        self.named = named
+        self.inside = inside  # the named pipelines that this text is part of
         self.position = 0
 
     def error(self, message: str, position: int | None = None, hint: str | None = None) -> PipelineError:
@@ -111,12 +136,15 @@ class _Parser:
             steps = self.steps()
             self.expect(")", "at the end of fixpoint")
             return Fixpoint(tuple(steps), options.get("limit", 25))
-        if name in PIPELINES:
-            return Pipeline(parse_pipeline(PIPELINES[name]).steps, name)
+        if name in self.inside:
+            raise self.error(f"pipeline {name!r} contains itself", start)
+        if name in self.named:
+            return Pipeline(_parse(self.named[name], self.named, (*self.inside, name)).steps, name)
         try:
             pass_class = find_pass(name)
         except KeyError:
-            raise self.error(f"no pass or pipeline is called {name!r}", start, _near(name, _all_names())) from None
+            known = [*pass_names(), *self.named, "fixpoint"]
+            raise self.error(f"no pass or pipeline is called {name!r}", start, _near(name, known)) from None
         options = self.options(name, pass_options(pass_class))
         return pass_class(**{key.replace("-", "_"): value for key, value in options.items()})
 
@@ -174,10 +202,6 @@ def _convert(raw: str, kind: type) -> Any:
         return None
 
 
-def _all_names() -> list[str]:
-    return [*pass_names(), *PIPELINES, "fixpoint"]
-
-
 def _near(name: str, names: list[str]) -> str | None:
     close = get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
@@ -185,13 +209,16 @@ def _near(name: str, names: list[str]) -> str | None:
     return f"one of: {', '.join(names)}" if 0 < len(names) <= 8 else None
 
 
-def pipeline_text(step: Step) -> str:
-    """The text of a pipeline, a fixpoint or a pass (options that have their default are left out)."""
+def pipeline_text(step: Step, names: bool = True) -> str:
+    """The text of a pipeline, a fixpoint or a pass (options that have their default are left out).
+
+    Named pipelines are written as their names, or, without `names`, as what they stand for.
+    """
     if isinstance(step, Pipeline):
-        return step.name or ",".join(map(pipeline_text, step.steps))
+        return (names and step.name) or ",".join(filter(None, (pipeline_text(inner, names) for inner in step.steps)))
     if isinstance(step, Fixpoint):
         limit = "" if step.limit == 25 else f"{{limit={step.limit}}}"
-        return f"fixpoint{limit}({','.join(map(pipeline_text, step.steps))})"
+        return f"fixpoint{limit}({','.join(filter(None, (pipeline_text(inner, names) for inner in step.steps)))})"
     return step.name + _options_text(step)
 
 

@@ -38,6 +38,7 @@ PASSES: dict[str, str] = {
     "map-inliner": "hlotool.passes.map_inliner:MapInliner",
     "multi-output-fusion": "hlotool.passes.multi_output_fusion:MultiOutputFusion",
     "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
+    "product-expander": "hlotool.passes.product_expander:ProductExpander",
     "ragged-dot-decomposer": "hlotool.passes.ragged_dot_decomposer:RaggedDotDecomposer",
     "reshape-mover": "hlotool.passes.reshape_mover:ReshapeMover",
     "scaled-dot-decomposer": "hlotool.passes.scaled_dot_decomposer:ScaledDotDecomposer",
@@ -59,8 +60,9 @@ PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
         "async-to-sync,trivial-collective-remover,dynamic-dimension-simplifier,batch-norm-expander,"
-        "ragged-dot-decomposer,scaled-dot-decomposer"
+        "ragged-dot-decomposer,scaled-dot-decomposer,product-expander"
     ),
+    "unfuse": "layout-assignment,call-inliner{fusions=all}",
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
     "simplify": (
         "inline,zero-sized-hlo-elimination,"
@@ -70,11 +72,24 @@ PIPELINES: dict[str, str] = {
         "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
     ),
     "default": (
-        "expand,inline,layout-assignment,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
+        "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
         "dot-decomposer,transpose-folding,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,copy-insertion,dce,computation-deduplicator"
     ),
-    "lowering": ("expand,call-inliner,flatten-call-graph,layout-assignment,dot-decomposer,dce"),
+    "O0": "",
+    "O1": (
+        "unfuse,expand,inline,zero-sized-hlo-elimination,algebraic-simplifier,tuple-simplifier,cse,dce,"
+        "optimization-barrier-expander,tuple-simplifier,dce,dot-decomposer,transpose-folding,dce,"
+        "while-loop-trip-count-annotator,fusion,copy-insertion,dce,computation-deduplicator"
+    ),
+    "O2": "default",
+    "O3": (
+        "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},simplify,"
+        "optimization-barrier-expander,tuple-simplifier,dce,dot-decomposer,transpose-folding,cse,dce,"
+        "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
+        "copy-insertion,dce,computation-deduplicator"
+    ),
+    "lowering": ("layout-assignment,expand,call-inliner{fusions=foreign},flatten-call-graph,dot-decomposer,dce"),
 }
 """Pipeline name -> pipeline text."""
 

@@ -1,0 +1,317 @@
+"""The options that choose, change and watch a pipeline; `opt` and `compile` have them all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from typing import Any
+
+import click
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.cli.common import read_module, write_text
+from hlotool.cli.config import named_pipelines
+from hlotool.cli.errors import CheckFailed
+from hlotool.cli.reproducers import write_reproducer
+from hlotool.cli.session import current
+from hlotool.driver import optimise
+from hlotool.ir import Module
+from hlotool.ir.verifier import check
+from hlotool.passes.fusion import Fusion
+from hlotool.passes.instruments import Statistics, StopAfter, VerifyEach
+from hlotool.passes.manager import Instrument, Pass, Pipeline, Progress
+from hlotool.passes.multi_output_fusion import MultiOutputFusion
+from hlotool.passes.pipeline import carried_pipeline, parse_pipeline
+from hlotool.passes.registry import pass_names
+from hlotool.passes.select import map_passes, only, without
+
+__all__ = ["PipelineChoice", "named_pipeline", "pipeline_options"]
+
+_DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineChoice:
+    """What the options of `pipeline_options` say."""
+
+    passes: str | None
+    level: str | None
+    start_from: str | None
+    stop_after: tuple[str, int] | None
+    disable: frozenset[str]
+    only: frozenset[str]
+    rewrite_limit: int | None
+    fuse_only: str
+    no_fuse: str
+    verify_each: bool
+    check_each: str | None
+    inputs: str | None
+    seed: int
+    time_passes: bool
+    pass_statistics: bool
+    statistics_to: str | None
+
+    def module(self, file: str | None) -> Module:
+        """The module of FILE, or of --start-from."""
+        if (file is None) == (self.start_from is None):
+            raise click.UsageError("give FILE, or --start-from DUMP")
+        return read_module(file or self.start_from or "")
+
+    def pipeline(self) -> Pipeline:
+        """The passes to run.  With --start-from the module must have been read."""
+        if sum(x is not None for x in (self.passes, self.level, self.start_from)) > 1:
+            raise click.UsageError("-p, -O and --start-from each choose the passes: give one of them")
+        text = self.passes or (f"O{self.level}" if self.level else _DEFAULT)
+        if self.start_from is not None:
+            carried = carried_pipeline(current().sources.get(self.start_from, ""))
+            if carried is None:
+                raise click.UsageError(f"{self.start_from} carries no pipeline; a dump of --dump-to does")
+            text = carried
+        chosen = named_pipeline(text)
+        if self.only:
+            chosen = only(chosen, self.only)
+        if self.disable:
+            chosen = without(chosen, self.disable)
+        if self.fuse_only or self.no_fuse:
+            chosen = map_passes(chosen, self._with_rules)
+        if self.stop_after is not None and self.stop_after[0] not in {p.name for p in chosen.passes()}:
+            raise click.UsageError(f"--stop-after: {self.stop_after[0]} is not among the passes {chosen}")
+        return chosen
+
+    def _with_rules(self, pass_: Pass) -> Pass:
+        if isinstance(pass_, Fusion | MultiOutputFusion):
+            return replace(pass_, only=self.fuse_only or pass_.only, never=self.no_fuse or pass_.never)
+        return pass_
+
+    def apply(
+        self, module: Module, instruments: Sequence[Instrument], log: DecisionLog, progress: Progress
+    ) -> Module:
+        """A copy of the module with the passes applied, watched as the options say."""
+        pipeline = self.pipeline()
+        log.limit = self.rewrite_limit
+        watchers: list[Instrument] = []
+        statistics = None
+        if self.time_passes or self.pass_statistics or self.statistics_to:
+            measured = self.pass_statistics or self.statistics_to is not None
+            statistics = Statistics(module, _measure) if measured else Statistics(module)
+            watchers.append(statistics)
+        if self.verify_each:
+            watchers.append(VerifyEach(check))
+        watchers += instruments
+        if self.check_each is not None:
+            watchers.append(self._check_each(module))
+        if self.stop_after is not None:
+            watchers.append(StopAfter(*self.stop_after))
+        try:
+            result = self._optimise(module, pipeline, log, watchers, progress)
+        finally:
+            log.limit = None
+        if statistics is not None:
+            self._report(statistics)
+        return result
+
+    def _optimise(
+        self,
+        module: Module,
+        pipeline: Pipeline,
+        log: DecisionLog,
+        instruments: Sequence[Instrument],
+        progress: Progress,
+    ) -> Module:
+        from hlotool.harness.check_each import NumbersChanged
+        from hlotool.harness.reproducer import reproducer
+
+        try:
+            return optimise(module, pipeline, log, instruments, progress)
+        except NumbersChanged as change:
+            click.echo(f"MISMATCH: {change}", err=True)
+            text = reproducer(module, pipeline, progress.runs, change.pass_, str(change), self.rewrite_limit)
+            write_reproducer(change.pass_.name, text)
+            raise CheckFailed from None
+
+    def _check_each(self, module: Module) -> Instrument:
+        from hlotool.harness.archive import read_arrays
+        from hlotool.harness.check_each import CheckEach
+        from hlotool.harness.inputs import check_arrays, random_inputs
+
+        shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
+        arrays = random_inputs(module, self.seed) if self.inputs is None else read_arrays(self.inputs, "arg", shapes)
+        check_arrays(module, arrays, shapes)
+        return CheckEach(module, arrays)
+
+    def _report(self, statistics: Statistics) -> None:
+        if self.time_passes:
+            click.echo(_times(statistics), err=True)
+        if self.pass_statistics:
+            click.echo(_changes(statistics), err=True)
+        if self.statistics_to is not None:
+            rows = [
+                {
+                    "pass": run.name,
+                    "changed": run.changed,
+                    "seconds": run.seconds,
+                    "before": dict(run.before),
+                    "after": dict(run.after),
+                }
+                for run in statistics.runs
+            ]
+            text = json.dumps({"schema_version": 1, "kind": "pass-statistics", "runs": rows}, indent=1)
+            write_text(self.statistics_to, text + "\n")
+
+
+def named_pipeline(text: str) -> Pipeline:
+    """A pipeline in which names of ``hlotool.toml`` may stand."""
+    return parse_pipeline(text, named_pipelines())
+
+
+def _measure(module: Module) -> Mapping[str, int]:
+    from hlotool.analysis.cost import ModuleCost
+    from hlotool.analysis.peak_memory import peak_bytes
+
+    cost = ModuleCost(module).total
+    return {
+        "instructions": module.instruction_count(),
+        "flops": cost.flops + cost.transcendentals,
+        "bytes": cost.bytes,
+        "peak_bytes": peak_bytes(module),
+    }
+
+
+def _times(statistics: Statistics) -> str:
+    seconds: dict[str, float] = {}
+    runs: dict[str, int] = {}
+    changes: dict[str, int] = {}
+    for run in statistics.runs:
+        seconds[run.name] = seconds.get(run.name, 0.0) + run.seconds
+        runs[run.name] = runs.get(run.name, 0) + 1
+        changes[run.name] = changes.get(run.name, 0) + run.changed
+    total = sum(seconds.values())
+    lines = [f"{'pass':34}{'runs':>6}{'changed':>9}{'ms':>10}{'share':>8}"]
+    for name in sorted(seconds, key=lambda name: -seconds[name]):
+        share = seconds[name] / total if total else 0.0
+        lines.append(f"{name:34}{runs[name]:>6}{changes[name]:>9}{seconds[name] * 1e3:>10.2f}{share:>8.1%}")
+    lines.append(f"{'all':34}{len(statistics.runs):>6}{sum(changes.values()):>9}{total * 1e3:>10.2f}{1:>8.1%}")
+    return "\n".join(lines)
+
+
+def _changes(statistics: Statistics) -> str:
+    names = ("instructions", "flops", "bytes", "peak_bytes")
+    width = 25
+    lines = [f"{'pass':34}" + "".join(f"{name.replace('_', ' '):>{width}}" for name in names)]
+    for run in statistics.runs:
+        if run.changed:
+            cells = (
+                f"{run.before[name]:,} -> {run.after[name]:,}" if run.before[name] != run.after[name] else "."
+                for name in names
+            )
+            lines.append(f"{run.name:34}" + "".join(f"{cell:>{max(width, len(cell) + 2)}}" for cell in cells))
+    cells = (f"{statistics.now[name]:,}" for name in names)
+    lines.append(f"{'in the end':34}" + "".join(f"{cell:>{width}}" for cell in cells))
+    return "\n".join(lines)
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
+    names = frozenset(filter(None, (name.strip() for name in (value or "").split(","))))
+    unknown = sorted(names - set(pass_names()))
+    if unknown:
+        from difflib import get_close_matches
+
+        near = get_close_matches(unknown[0], pass_names(), 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise click.BadParameter(f"no pass is called {unknown[0]!r}{hint}", context, parameter)
+    return names
+
+
+def _stop(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    if value is None:
+        return None
+    name, colon, count = value.partition(":")
+    if colon and not (count.isdecimal() and int(count) > 0):
+        raise click.BadParameter(f"expected PASS or PASS:N, not {value!r}", context, parameter)
+    _names(context, parameter, name)
+    return name, int(count or "1")
+
+
+def _expression(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    try:
+        re.compile(value or "")
+    except re.error as error:
+        raise click.BadParameter(f"no regular expression: {error}", context, parameter) from None
+    return value or ""
+
+
+_OPTIONS = [
+    click.option(
+        "-p",
+        "--passes",
+        metavar="PIPELINE",
+        help="Passes to apply: simplify,fusion{max-ops=64},fixpoint(cse,dce). 'hlotool passes' lists them. "
+        f"[default: {_DEFAULT}]",
+    ),
+    click.option(
+        "-O", "level", type=click.Choice(["0", "1", "2", "3"]), help="A pipeline by effort: -O2 is the default one."
+    ),
+    click.option(
+        "--start-from",
+        type=click.Path(dir_okay=False),
+        metavar="DUMP",
+        help="Go on from a dump, with the passes that were still to run.",
+    ),
+    click.option(
+        "--stop-after", callback=_stop, metavar="PASS[:N]", help="End after the (N-th) run of a pass."
+    ),
+    click.option("--disable", callback=_names, metavar="PASS,...", help="Leave these passes out."),
+    click.option("--only", callback=_names, metavar="PASS,...", help="Leave all other passes out."),
+    click.option(
+        "--rewrite-limit", type=click.IntRange(0), metavar="N", help="Stop rewriting after N rewrites: for bisection."
+    ),
+    click.option(
+        "--fuse-only", callback=_expression, metavar="RE", help="Fuse only instructions whose name RE finds."
+    ),
+    click.option(
+        "--no-fuse", callback=_expression, metavar="RE", help="Fuse no instructions whose name RE finds."
+    ),
+    click.option(
+        "--verify-each/--no-verify-each", default=True, show_default=True, help="Verify the module after every pass."
+    ),
+    click.option(
+        "--check-each",
+        type=click.Choice(["evaluate"]),
+        help="Evaluate the module after every pass; exit 1 and name the first pass that changes its numbers.",
+    ),
+    click.option(
+        "--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ... for --check-each."
+    ),
+    click.option(
+        "--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones for --check-each."
+    ),
+    click.option("--time-passes", is_flag=True, help="Show on standard error how long each pass took."),
+    click.option(
+        "--pass-statistics",
+        is_flag=True,
+        help="Show what each pass did to the numbers of instructions, operations, bytes moved and bytes alive.",
+    ),
+    click.option(
+        "--statistics-to",
+        type=click.Path(dir_okay=False),
+        metavar="FILE.json",
+        help="Write seconds and numbers of every run of a pass.",
+    ),
+]
+
+
+def pipeline_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options; the command gets them as one `PipelineChoice` called `choice`."""
+    names = [row.name for row in fields(PipelineChoice)]
+
+    @wraps(command)
+    def gathered(**values: Any) -> Any:
+        return command(choice=PipelineChoice(**{name: values.pop(name) for name in names}), **values)
+
+    decorated: Callable[..., Any] = gathered
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated

@@ -1,0 +1,47 @@
+"""``hlotool repro``."""
+
+from __future__ import annotations
+
+import click
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.cli.common import file_argument, read_module
+from hlotool.cli.errors import CheckFailed
+from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.session import current
+from hlotool.driver import optimise
+from hlotool.harness.check_each import CheckEach, NumbersChanged
+from hlotool.harness.inputs import random_inputs
+from hlotool.ir.verifier import check
+from hlotool.passes.instruments import VerifyEach
+from hlotool.passes.manager import Instrument
+from hlotool.passes.pipeline import carried_pipeline
+
+__all__ = ["command"]
+
+
+@click.command("repro")
+@file_argument
+@click.option("--check/--no-check", "checked", default=True, help="Evaluate the module after every pass, too.")
+@click.option("--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Inputs for that.")
+def command(file: str, checked: bool, seed: int) -> None:
+    """Run the passes that FILE names in its header: does a pass still fail on it?
+
+    Failing passes, and those that opt --check-each finds to be wrong, leave such a file.  Exit code 0: the module
+    stays valid and computes the same; 1: its numbers change; 70: a pass crashes or leaves an invalid module.
+    """
+    module = read_module(file)
+    name = "<stdin>" if file == "-" else file
+    text = carried_pipeline(current().sources.get(name, ""))
+    if text is None:
+        raise click.UsageError(f"{file} carries no pipeline: there is no line '// pipeline: ...' ahead of its header")
+    pipeline = named_pipeline(text)
+    instruments: list[Instrument] = [VerifyEach(check)]
+    if checked:
+        instruments.append(CheckEach(module, random_inputs(module, seed)))
+    try:
+        optimise(module, pipeline, DecisionLog(), instruments)
+    except NumbersChanged as change:
+        click.echo(f"MISMATCH: {change}", err=True)
+        raise CheckFailed from None
+    click.echo(f"{file}: {pipeline}: no failure")
