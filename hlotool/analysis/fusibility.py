@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from hlotool.ir import Instruction, element_type
 
-__all__ = ["can_be_root", "is_cheap_copy", "is_expensive", "is_fusible", "is_movement", "reduces_minor"]
+__all__ = [
+    "can_be_root",
+    "is_cheap_copy",
+    "is_expensive",
+    "is_fusible",
+    "is_movement",
+    "is_variadic_reduce",
+    "reduces_minor",
+]
 
 _MOVEMENT = frozenset(
     {"broadcast", "reshape", "bitcast", "transpose", "reverse", "slice", "pad", "concatenate", "dynamic-slice", "copy"}
 )
 _OTHERS = frozenset({"iota", "gather", "reduce", "dynamic-update-slice", "map"})
 _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
+_MOST_COPIED = 6
+"""Operations that one reader may repeat."""
 
 
 def is_movement(instruction: Instruction) -> bool:
@@ -31,14 +41,56 @@ def is_fusible(instruction: Instruction) -> bool:
 
 def can_be_root(instruction: Instruction) -> bool:
     """Whether a fusion may grow up from here: not where the result is free anyway or a constant."""
+    if is_variadic_reduce(instruction):
+        return all(leaf.is_static and leaf.size for leaf in instruction.shape.elements)
     return is_fusible(instruction) and instruction.opcode not in ("constant", "reshape", "bitcast", "iota")
+
+
+def is_variadic_reduce(instruction: Instruction) -> bool:
+    """A reduce with several results, such as an argmax."""
+    return instruction.opcode == "reduce" and instruction.shape.is_tuple
 
 
 def is_cheap_copy(instruction: Instruction) -> bool:
     """Whether computing the instruction again in every reader costs no more than reading its result."""
     if instruction.opcode == "constant":
         return is_fusible(instruction)
-    return instruction.opcode in _COPIED
+    return instruction.opcode in _COPIED or _is_cheaper_than_its_result(instruction)
+
+
+def _is_cheaper_than_its_result(instruction: Instruction) -> bool:
+    """Cheap arithmetic on one array, by readers that can all take it in: then its result need not be written.
+
+    Of k readers that compute it again, each reads the source; else one reads it and writes the result, and k read that.
+    """
+    sources: dict[Instruction, None] = {}
+    if not _collect_sources(instruction, sources, _MOST_COPIED) or len(sources) != 1:
+        return False
+    if not all(is_fusible(user) or is_variadic_reduce(user) for user in instruction.users):
+        return False
+    source, readers = next(iter(sources)).shape.byte_size, len(instruction.users)
+    return readers * source <= source + (readers + 1) * instruction.shape.byte_size
+
+
+def _collect_sources(instruction: Instruction, sources: dict[Instruction, None], budget: int) -> int:
+    """Add what a chain of cheap arithmetic reads of the same size as its result.  The operations left of `budget`; 0
+    where there are more, or something else than that."""
+    if not instruction.has("elementwise") or is_expensive(instruction) or not is_fusible(instruction):
+        return 0
+    budget -= 1
+    for operand in instruction.operands:
+        if not budget:
+            return 0
+        if operand.opcode in ("constant", "iota") or operand.shape.size == 1 or operand in sources:
+            continue
+        if operand.opcode == "broadcast" and operand.operands[0].shape.size < operand.shape.size:
+            continue
+        left = _collect_sources(operand, sources, budget)
+        if left:
+            budget = left
+        else:
+            sources[operand] = None
+    return budget
 
 
 def reduces_minor(reduce: Instruction) -> bool:

@@ -61,7 +61,7 @@ def _elementwise_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
     body = fusion.attributes["calls"]
     roots = body.root.operands if body.root.opcode == "tuple" else [body.root]
     dimensions = roots[0].shape.dimensions
-    if any(root.shape.dimensions != dimensions for root in roots):
+    if any(not root.shape.is_array or root.shape.dimensions != dimensions for root in roots):
         return ()
     # Instructions computed at other places than the element written: whatever feeds one that moves elements.
     moved: set[Instruction] = set()

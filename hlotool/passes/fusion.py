@@ -19,6 +19,7 @@ from hlotool.analysis.fusibility import (
     is_expensive,
     is_fusible,
     is_movement,
+    is_variadic_reduce,
     reduces_minor,
 )
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
@@ -66,7 +67,7 @@ class Fusion:
         for computation in fusible_computations(module):
             dead: set[Instruction] = set()
             for cluster in _Grower(computation, log, self).clusters():
-                if len(cluster.members) > 1 and is_needed(cluster.root, dead) and log.allow():
+                if log.allow():
                     fusion = make_fusion(module, list(cluster.members), [cluster.root])
                     log.rewrite(
                         "fuse",
@@ -147,17 +148,29 @@ class _Grower:
         self.taken: set[Instruction] = set()
 
     def clusters(self) -> list[Cluster]:
-        """All clusters, consumers before producers."""
+        """All clusters, consumers before producers.  What all its readers have computed for themselves needs none."""
         found = []
+        read: set[Instruction] = set()  # by clusters and by instructions that stay by themselves
+        copied: set[Instruction] = set()
         for seed in reversed(self.computation):
-            ordered = seed.control_predecessors or seed.control_successors
-            if seed not in self.taken and can_be_root(seed) and not ordered and not _is_scalar_code(seed):
-                forbidden = self.rules.forbids(seed)
-                if forbidden:
-                    self.log.refuse("not-fused", seed, forbidden)
-                else:
-                    found.append(self.grow(seed))
+            if seed in self.taken or (seed in copied and seed not in read and not seed.is_root):
+                continue
+            cluster = self.grow(seed) if self.may_grow(seed) else Cluster(seed, {seed: None})
+            read.update(o for member in cluster.members for o in member.operands if o not in cluster.members)
+            copied.update(cluster.copies)
+            if len(cluster.members) > 1:
+                found.append(cluster)
         return found
+
+    def may_grow(self, seed: Instruction) -> bool:
+        """Whether a fusion may end in this instruction."""
+        ordered = seed.control_predecessors or seed.control_successors
+        if not can_be_root(seed) or ordered or _is_scalar_code(seed):
+            return False
+        forbidden = self.rules.forbids(seed)
+        if forbidden:
+            self.log.refuse("not-fused", seed, forbidden)
+        return not forbidden
 
     def grow(self, seed: Instruction) -> Cluster:
         growth = _Growth(Cluster(seed, {seed: None}), {seed: 1}, {seed}, {seed: frozenset({()})})
@@ -243,6 +256,8 @@ class _Grower:
             return "its consumers do not use it row by row"
         source = reduce.operands[0].shape
         others = [m for m in growth.cluster.members if m.opcode == "reduce"]
+        if any(map(is_variadic_reduce, others)):
+            return "the fusion ends in a reduce with several results"
         sizes = {size for r in (*others, reduce) for size in (r.shape.size, r.operands[0].shape.size)}
         if len(sizes) > 2:
             return "it reduces other rows than the rest of the fusion"
