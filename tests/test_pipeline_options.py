@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,7 @@ def test_statistics(hlotool: Run, tmp_path: Path) -> None:
     runs = record["runs"]
     assert record["kind"] == "pass-statistics"
     assert {"fusion", "dce"} <= {run["pass"] for run in runs}
-    for earlier, later in zip(runs, runs[1:], strict=False):
+    for earlier, later in pairwise(runs):
         assert earlier["after"] == later["before"]
     last = runs[-1]["after"]
     assert last["bytes"] < runs[0]["before"]["bytes"]
@@ -220,7 +221,8 @@ def test_repro_wants_a_pipeline(hlotool: Run) -> None:
 def test_pipelines_of_a_project(hlotool: Run, tmp_path: Path) -> None:
     config = tmp_path / "hlotool.toml"
     config.write_text('[pipelines]\nmine = "simplify,light"\nlight = "fusion{max-ops=3}"\n')
-    assert hlotool("opt", SAMPLE, "-p", "mine").stdout == hlotool("opt", SAMPLE, "-p", "simplify,fusion{max-ops=3}").stdout
+    spelled = hlotool("opt", SAMPLE, "-p", "simplify,fusion{max-ops=3}").stdout
+    assert hlotool("opt", SAMPLE, "-p", "mine").stdout == spelled
     for text, words in (
         ("[pipelines\n", "hlotool.toml"),
         ("[pipes]\n", "there is no table [pipes]"),

@@ -1,0 +1,21 @@
+"""What is optimised stays as it is: the pipeline has nothing to add to its own result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hlotool.driver import optimise
+from hlotool.text.fingerprint import content_hash
+from hlotool.text.parser import load
+
+ROOT = Path(__file__).parents[1]
+CORPUS = ROOT.parent / "shared" / "corpus" / "models"
+FILES = [*sorted((ROOT / "samples").glob("*.hlo")), *sorted(CORPUS.glob("*.hlo"))]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_rewriting_twice_changes_nothing(file: Path) -> None:
+    once = optimise(load(file))
+    assert content_hash(optimise(once)) == content_hash(once)

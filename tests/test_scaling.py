@@ -1,0 +1,73 @@
+"""Compiling grows with the module, and equal parts of it are compiled once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hlotool.driver import compile_module, optimise
+from hlotool.ir import Computation, Module, clone_module
+from hlotool.ir.builder import Builder
+from hlotool.text.parser import load
+
+BLOCK = Path(__file__).parents[2] / "shared" / "corpus" / "models" / "bert_block.hlo"
+pytestmark = pytest.mark.skipif(not BLOCK.exists(), reason="the corpus is not here")
+
+
+def stacked(count: int) -> Module:
+    """`count` transformer blocks, each reading the one before it, with weights in common."""
+    module = clone_module(load(BLOCK))
+    block, module.attributes = module.entry, {}
+    whole = Computation("stack")
+    builder = Builder(whole)
+    values = [builder.parameter(number, p.shape, p.name) for number, p in enumerate(block.parameters)]
+    state = next(number for number, v in enumerate(values) if v.shape == block.root.shape)
+    for _ in range(count):
+        values[state] = builder.call(block, values)
+    whole.root = values[state]
+    module.add(whole, entry=True)
+    return module
+
+
+def seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    """The least processor time of some runs."""
+    taken = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def _optimise(count: int) -> None:
+    optimise(stacked(count))
+
+
+def _compile(count: int) -> None:
+    compile_module(stacked(count))
+
+
+def test_optimising_is_linear() -> None:
+    times = {count: seconds(partial(_optimise, count)) for count in (1, 4, 16)}
+    assert times[4] < 1.15 * 4 * times[1]
+    assert times[16] < 1.15 * 4 * times[4]
+    assert times[16] < 1.15 * 16 * times[1]
+
+
+def test_equal_blocks_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HLOTOOL_CACHE", "off")
+    programs = {}
+    for count in (4, 16):
+        program = compile_module(stacked(count)).program
+        assert program is not None
+        programs[count] = program
+    uses = {count: len(program.kernels) for count, program in programs.items()}
+    assert uses[16] > 3.5 * uses[4]
+    distinct = {count: len({use.kernel for use in program.kernels}) for count, program in programs.items()}
+    assert distinct[4] == distinct[16] < uses[4]
+    times = {count: seconds(partial(_compile, count), 2) for count in (4, 16)}
+    assert times[16] < 1.15 * 4 * times[4]
