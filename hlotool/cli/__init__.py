@@ -21,10 +21,12 @@ from hlotool.cli.session import Session
 __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
+    "bench": "Time modules, against each other, a baseline or XLA.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain an error code, with a wrong and a right example.",
     "fmt": "Print modules in the normal form.",
+    "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-__all__ = ["Table", "amount", "at_least", "byte_text", "show_tables"]
+__all__ = ["Table", "amount", "at_least", "byte_text", "plain_table", "show_tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def show_tables(tables: Sequence[Table]) -> None:
     if sys.stdout.isatty():
         _show_rich(tables)
     else:
-        click.echo("\n\n".join(_plain(table) for table in tables).encode("utf-8", "replace"))
+        click.echo("\n\n".join(plain_table(table) for table in tables).encode("utf-8", "replace"))
 
 
 def _show_rich(tables: Sequence[Table]) -> None:
@@ -45,7 +45,8 @@ def _show_rich(tables: Sequence[Table]) -> None:
         console.print(drawn)
 
 
-def _plain(table: Table) -> str:
+def plain_table(table: Table) -> str:
+    """Aligned columns under the title."""
     widths = [max(map(len, column)) for column in zip(table.headings, *table.rows, strict=True)]
     lines = [table.title]
     for row in (table.headings, *table.rows):
