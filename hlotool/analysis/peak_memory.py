@@ -7,28 +7,37 @@ peak while they run.  What code generation really takes, with its arena and in-p
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from hlotool.ir import Computation, Instruction, Module
 
-__all__ = ["peak_bytes"]
+__all__ = ["computation_peaks", "order_peak", "owned_bytes", "owners", "peak_bytes"]
 
 _VIEWS = frozenset({"tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
 _STATEFUL = frozenset({"while", "call"})
 
+Owners = dict[Instruction, tuple[Instruction, ...]]
+"""For every instruction those whose memory holds its value."""
+
 
 def peak_bytes(module: Module) -> int:
     """Bytes at the worst moment of one run of the entry computation, parameters and results included."""
+    return computation_peaks(module)[module.entry]
+
+
+def computation_peaks(module: Module) -> dict[Computation, int]:
+    """Bytes at the worst moment of each computation, those of its caller aside."""
     peaks: dict[Computation, int] = {}
     for computation in module.callees_first():
-        peaks[computation] = _peak(computation, peaks, entry=computation is module.entry)
-    return peaks[module.entry]
+        peaks[computation] = order_peak(computation, list(computation), peaks, computation is module.entry)
+    return peaks
 
 
-def _peak(computation: Computation, peaks: dict[Computation, int], entry: bool) -> int:
-    """Without `entry` the parameters are the caller's, and so is the storage of the result."""
-    order = list(computation)
-    stored: dict[Instruction, tuple[Instruction, ...]] = {}
-    for instruction in order:
-        stored[instruction] = _storage(instruction, stored, entry)
+def order_peak(
+    computation: Computation, order: Sequence[Instruction], peaks: Mapping[Computation, int], entry: bool
+) -> int:
+    """The peak of a computation that runs in `order`; without `entry` its parameters are the caller's."""
+    stored = owners(order, entry)
     last: dict[Instruction, int] = {}
     for number, instruction in enumerate(order):
         for owner in {o for operand in instruction.operands for o in stored[operand]} | set(stored[instruction]):
@@ -38,29 +47,35 @@ def _peak(computation: Computation, peaks: dict[Computation, int], entry: bool) 
     ends: dict[int, list[Instruction]] = {}
     for owner, number in last.items():
         ends.setdefault(number, []).append(owner)
-    alive = sum(_bytes(i) for i in order if i.opcode == "parameter") if entry else 0
+    alive = sum(owned_bytes(i) for i in order if i.opcode == "parameter") if entry else 0
     peak = alive
     for number, instruction in enumerate(order):
         if instruction.opcode != "parameter" and instruction in stored[instruction]:
-            alive += _bytes(instruction)
+            alive += owned_bytes(instruction)
         called = max((peaks[c] for c in instruction.called), default=0) if instruction.opcode != "fusion" else 0
         peak = max(peak, alive + called)
-        alive -= sum(_bytes(owner) for owner in ends.get(number, ()) if owner.opcode != "parameter")
+        alive -= sum(owned_bytes(owner) for owner in ends.get(number, ()) if owner.opcode != "parameter")
     return peak
 
 
-def _storage(
-    instruction: Instruction, stored: dict[Instruction, tuple[Instruction, ...]], entry: bool
-) -> tuple[Instruction, ...]:
-    """The instructions whose memory holds the value."""
+def owners(order: Sequence[Instruction], entry: bool) -> Owners:
+    """The owners of all values; of those of a caller (parameters, without `entry`) nothing is known."""
+    stored: Owners = {}
+    for instruction in order:
+        stored[instruction] = _owners_of(instruction, stored, entry)
+    return stored
+
+
+def _owners_of(instruction: Instruction, stored: Owners, entry: bool) -> tuple[Instruction, ...]:
     if instruction.opcode == "parameter" and not entry:
         return ()
     if instruction.opcode in _VIEWS or instruction.opcode in _STATEFUL:
-        owners = dict.fromkeys(o for operand in instruction.operands for o in stored[operand])
-        if instruction.opcode in _VIEWS or owners:
-            return tuple(owners)
+        found = dict.fromkeys(o for operand in instruction.operands for o in stored[operand])
+        if instruction.opcode in _VIEWS or found:
+            return tuple(found)
     return (instruction,)
 
 
-def _bytes(instruction: Instruction) -> int:
+def owned_bytes(instruction: Instruction) -> int:
+    """Bytes of the arrays in the value of an instruction."""
     return sum(leaf.byte_size for leaf in instruction.shape.leaves() if leaf.is_array and leaf.is_static)
