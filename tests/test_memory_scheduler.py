@@ -66,7 +66,7 @@ def test_a_small_gain_changes_nothing() -> None:
     log = DecisionLog()
     unchanged = optimise(parse(WIDE), "memory-scheduler{at-least=0.9}", log)
     assert [i.name for i in unchanged.entry] == [i.name for i in parse(WIDE).entry]
-    assert [d.code for d in log] == ["order-kept"]
+    assert [d.rule for d in log] == ["order-kept"]
 
 
 def test_readers_stay_ahead_of_updates_in_place() -> None:

@@ -18,12 +18,17 @@ __all__ = [
     "constant_mask",
     "load_gathered",
     "load_scalar",
+    "load_strided",
     "load_vector",
     "store_scalar",
     "store_scattered",
+    "store_strided",
     "store_vector",
     "stream_vector",
 ]
+
+WIDEST_STEP = 4
+"""How far apart elements may lie to be picked from whole vectors instead of one by one."""
 
 _SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 
@@ -61,11 +66,9 @@ def load_scalar(f: Function, element_type: str, pointer: str) -> Value:
 def store_scalar(f: Function, element_type: str, pointer: str, value: Value) -> None:
     memory, align = memory_type(element_type), _alignment(element_type)
     raw = to_memory(f, element_type, 1, value)
-    parts = (raw,) if isinstance(raw, str) else raw
-    for part in parts:
-        f.do(f"store {memory} {part}, ptr {pointer}, align {align}")
-        if part is not parts[-1] and len(parts) == 2:
-            pointer = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1")
+    for number, part in enumerate((raw,) if isinstance(raw, str) else raw):
+        at = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1") if number else pointer
+        f.do(f"store {memory} {part}, ptr {at}, align {align}")
 
 
 def load_vector(f: Function, element_type: str, lanes: int, pointer: str, mask: str | None = None) -> Value:
@@ -116,11 +119,71 @@ def store_vector(
         return
     if mask.startswith("<i1 true") and mask.count("true") == 1:
         # LLVM 22 makes a scalar store of this, but of the type before a truncation: it would write past the element.
-        first = f.let(f"extractelement {kind} {raw}, i64 0")
+        # And it takes the wrong lane where it converts that lane alone from an integer: `freeze` keeps it from that.
+        first = f.let(f"extractelement {kind} {f.let(f'freeze {kind} {raw}')}, i64 0")
         f.do(f"store {memory} {first}, ptr {pointer}, align {align}")
         return
     callee = f.unit.declare("void", _name("store", memory, lanes) + ".p0", [kind, "ptr", f"<{lanes} x i1>"])
     f.do(f"call void {callee}({kind} {raw}, ptr align {align} {pointer}, <{lanes} x i1> {mask})")
+
+
+def load_strided(f: Function, element_type: str, lanes: int, pointer: str, step: int, active: int) -> Value:
+    """Every `step`-th element from `pointer` for the first `active` lanes; the type is not complex.
+
+    Whole vectors are read, and nothing behind the last element: as many as `step`, from which the lanes are picked.
+    """
+    memory = memory_type(element_type)
+    kind = type_text(memory, lanes)
+    needed = (active - 1) * step + 1
+    if needed <= lanes:
+        chunks = [(0, _load(f, element_type, lanes, pointer, constant_mask(needed, lanes)))]
+    else:
+        starts = [*range(0, needed - lanes, lanes), needed - lanes]
+        chunks = [(start, _load(f, element_type, lanes, _at(f, memory, pointer, start), None)) for start in starts]
+    places = [step * min(k, active - 1) for k in range(lanes)]
+    start, picked = chunks[0]
+    order = [place - start if place < start + lanes else 0 for place in places]
+    if len(chunks) == 1:
+        return from_memory(f, element_type, lanes, _shuffled(f, kind, picked, "poison", order))
+    for number, (start, chunk) in enumerate(chunks[1:]):
+        before = places if number == 0 else list(range(lanes))
+        limit = chunks[number][0] + lanes
+        order = [b if place < limit else lanes + place - start for place, b in zip(places, before, strict=True)]
+        order = [o if o < 2 * lanes else 0 for o in order]  # of a later chunk: its turn comes
+        picked = _shuffled(f, kind, picked, chunk, order)
+    return from_memory(f, element_type, lanes, picked)
+
+
+def store_strided(
+    f: Function, element_type: str, lanes: int, pointer: str, step: int, active: int, value: Value
+) -> None:
+    """Write the first `active` lanes to every `step`-th element from `pointer`; what lies between is not written."""
+    raw = to_memory(f, element_type, lanes, value)
+    assert isinstance(raw, str)
+    memory, align = memory_type(element_type), _alignment(element_type)
+    kind = type_text(memory, lanes)
+    callee = f.unit.declare("void", _name("store", memory, lanes) + ".p0", [kind, "ptr", f"<{lanes} x i1>"])
+    for start in range(0, (active - 1) * step + 1, lanes):
+        places = range(start, start + lanes)
+        written = [place % step == 0 and place // step < active for place in places]
+        if sum(written) == 1:
+            lane = next(place // step for place, own in zip(places, written, strict=True) if own)
+            own = f.let(f"extractelement {kind} {raw}, i64 {lane}")
+            f.do(f"store {memory} {own}, ptr {_at(f, memory, pointer, lane * step)}, align {align}")
+            continue
+        spread = _shuffled(f, kind, raw, "poison", [min(place // step, lanes - 1) for place in places])
+        mask = "<" + ", ".join(f"i1 {str(own).lower()}" for own in written) + ">"
+        at = _at(f, memory, pointer, start)
+        f.do(f"call void {callee}({kind} {spread}, ptr align {align} {at}, <{lanes} x i1> {mask})")
+
+
+def _at(f: Function, memory: str, pointer: str, offset: int) -> str:
+    return f.let(f"getelementptr {memory}, ptr {pointer}, i64 {offset}") if offset else pointer
+
+
+def _shuffled(f: Function, kind: str, first: str, second: str, order: Sequence[int]) -> str:
+    picks = ", ".join(f"i32 {o}" for o in order)
+    return f.let(f"shufflevector {kind} {first}, {kind} {second}, <{len(order)} x i32> <{picks}>")
 
 
 def stream_vector(f: Function, element_type: str, lanes: int, pointer: str, value: Value) -> None:

@@ -1,0 +1,50 @@
+"""Elements a few places apart, read from whole vectors and written into them, up to the ends of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hlotool.codegen.machine import named
+from hlotool.driver import compile_module
+from hlotool.evaluate import evaluate
+from hlotool.ir import dtype_of, element_type
+from hlotool.text.parser import parse
+
+SIZES = (1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 65, 130)
+
+
+def text_of(kind: str, step: int) -> str:
+    """For every size: column `step - 1` plus column 0 of an array, put beside the other columns of another one."""
+    lines, results, shapes = [], [], []
+    for number, size in enumerate(SIZES):
+        whole = f"{kind}[{size},{step}]"
+        lines.append(f"""
+  x{number} = {whole} parameter({2 * number})
+  y{number} = {whole} parameter({2 * number + 1})
+  a{number} = {kind}[{size},1] slice(x{number}), slice={{[0:{size}], [{step - 1}:{step}]}}
+  b{number} = {kind}[{size},1] slice(x{number}), slice={{[0:{size}], [0:1]}}
+  c{number} = {kind}[{size},1] add(a{number}, b{number})
+  z{number} = {kind}[{size},{step - 1}] slice(y{number}), slice={{[0:{size}], [1:{step}]}}
+  r{number} = {whole} concatenate(z{number}, c{number}), dimensions={{1}}""")
+        results.append(f"r{number}")
+        shapes.append(whole)
+    root = f"\n  ROOT r = ({', '.join(shapes)}) tuple({', '.join(results)})"
+    return f"HloModule strided\nENTRY e {{{''.join(lines)}{root}\n}}\n"
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "s16", "u8", "s4", "pred", "c64"])
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_columns(kind: str, step: int, cpu: str) -> None:
+    text = text_of(kind, step)
+    module = parse(text.replace(" add(", " or(") if kind == "pred" else text)
+    generator = np.random.default_rng(step)
+    low = 0 if element_type(kind).kind in ("unsigned", "pred") else -2
+    arguments = [
+        generator.integers(low, 3 if kind != "pred" else 2, p.shape.dimensions).astype(dtype_of(kind))
+        for p in module.entry.parameters
+    ]
+    got = compile_module(module, machine=None if cpu == "host" else named(cpu), threads=1)(*arguments)
+    for mine, theirs in zip(got, evaluate(module, arguments), strict=True):
+        assert mine.tobytes() == theirs.tobytes()
