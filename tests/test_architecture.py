@@ -19,10 +19,10 @@ MAY_IMPORT = {
     "passes": {"ir", "analysis", "evaluate"},
     "codegen": {"ir", "analysis"},
     "runtime": {"ir", "codegen", "analysis", "evaluate"},
-    "harness": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
-    "inspect": {"ir", "text", "analysis", "passes"},
+    "harness": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "driver"},
+    "inspect": {"ir", "text", "analysis", "passes", "codegen"},
     "cli": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"},
-    "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect"},
+    "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
 }
 LIBRARIES = {  # beyond the standard library
     "ir": {"numpy", "ml_dtypes"},
@@ -32,7 +32,7 @@ LIBRARIES = {  # beyond the standard library
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite"},
-    "harness": {"numpy", "ml_dtypes"},
+    "harness": {"numpy", "ml_dtypes", "jax", "jaxlib"},  # the last two in a child process only
     "inspect": {"graphviz"},
     "cli": {"click", "rich", "numpy"},
     "driver": set(),
