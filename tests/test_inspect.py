@@ -11,15 +11,21 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run, environment
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hlotool.driver import optimise
 from hlotool.inspect.changes import compare, snapshot
-from hlotool.inspect.dump import Dump
+from hlotool.inspect.colours import GROUPS
+from hlotool.inspect.diff import unified_diff
+from hlotool.inspect.dump import Dump, Filters
 from hlotool.inspect.graph import draw
 from hlotool.inspect.index_page import index_page
 from hlotool.inspect.labels import inline_value, label, short, title, tooltip
 from hlotool.inspect.render import render_all
+from hlotool.inspect.scene import build_scene
 from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.ir.opcodes import OPCODES
 from hlotool.text.parser import load, parse
 from hlotool.text.printer import print_module
 
@@ -135,10 +141,8 @@ def test_loops_show_their_computations() -> None:
     found = edges(draw(load(SAMPLES / "while_loop.hlo")))
     assert ("main/start", "main/end/body/state") in found
     assert ("main/start", "main/end/condition/state") in found
-    assert ("main/end/body/next", "main/end") in found
-    assert ("main/end/condition/go_on", "main/end") in found
+    assert ("main/end/body/next", "main/result") in found
     assert ("main/end/body/next", "main/end/body/state") in found  # the next iteration
-    assert ("main/end", "main/result") in found
 
 
 def test_branches_and_shared_computations() -> None:
@@ -150,8 +154,9 @@ def test_branches_and_shared_computations() -> None:
     assert dot.count("exponential") == dot.count("<b>exponential</b>") + dot.count("= f32[] exponential(")
     assert dot.count("<b>exponential</b>") == 1  # drawn where it is first called
     assert ("main/c1/computation/l", "main/c2") in found
-    assert ("main/c1", "main/c2") in found
     assert ("main/c2", "main/c") in found
+    c2 = next(box for box in build_scene(parse(BRANCHES)).root.children if box.path == "main/c2")
+    assert c2.shown == "main/c1"
 
 
 def test_changed_instructions_are_outlined() -> None:
@@ -188,6 +193,10 @@ def test_names_that_graphviz_could_take_for_something_else() -> None:
     assert "main/edge" in draw(parse(text))
 
 
+def test_every_group_of_opcodes_has_a_colour() -> None:
+    assert {opcode.group for opcode in OPCODES.values()} <= set(GROUPS)
+
+
 # ---- what changed
 
 
@@ -199,14 +208,21 @@ def test_marks_only_what_a_reader_should_look_at() -> None:
     marked = {i.opcode for i in compare(old, snapshot(fused), fused).marked}
     assert "fusion" in marked
     assert "multiply" not in marked  # it moved as it was
+    merged = optimise(load(SAMPLES / "lstm_cell.hlo"), "fusion")
+    before = snapshot(merged)
+    again = optimise(merged, "multi-output-fusion")
+    marked = {i.opcode for i in compare(before, snapshot(again), again).marked}
+    assert "fusion" in marked
+    assert marked <= {"fusion", "tuple", "get-tuple-element", "parameter"}
 
 
 # ---- dumps
 
 
-def dump(path: Path, directory: Path, *formats: str, pattern: str | None = None) -> Dump:
+def dump(path: Path, directory: Path, *formats: str, **filters: str) -> Dump:
     module = load(path)
-    instrument = Dump(module, directory, formats or ("text", "dot"), re.compile(pattern) if pattern else None)
+    chosen = Filters(**{name: re.compile(pattern) for name, pattern in filters.items()})
+    instrument = Dump(module, directory, formats or ("text", "diff", "html", "dot"), chosen)
     optimise(module, "default", instruments=[instrument])
     instrument.finish()
     return instrument
@@ -217,8 +233,8 @@ def test_dumps_are_numbered_and_read_back(tmp_path: Path) -> None:
     names = sorted(p.name for p in tmp_path.iterdir())
     assert names == sorted([f for s in steps for f in s.files] + ["index.html", "manifest.json"])
     assert [s.number for s in steps] == list(range(len(steps)))
-    assert names[0] == "0000.input.dot"
-    assert steps[-1].files[0].startswith(f"{len(steps) - 1:04}.{steps[-1].pass_name}.")
+    assert names[:3] == ["0000.input.dot", "0000.input.hlo", "0000.input.html"]
+    assert steps[-1].files[0] == f"{len(steps) - 1:04}.{steps[-1].name}.hlo"
     for step in steps:
         text = (tmp_path / step.files[0]).read_text()
         assert print_module(parse(text)) == text
@@ -236,15 +252,73 @@ def test_dumps_list_what_happened(tmp_path: Path) -> None:
     for before, step in zip(manifest["steps"], manifest["steps"][1:], strict=False):
         assert step["instructions_before"] == before["instructions_after"]
         assert step["instructions_after"] == step["instructions_before"] + step["added"] - step["removed"]
-    assert all(f'href="{name}"' in page for step in manifest["steps"] for name in step["files"])
+    assert all(f'"{name}"' in page for step in manifest["steps"] for name in step["files"])
     assert "http" not in page  # it needs no network
+    dump(SAMPLES / "mlp_step.hlo", tmp_path, "text")
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    page = (tmp_path / "index.html").read_text()
+    assert all(f'href="{name}"' in page for step in manifest["steps"] for name in step["files"])
+    assert "http" not in page
 
 
 def test_a_filter_leaves_the_numbers_as_they_are(tmp_path: Path) -> None:
     every = dump(SAMPLES / "mean.hlo", tmp_path / "a")
-    some = dump(SAMPLES / "mean.hlo", tmp_path / "b", pattern="fus")
-    assert [s.pass_name for s in some.steps] == [s.pass_name for s in every.steps]
-    assert [s.number for s in some.steps if s.files] == [0, *(s.number for s in every.steps if "fus" in s.pass_name)]
+    some = dump(SAMPLES / "mean.hlo", tmp_path / "b", passes="fus")
+    assert [s.name for s in some.steps] == [s.name for s in every.steps]
+    assert [s.number for s in some.steps if s.files] == [0, *(s.number for s in every.steps if "fus" in s.name)]
+
+
+def test_filters_by_what_changed(tmp_path: Path) -> None:
+    every = dump(SAMPLES / "while_loop.hlo", tmp_path / "a")
+    body = dump(SAMPLES / "while_loop.hlo", tmp_path / "b", computations="^multiply_and_normalise$")
+    assert {s.number for s in body.steps if s.files} < {s.number for s in every.steps}
+    none = dump(SAMPLES / "while_loop.hlo", tmp_path / "c", instructions="^no such name$")
+    assert [s.number for s in none.steps if s.files] == [0]
+    one = dump(SAMPLES / "while_loop.hlo", tmp_path / "d", instructions="^add_fusion")
+    assert [s.name for s in one.steps if s.files][1:2] == ["fusion"]
+
+
+def patched(old: list[str], difference: str) -> list[str]:
+    """What ``patch`` makes of a text."""
+    result, at = [], 0
+    for line in difference.splitlines()[2:]:
+        if line.startswith("@@"):
+            start, _, length = line.split()[1][1:].partition(",")
+            begin = int(start) - (length != "0")
+            result += old[at:begin]
+            at = begin
+        elif line[0] == "+":
+            result.append(line[1:])
+        else:
+            assert old[at] == line[1:]
+            result += [line[1:]] if line[0] == " " else []
+            at += 1
+    return result + old[at:]
+
+
+def test_diffs_turn_each_text_into_the_next(tmp_path: Path) -> None:
+    steps = dump(SAMPLES / "mlp_step.hlo", tmp_path, "text", "diff").steps
+    now = (tmp_path / steps[0].files[0]).read_text().splitlines()
+    for step in steps[1:]:
+        now = patched(now, (tmp_path / step.files[1]).read_text())
+        assert now == (tmp_path / step.files[0]).read_text().splitlines()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from("abcdefgh"), max_size=30), st.lists(st.sampled_from("abcdefgh"), max_size=30))
+def test_diffs_are_right(old: list[str], new: list[str]) -> None:
+    text = unified_diff("\n".join(old), "\n".join(new), "old", "new", context=2)
+    assert bool(text) == (old != new)
+    assert patched(old, text) == new
+
+
+def test_diffs_of_long_texts_are_short() -> None:
+    old = [f"  x.{n} = f32[] add(x.{n - 1}, x.0)" for n in range(1, 20_001)]
+    new = [line for n, line in enumerate(old) if n % 1000]
+    new.insert(9000, "  y = f32[] parameter(0)")
+    text = unified_diff("\n".join(old), "\n".join(new), "old", "new")
+    assert sum(line[:1] == "-" for line in text.splitlines()) == 21
+    assert sum(line[:1] == "+" for line in text.splitlines()) == 2
 
 
 def test_a_second_dump_replaces_the_first(tmp_path: Path) -> None:
@@ -265,12 +339,30 @@ def test_a_damaged_manifest_is_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_dumps_are_the_same_bytes_in_every_process(hlotool: Run, tmp_path: Path) -> None:
+    formats = "text,diff,html,dot,buffers,llvm,asm"
     for seed in ("0", "1"):
-        done = hlotool("opt", SAMPLES / "while_loop.hlo", "--dump-to", seed, env={"PYTHONHASHSEED": seed})
-        assert done.returncode == 0
+        done = hlotool(
+            "compile", SAMPLES / "while_loop.hlo", "--dump-to", seed, "--dump-format", formats,
+            env={"PYTHONHASHSEED": seed},
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
     first = {p.name: p.read_bytes() for p in (tmp_path / "0").iterdir()}
     assert first == {p.name: p.read_bytes() for p in (tmp_path / "1").iterdir()}
-    assert len(first) > 4
+    suffixes = {name.rpartition(".")[2] for name in first}
+    assert suffixes == {"hlo", "diff", "html", "dot", "txt", "ll", "s", "json"}
+    steps = json.loads(first["manifest.json"])["steps"]
+    assert [step["step"] for step in steps] == list(range(len(steps)))
+    assert [step["pass"] for step in steps[-3:]] == ["buffers", "llvm", "assembly"]
+    assert b"arena: " in first[steps[-3]["files"][0]]
+    assert b"define void" in first[steps[-2]["files"][0]]
+
+
+def test_several_modules_are_dumped_side_by_side(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "two.hlo").write_text(f"{FUSED}\n// -----\n{BRANCHES.replace('HloModule m', 'HloModule other')}")
+    assert hlotool("opt", "two.hlo", "--dump-to", "d").returncode == 0
+    assert sorted(p.name for p in (tmp_path / "d").iterdir()) == ["0000.m", "0001.other"]
+    assert hlotool("opt", "two.hlo", "--dump-to", "e", "--dump-filter-module", "oth").returncode == 0
+    assert sorted(p.name for p in (tmp_path / "e").iterdir()) == ["0001.other"]
 
 
 def test_without_dot_the_text_comes_and_the_command_says_how_to_get_it(hlotool: Run, tmp_path: Path) -> None:
@@ -281,7 +373,7 @@ def test_without_dot_the_text_comes_and_the_command_says_how_to_get_it(hlotool: 
     assert "conda install" in done.stderr
     assert "brew install" in done.stderr
     names = {p.name for p in (tmp_path / "d").iterdir()}
-    assert {"0000.input.hlo", "0000.input.dot", "index.html", "manifest.json"} <= names
+    assert {"0000.input.dot", "index.html", "manifest.json"} <= names
     assert not any(name.endswith((".svg", ".tmp")) for name in names)
     assert "dot is not installed" in (tmp_path / "d" / "index.html").read_text()
 
@@ -297,9 +389,9 @@ def test_pictures(hlotool: Run, tmp_path: Path) -> None:
     done = hlotool("compile", SAMPLES / "lstm_cell.hlo", "--dump-to", "d", "--dump-format", "svg")
     assert (done.returncode, done.stderr) == (0, "")
     steps = json.loads((tmp_path / "d" / "manifest.json").read_text())["steps"]
-    assert all(len(step["files"]) == 3 for step in steps)
-    assert all("<svg" in (tmp_path / "d" / step["files"][2]).read_text() for step in steps)
-    assert 'data-picture="0000.input.svg"' in (tmp_path / "d" / "index.html").read_text()
+    assert all(len(step["files"]) == 2 for step in steps)
+    assert all("<svg" in (tmp_path / "d" / step["files"][1]).read_text() for step in steps)
+    assert 'href="0000.input.svg"' in (tmp_path / "d" / "index.html").read_text()
 
 
 def test_pictures_have_a_time_limit(tmp_path: Path) -> None:

@@ -10,35 +10,47 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from hlotool.analysis.decision_codes import code_of
 
 if TYPE_CHECKING:
     from hlotool.ir import Instruction
 
 __all__ = ["Decision", "DecisionLog"]
 
+_Subject: TypeAlias = "Instruction | str | Sequence[Instruction | str]"
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One choice of a pass.
 
-    `action` is ``rewrite``, ``refuse`` or ``note``; `code` is stable (the name of the rule or of the obstacle);
-    `before` and `after` name instructions; `numbers` are what the choice was made from (bytes, counts, limits).
+    `action` is ``rewrite``, ``refuse`` or ``note``; `rule` is the name of the rule or of the obstacle; `before` and
+    `after` name instructions (of a refused fusion the producer and the consumer); `numbers` are what the choice was
+    made from (bytes, counts, limits).  `origins` has, for every name of `before`, the source instructions behind it.
     """
 
     pass_name: str
     action: str
-    code: str
+    rule: str
     before: tuple[str, ...]
     after: tuple[str, ...] = ()
     reason: str = ""
     numbers: tuple[tuple[str, float], ...] = ()
+    origins: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+
+    @property
+    def code(self) -> str:
+        """The stable code that ``hlotool explain`` knows: HLO4012."""
+        return code_of(self.pass_name, self.action, self.rule)
 
     def __str__(self) -> str:
         arrow = f" -> {', '.join(self.after)}" if self.after else ""
         numbers = "".join(f" {key}={value:g}" for key, value in self.numbers)
         reason = f": {self.reason}" if self.reason else ""
-        return f"{self.pass_name}: {self.action} {self.code}: {', '.join(self.before)}{arrow}{reason}{numbers}"
+        names = ", ".join(self.before)
+        return f"{self.pass_name}: {self.action} {self.rule} ({self.code}): {names}{arrow}{reason}{numbers}"
 
 
 @dataclass(slots=True)
@@ -60,36 +72,40 @@ class DecisionLog:
 
     def rewrite(
         self,
-        code: str,
-        before: Instruction | str,
+        rule: str,
+        before: _Subject,
         after: Instruction | str | Sequence[str] = (),
         reason: str = "",
         **numbers: float,
     ) -> None:
-        """Record that `before` was rewritten into `after` (nothing: it was removed) by the rule `code`."""
+        """Record that `before` was rewritten into `after` (nothing: it was removed) by `rule`."""
         self.rewrites += 1
-        self._record("rewrite", code, before, after, reason, numbers)
+        self._record("rewrite", rule, before, after, reason, numbers)
 
-    def refuse(self, code: str, instruction: Instruction | str, reason: str, **numbers: float) -> None:
-        """Record that a rewrite of `instruction` was considered and left out."""
-        self._record("refuse", code, instruction, (), reason, numbers)
+    def refuse(self, rule: str, subject: _Subject, reason: str, **numbers: float) -> None:
+        """Record that a rewrite of `subject` was considered and left out."""
+        self._record("refuse", rule, subject, (), reason, numbers)
 
-    def note(self, code: str, instruction: Instruction | str, reason: str, **numbers: float) -> None:
+    def note(self, rule: str, subject: _Subject, reason: str, **numbers: float) -> None:
         """Record a choice that changes no instruction."""
-        self._record("note", code, instruction, (), reason, numbers)
+        self._record("note", rule, subject, (), reason, numbers)
 
     def _record(
         self,
         action: str,
-        code: str,
-        before: Instruction | str,
+        rule: str,
+        before: _Subject,
         after: Instruction | str | Sequence[str],
         reason: str,
         numbers: Mapping[str, float],
     ) -> None:
-        old = before if isinstance(before, str) else before.name
+        subjects = before if isinstance(before, Sequence) and not isinstance(before, str) else (before,)
+        old = tuple(one if isinstance(one, str) else one.name for one in subjects)
+        origins = tuple((one,) if isinstance(one, str) else one.origins or (one.name,) for one in subjects)
         new = (after,) if isinstance(after, str) else tuple(after) if isinstance(after, Sequence) else (after.name,)
-        self.decisions.append(Decision(self.pass_name, action, code, (old,), new, reason, tuple(numbers.items())))
+        self.decisions.append(
+            Decision(self.pass_name, action, rule, old, new, reason, tuple(numbers.items()), origins)
+        )
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.decisions)
@@ -98,6 +114,6 @@ class DecisionLog:
         return len(self.decisions)
 
     def counts(self, action: str = "rewrite") -> dict[tuple[str, str], int]:
-        """How often each (pass, code) occurs among the decisions with `action`, most frequent first."""
-        found = Counter((d.pass_name, d.code) for d in self.decisions if d.action == action)
+        """How often each (pass, rule) occurs among the decisions with `action`, most frequent first."""
+        found = Counter((d.pass_name, d.rule) for d in self.decisions if d.action == action)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))

@@ -3,29 +3,65 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from hlotool.cli.common import format_option
+from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
+from hlotool.analysis.decisions import Decision, DecisionLog
+from hlotool.cli.common import format_option, read_module
+from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.driver import optimise
+from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
+from hlotool.ir import Instruction, Module
 from hlotool.text.codes import CATALOGUE, find_page, near_codes
 from hlotool.text.page import Page
+from hlotool.text.printer import PrintOptions, print_instruction
+from hlotool.text.sources import Sources
 
 __all__ = ["command"]
 
+_TEXT = PrintOptions(metadata=False, annotations=False, layouts=False, elide_above=16, index_comments=False)
+_MOST = 40
+
 
 @click.command("explain")
-@click.argument("code", required=False)
+@click.argument("words", nargs=-1)
+@click.option("--file", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE", help="The module of NAME.")
+@click.option(
+    "-p", "--passes", default="default", show_default=True, metavar="PIPELINE", help="The passes to ask about."
+)
 @format_option
-def command(code: str | None, form: str) -> None:
-    """Explain the error CODE: what it means, with a wrong and a right example.  Without CODE, list all.
+def command(words: tuple[str, ...], file: str | None, passes: str, form: str) -> None:
+    """Explain a code, a fusion, or an instruction.  Without WORDS, list all codes.
 
     \b
-        hlotool explain HLO0102
+        hlotool explain HLO0102                 what an error means, or a choice of a pass (HLO4012)
+        hlotool explain fusion FILE A B         why A and B are in one kernel, or are not
+        hlotool explain NAME --file FILE        what NAME was made from or became, and by which passes
     """
-    pages = list(CATALOGUE.values())
+    if file is not None:
+        if len(words) != 1:
+            raise click.UsageError("--file goes with one NAME")
+        _explain_name(words[0], file, passes, form)
+    elif len(words) == 4 and words[0] == "fusion":
+        _explain_fusion(*words[1:], passes, form)
+    elif len(words) < 2:
+        _explain_code(words[0] if words else None, form)
+    else:
+        raise click.UsageError("expected a code, or 'fusion FILE A B', or NAME --file FILE")
+
+
+# ---- codes
+
+
+def _explain_code(code: str | None, form: str) -> None:
+    pages: Sequence[Page | DecisionKind] = [*CATALOGUE.values(), *KINDS.values()]
     if code is not None:
-        page = find_page(code)
+        page = find_page(code) or find_kind(code)
         if page is None:
             near = near_codes(code)
             hint = f"  Did you mean {' or '.join(near)}?" if near else "  'hlotool explain' lists all codes."
@@ -33,10 +69,12 @@ def command(code: str | None, form: str) -> None:
         pages = [page]
     if form == "json":
         click.echo(json.dumps({"schema_version": 1, "kind": "explain", "pages": [asdict(p) for p in pages]}, indent=1))
-    elif code is not None:
-        click.echo(_page_text(pages[0]))
-    else:
+    elif code is None:
         click.echo("\n".join(f"{page.code}  {page.title}" for page in sorted(pages, key=lambda page: page.code)))
+    elif isinstance(pages[0], DecisionKind):
+        click.echo(_kind_text(pages[0]))
+    else:
+        click.echo(_page_text(pages[0]))
 
 
 def _page_text(page: Page) -> str:
@@ -44,6 +82,166 @@ def _page_text(page: Page) -> str:
     return f"{head}\n\nWrong:\n\n{_shown(page.wrong)}\n\nRight:\n\n{_shown(page.right)}"
 
 
+def _kind_text(kind: DecisionKind) -> str:
+    where = "any pass" if kind.pass_name == "*" else f"pass {kind.pass_name}"
+    rule = "" if kind.rule == "*" else f", {kind.rule}"
+    text = f"{kind.code}: {kind.title}  ({where}{rule})\n\n{kind.meaning}"
+    return f"{text}\n\nExample, with -p '{kind.pipeline}':\n\n{_shown(kind.example)}" if kind.example else text
+
+
 def _shown(example: str) -> str:
     clean = "".join(c if c.isprintable() or c == "\n" else "\N{SYMBOL FOR NULL}" for c in example)
     return "\n".join(f"    {line}"[:120].rstrip() for line in clean.rstrip().split("\n"))
+
+
+# ---- compilations
+
+
+def _compiled(file: str, passes: str) -> Compilation:
+    module, log = read_module(file), DecisionLog()
+    result = optimise(module, named_pipeline(passes), log)
+    return Compilation(module, result, tuple(log))
+
+
+def _explain_fusion(file: str, first: str, second: str, passes: str, form: str) -> None:
+    answer = explain_fusion(_compiled(file, passes), first, second)
+    if form == "json":
+        head = {"schema_version": 1, "kind": "explain-fusion", "fused": answer.kernel is not None}
+        hops = [
+            {
+                "producer": hop.producer.name, "consumer": hop.consumer.name, "code": hop.code, "reason": hop.reason,
+                "decisions": [_decision_json(d) for d in hop.decisions],
+            }
+            for hop in answer.hops
+        ]  # fmt: skip
+        kernel = answer.kernel.name if answer.kernel is not None else None
+        rest = {"reason": answer.reason, "decisions": [_decision_json(d) for d in answer.decisions]}
+        click.echo(json.dumps({**head, "kernel": kernel, "hops": hops, **rest}, indent=1))
+    else:
+        click.echo("\n".join(_fusion_lines(answer)).encode("utf-8", "replace"))
+
+
+def _fusion_lines(answer: FusionAnswer) -> list[str]:
+    if answer.kernel is not None:
+        made = answer.decisions[-1] if answer.decisions else None
+        code = f"{made.code} " if made is not None else ""
+        reason = f": {made.reason}" if made is not None and made.reason else ""
+        if answer.kernel.opcode != "fusion":
+            return [f"both became one instruction: {_line(answer.kernel)}"]
+        return [f"fused: {code}in {answer.kernel.name}{reason}", f"  {_line(answer.kernel)}"]
+    if answer.reason:
+        return [f"not fused: {answer.reason}", *(f"  {_decision_line(d)}" for d in answer.decisions)]
+    lines = []
+    for hop in answer.hops:
+        if len(answer.hops) > 1:
+            lines.append(f"{hop.producer.name} -> {hop.consumer.name}")
+        lines += _hop_lines(hop)
+    codes = list(dict.fromkeys(code for hop in answer.hops for code in (hop.code, *(d.code for d in hop.decisions))))
+    return [*lines, f"'hlotool explain {next(filter(None, codes), 'HLO4000')}' says more"]
+
+
+def _hop_lines(hop: Hop) -> list[str]:
+    if not hop.decisions:
+        return [f"not fused: {hop.code} {hop.reason}", f"  {_line(hop.producer)}", f"  {_line(hop.consumer)}"]
+    lines = []
+    for d in hop.decisions:
+        title = title_of(d.code).removeprefix("not fused: ").removeprefix("not merged: ")
+        lines.append(f"not fused: {d.code} {title}: {d.reason}{_numbers(d)}")
+        lines.append(f"  {' into '.join(d.before)}, pass {d.pass_name}")
+    return lines
+
+
+def _numbers(decision: Decision) -> str:
+    """Numbers and the limit that they were held against: ``(64× > 1×)``."""
+    numbers = dict(decision.numbers)
+    limit = numbers.pop("limit", None)
+    if limit is not None and len(numbers) == 1:
+        ((name, value),) = numbers.items()
+        sign = "×" if name == "times" else ""
+        return f" ({value:g}{sign} > {limit:g}{sign})"
+    return f" ({', '.join(f'{name} {value:g}' for name, value in numbers.items())})" if numbers else ""
+
+
+# ---- blame
+
+
+def _explain_name(name: str, file: str, passes: str, form: str) -> None:
+    compiled = _compiled(file, passes)
+    blame = explain_instruction(compiled, name)
+    if form == "json":
+        head = {"schema_version": 1, "kind": "explain-instruction", "name": name}
+        places = {
+            "sources": [_instruction_json(i, compiled.source) for i in blame.sources],
+            "results": [_instruction_json(i, compiled.result) for i in blame.results],
+        }
+        decisions = {
+            "rewrites": [_decision_json(d) for d in blame.rewrites],
+            "refusals": [_decision_json(d) for d in blame.refusals],
+            "notes": [_decision_json(d) for d in blame.notes],
+        }
+        click.echo(json.dumps({**head, **places, **decisions}, indent=1))
+    else:
+        click.echo("\n".join(_blame_lines(blame, compiled)).encode("utf-8", "replace"))
+
+
+def _blame_lines(blame: Blame, compiled: Compilation) -> list[str]:
+    sources = Sources(compiled.source)
+    lines = ["made from:" if len(blame.sources) != 1 else "source:"]
+    for instruction in blame.sources[:_MOST]:
+        place, written = instruction.location, sources.of(instruction)
+        where = f"{place.file}:{place.line}: " if place is not None else ""
+        lines.append(f"  {where}{_line(instruction)}")
+        name = instruction.metadata.op_name if instruction.metadata is not None else ""
+        said = " ".join(filter(None, [name, f"({written.file}:{written.line})" if written is not None else ""]))
+        if said:
+            lines.append(f"      {said}")
+    lines += _more(blame.sources)
+    lines += ["", "became:" if blame.results else "became nothing: it was removed"]
+    lines += [f"  {_line(instruction)}" for instruction in blame.results[:_MOST]] + _more(blame.results)
+    lines += ["", "by:" if blame.rewrites else "by: no pass changed it"]
+    lines += [f"  {_decision_line(d)}" for d in blame.rewrites[:_MOST]] + _more(blame.rewrites)
+    if blame.refusals:
+        lines += ["", "refused:", *(f"  {_decision_line(d)}" for d in blame.refusals[:_MOST]), *_more(blame.refusals)]
+    if blame.notes:
+        counts = Counter((d.code, d.pass_name, d.rule, d.reason) for d in blame.notes)
+        lines += ["", "noted:"]
+        lines += [
+            f"  {code} {pass_name}, {rule}: {reason}" + (f" ({count} times)" if count > 1 else "")
+            for (code, pass_name, rule, reason), count in counts.items()
+        ]
+    return lines
+
+
+def _more(rows: Sequence[object]) -> list[str]:
+    return [f"  and {len(rows) - _MOST} more"] if len(rows) > _MOST else []
+
+
+def _decision_line(decision: Decision) -> str:
+    arrow = f" -> {', '.join(decision.after)}" if decision.after else ""
+    reason = f": {decision.reason}" if decision.reason else ""
+    names = ", ".join(decision.before)
+    return f"{decision.code} {decision.pass_name}, {decision.rule}: {names}{arrow}{reason}{_numbers(decision)}"
+
+
+def _decision_json(decision: Decision) -> dict[str, Any]:
+    return {
+        "code": decision.code, "pass": decision.pass_name, "action": decision.action, "rule": decision.rule,
+        "before": decision.before, "after": decision.after, "reason": decision.reason,
+        "numbers": dict(decision.numbers),
+    }  # fmt: skip
+
+
+def _instruction_json(instruction: Instruction, module: Module) -> dict[str, Any]:
+    place, written = instruction.location, Sources(module).of(instruction)
+    return {
+        "name": instruction.name,
+        "computation": instruction.parent.name if instruction.parent is not None else None,
+        "text": _line(instruction),
+        "line": place.line if place is not None else None,
+        "op_name": instruction.metadata.op_name if instruction.metadata is not None else "",
+        "source": f"{written.file}:{written.line}" if written is not None else "",
+    }
+
+
+def _line(instruction: Instruction) -> str:
+    return print_instruction(instruction, _TEXT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hlotool.inspect.labels import shape_text
 from hlotool.ir import Instruction, Literal, Module
@@ -16,12 +16,13 @@ _Identity = tuple[str, str]  # computation, instruction
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What an instruction is: `text` without names, and the names that it reads."""
+    """What an instruction is: `text` without names, the names that it reads, and where it comes from."""
 
     text: str
     operands: tuple[str, ...]
     is_root: bool
     literal: Literal | None
+    origins: tuple[str, ...] = field(default=(), compare=False)
 
 
 Snapshot = dict[_Identity, _State]
@@ -29,12 +30,16 @@ Snapshot = dict[_Identity, _State]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Instructions of the new module against the old one; `marked` are those that a reader should look at."""
+    """Instructions of the new module against the old one; `marked` are those that a reader should look at.
+
+    `touched` are the names (computation, instruction) of all that was added, removed or changed.
+    """
 
     added: int
     removed: int
     changed: int
     marked: tuple[Instruction, ...]
+    touched: tuple[tuple[str, str], ...]
 
 
 def snapshot(module: Module) -> Snapshot:
@@ -49,16 +54,21 @@ def compare(old: Snapshot, new: Snapshot, module: Module) -> Changes:
     were replaced by new instructions, which are marked themselves.
     """
     added = {key for key in new if key not in old}
+    removed = [key for key in old if key not in new]
     changed = {key for key, state in new.items() if key in old and old[key] != state}
     names = {name for _, name in added}
-    texts: dict[str, str] = {name: state.text for (_, name), state in old.items()}
+    texts: dict[str, set[str]] = {}  # of all that a source instruction had become
+    for (_, name), state in old.items():
+        for origin in (name, *state.origins):
+            texts.setdefault(origin, set()).add(state.text)
     marked = [
         instruction
         for instruction in module.instructions()
         if ((key := _identity(instruction)) in changed and _is_rewritten(old[key], new[key], names))
         or (key in added and not _is_moved(instruction, new[key], texts))
     ]
-    return Changes(len(added), sum(key not in new for key in old), len(changed), tuple(marked))
+    touched = (*(key for key in new if key in added or key in changed), *removed)
+    return Changes(len(added), len(removed), len(changed), tuple(marked), touched)
 
 
 def _is_rewritten(old: _State, new: _State, added: set[str]) -> bool:
@@ -72,8 +82,10 @@ def _is_rewritten(old: _State, new: _State, added: set[str]) -> bool:
     return any(a != b and b not in added for a, b in zip(old.operands, new.operands, strict=True))
 
 
-def _is_moved(instruction: Instruction, state: _State, texts: dict[str, str]) -> bool:
-    return any(texts.get(origin) == state.text for origin in instruction.origins) and instruction.opcode != "fusion"
+def _is_moved(instruction: Instruction, state: _State, texts: dict[str, set[str]]) -> bool:
+    if instruction.opcode == "fusion":
+        return False
+    return any(state.text in texts.get(origin, ()) for origin in instruction.origins)
 
 
 def _identity(instruction: Instruction) -> _Identity:
@@ -86,4 +98,5 @@ def _state(instruction: Instruction) -> _State:
     if names:
         text = text.replace(f"({', '.join(names)})", "()", 1)
     literal = instruction.literal if instruction.opcode == "constant" else None
-    return _State(f"{text} {shape_text(instruction.shape)}", names, instruction.is_root, literal)
+    origins = () if instruction.opcode == "fusion" else instruction.origins
+    return _State(f"{text} {shape_text(instruction.shape)}", names, instruction.is_root, literal, origins)

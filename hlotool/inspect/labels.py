@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from html import escape
 
 from hlotool.ir import Computation, Instruction, Shape
 from hlotool.text.printer import PrintOptions, print_instruction, print_literal, print_shape
 
-__all__ = ["inline_value", "is_word", "label", "shape_text", "short", "title", "tooltip"]
+__all__ = [
+    "Label",
+    "inline_value",
+    "is_element",
+    "is_word",
+    "label",
+    "label_of",
+    "plain_text",
+    "shape_text",
+    "short",
+    "title",
+    "tooltip",
+    "trip_text",
+]
 
 _LONGEST_LINE = 42
 _LONGEST_VALUE = 18
@@ -16,6 +30,7 @@ _MOST_INLINE_ELEMENTS = 8
 _MOST_OPERANDS = 12
 _SMALL, _GREY = "8", "#5f5f5f"
 _PLAIN = PrintOptions(metadata=False, annotations=False, layouts=False, elide_above=16, index_comments=False)
+_NUMBER = re.compile(r"\.\d+$")
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d+)')
 _SHOWN = (
     "dimensions", "slice", "padding", "index", "iota_dimension", "dim_labels", "window", "feature_group_count",
@@ -70,6 +85,11 @@ def inline_value(instruction: Instruction) -> str | None:
     return short(print_literal(value), _LONGEST_VALUE)
 
 
+def is_element(instruction: Instruction) -> bool:
+    """A get-tuple-element that is only the number on an edge."""
+    return instruction.opcode == "get-tuple-element" and not instruction.is_root and bool(instruction.users)
+
+
 def title(instruction: Instruction) -> str:
     """The opcode with the one word that matters most: ``compare LT``, ``reduce add``, ``parameter 3``."""
     attributes = instruction.attributes
@@ -79,11 +99,22 @@ def title(instruction: Instruction) -> str:
         case "compare":
             return f"compare {attributes['direction']}"
         case "while":
-            trips = _TRIPS.search(str(attributes.get("backend_config", "")))
-            return f"while, {trips.group(1)} times" if trips else "while"
+            trips = trip_text(instruction)
+            return f"while, {trips} times" if trips else "while"
         case _:
             words = [_word(callee) for callee in instruction.called if is_word(instruction, callee)]
             return " ".join([instruction.opcode, *dict.fromkeys(words)])
+
+
+def trip_text(loop: Instruction) -> str:
+    """How often a loop runs, where its configuration says so; else empty."""
+    trips = _TRIPS.search(str(loop.attributes.get("backend_config", "")))
+    return trips.group(1) if trips else ""
+
+
+def plain_text(instruction: Instruction) -> str:
+    """The whole instruction without what only says where it came from, long constants cut."""
+    return short(print_instruction(instruction, _PLAIN), 400)
 
 
 def _word(computation: Computation) -> str:
@@ -93,18 +124,44 @@ def _word(computation: Computation) -> str:
     return title(root)
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The words of an instruction's box, empty where there is nothing to say.
+
+    `name` is the part of the name that the title does not say already, `arguments` the constants that it reads.
+    """
+
+    title: str
+    name: str
+    arguments: str
+    shape: str
+    details: str
+
+
+def label_of(instruction: Instruction) -> Label:
+    """The words of an instruction's box."""
+    name = instruction.name
+    plain = _NUMBER.sub("", name).replace("_", "-") == instruction.opcode
+    return Label(
+        title(instruction),
+        "" if plain and "." not in name else _name_suffix(name, plain),
+        _arguments(instruction),
+        short(shape_text(instruction.shape)),
+        _details(instruction),
+    )
+
+
 def label(instruction: Instruction) -> str:
     """The label of an instruction's box, in Graphviz's HTML form."""
-    name = instruction.name
-    plain = re.sub(r"\.\d+$", "", name).replace("_", "-") == instruction.opcode
-    first = f"<b>{escape(title(instruction))}</b>"
-    first += "" if plain and "." not in name else f'  <font color="{_GREY}">{escape(_name_suffix(name, plain))}</font>'
-    lines = [first]
-    if arguments := _arguments(instruction):
-        lines.append(f'<font point-size="{_SMALL}">{escape(arguments)}</font>')
-    lines.append(escape(short(shape_text(instruction.shape))))
-    if details := _details(instruction):
-        lines.append(f'<font point-size="{_SMALL}" color="{_GREY}">{escape(details)}</font>')
+    words = label_of(instruction)
+    lines = [f"<b>{escape(words.title)}</b>"]
+    if words.name:
+        lines[0] += f'  <font color="{_GREY}">{escape(words.name)}</font>'
+    if words.arguments:
+        lines.append(f'<font point-size="{_SMALL}">{escape(words.arguments)}</font>')
+    lines.append(escape(words.shape))
+    if words.details:
+        lines.append(f'<font point-size="{_SMALL}" color="{_GREY}">{escape(words.details)}</font>')
     return f"<{'<br/>'.join(lines)}>"
 
 
@@ -142,7 +199,7 @@ def _attribute_text(line: str, key: str) -> str | None:
 
 def tooltip(instruction: Instruction) -> str:
     """The whole instruction and where it came from, for hovering over."""
-    lines = [short(print_instruction(instruction, _PLAIN), 400)]
+    lines = [plain_text(instruction)]
     metadata = instruction.metadata
     if metadata is not None:
         if metadata.op_name:

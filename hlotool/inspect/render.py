@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hlotool.inspect.files import write_file
 
-__all__ = ["HOW_TO_GET_DOT", "find_dot", "render_all"]
+__all__ = ["HOW_TO_GET_DOT", "NoPicture", "find_dot", "picture", "render_all"]
 
 HOW_TO_GET_DOT = (
     "install Graphviz: 'apt-get install graphviz' (Debian, Ubuntu), 'brew install graphviz' (macOS), "
@@ -19,9 +19,28 @@ HOW_TO_GET_DOT = (
 )
 
 
+class NoPicture(Exception):  # noqa: N818
+    """``dot`` made no picture; says why."""
+
+
 def find_dot() -> str | None:
     """The program ``dot``; None when it is not on PATH."""
     return shutil.which("dot")
+
+
+def picture(dot: str, text: str, form: str, seconds: float) -> bytes:
+    """The picture of a DOT text as ``svg`` or ``png``; NoPicture when there is none within the time."""
+    try:
+        done = subprocess.run(
+            [dot, f"-T{form}"], input=text.encode(), capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NoPicture(f"dot took more than {seconds:g} s") from None
+    except OSError as error:
+        raise NoPicture(error.strerror or str(error)) from None
+    if done.returncode:
+        raise NoPicture(f"dot ended with status {done.returncode}")
+    return done.stdout
 
 
 def render_all(dot: str, drawings: Sequence[Path], seconds: float) -> dict[Path, str]:
@@ -34,14 +53,8 @@ def render_all(dot: str, drawings: Sequence[Path], seconds: float) -> dict[Path,
 def _render(dot: str, drawing: Path, seconds: float) -> str:
     """Write the picture of one drawing; the problem, empty when there is none."""
     try:
-        done = subprocess.run(
-            [dot, "-Tsvg", str(drawing)], capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        return f"no picture: dot took more than {seconds:g} s"
-    except OSError as error:
-        return f"no picture: {error.strerror}"
-    if done.returncode:
-        return f"no picture: dot ended with status {done.returncode}"
-    write_file(drawing.with_suffix(".svg"), done.stdout)
+        content = picture(dot, drawing.read_text(encoding="utf-8"), "svg", seconds)
+    except NoPicture as problem:
+        return f"no picture: {problem}"
+    write_file(drawing.with_suffix(".svg"), content)
     return ""

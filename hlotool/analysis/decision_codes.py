@@ -1,0 +1,311 @@
+"""The codes of decisions: what every choice of a pass is called, and what it means.
+
+4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs, 404x calls and computations, 405x removal and
+constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion.  Codes never
+change their meaning.  `example` is a module in which the choice is made by `pipeline`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["KINDS", "DecisionKind", "code_of", "find_kind"]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionKind:
+    """A kind of decision: `action` of the rule `rule` in the pass `pass_name` (``*``: any)."""
+
+    code: str
+    pass_name: str
+    action: str
+    rule: str
+    title: str
+    meaning: str
+    example: str = ""
+    pipeline: str = ""
+
+
+_ADD = "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n\n"
+_X = "x = f32[8,64] parameter(0)"
+_SUM = "zero = f32[] constant(0)\nr = f32[8] reduce(t, zero), dimensions={1}, to_apply=add\n"
+
+
+def _main(body: str, before: str = "") -> str:
+    lines = "\n".join(f"  {line}" for line in body.strip().splitlines())
+    return f"HloModule example\n\n{before}ENTRY main {{\n{lines}\n}}\n"
+
+
+def _kind(
+    code: int, where: str, rule: str, title: str, meaning: str, example: str = "", pipeline: str = ""
+) -> DecisionKind:
+    action, _, pass_name = where.partition(" ")
+    return DecisionKind(f"HLO{code}", pass_name, action, rule, title, meaning, example, pipeline or pass_name)
+
+
+_LOOP = (
+    "condition {\n  s = (s32[], f32[8]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+    "  n = s32[] constant(@)\n  ROOT c = pred[] compare(i, n), direction=LT\n}\n\n"
+    "body {\n  s = (s32[], f32[8]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+    "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  v = f32[8] get-tuple-element(s), index=1\n"
+    "  w = f32[8] tanh(v)\n  ROOT t = (s32[], f32[8]) tuple(j, w)\n}\n\n"
+)
+_RUN = (
+    "x = f32[8] parameter(0)\nstart = s32[] constant(0)\nfirst = (s32[], f32[8]) tuple(start, x)\n"
+    "loop = (s32[], f32[8]) while(first), condition=condition, body=body\n"
+    "ROOT y = f32[8] get-tuple-element(loop), index=1"
+)
+
+_ROWS = (
+    _kind(4000, "* *", "*", "a choice of a pass", "A pass of another package, or one without a page of its own, "
+          "says what it did or would not do; its reason says the rest."),
+    _kind(4001, "rewrite algebraic-simplifier", "*", "a rule of algebra was applied",
+          "An instruction was replaced by one that gives the same values at less cost.  The rule's name says which "
+          "identity; 'hlotool passes algebraic-simplifier' describes the pass.",
+          _main(f"{_X}\none = f32[] constant(1)\nones = f32[8,64] broadcast(one), dimensions={{}}\n"
+                "ROOT y = f32[8,64] multiply(x, ones)")),
+    _kind(4002, "note *", "rules-loop", "rules undo each other",
+          "Rewriting stopped after far more rewrites than terminating rules need: two rules change the same "
+          "instruction to and fro.  The module is right, but may not be in its simplest form."),
+    _kind(4003, "note *", "fixpoint-limit", "a fixpoint hit its limit",
+          "The passes of fixpoint(...) still changed something in the last round that its limit allows."),
+    _kind(4004, "rewrite reshape-mover", "*", "a reshape or transpose moved",
+          "Operations on reshaped or transposed operands now work on the operands themselves, and the result is "
+          "reshaped or transposed: fewer copies, and chains that can be fused."),
+    # ---- fusion
+    _kind(4010, "rewrite fusion", "fuse", "fused", "The instructions became one kernel: its loop computes all of "
+          "them for one element after the other, so that what lies between them never goes to memory.",
+          _main(f"{_X}\nt = f32[8,64] tanh(x)\nROOT y = f32[8,64] negate(t)")),
+    _kind(4011, "refuse fusion", "own-kernel", "not fused: own kernel",
+          "The producer (a dot, a convolution, a sort...) is computed by a kernel that is no loop over its result.",
+          _main("a = f32[8,8] parameter(0)\nd = f32[8,8] dot(a, a), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}\nROOT y = f32[8,8] tanh(d)")),
+    _kind(4012, "refuse fusion", "repeated-work", "not fused: duplicate work",
+          "The consumer reads every element of the producer several times, in a broadcast say, and would compute it "
+          "as often: `times`.  At most `limit` is allowed for what costs something.",
+          _main("x = f32[64] parameter(0)\nt = f32[64] tanh(x)\nb = f32[64,64] broadcast(t), dimensions={1}\n"
+                "ROOT y = f32[64,64] negate(b)")),
+    _kind(4013, "refuse fusion", "many-places", "not fused: computed at too many places",
+          "The producer would be computed under several index maps, `places`, because its readers move elements in "
+          "different ways; each needs code, and work, of its own.",
+          _main("x = f32[64] parameter(0)\nt = f32[64] tanh(x)\n"
+                "a = f32[16] slice(t), slice={[0:16]}\nb = f32[16] slice(t), slice={[16:32]}\n"
+                "c = f32[16] slice(t), slice={[32:48]}\nd = f32[16] add(a, b)\nROOT y = f32[16] add(d, c)")),
+    _kind(4014, "refuse fusion", "other-readers", "not fused: others need the result too",
+          "Some reader stays outside the fusion, so the producer has to be computed into memory anyway.",
+          _main("a = f32[8,8] parameter(0)\nt = f32[8,8] tanh(a)\nd = f32[8,8] dot(t, t), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}\ny = f32[8,8] negate(t)\nROOT r = (f32[8,8], f32[8,8]) tuple(d, y)")),
+    _kind(4015, "refuse fusion", "scalar-code", "not fused: scalar code is computed once",
+          "Arithmetic on single elements stands in line before the loop, instead of in every turn of it.",
+          _main(f"{_X}\ns = f32[] parameter(1)\nt = f32[] tanh(s)\nb = f32[8,64] broadcast(t), dimensions={{}}\n"
+                "ROOT y = f32[8,64] multiply(x, b)")),
+    _kind(4016, "refuse fusion", "control-dependencies", "not fused: control dependencies",
+          "The producer is ordered before or after other instructions; inside a fusion it would have no place.",
+          _main(f"{_X}\nz = f32[8,64] abs(x)\nt = f32[8,64] tanh(x), control-predecessors={{z}}\n"
+                "ROOT y = f32[8,64] negate(t)")),
+    _kind(4017, "refuse fusion", "fusion-full", "not fused: the fusion is full",
+          "The fusion has as many instructions as its option max-ops allows.",
+          _main(f"{_X}\nt = f32[8,64] tanh(x)\nu = f32[8,64] abs(t)\nROOT y = f32[8,64] negate(u)"),
+          "fusion{max-ops=2}"),
+    _kind(4018, "refuse fusion", "gathered", "not fused: read at gathered places",
+          "A gather would compute the producer at every index that it looks up, which may be one and the same."),
+    _kind(4019, "refuse fusion", "in-place", "not fused: updated in place",
+          "A dynamic-update-slice writes into its operand; inside the fusion of a reader it would be a copy."),
+    _kind(4020, "refuse fusion", "choice-of-source", "not fused: the choice of a source costs too much",
+          "For every element a concatenate or gather looks where it comes from; copying it first is cheaper."),
+    _kind(4021, "refuse fusion", "several-results", "not fused: several results",
+          "A variadic reduce gives several arrays at once; such a kernel ends in it."),
+    _kind(4022, "refuse fusion", "no-rows", "not fused: it does not reduce rows",
+          "Only a reduce over the last dimensions can join its readers: then a row is contiguous, and is summed "
+          "right before it is used.",
+          _main(f"{_X}\nzero = f32[] constant(0)\nr = f32[64] reduce(x, zero), dimensions={{0}}, to_apply=add\n"
+                "ROOT y = f32[64] tanh(r)", _ADD)),
+    _kind(4023, "refuse fusion", "not-row-by-row", "not fused: its readers do not go row by row",
+          "The readers of a row's sum use it at other places than in that row, so it would be summed many times.",
+          _main(f"{_X}\nzero = f32[] constant(0)\nr = f32[8] reduce(x, zero), dimensions={{1}}, to_apply=add\n"
+                "b = f32[64,8] broadcast(r), dimensions={1}\nROOT y = f32[64,8] tanh(b)", _ADD)),
+    _kind(4024, "refuse fusion", "other-rows", "not fused: other rows",
+          "The fusion goes over rows of one size already, and this reduce has others."),
+    _kind(4025, "refuse fusion", "long-row", "not fused: a row is too long",
+          "A row group passes over each row several times, which pays while the row (`bytes`) stays in the cache "
+          "(`limit`, the option max-row).",
+          _main(f"{_X}\nt = f32[8,64] tanh(x)\n{_SUM}b = f32[8,64] broadcast(r), dimensions={{0}}\n"
+                "ROOT y = f32[8,64] divide(t, b)", _ADD), "fusion{max-row=64}"),
+    _kind(4026, "refuse fusion", "forbidden", "not fused: it was asked not to",
+          "The options --fuse-only and --no-fuse, or the attribute frontend_attributes={fuse=\"never\"}, keep the "
+          "instruction out of fusions.",
+          _main(f"{_X}\nt = f32[8,64] tanh(x)\nROOT y = f32[8,64] negate(t)"), "fusion{never=t}"),
+    # ---- several outputs
+    _kind(4030, "rewrite multi-output-fusion", "merge", "kernels merged", "Kernels over the same loop became one "
+          "with several results, since one reads the other or both read the same.",
+          _main(f"{_X}\nt = f32[8,64] tanh(x)\ny = f32[8,64] negate(t)\n"
+                "ROOT r = (f32[8,64], f32[8,64]) tuple(t, y)"), "fusion,multi-output-fusion"),
+    _kind(4031, "refuse multi-output-fusion", "kernel-full", "not merged: the kernel would be too large",
+          "Together they have more instructions (max-ops) or results (max-outputs) than one kernel may.",
+          _main(f"{_X}\nt = f32[8,64] tanh(x)\ny = f32[8,64] negate(t)\n"
+                "ROOT r = (f32[8,64], f32[8,64]) tuple(t, y)"), "fusion,multi-output-fusion{max-outputs=1}"),
+    _kind(4032, "refuse multi-output-fusion", "path-outside", "not merged: a path leads outside",
+          "Something between the two has to run after the one and before the other: merged they would wait for "
+          "themselves."),
+    # ---- calls and computations
+    _kind(4040, "rewrite call-inliner", "inline", "a call was inlined",
+          "The instructions of the called computation stand in the caller now.",
+          _main("x = f32[] parameter(0)\nROOT y = f32[] call(x), to_apply=f",
+                "f {\n  a = f32[] parameter(0)\n  ROOT t = f32[] tanh(a)\n}\n\n")),
+    _kind(4041, "refuse call-inliner", "too-large", "a call stays: the caller would grow too large",
+          "Inlining would copy a large computation into several callers."),
+    _kind(4042, "rewrite map-inliner", "inline", "a map became elementwise operations",
+          "What a map applies to single elements is now applied to whole arrays.",
+          _main("x = f32[8] parameter(0)\nROOT y = f32[8] map(x), dimensions={0}, to_apply=f",
+                "f {\n  a = f32[] parameter(0)\n  b = f32[] tanh(a)\n  ROOT t = f32[] negate(b)\n}\n\n")),
+    _kind(4043, "refuse map-inliner", "not-elementwise", "a map stays: its function is not elementwise",
+          "The function of the map holds an operation that does not work on arrays element by element."),
+    _kind(4044, "rewrite flatten-call-graph", "copy", "a computation was copied for its caller",
+          "Loops, branches and calls each own their computations, so that each can be changed by itself."),
+    _kind(4045, "rewrite computation-deduplicator", "same-structure", "equal computations became one",
+          "Two computations do the same: their callers share one, and it is compiled once."),
+    _kind(4046, "rewrite async-to-sync", "synchronous", "an asynchronous operation runs in order",
+          "A start and its done became the operation itself: everything runs on one device, one after the other."),
+    _kind(4047, "rewrite trivial-collective-remover", "alone", "a collective among one device",
+          "With one device a collective gives what it was given."),
+    _kind(4048, "rewrite sharding-remover", "annotation", "an annotation of sharding was removed",
+          "On one device nothing is divided."),
+    _kind(4049, "refuse sharding-remover", "shapes-differ", "an annotation of sharding stays",
+          "The annotation changes the shape, so it says how an array is divided among devices, and more than one is "
+          "needed."),
+    # ---- removal and constants
+    _kind(4050, "rewrite dce", "dead", "removed: nothing reads it", "The instruction had no reader and no effect.",
+          _main("x = f32[] parameter(0)\nt = f32[] tanh(x)\nROOT y = f32[] negate(x)")),
+    _kind(4051, "rewrite dce", "unused-results", "results that nobody reads were removed",
+          "A fusion had several results, of which some have no reader."),
+    _kind(4052, "rewrite dce", "unused-parameters", "parameters that nobody reads were removed",
+          "A called computation does not read some of its parameters, and no longer gets them."),
+    _kind(4053, "rewrite cse", "same", "the same was computed twice",
+          "An earlier instruction computes the same from the same operands; its result is used instead.",
+          _main("x = f32[8] parameter(0)\na = f32[8] tanh(x)\nb = f32[8] tanh(x)\nROOT y = f32[8] add(a, b)")),
+    _kind(4054, "rewrite constant-folding", "fold", "folded into a constant",
+          "All operands are constants: the result was computed while compiling.",
+          _main("a = f32[2] constant({1, 2})\nb = f32[2] constant({3, 4})\nROOT y = f32[2] add(a, b)")),
+    _kind(4055, "refuse constant-folding", "too-large", "not folded: the constant would be too large",
+          "Storing the result would take more memory than computing it takes time."),
+    _kind(4056, "refuse constant-folding", "too-much-work", "not folded: it takes too long",
+          "Computing the result while compiling would take longer than the budget for it."),
+    _kind(4057, "refuse constant-folding", "not-evaluated", "not folded: the evaluator could not",
+          "The evaluator has no rule for the instruction, or it failed on these values."),
+    _kind(4058, "rewrite zero-sized-hlo-elimination", "empty", "an empty array became a constant",
+          "An array without elements needs no computation."),
+    _kind(4059, "rewrite tuple-simplifier", "*", "a detour through a tuple was removed",
+          "An element taken from a tuple that was just made is the element; a tuple of all elements of a tuple is "
+          "that tuple.",
+          _main("x = f32[8] parameter(0)\nt = (f32[8], f32[8]) tuple(x, x)\ne = f32[8] get-tuple-element(t), index=0\n"
+                "ROOT y = f32[8] tanh(e)")),
+    # ---- loops and branches
+    _kind(4060, "rewrite while-loop-simplifier", "trip-count", "a loop that runs once or never was removed",
+          "The trip count is known to be 0 or 1: the body stands where the loop was, or nothing does.",
+          _main(_RUN, _LOOP.replace("@", "1"))),
+    _kind(4061, "rewrite while-loop-simplifier", "invariant-result", "a loop's result is its initial value",
+          "The loop hands this element of its state on unchanged."),
+    _kind(4062, "rewrite while-loop-simplifier", "invariant-element", "an element of a loop's state never changes",
+          "Inside the loop the constant, or the value from outside, is used instead of the element."),
+    _kind(4063, "rewrite while-loop-simplifier", "unused-elements", "elements of a loop's state were removed",
+          "No result depends on them."),
+    _kind(4064, "refuse while-loop-simplifier", "form", "a loop stays as it is",
+          "The loop's state or body does not have the form that the simplification can work on."),
+    _kind(4065, "rewrite while-loop-trip-count-annotator", "annotate", "a trip count was found",
+          "The loop runs `count` times; code generation and costs use that.", _main(_RUN, _LOOP.replace("@", "5"))),
+    _kind(4066, "refuse while-loop-trip-count-annotator", "not-counted", "the trip count is not known",
+          "There is no induction variable with constant start, step and limit."),
+    _kind(4067, "rewrite while-loop-invariant-code-motion", "hoist", "moved out of a loop",
+          "It computes the same in every iteration, and is computed once before the loop now."),
+    _kind(4068, "refuse while-loop-invariant-code-motion", "larger-than-operands", "stays in the loop: it is larger",
+          "Outside the loop its result (`bytes`) would occupy more memory than what it reads (`read`)."),
+    _kind(4069, "rewrite while-loop-dot-batching", "batch", "the dots of all iterations became one",
+          "A dot of every iteration reads a row of an array that exists before the loop: all are computed at once."),
+    _kind(4070, "refuse while-loop-dot-batching", "few-iterations", "dots stay in the loop: too few iterations",
+          "Most rows of the one large dot would not be used."),
+    _kind(4071, "refuse while-loop-dot-batching", "large-already", "dots stay in the loop: they are large",
+          "The dot of one iteration keeps the processor busy by itself."),
+    _kind(4072, "refuse while-loop-dot-batching", "too-large", "dots stay in the loop: too much memory",
+          "The results of all iterations together would take too much memory."),
+    _kind(4073, "rewrite conditional-simplifier", "one-branch", "a conditional has one branch left",
+          "The selector is a constant, or there is only one branch.",
+          _main("x = f32[] parameter(0)\np = pred[] constant(true)\n"
+                "ROOT y = f32[] conditional(p, x, x), true_computation=f, false_computation=g",
+                "f {\n  a = f32[] parameter(0)\n  ROOT t = f32[] tanh(a)\n}\n\n"
+                "g {\n  a = f32[] parameter(0)\n  ROOT t = f32[] abs(a)\n}\n\n")),
+    _kind(4074, "rewrite conditional-simplifier", "unused-results", "results of a conditional were removed",
+          "Nobody reads them, so the branches need not compute them."),
+    _kind(4075, "rewrite sort-simplifier", "unused-operands", "operands of a sort were removed",
+          "They neither decide the order, nor does anybody read them sorted."),
+    _kind(4076, "rewrite conditional-to-select", "select", "a conditional became a select",
+          "Computing both branches costs less than choosing between them."),
+    _kind(4077, "refuse conditional-to-select", "branches-kept", "a conditional keeps its branches",
+          "A branch costs more than the choice, or has an effect."),
+    _kind(4078, "rewrite while-loop-unroller", "unroll", "a loop was unrolled",
+          "It runs `iterations` times: its body stands there as often.", _main(_RUN, _LOOP.replace("@", "3"))),
+    _kind(4079, "refuse while-loop-unroller", "*", "a loop stays rolled", "It runs too often, or its copies would be "
+          "too large."),
+    # ---- products
+    _kind(4080, "rewrite dot-decomposer", "dot-to-matrices", "a dot became a product of matrices",
+          "Its dimensions were brought into the order batch, rows, columns."),
+    _kind(4081, "rewrite transpose-folding", "fold-transpose", "a transpose went into a dot",
+          "The dot reads the operand through other strides instead.",
+          _main("a = f32[8,4] parameter(0)\nb = f32[8,4] parameter(1)\nt = f32[4,8] transpose(b), dimensions={1,0}\n"
+                "ROOT y = f32[8,8] dot(a, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}")),
+    _kind(4082, "rewrite transpose-folding", "swap-operands", "a transposed product was turned round",
+          "The transpose of a product is the product the other way round."),
+    _kind(4083, "refuse transpose-folding", "fold-transpose", "a transpose stays before a dot",
+          "The dot could not read the operand through strides alone."),
+    _kind(4084, "rewrite product-expander", "product-types", "a product got other types",
+          "The operands are converted so that a kernel for the product exists."),
+    _kind(4085, "rewrite ragged-dot-decomposer", "ragged-dot", "a ragged dot became dots", "One for each group."),
+    _kind(4086, "rewrite scaled-dot-decomposer", "scaled-dot", "a scaled dot became a dot",
+          "Its operands are scaled first."),
+    # ---- layouts and copies
+    _kind(4090, "note layout-assignment", "row-major", "a layout was set", "The code generator works on row-major "
+          "arrays: the last dimension is contiguous."),
+    _kind(4091, "rewrite layout-assignment", "bitcast-to-transpose", "a bitcast became a transpose",
+          "Its operand and its result have different layouts, so elements really move."),
+    _kind(4092, "rewrite copy-insertion", "copy", "a copy was needed",
+          "The value is a parameter or constant, or is used twice, where a loop or branch wants storage of its own."),
+    _kind(4093, "rewrite optimization-barrier-expander", "barrier", "a barrier was removed",
+          "It has kept the passes before this one from looking through it."),
+    _kind(4094, "rewrite dynamic-padder", "pad", "an operation on arrays of dynamic size works on padded ones",
+          "The arrays have their largest size; what lies behind the real size does not take part."),
+    _kind(4095, "rewrite dynamic-entry", "pad", "an array of dynamic size was padded",
+          "It is stored with its largest size, and its size beside it."),
+    _kind(4096, "rewrite memory-scheduler", "schedule", "the order was changed for less memory",
+          "In the new order fewer bytes are alive at the worst moment."),
+    _kind(4097, "note memory-scheduler", "order-kept", "the order stays", "No order that was tried needs less memory."),
+    # ---- expansion
+    _kind(4100, "rewrite batch-norm-expander", "expand", "batch norm became reductions and arithmetic",
+          "The parts can be simplified and fused with what is around them."),
+    _kind(4101, "rewrite logistic-expander", "expand", "logistic became an exponential",
+          "1 / (1 + exp(-x)), which can be simplified further."),
+    _kind(4102, "rewrite comparison-expander", "total-order", "a total order is decided by the bits",
+          "Floats compare as integers after a change of their bits."),
+    _kind(4103, "rewrite topk-decomposer", "topk", "top-k became a sort and slices",
+          "There is no kernel for top-k of this form."),
+    _kind(4104, "rewrite custom-call-expander", "expand", "a custom call became HLO",
+          "What the framework's custom call computes is written out, so that it can be optimised and compiled."),
+    _kind(4105, "refuse custom-call-expander", "form", "a custom call stays: it has another form",
+          "Its operands or its configuration are not those that the framework gives it."),
+    _kind(4106, "rewrite library-call-expander", "library-call", "a call of a library became HLO",
+          "What the library's function computes is written out, so that it can be optimised and compiled."),
+)  # fmt: skip
+
+KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}
+"""All kinds by their code."""
+
+_BY_RULE = {(kind.pass_name, kind.action, kind.rule): kind.code for kind in _ROWS}
+
+
+def code_of(pass_name: str, action: str, rule: str) -> str:
+    """The code of a decision; HLO4000 for those without a page."""
+    places = ((pass_name, action, rule), ("*", action, rule), (pass_name, action, "*"))
+    return next((_BY_RULE[place] for place in places if place in _BY_RULE), "HLO4000")
+
+
+def find_kind(code: str) -> DecisionKind | None:
+    """The kind with a code; ``HLO4012``, ``hlo4012`` and ``4012`` are the same."""
+    return KINDS.get(f"HLO{code.strip().upper().removeprefix('HLO').lstrip('-_ ')}")

@@ -1,0 +1,167 @@
+"""``hlotool graph``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hlotool.analysis.cost import ModuleCost
+from hlotool.cli.common import file_argument, read_module, write_bytes, write_text
+from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.driver import optimise
+from hlotool.inspect.graph import draw_scene
+from hlotool.inspect.page import PageOptions, drawing_page
+from hlotool.inspect.records import Records
+from hlotool.inspect.render import HOW_TO_GET_DOT, NoPicture, find_dot, picture
+from hlotool.inspect.scene import Scene, build_scene
+from hlotool.inspect.scopes import add_scopes
+from hlotool.inspect.select import Selection, between, find_computation, find_instruction, near
+from hlotool.ir import Instruction, Module, UnsupportedError
+
+if TYPE_CHECKING:
+    from hlotool.harness.times import Times
+
+__all__ = ["command"]
+
+_FORMS = ("html", "dot", "svg", "png")
+_SECONDS = 60.0
+
+
+@click.command("graph")
+@file_argument
+@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMS),
+    help="html is one page that needs nothing else; svg and png need Graphviz.  Else what -o ends in, else html.",
+)
+@click.option(
+    "-p", "--passes", default="none", show_default=True, metavar="PIPELINE", help="Passes to apply before drawing."
+)
+@click.option("--computation", metavar="NAME", help="Draw this computation, not the entry.")
+@click.option("--around", metavar="NAME", help="Draw only what is near this instruction (NAME or COMPUTATION/NAME).")
+@click.option("--radius", type=click.IntRange(0), default=3, show_default=True, help="How near: edges from --around.")
+@click.option("--paths", nargs=2, metavar="A B", help="Draw only what is on paths between two instructions.")
+@click.option(
+    "--scopes/--no-scopes",
+    default=None,
+    help="Boxes for the scopes of op_name, and parts of what has none; without either, where a computation is large.",
+)
+@click.option("--heat", type=click.Choice(["bytes", "flops", "time"]), help="Colour by bytes moved, flops or time.")
+@click.option(
+    "--times",
+    metavar="FILE.json|evaluate",
+    help='Time per instruction: {"times": {"COMPUTATION/INSTRUCTION": SECONDS}}, or measured by the evaluator.',
+)
+def command(
+    file: str,
+    output: str | None,
+    form: str | None,
+    passes: str,
+    computation: str | None,
+    around: str | None,
+    radius: int,
+    paths: tuple[str, str] | None,
+    scopes: bool | None,
+    heat: str | None,
+    times: str | None,
+) -> None:
+    """Draw FILE: instructions as boxes in the colour of their kind, fusions and loops as boxes around their bodies.
+
+    The page opens in any browser, also without network: it can be searched, and boxes opened and closed; ? shows its
+    keys.  Large modules start closed.
+    """
+    form = form or _form_of(output)
+    if sum(option is not None for option in (computation, around, paths)) > 1:
+        raise click.UsageError("--computation, --around and --paths do not go together")
+    if heat == "time" and times is None:
+        raise click.UsageError("--heat time needs --times FILE.json, or --times evaluate")
+    if form == "png" and output in (None, "-"):
+        raise click.UsageError("--format png needs -o FILE: it is binary")
+    module = read_module(file)
+    if passes != "none":
+        module = optimise(module, named_pipeline(passes))
+    seconds = _times(module, times)
+    scene = build_scene(module, _selection(module, computation, around, radius, paths))
+    if form == "html":
+        if scopes is not False:
+            add_scopes(scene, always=bool(scopes))
+        write_text(output, _page(scene, seconds, heat))
+        return
+    if scopes:
+        add_scopes(scene, always=True)
+    text = draw_scene(scene, heat=_amounts(module, heat, seconds))
+    if form == "dot":
+        write_text(output, text)
+        return
+    content = _picture(text, form)
+    if output in (None, "-"):
+        write_text(None, content.decode())
+    else:
+        assert output is not None
+        write_bytes(output, lambda stream: stream.write(content))
+
+
+def _form_of(output: str | None) -> str:
+    suffix = Path(output).suffix.lower().lstrip(".") if output else ""
+    return {"gv": "dot", "htm": "html"}.get(suffix, suffix if suffix in _FORMS else "html")
+
+
+def _selection(
+    module: Module, computation: str | None, around: str | None, radius: int, paths: tuple[str, str] | None
+) -> Selection | None:
+    if computation is not None:
+        return Selection(find_computation(module, computation))
+    if around is not None:
+        return near(find_instruction(module, around), radius)
+    return between(*(find_instruction(module, name) for name in paths)) if paths else None
+
+
+def _times(module: Module, source: str | None) -> Times:
+    if source is None:
+        return {}
+    from hlotool.harness.times import measure_times, read_times
+
+    if source != "evaluate":
+        return read_times(source)
+    from hlotool.harness.inputs import random_inputs
+
+    return measure_times(module, random_inputs(module, 0))
+
+
+def _page(scene: Scene, seconds: Times, heat: str | None) -> str:
+    records = Records(seconds)
+    records.add(scene, scene.module.name)
+    count = scene.module.instruction_count()
+    options = PageOptions(scene.module.name, f"{count:,} instructions", heat=heat or "group", times=bool(seconds))
+    return drawing_page(records, options)
+
+
+def _amounts(module: Module, heat: str | None, seconds: Times) -> dict[Instruction, float] | None:
+    if heat is None:
+        return None
+    if heat == "time":
+        return {i: seconds.get((i.parent.name if i.parent else "", i.name), 0.0) for i in module.instructions()}
+    costs = ModuleCost(module)
+    return {
+        i: float(costs.of(i).bytes if heat == "bytes" else costs.of(i).flops + costs.of(i).transcendentals)
+        for i in module.instructions()
+    }
+
+
+def _picture(text: str, form: str) -> bytes:
+    dot = find_dot()
+    if dot is None:
+        raise UnsupportedError(
+            f"{form} pictures need the program 'dot', which is not on PATH; --format html needs nothing. To get it, "
+            f"{HOW_TO_GET_DOT}"
+        )
+    try:
+        return picture(dot, text, form, _SECONDS)
+    except NoPicture as problem:
+        raise UnsupportedError(
+            f"{problem}; --format html draws modules of any size, --around and --paths draw a part"
+        ) from None

@@ -1,0 +1,66 @@
+"""``hlotool report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.cli.common import optional_file_argument
+from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.driver import compile_module
+from hlotool.inspect.dump import Dump
+from hlotool.inspect.measures import measure
+from hlotool.inspect.memory import buffer_plan, plan_text
+from hlotool.inspect.report import Report, write_report
+from hlotool.ir import UnsupportedError
+from hlotool.passes.instruments import Statistics
+from hlotool.passes.manager import Progress
+from hlotool.runtime.executable import Executable
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "diff", "html", "buffers", "llvm", "asm")
+
+
+@click.command("report")
+@optional_file_argument
+@pipeline_options
+@click.option("-o", "--output", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Write here.")
+def command(file: str | None, choice: PipelineChoice, output: str) -> None:
+    """Compile FILE and write a report: a folder of pages that any browser shows, without network.
+
+    Every step with its drawing and its difference from the one before, all decisions and their reasons, how long the
+    passes took, what the instructions cost, and where the buffers lie in memory.  Open index.html in DIR.
+    """
+    module = choice.module(file)
+    directory = Path(output)
+    progress, log = Progress(), DecisionLog()
+    dump = Dump(module, directory / "steps", _FORMATS, progress=progress, links=[("report", "../index.html")])
+    statistics = Statistics(module, measure)
+    optimised = choice.apply(module, [statistics, dump], log, progress)
+    executable, problem = None, ""
+    try:
+        executable = compile_module(optimised, pipeline="none", instruments=[statistics, dump], log=log)
+    except UnsupportedError as error:
+        problem = error.message
+        click.echo(f"no native code, so no memory and no kernels in the report: {problem}", err=True)
+    plan = None
+    kernels: list[tuple[str, str, float, bool]] = []
+    if executable is not None and executable.program is not None:
+        plan = buffer_plan(executable.program.assignment)
+        kernels = [(use.instruction, use.kernel, use.cost, use.parallel) for use in executable.program.kernels]
+        dump.add_text("buffers", "buffers", "txt", plan_text(plan))
+        _dump_code(dump, executable)
+    dump.finish()
+    result = executable.module if executable is not None else optimised
+    report = Report(module, result, str(choice.pipeline()), log.decisions, statistics.runs, plan, kernels, problem,
+        dump.records.last_drawing)  # fmt: skip
+    write_report(report, directory)
+    click.echo(f"{directory / 'index.html'}")
+
+
+def _dump_code(dump: Dump, executable: Executable) -> None:
+    for form, name, suffix in (("llvm", "llvm", "ll"), ("asm", "assembly", "s")):
+        dump.add_text(form, name, suffix, executable.text(form))

@@ -1,0 +1,941 @@
+// The page: a canvas with the drawing, a camera, search, a panel with what is known of a box, and stages to flip
+// through.  The data comes with the page; nothing is fetched.
+"use strict";
+
+const View = (() => {
+  const DATA = JSON.parse(document.getElementById("data").textContent);
+  const OPTIONS = JSON.parse(document.getElementById("options").textContent);
+  const S = DATA.strings, F = Object.fromEntries(DATA.fields.map((name, i) => [name, i]));
+  const NEXT = 2; // edges from an iteration of a loop to the next
+  const ROOT = 1, CUT = 2, AT_LEAST = 4;
+  const FEW = 260; // boxes that a page opens with
+  const MOST_MOVING = 1500; // boxes that move to their new places before the reader's eyes
+  const RUNNERS = new Set(["fusion", "while", "call", "conditional", "async-start"]);
+  const lastOf = path => path.slice(path.lastIndexOf("/") + 1);
+  const $ = id => document.getElementById(id);
+  const canvas = $("canvas"), pen = canvas.getContext("2d");
+  const word = (box, key) => S[box.record[F[key]]], amount = (box, key) => box.record[F[key]];
+
+  // ---- stages
+
+  const stages = DATA.stages.map((stage, place) => ({ number: place, ...stage, place, loaded: null }));
+
+  function load(stage) {
+    if (stage.loaded) return stage.loaded;
+    const boxes = [], byPath = new Map();
+    for (let i = 0; i < stage.boxes.length; i += 2) {
+      for (let k = 0; k < stage.boxes[i + 1]; k++) {
+        const record = DATA.records[stage.boxes[i] + k];
+        const box = { num: boxes.length, record, path: S[record[F.path]], parent: null, children: [], order: 0,
+          edgesIn: [], edgesOut: [], x: 0, y: 0, w: 0, h: 0, size: null };
+        boxes.push(box);
+        byPath.set(box.path, box);
+        const parent = byPath.get(S[record[F.parent]]);
+        if (parent && parent !== box) { box.parent = parent; parent.children.push(box); }
+      }
+    }
+    const edges = [];
+    for (const box of boxes) {
+      const flat = box.record[F.edges];
+      for (let i = 0; i < flat.length; i += 4) {
+        const source = byPath.get(S[flat[i]]);
+        if (!source) continue;
+        const edge = { source, target: box, kind: flat[i + 1], element: S[flat[i + 2]], operand: flat[i + 3] };
+        edges.push(edge);
+        source.edgesOut.push(edge);
+        box.edgesIn.push(edge);
+      }
+    }
+    for (let i = boxes.length - 1; i >= 0; i--) {
+      const box = boxes[i], inner = box.children;
+      box.order = inner.length ? inner.reduce((sum, child) => sum + child.order, 0) / inner.length : i;
+      const own = word(box, "kind") === "instruction" ? amount(box, "seconds") : 0;
+      box.time = inner.reduce((sum, child) => sum + child.time, own);
+    }
+    const marked = new Set(stage.marked.map(i => S[i]));
+    const leaving = new Set(), after = stages[stages.indexOf(stage) + 1];
+    if (after && after.listing === undefined) { // what is in no box of the next stage, nor what one was made from
+      const stays = new Set();
+      for (let i = 0; i < after.boxes.length; i += 2) for (let k = 0; k < after.boxes[i + 1]; k++)
+        for (const name of namesOf(DATA.records[after.boxes[i] + k])) stays.add(name);
+      for (const box of boxes) {
+        const goes = word(box, "kind") === "instruction" && !namesOf(box.record).some(name => stays.has(name));
+        if (goes) leaving.add(box.path);
+      }
+    }
+    return stage.loaded = { boxes, edges, byPath, root: boxes[0], marked, leaving, openByDefault: defaults(boxes[0]),
+      haystack: null, placed: null };
+  }
+
+  // The source instructions that a box stands for, and its own name.
+  function namesOf(record) {
+    const origins = S[record[F.origins]];
+    return [lastOf(S[record[F.path]]), ...(origins ? origins.split(",") : [])];
+  }
+
+  // Boxes that start open: level by level while not too much shows.
+  function defaults(root) {
+    const open = new Set([root]);
+    let shown = root.children.length, front = root.children;
+    for (;;) {
+      const runs = box => word(box, "kind") !== "instruction" || RUNNERS.has(word(box, "opcode"));
+      const found = front.filter(box => box.children.length && runs(box));
+      const computations = found.flatMap(box => box.children.filter(inner => word(inner, "kind") === "computation"));
+      const next = [...found, ...computations].flatMap(box => box.children);
+      if (!found.length || shown + next.length > FEW) return open;
+      for (const box of [...found, ...computations]) open.add(box);
+      shown += next.length;
+      front = next.filter(box => !open.has(box));
+    }
+  }
+
+  // ---- state
+
+  let stage = stages[0], model = load(stage);
+  const opened = new Map(); // path -> open or not, where the reader said so
+  let drawn = { boxes: [], segments: [], links: [] };
+  let camera = { scale: 1, x: 0, y: 0 };
+  let selected = null, hovered = null, colouring = OPTIONS.heat || "group", found = [], foundAt = -1, most = 0;
+  let frame = 0, moving = null, untouched = true, colours = {}, dark = false;
+  const before = new Map(); // path -> where its box was, to start a movement from and to keep places by
+  const isOpen = box => box.children.length > 0 && (opened.get(box.path) ?? model.openByDefault.has(box));
+
+  // ---- sizes
+
+  const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
+  const BOLD = `600 12px ${FONT}`, PLAIN = `12px ${FONT}`, SMALL = `10.5px ${FONT}`;
+  const widths = { [BOLD]: new Map(), [PLAIN]: new Map(), [SMALL]: new Map() };
+  function measure(text, font) {
+    const known = widths[font];
+    let width = known.get(text);
+    if (width === undefined) { pen.font = font; width = pen.measureText(text).width; known.set(text, width); }
+    return width;
+  }
+  const lines = box => [word(box, "arguments"), word(box, "shape"), word(box, "details")];
+  function sizeOf(box) {
+    if (box.size) return box.size;
+    const [args, shape, details] = lines(box);
+    const name = word(box, "name");
+    let width = measure(word(box, "title"), BOLD) + (name ? measure(name, PLAIN) + 7 : 0);
+    if (box.children.length) width += 16;
+    let height = 15;
+    if (args) { width = Math.max(width, measure(args, SMALL)); height += 13; }
+    if (shape) { width = Math.max(width, measure(shape, PLAIN)); height += 15; }
+    if (details) { width = Math.max(width, measure(details, SMALL)); height += 13; }
+    return box.size = [Math.ceil(Math.max(width + 18, 44)), height + 11];
+  }
+  const headWidth = box => measure(word(box, "title"), BOLD) + measure(word(box, "name"), PLAIN) + 56;
+
+  // ---- placing
+
+  function place(keep) {
+    const hints = before.size > 0 && stages.length > 1;
+    const hintOf = box => hints ? hintFor(box) : null;
+    drawn = Layout.arrange(model.root, isOpen, model.edges, sizeOf, headWidth, hintOf);
+    if (keep) {
+      const now = model.byPath.get(keep.path);
+      if (now) { camera.x = keep.x - now.x * camera.scale; camera.y = keep.y - now.y * camera.scale; }
+    }
+    for (const box of drawn.boxes) box.shownAt = drawn;
+    measureHeat();
+  }
+  function hintFor(box) {
+    const own = before.get(box.path);
+    if (own) return own.x + own.w / 2;
+    for (const origin of word(box, "origins").split(",")) {
+      const old = origin && before.get(origin);
+      if (old) return old.x + old.w / 2;
+    }
+    return null;
+  }
+  function remember() {
+    before.clear();
+    for (const box of drawn.boxes) {
+      const place = { x: box.x, y: box.y, w: box.w, h: box.h };
+      before.set(box.path, place);
+      if (word(box, "opcode")) before.set(lastOf(box.path), place);
+    }
+  }
+
+  // Show the drawing as it is now; what was there before moves to its new place.
+  function refresh(keep) {
+    const still = matchMedia("(prefers-reduced-motion: reduce)").matches || drawn.boxes.length > MOST_MOVING;
+    remember();
+    place(keep);
+    legend();
+    moving = still || drawn.boxes.length > MOST_MOVING ? null : { start: performance.now(), from: new Map(before) };
+    draw();
+  }
+
+  function toggle(box, open = !isOpen(box)) {
+    if (!box || !box.children.length || !box.parent) return;
+    untouched = false;
+    const keep = { path: box.path, x: box.x * camera.scale + camera.x, y: box.y * camera.scale + camera.y };
+    opened.set(box.path, open);
+    refresh(keep);
+  }
+  function toggleAll(open) {
+    for (const box of model.boxes) if (box.children.length && box.parent) opened.set(box.path, open);
+    refresh(null);
+    fit();
+  }
+  function reveal(box) {
+    let changed = false;
+    for (let outer = box.parent; outer; outer = outer.parent) {
+      if (outer.parent && !isOpen(outer)) { opened.set(outer.path, true); changed = true; }
+    }
+    if (changed) refresh(null);
+    return box;
+  }
+
+  // ---- camera
+
+  function extent() { return [canvas.clientWidth, canvas.clientHeight]; }
+  function fit(box = null) {
+    const [width, height] = extent(), { x, y, w, h } = box || model.root;
+    const scale = Math.min((width - 40) / Math.max(w, 1), (height - 40) / Math.max(h, 1), box ? 1.2 : 1.4);
+    camera = { scale, x: width / 2 - (x + w / 2) * scale, y: height / 2 - (y + h / 2) * scale };
+    draw();
+  }
+  function first() { // the whole where it can be read, else its top
+    fit();
+    if (camera.scale >= 0.5) return;
+    const [width] = extent();
+    const scale = Math.min(0.8, Math.max(camera.scale, Math.min(0.5, (width - 40) / model.root.w)));
+    camera = { scale, x: width / 2 - model.root.w / 2 * scale, y: 12 };
+    draw();
+  }
+  function zoom(factor, x, y) {
+    untouched = false;
+    const scale = Math.min(6, Math.max(0.004, camera.scale * factor));
+    camera.x = x - (x - camera.x) * scale / camera.scale;
+    camera.y = y - (y - camera.y) * scale / camera.scale;
+    camera.scale = scale;
+    draw();
+  }
+  function centre(box) {
+    untouched = false;
+    const [width, height] = extent();
+    if (camera.scale < 0.6) camera.scale = 0.9;
+    camera.x = width / 2 - (box.x + box.w / 2) * camera.scale;
+    camera.y = height / 2 - (box.y + Math.min(box.h, height / camera.scale) / 2) * camera.scale;
+    draw();
+  }
+  function show(box) { // only as much movement as it takes
+    const [width, height] = extent(), s = camera.scale;
+    const x = box.x * s + camera.x, y = box.y * s + camera.y;
+    const bottom = y + Math.min(box.h * s, 200);
+    if (s < 0.45 || x < 10 || y < 10 || x + box.w * s > width - 10 || bottom > height - 10) centre(box);
+    else draw();
+  }
+
+  // ---- colours
+
+  function palette() {
+    const style = getComputedStyle(document.documentElement);
+    const get = name => style.getPropertyValue(name).trim();
+    dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    const names = ["paper", "ink", "grey", "line", "edge", "box", "inner", "accent", "changed", "leaving", "reads",
+      "read", "root", "found"];
+    colours = Object.fromEntries(names.map(name => [name, get("--" + name)]));
+  }
+  function fillOf(box) {
+    if (colouring !== "group") return heat(value(box, colouring) / (most || 1));
+    const key = word(box, "group");
+    const entry = OPTIONS.groups[key];
+    return entry ? entry[dark ? 2 : 1] : colours.box;
+  }
+  function value(box, what) {
+    if (what === "time") return box.time;
+    return Math.max(0, amount(box, what === "bytes" ? "moved" : "flops"));
+  }
+  function measureHeat() { // the hottest box that shows is red
+    most = 0;
+    if (colouring === "group") return;
+    for (const box of drawn.boxes) if (!isOpen(box)) most = Math.max(most, value(box, colouring));
+  }
+  function heat(part) {
+    const p = Math.sqrt(Math.min(1, Math.max(0, part)));
+    const stops = dark ? [[43, 47, 54], [140, 96, 20], [200, 50, 40]]
+      : [[255, 255, 255], [255, 214, 120], [226, 74, 51]];
+    const [a, b, t] = p < 0.5 ? [stops[0], stops[1], p * 2] : [stops[1], stops[2], p * 2 - 1];
+    return `rgb(${a.map((v, i) => Math.round(v + (b[i] - v) * t)).join(",")})`;
+  }
+
+  // ---- drawing
+
+  function draw() { if (!frame) frame = requestAnimationFrame(paint); }
+
+  function paint() {
+    frame = 0;
+    const [width, height] = extent(), ratio = devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
+    }
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.fillStyle = colours.paper;
+    pen.fillRect(0, 0, width, height);
+    const s = camera.scale;
+    pen.translate(camera.x, camera.y);
+    pen.scale(s, s);
+    const [left, top, right, bottom] = [-camera.x / s, -camera.y / s, (width - camera.x) / s, (height - camera.y) / s];
+    const view = { left, top, right, bottom };
+    let part = 1;
+    if (moving) {
+      part = Math.min(1, (performance.now() - moving.start) / 260);
+      part = part * part * (3 - 2 * part);
+      if (part >= 1) moving = null; else draw();
+    }
+    const at = box => {
+      if (part >= 1) return box;
+      const old = moving.from.get(box.path);
+      if (!old) return box;
+      const mix = (p, q) => p + (q - p) * part;
+      return { x: mix(old.x, box.x), y: mix(old.y, box.y), w: mix(old.w, box.w), h: mix(old.h, box.h) };
+    };
+    const visible = [];
+    for (const box of drawn.boxes) {
+      const p = at(box);
+      if (Math.max(p.w, p.h) * s < 0.8) continue; // less than a pixel
+      if (p.x < right && p.x + p.w > left && p.y < bottom && p.y + p.h > top) visible.push([box, p]);
+    }
+    const foundSet = new Set(found);
+    for (const [box, p] of visible) if (isOpen(box)) container(box, p, s, foundSet);
+    pen.globalAlpha = part < 1 ? part * part : 1;
+    edges(view, s);
+    pen.globalAlpha = 1;
+    for (const [box, p] of visible) if (isOpen(box)) heading(box, p, s);
+    for (const [box, p] of visible) if (!isOpen(box)) leaf(box, p, s, foundSet);
+    View.paints = (View.paints || 0) + 1;
+  }
+
+  function path(x, y, w, h, r) {
+    pen.beginPath();
+    if (pen.roundRect && camera.scale > 0.12) pen.roundRect(x, y, w, h, Math.min(r, w / 2, h / 2));
+    else pen.rect(x, y, w, h);
+  }
+
+  function outline(box, p, s, foundSet, radius) {
+    const thin = Math.max(1, 0.8 / s);
+    const isChanged = model.marked.has(box.path), goes = model.leaving.has(box.path);
+    const stroke = (colour, width) => { pen.strokeStyle = colour; pen.lineWidth = width; pen.stroke(); };
+    const around = (space, colour, width) => {
+      path(p.x - space, p.y - space, p.w + 2 * space, p.h + 2 * space, radius + space);
+      stroke(colour, Math.max(width, width / s));
+    };
+    if (isChanged) stroke(colours.changed, 2.2 * thin);
+    else if (amount(box, "flags") & ROOT) stroke(colours.root, 2 * thin);
+    if (goes && !isChanged) { pen.setLineDash([5, 3]); stroke(colours.leaving, 1.6 * thin); pen.setLineDash([]); }
+    if (foundSet.has(box)) around(3, colours.found, 3);
+    if (box === selected) around(2, colours.accent, 2.5);
+  }
+
+  function container(box, p, s, foundSet) {
+    let level = 0;
+    for (let outer = box.parent; outer; outer = outer.parent) level++;
+    const fusion = word(box, "opcode") === "fusion";
+    path(p.x, p.y, p.w, p.h, 9);
+    pen.fillStyle = fusion ? OPTIONS.groups.fusion[dark ? 2 : 1] : level % 2 ? colours.inner : colours.paper;
+    pen.fill();
+    pen.strokeStyle = box === hovered ? colours.accent : colours.line;
+    pen.lineWidth = Math.max(1, 0.7 / s);
+    if (word(box, "kind") === "computation") pen.setLineDash([4, 3]);
+    pen.stroke();
+    pen.setLineDash([]);
+    outline(box, p, s, foundSet, 9);
+  }
+
+  function heading(box, p, s) {
+    if (p.w * s < 40) return;
+    const size = Math.min(Math.max(12, 10 / s), 12 * (p.w - 24) / Math.max(headWidth(box) - 30, 1), 60);
+    if (size * s < 5) return;
+    pen.save();
+    pen.translate(p.x + 9, p.y + 7);
+    pen.scale(size / 12, size / 12);
+    const title = word(box, "title"), name = word(box, "name");
+    const width = 14 + measure(title, BOLD) + (name ? 7 + measure(name, PLAIN) : 0);
+    pen.globalAlpha = 0.86;
+    pen.fillStyle = word(box, "opcode") === "fusion" ? OPTIONS.groups.fusion[dark ? 2 : 1] : colours.paper;
+    path(-3, -2, width + 8, 18, 5);
+    pen.fill();
+    pen.globalAlpha = 1;
+    mark(0, 2, true);
+    pen.textBaseline = "top"; pen.textAlign = "left";
+    pen.font = BOLD; pen.fillStyle = colours.ink;
+    pen.fillText(title, 14, 1);
+    if (name) { pen.font = PLAIN; pen.fillStyle = colours.grey; pen.fillText(name, 21 + measure(title, BOLD), 1); }
+    pen.restore();
+  }
+
+  function mark(x, y, open) { // the sign of a box that opens and closes
+    pen.beginPath();
+    if (open) { pen.moveTo(x, y + 3); pen.lineTo(x + 8, y + 3); pen.lineTo(x + 4, y + 8); }
+    else { pen.moveTo(x + 1, y + 1); pen.lineTo(x + 7, y + 5); pen.lineTo(x + 1, y + 9); }
+    pen.closePath();
+    pen.fillStyle = colours.grey;
+    pen.fill();
+  }
+
+  function leaf(box, p, s, foundSet) {
+    const holds = box.children.length > 0, thin = Math.max(1, 0.6 / s);
+    const loop = word(box, "opcode") === "while" || word(box, "opcode") === "conditional";
+    const radius = loop ? 16 : 6;
+    if (holds && s > 0.15) { // a second sheet behind it
+      path(p.x + 3, p.y + 3, p.w, p.h, radius);
+      pen.fillStyle = colours.inner; pen.fill();
+      pen.strokeStyle = colours.line; pen.lineWidth = thin; pen.stroke();
+    }
+    path(p.x, p.y, p.w, p.h, radius);
+    pen.fillStyle = fillOf(box);
+    pen.fill();
+    pen.strokeStyle = box === hovered ? colours.accent : colours.line;
+    pen.lineWidth = box === hovered ? 2 * thin : thin;
+    if (amount(box, "flags") & CUT) pen.setLineDash([4, 3]);
+    pen.stroke();
+    pen.setLineDash([]);
+    outline(box, p, s, foundSet, radius);
+    const title = word(box, "title"), name = word(box, "name");
+    pen.textBaseline = "top";
+    if (s < 0.55) { // from far only the title, as large as fits
+      const width = measure(title, BOLD);
+      const size = Math.min(Math.max(12, 9.5 / s), 12 * (p.w - 6) / width, p.h * 0.8);
+      if (size * s < 4.5) return;
+      pen.font = `600 ${size}px ${FONT}`; pen.fillStyle = colours.ink; pen.textAlign = "center";
+      pen.textBaseline = "middle";
+      pen.fillText(title, p.x + p.w / 2, p.y + p.h / 2);
+      return;
+    }
+    const middle = p.x + p.w / 2;
+    let y = p.y + 6;
+    const wide = (holds ? 16 : 0) + measure(title, BOLD) + (name ? measure(name, PLAIN) + 7 : 0);
+    let x = middle - wide / 2;
+    if (holds) { mark(x, y, false); x += 16; }
+    pen.textAlign = "left"; pen.font = BOLD; pen.fillStyle = colours.ink;
+    pen.fillText(title, x, y);
+    if (name) { pen.font = PLAIN; pen.fillStyle = colours.grey; pen.fillText(name, x + measure(title, BOLD) + 7, y); }
+    y += 15;
+    pen.textAlign = "center";
+    const [args, shape, details] = lines(box);
+    if (args) { pen.font = SMALL; pen.fillStyle = colours.ink; pen.fillText(args, middle, y + 1); y += 13; }
+    if (shape) { pen.font = PLAIN; pen.fillStyle = colours.ink; pen.fillText(shape, middle, y); y += 15; }
+    if (details) { pen.font = SMALL; pen.fillStyle = colours.grey; pen.fillText(details, middle, y + 1); }
+  }
+
+  // ---- edges
+
+  function trace(points, around) {
+    pen.moveTo(points[0], points[1]);
+    if (around) {
+      const [x0, y0, right, , , y1, x1] = points;
+      const r = Math.min(8, Math.abs(y0 - y1) / 2, Math.abs(right - x0) / 2), up = y1 < y0 ? -1 : 1;
+      pen.lineTo(right - r, y0); pen.quadraticCurveTo(right, y0, right, y0 + up * r);
+      pen.lineTo(right, y1 - up * r); pen.quadraticCurveTo(right, y1, right - r, y1);
+      pen.lineTo(x1, y1);
+      return;
+    }
+    for (let i = 2; i < points.length; i += 2) {
+      const x0 = points[i - 2], y0 = points[i - 1], x1 = points[i], y1 = points[i + 1];
+      if (Math.abs(x1 - x0) < 1) pen.lineTo(x1, y1);
+      else { const k = (y1 - y0) / 2; pen.bezierCurveTo(x0, y0 + k, x1, y1 - k, x1, y1); }
+    }
+  }
+
+  function inView(segment, view) {
+    if (!segment.range) {
+      let [l, t, r, b] = [Infinity, Infinity, -Infinity, -Infinity];
+      const q = segment.points;
+      for (let i = 0; i < q.length; i += 2) {
+        l = Math.min(l, q[i]); r = Math.max(r, q[i]); t = Math.min(t, q[i + 1]); b = Math.max(b, q[i + 1]);
+      }
+      segment.range = [l, t, r, b];
+    }
+    const [l, t, r, b] = segment.range;
+    if (camera.scale < 0.12 && (r - l + b - t) * camera.scale < 5) return false; // too short to be seen
+    return l < view.right && r > view.left && t < view.bottom && b > view.top;
+  }
+
+  function edges(view, s) {
+    const focus = hovered && !isOpen(hovered) ? hovered : selected;
+    const lit = [];
+    const thin = Math.max(1.15, 0.55 / s);
+    const batches = [[false, [], colours.edge], [true, [2, 3], colours.edge], [true, [6, 4], colours.root]];
+    for (const [, dash, colour] of batches) {
+      const kind = batches.findIndex(batch => batch[1] === dash);
+      pen.beginPath();
+      for (const segment of drawn.segments) {
+        if (segment.kind !== kind || segment.loose || !inView(segment, view)) continue;
+        trace(segment.points, segment.around);
+      }
+      pen.setLineDash(dash);
+      pen.strokeStyle = colour; pen.lineWidth = thin;
+      pen.stroke();
+    }
+    pen.setLineDash([]);
+    pen.beginPath();
+    for (const segment of drawn.segments) if (segment.loose && inView(segment, view)) trace(segment.points, false);
+    pen.globalAlpha *= 0.35; pen.stroke(); pen.globalAlpha /= 0.35;
+    if (focus) {
+      for (const link of drawn.links) {
+        const out = inside(link.source, focus), into = inside(link.target, focus);
+        if (out !== into) lit.push([link, out ? colours.read : colours.reads]);
+      }
+      for (const [link, colour] of lit) {
+        pen.beginPath();
+        for (const segment of link.segments) trace(segment.points, segment.around);
+        pen.strokeStyle = colour; pen.lineWidth = 2.2 * thin;
+        pen.stroke();
+      }
+    }
+    if (s > 0.22) {
+      pen.fillStyle = colours.edge;
+      pen.beginPath();
+      for (const segment of drawn.segments) if (segment.arrow && inView(segment, view)) arrow(segment, 1);
+      pen.fill();
+      for (const [link, colour] of lit) {
+        pen.beginPath();
+        for (const segment of link.segments) if (segment.arrow) arrow(segment, 1.25);
+        pen.fillStyle = colour; pen.fill();
+      }
+    }
+    if (s > 0.6) {
+      pen.font = `9px ${FONT}`; pen.textBaseline = "middle"; pen.textAlign = "left";
+      for (const link of drawn.links) {
+        const last = link.segments[link.segments.length - 1], begin = link.segments[0], edge = link.edges[0];
+        if (!last || !inView(last, view) && !inView(begin, view)) continue;
+        const up = last.reversed ? -1 : 1;
+        const numbered = link.edges.length === 1 && edge.operand >= 0 && !link.target.children.length;
+        if (numbered && !last.around && last.points.length >= 4) {
+          const n = last.points.length;
+          label(String(edge.operand), last.points[n - 2] + 3, last.points[n - 1] - 10 * up);
+        }
+        const texts = [...new Set(link.edges.map(e => e.element).filter(Boolean))];
+        if (texts.length && texts.length <= 2 && !begin.around && link.to === link.target) {
+          const [x, y] = last.points.slice(-2);
+          label(texts.join(" "), x + (edge.operand >= 0 ? 10 : 4), y - 10 * up);
+        }
+      }
+    }
+  }
+  function label(text, x, y) {
+    pen.lineWidth = 3; pen.strokeStyle = colours.paper; pen.strokeText(text, x, y);
+    pen.fillStyle = colours.grey; pen.fillText(text, x, y);
+  }
+  function inside(box, outer) { for (; box; box = box.parent) if (box === outer) return true; return false; }
+  function arrow(segment, size) {
+    const q = segment.points, n = q.length;
+    const x = q[n - 2], y = q[n - 1];
+    const down = y >= q[n - 3] ? 1 : -1, long = 6.5 * size, wide = 3.2 * size;
+    pen.moveTo(x, y);
+    if (segment.around) { pen.lineTo(x + long, y - wide); pen.lineTo(x + long, y + wide); }
+    else { pen.lineTo(x - wide, y - long * down); pen.lineTo(x + wide, y - long * down); }
+    pen.closePath();
+  }
+
+  // ---- pointing
+
+  function boxAt(px, py) {
+    const x = (px - camera.x) / camera.scale, y = (py - camera.y) / camera.scale;
+    let best = null;
+    for (const box of drawn.boxes) {
+      if (x >= box.x && x <= box.x + box.w && y >= box.y && y <= box.y + box.h) best = box; // inner ones come later
+    }
+    return best;
+  }
+
+  function units(n, step, names) {
+    let i = 0;
+    while (n >= step && i + 1 < names.length) { n /= step; i++; }
+    return `${i ? +n.toPrecision(4) : n} ${names[i]}`.trim();
+  }
+  const byteText = n => n < 0 ? "unknown" : units(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
+  const countText = n => units(n, 1000, ["", "k", "M", "G", "T", "P"]);
+  const timeText = t => units(t * 1e9, 1000, ["ns", "µs", "ms", "s"]);
+
+  function facts(box) {
+    const rows = [], put = (name, text) => { if (text) rows.push([name, text]); };
+    const least = amount(box, "flags") & AT_LEAST ? "at least " : "";
+    put("shape", word(box, "layout"));
+    if (word(box, "layout")) put("bytes", byteText(amount(box, "bytes")));
+    if (amount(box, "moved")) put("moves", least + byteText(amount(box, "moved")));
+    if (amount(box, "flops")) put("flops", least + countText(amount(box, "flops")));
+    if (box.time) put("time", timeText(box.time));
+    if (box.children.length) put("holds", `${count(box)} boxes`);
+    put("source", word(box, "source"));
+    put("op_name", word(box, "op_name"));
+    put("made from", word(box, "origins").split(",").join(", "));
+    put("computation", word(box, "computation"));
+    return rows;
+  }
+  const count = box => box.children.reduce((sum, child) => sum + 1 + count(child), 0);
+  const nameOf = box => word(box, "text").split(" = ")[0].replace("ROOT ", "");
+  const titleOf = box => nameOf(box) || word(box, "title");
+
+  function element(tag, text, cls) {
+    const made = document.createElement(tag);
+    if (text !== undefined) made.textContent = text;
+    if (cls) made.className = cls;
+    return made;
+  }
+
+  function tip(box, px, py) {
+    const node = $("tip");
+    if (!box || !box.parent) { node.hidden = true; return; }
+    node.replaceChildren(element("b", `${word(box, "title")}  ${nameOf(box)}`));
+    for (const [name, text] of facts(box).filter(([name]) => name !== "computation")) {
+      const row = element("div");
+      row.append(element("i", name), " ", text.length > 160 ? text.slice(0, 157) + "…" : text);
+      node.append(row);
+    }
+    node.hidden = false;
+    const [width, height] = extent();
+    node.style.left = `${Math.max(4, Math.min(px + 16, width - node.offsetWidth - 8))}px`;
+    node.style.top = `${Math.max(4, Math.min(py + 16, height - node.offsetHeight - 8))}px`;
+  }
+
+  function select(box, move = true) {
+    selected = box;
+    const panel = $("panel");
+    panel.hidden = !box;
+    if (!box) { draw(); return; }
+    const head = element("h2", titleOf(box));
+    const list = element("dl");
+    for (const [name, text] of facts(box)) list.append(element("dt", name), element("dd", text));
+    panel.replaceChildren(head, list);
+    if (model.marked.has(box.path)) panel.append(element("p", "new or changed in this step", "changed"));
+    if (model.leaving.has(box.path)) panel.append(element("p", "goes in the next step", "leaving"));
+    const elsewhere = model.byPath.get(word(box, "shown"));
+    if (elsewhere) panel.append(jumps("its computation is drawn here", [elsewhere]));
+    const [above, below] = near(box);
+    if (above.length) panel.append(jumps("reads", above));
+    if (below.length) panel.append(jumps("is read by", below));
+    if (word(box, "text")) panel.append(element("pre", word(box, "text")));
+    if (move) { reveal(box); show(box); } else draw();
+    for (const listener of View.listeners) listener(box);
+  }
+  function jumps(title, boxes) {
+    const part = element("div");
+    part.append(element("h3", title));
+    for (const box of boxes.slice(0, 40)) {
+      const link = element("button", `${word(box, "title")}  ${titleOf(box)}`, "jump");
+      link.onclick = () => select(box);
+      part.append(link);
+    }
+    if (boxes.length > 40) part.append(element("small", `and ${boxes.length - 40} more`));
+    return part;
+  }
+  function near(box) { // what a box, and all in it, reads and is read by
+    const above = new Map(), below = new Map();
+    const visit = one => {
+      for (const { source, kind } of one.edgesIn) if (!inside(source, box) && kind !== NEXT) above.set(source, 1);
+      for (const { target, kind } of one.edgesOut) if (!inside(target, box) && kind !== NEXT) below.set(target, 1);
+      one.children.forEach(visit);
+    };
+    visit(box);
+    return [[...above.keys()], [...below.keys()]];
+  }
+  function shownOf(box) { while (box.parent && box.shownAt !== drawn) box = box.parent; return box; }
+
+  function walk(direction) {
+    if (!selected) { select(drawn.boxes.find(box => !isOpen(box)) || null); return; }
+    const here = selected, middle = here.x + here.w / 2;
+    let choices;
+    if (direction === "up" || direction === "down") {
+      choices = near(here)[direction === "up" ? 0 : 1].map(shownOf);
+      choices = choices.filter(box => box.parent && box !== here && !inside(here, box));
+    } else { // what else stands in the same box, at about the same height
+      const y = here.y + here.h / 2, sign = direction === "left" ? -1 : 1;
+      choices = drawn.boxes.filter(box => box.parent === here.parent && box !== here
+        && (box.x + box.w / 2 - middle) * sign > 0 && Math.abs(box.y + box.h / 2 - y) < Math.max(40, here.h / 2));
+    }
+    let best = null, least = Infinity;
+    for (const box of choices) {
+      const distance = Math.abs(box.x + box.w / 2 - middle) + Math.abs(box.y - here.y) * 0.5;
+      if (distance < least) { least = distance; best = box; }
+    }
+    if (best) select(best);
+  }
+
+  // ---- search
+
+  function search(text) {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    if (!model.haystack) {
+      const keys = ["opcode", "title", "layout", "op_name", "source", "origins", "details"];
+      const about = box => [...keys.map(key => word(box, key)), lastOf(box.path)].join("\n").toLowerCase();
+      model.haystack = model.boxes.map(about);
+    }
+    const fits = (box, i) => box.parent && words.every(word => model.haystack[i].includes(word));
+    found = words.length ? model.boxes.filter(fits) : [];
+    foundAt = -1;
+    const list = $("results");
+    list.replaceChildren();
+    $("count").textContent = words.length ? `${found.length} found` : "";
+    for (const box of found.slice(0, 60)) {
+      const row = element("button");
+      row.append(element("b", word(box, "title")), " ", titleOf(box), " ", element("span", word(box, "layout"), "dim"));
+      row.onclick = () => { foundAt = found.indexOf(box); select(box); };
+      list.append(row);
+    }
+    if (found.length > 60) list.append(element("small", `and ${found.length - 60} more`));
+    list.hidden = !found.length;
+    draw();
+    return found.length;
+  }
+  function nextFound(step) {
+    if (!found.length) return;
+    foundAt = (foundAt + step + found.length) % found.length;
+    select(found[foundAt]);
+    $("count").textContent = `${foundAt + 1} of ${found.length}`;
+  }
+
+  // ---- stages
+
+  function goto(number) {
+    if (number < 0 || number >= stages.length || number === stage.place) return;
+    const path = selected && selected.path, anchors = placesNow(), from = drawnStage();
+    stage = stages[number];
+    list();
+    if (stage.listing !== undefined || from === stage) { present(); return; } // the drawing behind it stays
+    model = load(stage);
+    selected = path ? model.byPath.get(path) || null : null;
+    hovered = null; found = [];
+    refresh(null);
+    for (const anchor of anchors) { // what the reader looks at stays where it is
+      const now = model.byPath.get(anchor.path);
+      if (!now || now.shownAt !== drawn) continue;
+      camera.x = anchor.x - now.x * camera.scale; camera.y = anchor.y - now.y * camera.scale;
+      break;
+    }
+    select(selected, false);
+    if ($("find").value) search($("find").value);
+    present();
+    const root = model.root, [width, height] = extent(), s = camera.scale;
+    const seen = (start, size, room) => // the part of what could be seen
+      Math.max(0, Math.min(start + size * s, room) - Math.max(start, 0)) / Math.min(size * s, room);
+    if (seen(camera.x, root.w, width) * seen(camera.y, root.h, height) < 0.5) first(); // too much empty paper
+    draw();
+  }
+  function drawnStage() { return stages.find(one => one.loaded === model); }
+  function list() { // code, or a table, in place of a drawing
+    $("listing").hidden = stage.listing === undefined;
+    $("listing").textContent = stage.listing || "";
+    $("listing").scrollTop = 0;
+  }
+  function placesNow() { // boxes and where they are on the screen, the nearest to its middle first
+    const [width, height] = extent(), places = [];
+    for (const box of drawn.boxes) {
+      if (isOpen(box)) continue;
+      const x = box.x * camera.scale + camera.x, y = box.y * camera.scale + camera.y;
+      const distance = Math.hypot(x + box.w * camera.scale / 2 - width / 2, y - height / 2);
+      places.push({ path: box.path, x, y, distance });
+    }
+    return places.sort((a, b) => a.distance - b.distance);
+  }
+  function present() { // the list of stages and the diff
+    if (stages.length < 2) return;
+    document.querySelectorAll("#stages button").forEach((row, i) => {
+      row.classList.toggle("on", i === stage.place);
+      if (i === stage.place) row.scrollIntoView({ block: "nearest" });
+    });
+    $("stagehead").textContent = `${stage.number}  ${stage.name}`;
+    $("stagenote").textContent = noteOf(stage);
+    const files = $("stagefiles");
+    files.replaceChildren();
+    for (const file of stage.files || []) {
+      const link = element("a", file.slice(file.lastIndexOf(".") + 1));
+      link.href = (OPTIONS.base || "") + file;
+      files.append(link, " ");
+    }
+    diff();
+    history.replaceState(null, "", `#stage=${stage.place}`);
+  }
+  const COUNTS = ["added", "removed", "changed"];
+  const noteOf = one => COUNTS.filter(key => one[key]).map(key => `${one[key]} ${key}`).join(", ");
+  function diff() {
+    const panel = $("diff");
+    if (panel.hidden) return;
+    panel.replaceChildren();
+    const text = stage.diff || "";
+    if (!text) {
+      panel.append(element("p", stage.place ? "no differences" : "the first step has nothing to be compared with"));
+      return;
+    }
+    for (const line of text.split("\n")) {
+      const kind = line.startsWith("@@") ? "at" : line[0] === "+" ? "plus" : line[0] === "-" ? "minus" : "";
+      panel.append(element("div", line || " ", kind));
+    }
+  }
+  function showDiff(on = $("diff").hidden) {
+    $("diff").hidden = !on;
+    $("showdiff").classList.toggle("on", on);
+    diff();
+    resize();
+  }
+
+  // ---- the rest of the page
+
+  function resize() { if (untouched) first(); else draw(); }
+  function legend() {
+    const node = $("legend");
+    node.replaceChildren();
+    if (colouring === "group") {
+      const present = new Set(model.boxes.map(box => word(box, "group"))), done = new Set();
+      for (const [group, [name]] of Object.entries(OPTIONS.groups)) {
+        if (!present.has(group) || done.has(name)) continue;
+        done.add(name);
+        const key = element("span", name);
+        const sign = element("i");
+        sign.style.background = OPTIONS.groups[group][dark ? 2 : 1];
+        key.prepend(sign);
+        node.append(key);
+      }
+    } else {
+      const form = { bytes: byteText, flops: countText, time: timeText }[colouring];
+      const bar = element("span", `0 to ${form(most)}${colouring === "flops" ? " flops" : ""}`);
+      const sign = element("i", "", "bar");
+      sign.style.background = `linear-gradient(90deg, ${[0, 0.06, 0.25, 0.56, 1].map(heat).join(",")})`;
+      bar.prepend(sign);
+      node.append(bar);
+    }
+    if (stages.length > 1) node.append(sample("changed", "new or changed"), sample("leaving", "goes in the next step"));
+    node.append(sample("root", "result"));
+  }
+  function sample(kind, text) {
+    const key = element("span", text);
+    key.prepend(element("i", "", kind));
+    return key;
+  }
+  function colourBy(what) {
+    colouring = what;
+    $("colour").value = what;
+    measureHeat();
+    legend();
+    draw();
+  }
+
+  function keys(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = document.activeElement === $("find");
+    if (typing) {
+      if (event.key === "Escape") { $("find").blur(); $("results").hidden = true; }
+      else if (event.key === "Enter") { nextFound(event.shiftKey ? -1 : 1); event.preventDefault(); }
+      return;
+    }
+    const flip = stages.length > 1, flipBox = () => toggle(selected || hovered);
+    const action = {
+      "/": () => { $("find").focus(); $("find").select(); },
+      f: () => fit(), F: () => selected && fit(selected),
+      e: flipBox, Enter: flipBox, " ": flipBox,
+      E: () => toggleAll(true), C: () => toggleAll(false),
+      c: () => { const all = choices(); colourBy(all[(all.indexOf(colouring) + 1) % all.length]); },
+      n: () => nextFound(1), N: () => nextFound(-1),
+      "?": () => { $("help").hidden = !$("help").hidden; },
+      Escape: () => {
+        if (!$("help").hidden) $("help").hidden = true;
+        else if (selected) select(null);
+        else { found = []; $("results").hidden = true; draw(); }
+      },
+      "+": () => zoom(1.25, ...extent().map(v => v / 2)), "=": () => zoom(1.25, ...extent().map(v => v / 2)),
+      "-": () => zoom(0.8, ...extent().map(v => v / 2)),
+      ArrowUp: () => walk("up"), ArrowDown: () => walk("down"),
+      ArrowLeft: () => flip && !event.shiftKey ? goto(stage.place - 1) : walk("left"),
+      ArrowRight: () => flip && !event.shiftKey ? goto(stage.place + 1) : walk("right"),
+      Home: () => flip && goto(0), End: () => flip && goto(stages.length - 1),
+      d: () => flip && showDiff(),
+    }[event.key];
+    if (action) { event.preventDefault(); action(); }
+  }
+  const choices = () => ["group", "bytes", "flops", ...(OPTIONS.times ? ["time"] : [])];
+
+  function listen() {
+    let grabbed = null, moved = false;
+    canvas.addEventListener("pointerdown", event => {
+      grabbed = { x: event.clientX, y: event.clientY, cx: camera.x, cy: camera.y };
+      moved = false;
+      canvas.setPointerCapture(event.pointerId);
+    });
+    canvas.addEventListener("pointermove", event => {
+      const r = canvas.getBoundingClientRect(), px = event.clientX - r.left, py = event.clientY - r.top;
+      if (grabbed) {
+        untouched = false;
+        const dx = event.clientX - grabbed.x, dy = event.clientY - grabbed.y;
+        if (Math.hypot(dx, dy) > 4) moved = true;
+        camera.x = grabbed.cx + dx; camera.y = grabbed.cy + dy;
+        tip(null);
+        draw();
+        return;
+      }
+      const box = boxAt(px, py);
+      tip(box && box.parent ? box : null, px, py);
+      if (box !== hovered) { hovered = box; draw(); }
+    });
+    canvas.addEventListener("pointerup", event => {
+      const r = canvas.getBoundingClientRect();
+      if (grabbed && !moved) select(boxAt(event.clientX - r.left, event.clientY - r.top), false);
+      grabbed = null;
+      $("results").hidden = true;
+    });
+    canvas.addEventListener("pointerleave", () => { hovered = null; tip(null); draw(); });
+    canvas.addEventListener("dblclick", event => {
+      const r = canvas.getBoundingClientRect();
+      toggle(boxAt(event.clientX - r.left, event.clientY - r.top));
+    });
+    canvas.addEventListener("wheel", event => {
+      event.preventDefault();
+      const r = canvas.getBoundingClientRect();
+      if (event.shiftKey) { camera.x -= event.deltaY; draw(); return; }
+      zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), event.clientX - r.left, event.clientY - r.top);
+    }, { passive: false });
+    addEventListener("keydown", keys);
+    addEventListener("resize", resize);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette(); legend(); draw(); });
+    $("find").addEventListener("input", () => search($("find").value));
+    $("find").addEventListener("focus", () => { if (found.length) $("results").hidden = false; });
+    $("fit").onclick = () => fit();
+    $("open").onclick = () => toggleAll(true);
+    $("close").onclick = () => toggleAll(false);
+    $("ask").onclick = () => { $("help").hidden = !$("help").hidden; };
+    $("help").onclick = () => { $("help").hidden = true; };
+    $("colour").onchange = event => { colourBy(event.target.value); event.target.blur(); };
+    for (const option of [...$("colour").options]) if (!choices().includes(option.value)) option.remove();
+    if (stages.length > 1) {
+      $("showdiff").onclick = () => showDiff();
+      stages.forEach((one, i) => {
+        const row = element("button");
+        row.append(element("i", String(one.number)), element("b", one.name), element("span", noteOf(one), "dim"));
+        row.onclick = () => { goto(i); row.blur(); };
+        $("stages").append(row);
+      });
+    }
+  }
+
+  function start() {
+    palette();
+    document.body.classList.toggle("staged", stages.length > 1);
+    const wanted = new URLSearchParams(location.hash.slice(1));
+    const asked = wanted.get("stage") !== null && stages[Number(wanted.get("stage"))];
+    if (asked) {
+      stage = asked;
+      model = load([...stages.slice(0, asked.place + 1)].reverse().find(one => one.listing === undefined));
+      list();
+    }
+    listen();
+    place(null);
+    colourBy(colouring);
+    first();
+    present();
+    const at = wanted.get("at") && model.byPath.get(wanted.get("at"));
+    if (at) select(at);
+    paint();
+    document.body.dataset.ready = String(Math.round(performance.now()));
+    document.body.dataset.boxes = String(model.boxes.length);
+  }
+
+  return {
+    start, search, select, toggle, toggleAll, fit, goto, zoom, isOpen, walk, show, listeners: [],
+    get model() { return model; }, get drawn() { return drawn; }, get camera() { return camera; },
+    get selected() { return selected; }, get stage() { return stage; }, get found() { return found; },
+    box: path => model.byPath.get(path), word, paint,
+  };
+})();
+View.start();

@@ -1,0 +1,324 @@
+"""The pages, in a browser: opened, searched, expanded, flipped through, looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, needs_chromium
+from conftest import ROOT, Run
+from large_module import large_module
+
+from hlotool.driver import optimise
+from hlotool.inspect.dump import Dump
+from hlotool.inspect.page import PageOptions, drawing_page
+from hlotool.inspect.records import Records
+from hlotool.inspect.scene import build_scene
+from hlotool.inspect.scopes import add_scopes
+from hlotool.ir import Module
+from hlotool.text.parser import load, parse
+
+pytestmark = needs_chromium
+
+SAMPLES = ROOT / "samples"
+MODELS = ROOT.parent / "shared" / "corpus" / "models"
+
+CHECK = """(() => {
+  const wrong = [], drawn = View.drawn, eps = 0.75;
+  const inside = (a, b) => a.x >= b.x - eps && a.y >= b.y - eps
+    && a.x + a.w <= b.x + b.w + eps && a.y + a.h <= b.y + b.h + eps;
+  const groups = new Map();
+  for (const box of drawn.boxes) {
+    if (!(box.w > 0 && box.h > 0)) wrong.push(`${box.path} has no size`);
+    if (!inside(box, box.parent)) wrong.push(`${box.path} leaves ${box.parent.path}`);
+    if (!groups.has(box.parent)) groups.set(box.parent, []);
+    groups.get(box.parent).push(box);
+  }
+  for (const boxes of groups.values()) {
+    const sorted = boxes.slice().sort((a, b) => a.y - b.y);
+    for (let i = 0; i < sorted.length; i++) {
+      for (let k = i + 1; k < sorted.length && sorted[k].y < sorted[i].y + sorted[i].h - eps; k++) {
+        const [a, b] = [sorted[i], sorted[k]];
+        if (a.x < b.x + b.w - eps && b.x < a.x + a.w - eps) wrong.push(`${a.path} covers ${b.path}`);
+      }
+    }
+  }
+  for (const link of drawn.links) {
+    const name = `${link.source.path} -> ${link.target.path}`;
+    if (!link.segments.length && link.level) wrong.push(`${name} has no line`);
+    const last = link.segments[link.segments.length - 1];
+    if (!last || last.around) continue;
+    if (last.points.some(n => !Number.isFinite(n))) { wrong.push(`${name} runs nowhere`); continue; }
+    const [x, y] = last.points.slice(-2), t = link.target;
+    const edge = Math.min(Math.abs(y - t.y), Math.abs(y - t.y - t.h));
+    if (x < t.x - 1 || x > t.x + t.w + 1 || edge > 1) wrong.push(`${name} misses its end`);
+  }
+  return wrong.slice(0, 5);
+})()"""
+"""What is wrong with a drawing: boxes that cover each other or leave their box, lines that end nowhere."""
+
+CORNER = "(r => [r.x, r.y])(document.getElementById('canvas').getBoundingClientRect())"
+ON_SCREEN = """(box => [box.x * View.camera.scale + View.camera.x, box.y * View.camera.scale + View.camera.y,
+  box.w * View.camera.scale, box.h * View.camera.scale])"""
+
+COLOURS = """(() => {
+  const c = document.getElementById("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+  const seen = new Set();
+  for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+  return seen.size;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    made = Browser()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_errors(browser: Browser) -> Iterator[None]:
+    browser.errors.clear()
+    yield
+    assert browser.errors == []
+
+
+def page(module: Module, path: Path) -> Path:
+    scene = build_scene(module)
+    add_scopes(scene)
+    records = Records()
+    records.add(scene, module.name)
+    path.write_text(drawing_page(records, PageOptions(module.name)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def lstm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    module = optimise(load(SAMPLES / "lstm_cell.hlo"), "default")
+    return page(module, tmp_path_factory.mktemp("lstm") / "lstm.html")
+
+
+def test_the_command_writes_a_page_that_stands_alone(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    done = hlotool("graph", SAMPLES / "lstm_cell.hlo", "-p", "default", "-o", "page.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    browser.open(tmp_path / "page.html")
+    browser.settle()
+    assert len(browser.requests()) == 1  # itself
+    assert browser.evaluate(COLOURS) > 20
+    picture = browser.screenshot(tmp_path / "page.png")
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 10_000
+
+
+def test_search_finds_names_opcodes_and_shapes(browser: Browser, lstm: Path) -> None:
+    browser.open(lstm)
+    browser.press("/")
+    assert browser.evaluate("document.activeElement.id") == "find"
+    browser.type("logistic")
+    assert browser.evaluate("View.found.length") == 3
+    assert browser.evaluate("document.getElementById('results').children.length") == 3
+    browser.press("Enter")
+    assert browser.evaluate("View.word(View.selected, 'opcode')") == "logistic"
+    assert "f32[8,32]" in browser.evaluate("document.getElementById('panel').textContent")
+    browser.press("Escape")
+    assert browser.evaluate("View.search('dot 8,128')") == 2
+    assert browser.evaluate("View.search('no such thing')") == 0
+
+
+def test_boxes_open_and_close(browser: Browser, lstm: Path) -> None:
+    browser.open(lstm)
+    shown = browser.evaluate("View.drawn.boxes.length")
+    fusion = "View.box('main/add_multiply_fusion.1')"
+    assert browser.evaluate(f"View.isOpen({fusion})")
+    browser.evaluate(f"View.select({fusion})")
+    browser.press("e")
+    browser.settle()
+    assert not browser.evaluate(f"View.isOpen({fusion})")
+    assert browser.evaluate(CHECK) == []
+    less = browser.evaluate("View.drawn.boxes.length")
+    assert less == shown - browser.evaluate(f"{fusion}.children.length")
+    browser.press("Enter")
+    assert browser.evaluate("View.drawn.boxes.length") == shown
+    browser.press("C")
+    assert browser.evaluate("View.drawn.boxes.every(box => !View.isOpen(box))")
+    browser.press("E")
+    assert browser.evaluate("View.drawn.boxes.length") == shown
+    x, y, _, _ = browser.evaluate(f"{ON_SCREEN}({fusion})")
+    left, top = browser.evaluate(CORNER)
+    for count in (1, 2):
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.mouse(kind, left + x + 6, top + y + 6, button="left", clickCount=count)
+    assert not browser.evaluate(f"View.isOpen({fusion})")
+
+
+def test_arrows_walk_along_edges(browser: Browser, lstm: Path) -> None:
+    browser.open(lstm)
+    browser.evaluate("View.select(View.box('main/from_x'))")
+    browser.press("ArrowUp")
+    assert browser.evaluate("View.selected.path") in ("main/x", "main/wx")
+    browser.press("ArrowDown")
+    assert browser.evaluate("View.selected.path") == "main/from_x"
+    browser.press("ArrowRight")
+    assert browser.evaluate("View.selected.path") == "main/from_h"
+    browser.press("Escape")
+    assert browser.evaluate("View.selected") is None
+
+
+def test_hovering_tells_what_is_known(browser: Browser, tmp_path: Path) -> None:
+    metadata = 'metadata={op_name="net/act/tanh" source_file="net.py" source_line=7}'
+    body = f"x = f32[4,8]{{1,0}} parameter(0)\n ROOT y = f32[4,8]{{1,0}} tanh(x), {metadata}"
+    text = f"HloModule m\nENTRY main {{\n {body}\n}}"
+    browser.open(page(parse(text), tmp_path / "page.html"))
+    left, top = browser.evaluate(CORNER)
+    x, y, width, height = browser.evaluate(f"{ON_SCREEN}(View.drawn.boxes[1])")
+    browser.mouse("mouseMoved", left + x + width / 2, top + y + height / 2)
+    tip = browser.evaluate("document.getElementById('tip').textContent")
+    for words in ("tanh", "f32[4,8]{1,0}", "128 B", "net/act/tanh", "net.py:7", "flops"):
+        assert words in tip, (words, tip)
+
+
+def test_zoom_fit_colours_and_help(browser: Browser, lstm: Path) -> None:
+    browser.open(lstm)
+    scale = browser.evaluate("View.camera.scale")
+    browser.mouse("mouseWheel", 700, 450, deltaX=0, deltaY=-300)
+    assert browser.evaluate("View.camera.scale") > scale
+    browser.press("f")
+    assert browser.evaluate("View.camera.scale") == pytest.approx(scale, rel=0.5)
+    browser.press("?")
+    assert browser.evaluate("!document.getElementById('help').hidden")
+    browser.press("Escape")
+    before = browser.evaluate("document.getElementById('legend').textContent")
+    browser.press("c")
+    assert browser.evaluate("document.getElementById('colour').value") == "bytes"
+    assert browser.evaluate("document.getElementById('legend').textContent") != before
+
+
+def test_dark_pages_are_dark(browser: Browser, lstm: Path) -> None:
+    pixel = "[...document.getElementById('canvas').getContext('2d').getImageData(5, 5, 1, 1).data].slice(0, 3)"
+    browser.open(lstm)
+    browser.settle()
+    assert min(browser.evaluate(pixel)) > 200
+    browser.dark(True)
+    browser.settle()
+    assert max(browser.evaluate(pixel)) < 60
+    browser.dark(False)
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.hlo")), ids=lambda path: path.stem)
+def test_drawings_are_in_order(browser: Browser, tmp_path: Path, path: Path) -> None:
+    for name, module in (("plain", load(path)), ("fused", optimise(load(path), "default"))):
+        browser.open(page(module, tmp_path / f"{name}.html"))
+        assert browser.evaluate(CHECK) == []
+        for key in ("C", "E"):
+            browser.press(key)
+            assert browser.evaluate(CHECK) == []
+
+
+@pytest.mark.parametrize("name", ["resnet18", "gpt_decode", "lstm_char_lm_train", "llama_decode_scan", "switch"])
+def test_drawings_of_models_are_in_order(browser: Browser, tmp_path: Path, name: str) -> None:
+    path = MODELS / f"{name}.hlo"
+    if not path.exists():
+        pytest.skip("the corpus is not there")
+    browser.open(page(optimise(load(path), "default"), tmp_path / "page.html"))
+    for key in ("", "E"):
+        if key:
+            browser.press(key)
+        assert browser.evaluate(CHECK) == []
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["scopes", "parts"])
+def test_large_modules_open_at_once_and_stay_usable(browser: Browser, tmp_path: Path, named: bool) -> None:
+    module = parse(large_module(20_000, named))
+    path = page(module, tmp_path / "page.html")
+    times = []
+    for _ in range(3):
+        browser.open(path)
+        times.append(browser.evaluate("Number(document.body.dataset.ready)"))
+        if times[-1] < 3000:
+            break
+    assert min(times) < 3000
+    assert browser.evaluate("View.model.boxes.length") > 15_000
+    assert 2 <= browser.evaluate("View.drawn.boxes.length") <= 300  # closed: what shows can be read
+    assert browser.evaluate(CHECK) == []
+    assert browser.evaluate("View.search('exponential')") > 500
+    browser.evaluate("View.select(View.found[300])")  # opens what holds it
+    browser.settle()
+    assert browser.evaluate("View.drawn.boxes.includes(View.selected)")
+    assert browser.evaluate(CHECK) == []
+    browser.evaluate("View.toggleAll(true)")
+    browser.settle()
+    assert browser.evaluate("View.drawn.boxes.length") > 15_000
+    assert browser.evaluate(CHECK) == []
+
+
+def test_steps_are_flipped_through(browser: Browser, tmp_path: Path) -> None:
+    module = load(SAMPLES / "mlp_step.hlo")
+    dump = Dump(module, tmp_path)
+    optimise(module, "default", instruments=[dump])
+    dump.finish()
+    steps = [step for step in json.loads((tmp_path / "manifest.json").read_text())["steps"] if step["files"]]
+    browser.open(tmp_path / "index.html")
+    assert browser.evaluate("document.querySelectorAll('#stages button').length") == len(steps)
+    for step in steps[1:]:
+        kept = f"View.drawn.boxes.filter(box => !box.children.length).map(box => [box.path, {ON_SCREEN}(box)[0]])"
+        before = dict(browser.evaluate(kept))
+        browser.press("ArrowRight")
+        browser.settle()
+        assert browser.evaluate("View.stage.name") == step["pass"]
+        assert browser.evaluate(CHECK) == []
+        after = dict(browser.evaluate(kept))
+        same = [path for path in before if path in after]
+        assert same
+        assert any(abs(before[path] - after[path]) < 1 for path in same)  # the eye has something to hold on to
+        if step["pass"] == "fusion":
+            assert browser.evaluate("View.model.marked.size") > 0
+    browser.press("ArrowLeft")
+    assert browser.evaluate("View.stage.name") == steps[-2]["pass"]
+    browser.press("d")
+    text = browser.evaluate("document.getElementById('diff').textContent")
+    assert text.startswith("---")
+    browser.open(tmp_path / "index.html", "#stage=1")
+    assert browser.evaluate("View.stage.place") == 1
+    for step in steps:
+        browser.open(tmp_path / next(name for name in step["files"] if name.endswith(".html")))
+        assert browser.evaluate("View.drawn.boxes.length") > 0
+
+
+def test_reports_can_be_read(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    done = hlotool("report", SAMPLES / "mlp_step.hlo", "-o", "out")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "out/index.html\n")
+    for name in ("index", "decisions", "passes", "cost", "memory"):
+        browser.open(tmp_path / "out" / f"{name}.html")
+        assert len(browser.requests()) == 1
+        assert browser.evaluate("document.querySelectorAll('table tbody tr').length") > 3
+        links = browser.evaluate("[...document.querySelectorAll('a')].map(a => a.getAttribute('href').split('#')[0])")
+        assert all((tmp_path / "out" / link).exists() for link in links)
+    browser.open(tmp_path / "out" / "memory.html")
+    assert browser.evaluate("document.querySelectorAll('svg rect').length") > 3
+    browser.open(tmp_path / "out" / "decisions.html")
+    browser.press("/")
+    browser.type("HLO4010")
+    shown = browser.evaluate("[...document.querySelectorAll('tbody tr')].filter(row => !row.hidden).length")
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert shown == summary["decisions"]["HLO4010"] > 0
+    assert summary["after"]["bytes"] < summary["before"]["bytes"]
+    link = browser.evaluate("document.querySelector('td a[href*=at]').getAttribute('href')")
+    page_name, _, place = link.partition("#")
+    browser.open(tmp_path / "out" / page_name, f"#{place}")
+    assert browser.evaluate("View.selected.path") == place.partition("at=")[2]
+    stages = browser.evaluate("document.querySelectorAll('#stages button').length")
+    drawn = browser.evaluate("View.stage.place")
+    names = []
+    for _ in range(drawn + 1, stages):  # what code generation made
+        browser.press("ArrowRight")
+        names.append(browser.evaluate("View.stage.name"))
+        assert browser.evaluate("!document.getElementById('listing').hidden")
+        assert len(browser.evaluate("document.getElementById('listing').textContent")) > 300
+    assert names == ["buffers", "llvm", "assembly"]
+    browser.press("ArrowLeft")
+    browser.press("ArrowLeft")
+    browser.press("ArrowLeft")
+    assert browser.evaluate("View.stage.place") == drawn
+    assert browser.evaluate("document.getElementById('listing').hidden")
