@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hlotool.driver import compile_module
 from hlotool.evaluate.custom_calls import (
     CustomCall,
     parse_backend_config,
@@ -15,7 +17,9 @@ from hlotool.evaluate.custom_calls import (
     run_custom_call,
     unregister_custom_call,
 )
-from hlotool.ir import ExecutionError, UnsupportedError
+from hlotool.ir import ExecutionError, UnsupportedError, VerificationError
+from hlotool.ir.verifier import check
+from hlotool.text.parser import parse
 
 F4 = np.dtype(np.float32)
 
@@ -241,3 +245,211 @@ def test_lapack_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     call = CustomCall("lapack_spotrf_ffi", ((F4, (2, 2)),), ((F4, (2, 2)), (np.dtype("i4"), ())), {"uplo": 76})
     with pytest.raises(UnsupportedError, match=r'pip install "hlotool\[lapack\]"'):
         run_custom_call([a], call)
+
+
+# ---- what a handler is told, and how often it is called
+
+CALLED = """HloModule m
+twice {
+  v = f32[2] parameter(0)
+  ROOT t = f32[2] add(v, v)
+}
+both {
+  v = f32[2] parameter(0)
+  n = f32[2] negate(v)
+  ROOT t = (f32[2], f32[2]) tuple(n, v)
+}
+ENTRY e {
+  x = f32[2] parameter(0)
+  y = f32[2] parameter(1)
+  k = token[] after-all()
+  p = ((f32[2], f32[2]), token[]) tuple(xy, k)
+  ROOT call = (f32[2], (f32[2], token[])) custom-call(p, y), custom_call_target="test_told",
+    called_computations={twice, both}, output_to_operand_aliasing={{1,0}: (0, {0,1})},
+    api_version=API_VERSION_TYPED_FFI,
+    backend_config="{mode = 3 : i32}", frontend_attributes={note="hello"}, custom_call_has_side_effect=true
+}""".replace("  k =", "  xy = (f32[2], f32[2]) tuple(x, y)\n  k =").replace(",\n    ", ", ")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+def test_a_handler_is_told_all(backend: str) -> None:
+    seen: list[CustomCall] = []
+
+    def handler(inputs: tuple[Any, ...], call: CustomCall) -> tuple[Any, ...]:
+        seen.append(call)
+        assert not inputs[0].flags.writeable
+        inputs[1][0] = 100  # it is the second output
+        (doubled,) = call.computations[0](inputs[0])
+        assert [leaf.tolist() for leaf in call.computations[1](inputs[2])] == [[-3, -4], [3, 4]]
+        return doubled, inputs[1]
+
+    register_custom_call("test_told", handler, replace=True)
+    x, y = np.array([1, 2], np.float32), np.array([3, 4], np.float32)
+    results = compile_module(parse(CALLED), backend)(x, y)
+    assert [result.tolist() for result in results] == [[2, 4], [100, 4]]
+    assert y.tolist() == [3, 4]
+    (call,) = seen
+    assert (call.name, call.target, call.api_version) == ("call", "test_told", "API_VERSION_TYPED_FFI")
+    assert (call.backend_config, call.frontend_attributes) == ({"mode": 3}, {"note": "hello"})
+    assert (call.aliases, len(call.operands), len(call.outputs)) == ({1: 1}, 3, 2)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+def test_errors_name_the_instruction(backend: str) -> None:
+    def broken(inputs: tuple[Any, ...], call: CustomCall) -> tuple[Any, ...]:
+        raise KeyError("gone")
+
+    register_custom_call("test_told", broken, replace=True)
+    values = np.zeros(2, np.float32)
+    with pytest.raises(ExecutionError, match=r"^call: custom call 'test_told' failed: KeyError: 'gone'"):
+        compile_module(parse(CALLED), backend)(values, values)
+
+
+def test_aliases_must_fit() -> None:
+    for wrong, message in [
+        ("{{1,1}: (0, {0,1})}", "cannot replace"), ("{{3}: (0, {0,1})}", r"has no part \{3\}"),
+        ("{{0}: (2, {})}", "no operand 2"), ("{{0}: (0, {0,5})}", r"has no part \{0,5\}"),
+    ]:  # fmt: skip
+        with pytest.raises(VerificationError, match=message):
+            check(parse(CALLED.replace("{{1,0}: (0, {0,1})}", wrong)))
+
+
+def effects(seed: int) -> str:
+    """A program of custom calls with effects, in calls, loops and branches; the results of many are not read."""
+    rng = Random(seed)
+    count = 0
+
+    def some(prefix: str, known: list[str]) -> tuple[list[str], list[str]]:
+        nonlocal count
+        lines, known = [], list(known)
+        for number in range(rng.randint(3, 8)):
+            name, a, b = f"{prefix}{number}", rng.choice(known), rng.choice(known)
+            match rng.randrange(4):
+                case 0:
+                    config = f'custom_call_has_side_effect=true, backend_config="{{\\"id\\": {count}}}"'
+                    lines.append(f'{name} = f32[64] custom-call({a}), custom_call_target="test_effect", {config}')
+                    count += 1
+                case 1:
+                    lines.append(f"{name}z = f32[] constant(0)")
+                    lines.append(f"{name}r = f32[] reduce({a}, {name}z), dimensions={{0}}, to_apply=sum")
+                    lines.append(f"{name} = f32[64] broadcast({name}r), dimensions={{}}")
+                case 2:
+                    lines.append(f"{name} = f32[64] {rng.choice(('add', 'multiply', 'maximum'))}({a}, {b})")
+                case _:
+                    lines.append(f"{name} = f32[64] {rng.choice(('negate', 'sine', 'abs'))}({a})")
+            known.append(name)
+        return lines, known
+
+    lines, known = some("b", ["p"])
+    branch = ["p = f32[64] parameter(0)", *lines, f"ROOT r = f32[64] copy({rng.choice(known)})"]
+    lines, known = some("w", ["p"])
+    body = [
+        "s = (s32[], f32[64]) parameter(0)", "i = s32[] get-tuple-element(s), index=0",
+        "p = f32[64] get-tuple-element(s), index=1", "one = s32[] constant(1)", "j = s32[] add(i, one)", *lines,
+        f"ROOT t = (s32[], f32[64]) tuple(j, {rng.choice(known)})",
+    ]  # fmt: skip
+    main, known = some("e", ["x", "y"])
+    main += [f"ca = f32[64] call({rng.choice(known)}), to_apply=branch"]
+    more, known = some("f", [*known, "ca"])
+    main += [
+        *more, "zero = s32[] constant(0)", f"st = (s32[], f32[64]) tuple(zero, {rng.choice(known)})",
+        "wl = (s32[], f32[64]) while(st), condition=test, body=turn", "wg = f32[64] get-tuple-element(wl), index=1",
+    ]  # fmt: skip
+    more, known = some("g", [*known, "wg"])
+    main += [
+        *more, "q0 = f32[1] slice(x), slice={[0:1]}", "q1 = f32[] reshape(q0)", "q2 = f32[] constant(0)",
+        "pr = pred[] compare(q1, q2), direction=GT",
+        f"cd = f32[64] conditional(pr, {known[-1]}, {known[0]}), true_computation=branch, false_computation=other",
+    ]  # fmt: skip
+    more, known = some("h", [*known, "cd"])
+    main += [*more, f"ROOT r = (f32[64], f32[64]) tuple({rng.choice(known)}, {rng.choice(known)})"]
+    return f"""HloModule m
+sum {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}}
+branch {{
+{chr(10).join(branch)}
+}}
+other {{
+  q = f32[64] parameter(0)
+  ROOT n = f32[64] negate(q)
+}}
+turn {{
+{chr(10).join(body)}
+}}
+test {{
+  s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(2)
+  ROOT c = pred[] compare(i, k), direction=LT
+}}
+ENTRY e {{
+x = f32[64] parameter(0)
+y = f32[64] parameter(1)
+{chr(10).join(main)}
+}}"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_effects_happen_once_and_in_order(seed: int) -> None:
+    done: list[int] = []
+
+    def effect(inputs: tuple[Any, ...], call: CustomCall) -> tuple[Any, ...]:
+        assert not isinstance(call.backend_config, str)
+        done.append(call.backend_config["id"])
+        return inputs
+
+    register_custom_call("test_effect", effect, replace=True)
+    module = parse(effects(seed))
+    x = np.random.default_rng(seed).standard_normal(64).astype(np.float32)
+    compile_module(module, "evaluate")(x, x)
+    want = list(done)
+    assert want
+    for pipeline in ("default", "none"):
+        done.clear()
+        compile_module(module, pipeline=pipeline, threads=1)(x, x)
+        assert done == want
+
+
+# ---- XLA's own targets
+
+
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+def test_targets_of_xla(backend: str) -> None:
+    text = """HloModule m
+greater {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT g = pred[] compare(a, b), direction=DIRECTION
+}
+ENTRY e {
+  x = f32[2,4] parameter(0)
+  n = u64[2] parameter(1)
+  k = (f32[2,2], s32[2,2]) custom-call(x), custom_call_target="TopK", called_computations={greater}
+  h = u32[2] custom-call(n), custom_call_target="X64SplitHigh"
+  l = u32[2] custom-call(n), custom_call_target="X64SplitLow"
+  c = u64[2] custom-call(l, h), custom_call_target="X64Combine"
+  b = f32[2] custom-call(), custom_call_target="AllocateBuffer"
+  s = f32[2,4] custom-call(x), custom_call_target="Sharding", sharding={replicated}
+  ROOT r = ((f32[2,2], s32[2,2]), u32[2], u32[2], u64[2], f32[2], f32[2,4]) tuple(k, h, l, c, b, s)
+}"""
+    x = np.array([[1, 3, 3, 2], [-1, np.nan, 0, 5]], np.float32)
+    n = np.array([1 << 40 | 7, 2**64 - 1], np.uint64)
+    for direction, values, places in [
+        ("GT", [[3, 3], [np.nan, 5]], [[1, 2], [1, 3]]), ("LT", [[1, 2], [-1, 0]], [[0, 3], [0, 2]]),
+    ]:  # fmt: skip
+        executable = compile_module(parse(text.replace("DIRECTION", direction)), backend)
+        top, where, high, low, whole, buffer, same = executable(x, n)
+        assert np.array_equal(top, np.float32(values), equal_nan=True)
+        assert where.tolist() == places
+        assert (high.tolist(), low.tolist()) == ([256, 2**32 - 1], [7, 2**32 - 1])
+        assert whole.tolist() == n.tolist()
+        assert buffer.tolist() == [0, 0]
+        assert np.array_equal(same, x, equal_nan=True)
+    shard = 'x = f32[4] parameter(0)\nROOT s = f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape"'
+    with pytest.raises(UnsupportedError, match="s: custom call 'SPMDFullToShardShape': it changes the shape"):
+        compile_module(parse(f"HloModule m\nENTRY e {{\n{shard}\n}}"), backend)(np.zeros(4, np.float32))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.evaluate.values import Context, Operands, Rule, Value
 from hlotool.ir import ExecutionError, Instruction, Literal, UnsupportedError
 
 __all__ = ["RULES"]
@@ -73,33 +73,6 @@ def _first_operand(instruction: Instruction, operands: Operands, context: Contex
     return value
 
 
-def _get_dimension_size(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    (dimension,) = instruction.attributes["dimensions"]
-    return np.array(operands[0].shape[dimension], np.int32)
-
-
-def _set_dimension_size(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    """Only to the size that the dimension has: values here have static shapes."""
-    array, size = operands
-    (dimension,) = instruction.attributes["dimensions"]
-    if int(size) != array.shape[dimension]:
-        raise UnsupportedError(
-            f"{instruction.name}: dimension {dimension} of {array.shape[dimension]} elements is set to {int(size)};"
-            " values of dynamic size are not supported"
-        )
-    value: AnyArray = array
-    return value
-
-
-def _dynamic_reshape(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    array, *sizes = operands
-    wanted = tuple(int(size) for size in sizes)
-    if wanted != instruction.shape.dimensions:
-        raise UnsupportedError(f"{instruction.name}: a size below the bound {instruction.shape} is not supported")
-    reshaped: AnyArray = array.reshape(wanted)
-    return reshaped
-
-
 RULES: dict[str, Rule] = {
     "while": _while,
     "conditional": _conditional,
@@ -112,7 +85,4 @@ RULES: dict[str, Rule] = {
     "add-dependency": _first_operand,
     "opt-barrier": _first_operand,
     "domain": _first_operand,
-    "get-dimension-size": _get_dimension_size,
-    "set-dimension-size": _set_dimension_size,
-    "dynamic-reshape": _dynamic_reshape,
 }

@@ -1,8 +1,8 @@
 """Custom calls: handlers by target name, and how one is called.
 
 A handler is a Python function ``handler(inputs, call) -> outputs`` over NumPy arrays in logical
-(row-major) order, one per leaf.  The LAPACK targets that JAX emits are there without being registered; they need
-SciPy.
+(row-major) order, one per leaf.  The targets that XLA itself emits (`xla_calls`) are there without being registered,
+and so are the LAPACK targets of JAX, which need SciPy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.ir import ExecutionError, HloError, Instruction, Shape, UnsupportedError, element_type
+from hlotool.evaluate.values import leaves_of, value_from_leaves
+from hlotool.ir import (
+    Computation,
+    ExecutionError,
+    HloError,
+    Instruction,
+    Shape,
+    UnsupportedError,
+    element_type,
+    tuple_shape,
+)
 
 __all__ = [
     "CustomCall",
@@ -38,7 +48,10 @@ class CustomCall:
     """What a handler is told: the target, the leaves of operands and outputs as (dtype, shape), and the attributes.
 
     `backend_config` is a dictionary when the text is one (JSON, or the typed form ``{uplo = 76 : ui8}``), else the
-    text itself.
+    text itself.  `computations` are those of ``to_apply`` or ``called_computations``, as functions from one array per
+    parameter leaf to one per root leaf.  `aliases` maps output leaves to the operand leaves that they replace
+    (``output_to_operand_aliasing``); the handler gets such an operand as an array of its own, which it may change and
+    return.  `name` is the instruction's.
     """
 
     target: str
@@ -47,6 +60,9 @@ class CustomCall:
     backend_config: Mapping[str, Any] | str = ""
     api_version: str = ""
     frontend_attributes: Mapping[str, str] = field(default_factory=dict)
+    computations: tuple[Callable[..., tuple[Array, ...]], ...] = ()
+    aliases: Mapping[int, int] = field(default_factory=dict)
+    name: str = ""
 
 
 Handler: TypeAlias = Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]
@@ -70,16 +86,21 @@ def unregister_custom_call(target: str) -> None:
     del _handlers[target]
 
 
-def custom_call_handler(target: str) -> Handler:
-    """The handler of `target`: the registered one, else the LAPACK one; UnsupportedError when there is neither."""
+def custom_call_handler(target: str, name: str = "") -> Handler:
+    """The handler of `target`: the registered one, else that of XLA's or JAX's own targets; UnsupportedError, naming
+    the instruction `name`, when there is none."""
     handler = _handlers.get(target)
+    if handler is None:
+        from hlotool.evaluate.xla_calls import XLA_CALLS
+
+        handler = XLA_CALLS.get(target)
     if handler is None:
         from hlotool.evaluate.lapack import lapack_handler
 
         handler = lapack_handler(target)
     if handler is None:
         raise UnsupportedError(
-            f"custom-call target {target!r} has no handler; "
+            f"{name}: " * bool(name) + f"custom-call target {target!r} has no handler; "
             f"register one with hlotool.register_custom_call({target!r}, handler)"
         )
     return handler
@@ -88,6 +109,11 @@ def custom_call_handler(target: str) -> Handler:
 def custom_call_of(instruction: Instruction) -> CustomCall:
     """The description of a custom-call instruction, tuples flattened depth first."""
     attributes = instruction.attributes
+    together = tuple_shape([operand.shape for operand in instruction.operands])
+    aliases: dict[int, int] = {}
+    for alias in attributes.get("output_to_operand_aliasing", ()):
+        replaced = _leaf_numbers(together, (alias.operand, *alias.index))
+        aliases.update(zip(_leaf_numbers(instruction.shape, alias.output), replaced, strict=True))
     return CustomCall(
         target=attributes["custom_call_target"],
         operands=tuple(leaf for operand in instruction.operands for leaf in _leaves(operand.shape, instruction)),
@@ -95,33 +121,41 @@ def custom_call_of(instruction: Instruction) -> CustomCall:
         backend_config=parse_backend_config(attributes.get("backend_config", "")),
         api_version=attributes.get("api_version", ""),
         frontend_attributes=dict(attributes.get("frontend_attributes", {})),
+        computations=tuple(_function(computation) for computation in instruction.called),
+        aliases=aliases,
+        name=instruction.name,
     )
 
 
 def run_custom_call(inputs: Sequence[Array], call: CustomCall) -> tuple[Array, ...]:
     """Call the handler of `call` and check what it gives.
 
-    An error inside the handler becomes an ExecutionError that names the target, with the error as its cause.
+    An error inside the handler becomes an ExecutionError that names instruction and target, with the error as its
+    cause.
     """
-    handler = custom_call_handler(call.target)
+    handler = custom_call_handler(call.target, call.name)
+    what = f"{call.name}: custom call {call.target!r}" if call.name else f"custom call {call.target!r}"
+    given = list(inputs)
+    for leaf in call.aliases.values():
+        given[leaf] = np.array(given[leaf])
     try:
-        outputs = handler(tuple(inputs), call)
+        outputs = handler(tuple(given), call)
+    except (ExecutionError, UnsupportedError) as error:
+        raise type(error)(f"{what}: {error.message}") from error
     except HloError:
         raise
     except Exception as error:
-        raise ExecutionError(f"custom call {call.target!r} failed: {type(error).__name__}: {error}") from error
+        raise ExecutionError(f"{what} failed: {type(error).__name__}: {error}") from error
     if isinstance(outputs, np.ndarray) or not isinstance(outputs, Sequence):
-        raise ExecutionError(f"the handler of custom call {call.target!r} must return a tuple of arrays")
+        raise ExecutionError(f"{what}: the handler must return a tuple of arrays")
     if len(outputs) != len(call.outputs):
-        raise ExecutionError(
-            f"the handler of custom call {call.target!r} returned {len(outputs)} arrays, expected {len(call.outputs)}"
-        )
+        raise ExecutionError(f"{what}: the handler returned {len(outputs)} arrays, expected {len(call.outputs)}")
     for number, (output, (dtype, shape)) in enumerate(zip(outputs, call.outputs, strict=True)):
         found = (getattr(output, "dtype", type(output).__name__), getattr(output, "shape", ()))
         if found != (dtype, shape):
             raise ExecutionError(
-                f"output {number} of custom call {call.target!r}: "
-                f"the handler returned {_leaf_text(*found)}, expected {_leaf_text(dtype, shape)}"
+                f"{what}: the handler returned {_leaf_text(*found)} for output {number}, "
+                f"expected {_leaf_text(dtype, shape)}"
             )
     return tuple(np.asarray(output) for output in outputs)
 
@@ -185,6 +219,32 @@ def _split(text: str) -> list[str]:
             parts.append(text[start : match.start()].strip())
             start = match.end()
     return [*parts, text[start:].strip()]
+
+
+def _leaf_numbers(shape: Shape, path: Sequence[int]) -> range:
+    """Which array leaves of `shape` lie under the element that `path` leads to."""
+    first = 0
+    for index in path:
+        first += sum(map(_count, shape.elements[:index]))
+        shape = shape.elements[index]
+    return range(first, first + _count(shape))
+
+
+def _count(shape: Shape) -> int:
+    return sum(leaf.is_array for leaf in shape.leaves())
+
+
+def _function(computation: Computation) -> Callable[..., tuple[Array, ...]]:
+    """`computation` on NumPy arrays: one per parameter leaf, one per root leaf."""
+
+    def call(*arrays: Array) -> tuple[Array, ...]:
+        from hlotool.evaluate.interpreter import evaluate_computation
+
+        leaves = iter(arrays)
+        values = [value_from_leaves(parameter.shape, leaves) for parameter in computation.parameters]
+        return tuple(leaves_of(evaluate_computation(computation, values)))
+
+    return call
 
 
 def _leaves(shape: Shape, instruction: Instruction) -> list[Leaf]:

@@ -8,9 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hlotool.evaluate.devices import Device, World
+from hlotool.evaluate.dynamic import fits, for_sizes, has_sizes
+from hlotool.evaluate.flushing import computes, flushing
 from hlotool.evaluate.rules import RULES, SCALAR_RULES
 from hlotool.evaluate.values import AnyArray, Operands, Rule, Value, leaves_of, value_from_leaves
 from hlotool.ir import (
+    ELEMENT_TYPES,
     Computation,
     ExecutionError,
     HloError,
@@ -21,14 +25,23 @@ from hlotool.ir import (
     UnsupportedError,
     dtype_of,
 )
+from hlotool.ir.dynamic import accepts
 
-__all__ = ["Observer", "evaluate", "evaluate_computation", "evaluate_instruction"]
+__all__ = [
+    "Interpreter",
+    "Observer",
+    "check_arguments",
+    "evaluate",
+    "evaluate_computation",
+    "evaluate_instruction",
+    "guarded",
+    "used_bits",
+]
 
 Observer: TypeAlias = Callable[[Instruction, Value], None]
 """Told every instruction and its value, in order; inside loops once per iteration."""
 
 _SEED = 0
-_FIRST_STATE = 0x7012395  # of rng-get-and-update-state: arbitrary, not zero
 _BROKEN_PROGRAM = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, np.linalg.LinAlgError)
 
 
@@ -37,20 +50,22 @@ def evaluate(
     arguments: Sequence[AnyArray],
     observe: Observer | None = None,
     loop_limit: int | None = None,
+    device: Device | None = None,
+    flush_denormals: bool = False,
 ) -> tuple[AnyArray, ...]:
-    """Run the entry computation.
+    """Run the entry computation on one device, alone in its world unless `device` says another.
 
     `arguments` are the array leaves of the entry's parameters, and the result those of its root, depth first
     (tokens take no part).  Results are new, row-major arrays.  InputError when the arguments do not fit,
     UnsupportedError for what the evaluator cannot do, ExecutionError when a program fails or a ``while`` makes more
-    than `loop_limit` iterations.
+    than `loop_limit` iterations.  With `flush_denormals` arithmetic takes subnormal numbers for zeros.
     """
     shapes = [parameter.shape for parameter in module.entry.parameters]
     leaves = [leaf for shape in shapes for leaf in shape.leaves() if leaf.is_array]
-    _check_arguments(leaves, arguments)
-    given = iter([np.asarray(argument) for argument in arguments])
+    check_arguments(leaves, arguments)
+    given = iter([used_bits(leaf, np.asarray(argument)) for leaf, argument in zip(leaves, arguments, strict=True)])
     values = [value_from_leaves(shape, given) for shape in shapes]
-    root = evaluate_computation(module.entry, values, observe, loop_limit)
+    root = evaluate_computation(module.entry, values, observe, loop_limit, device, flush_denormals)
     return tuple(np.array(leaf, order="C", copy=True) for leaf in leaves_of(root))
 
 
@@ -59,19 +74,26 @@ def evaluate_computation(
     arguments: Sequence[Value],
     observe: Observer | None = None,
     loop_limit: int | None = None,
+    device: Device | None = None,
+    flush_denormals: bool = False,
 ) -> Value:
     """The root value of `computation` on one value per parameter.  It may share memory with the arguments."""
-    return _guarded(lambda: Interpreter(observe, loop_limit).apply(computation, arguments))
+    made = Interpreter(observe, loop_limit, device, flush_denormals)
+    return guarded(lambda: made.apply(computation, arguments))
 
 
 def evaluate_instruction(
-    instruction: Instruction, operands: Sequence[Value], loop_limit: int | None = None
+    instruction: Instruction,
+    operands: Sequence[Value],
+    loop_limit: int | None = None,
+    device: Device | None = None,
 ) -> Value:
     """The value of one instruction (no parameter) on the values of its operands.  It may share memory with them."""
-    return _guarded(lambda: Interpreter(None, loop_limit).step(instruction, _rule(instruction, RULES), operands))
+    rule = _rule(instruction, RULES)
+    return guarded(lambda: Interpreter(None, loop_limit, device).step(instruction, rule, operands))
 
 
-def _guarded(run: Callable[[], Value]) -> Value:
+def guarded(run: Callable[[], Value]) -> Value:
     try:
         with np.errstate(all="ignore"):
             return run()
@@ -81,13 +103,26 @@ def _guarded(run: Callable[[], Value]) -> Value:
         raise ExecutionError("there is not enough memory to evaluate the program") from None
 
 
-def _check_arguments(leaves: Sequence[Shape], arguments: Sequence[AnyArray]) -> None:
+def check_arguments(leaves: Sequence[Shape], arguments: Sequence[AnyArray]) -> None:
     if len(leaves) != len(arguments):
         raise InputError(f"the program takes {len(leaves)} arrays, {len(arguments)} were given")
     for number, (leaf, argument) in enumerate(zip(leaves, arguments, strict=True)):
         array = np.asarray(argument)
-        if array.shape != leaf.dimensions or array.dtype != dtype_of(leaf.element_type):
+        if not accepts(leaf, array.shape) or array.dtype != dtype_of(leaf.element_type):
             raise InputError(f"argument {number} is {array.dtype}{list(array.shape)}, the program takes {leaf}")
+
+
+def used_bits(leaf: Shape, argument: AnyArray) -> AnyArray:
+    """A caller may leave anything in the bits of a byte that its element does not use: pred is a byte that is not 0,
+    of types below 8 bits the low bits count."""
+    row = ELEMENT_TYPES[leaf.element_type]
+    if row.bits >= 8:
+        return argument
+    raw = np.asarray(argument, order="C").view(np.uint8)
+    if row.kind == "pred":
+        return np.asarray(raw != 0)
+    low = np.asarray(raw & np.uint8((1 << row.bits) - 1))
+    return (low * 255 if row.name == "s1" else low).astype(np.uint8, copy=False).view(argument.dtype)
 
 
 def _rule(instruction: Instruction, table: Mapping[str, Rule]) -> Rule:
@@ -112,9 +147,10 @@ class _Plan:
     parameters: tuple[tuple[int, int], ...]  # (slot, parameter number)
     steps: tuple[_Step, ...]
     root: int
+    sized: bool  # values may be smaller than their shapes say
 
 
-def _plan(computation: Computation, table: Mapping[str, Rule]) -> _Plan:
+def _plan(computation: Computation, table: Mapping[str, Rule], flushes: bool) -> _Plan:
     instructions = list(computation)
     slot = {instruction: number for number, instruction in enumerate(instructions)}
     last = {slot[o]: number for number, instruction in enumerate(instructions) for o in instruction.operands}
@@ -124,14 +160,19 @@ def _plan(computation: Computation, table: Mapping[str, Rule]) -> _Plan:
         if number != root:
             dead.setdefault(last.get(number, number), []).append(number)
     parameters, steps = [], []
+    sized = has_sizes(computation)
     for number, instruction in enumerate(instructions):
         if instruction.opcode == "parameter":
             parameters.append((number, instruction.parameter_number))
             continue
         operands = tuple(slot[o] for o in instruction.operands)
         rule = _rule(instruction, table)
+        if flushes and computes(instruction):
+            rule = flushing(rule)
+        if sized:
+            rule = for_sizes(rule)
         steps.append(_Step(instruction, rule, operands, number, tuple(dead.get(number, ()))))
-    return _Plan(len(instructions), tuple(parameters), tuple(steps), root)
+    return _Plan(len(instructions), tuple(parameters), tuple(steps), root, sized)
 
 
 class Interpreter:
@@ -140,29 +181,46 @@ class Interpreter:
     With `scalars` it applies computations on scalars to arrays, all of one shape: only `map` wants that.
     """
 
-    __slots__ = ("_observe", "_on_arrays", "_plans", "_scalars", "_table", "generator", "loop_limit", "state")
+    __slots__ = (
+        "_check", "_flushes", "_observe", "_on_arrays", "_plans", "_scalars", "_table", "device", "generator",
+        "loop_limit", "states",
+    )  # fmt: skip
 
-    def __init__(self, observe: Observer | None, loop_limit: int | None, scalars: bool = False) -> None:
+    def __init__(
+        self,
+        observe: Observer | None,
+        loop_limit: int | None,
+        device: Device | None = None,
+        flushes: bool = False,
+        scalars: bool = False,
+    ) -> None:
         self.generator = np.random.default_rng(_SEED)
-        self.state = _FIRST_STATE
+        self.states: dict[Instruction, int] = {}
         self.loop_limit = loop_limit
+        self.device = device or Device(World())
+        self._check = self.device.world.check if self.device.world.is_timed else None
         self._observe = observe
         self._plans: dict[Computation, _Plan] = {}
         self._table = SCALAR_RULES if scalars else RULES
-        self._scalars: Interpreter | None = None if scalars else Interpreter(None, loop_limit, scalars=True)
+        self._flushes = flushes
+        self._scalars: Interpreter | None = None if scalars else Interpreter(None, loop_limit, device, flushes, True)
         self._on_arrays: dict[Computation, bool] = {}
 
     def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The root value of `computation` on `arguments`."""
         plan = self._plans.get(computation)
         if plan is None:
-            plan = self._plans[computation] = _plan(computation, self._table)
+            plan = self._plans[computation] = _plan(computation, self._table, self._flushes)
         slots: list[Value] = [()] * plan.slots
         for slot, number in plan.parameters:
             slots[slot] = arguments[number]
-        observe = self._observe
+        observe, check = self._observe, self._check
+        if check is not None:
+            check(computation.name)
         for step in plan.steps:
-            value = self.step(step.instruction, step.rule, [slots[slot] for slot in step.operands])
+            if check is not None:
+                check(step.instruction.name)
+            value = self.step(step.instruction, step.rule, [slots[slot] for slot in step.operands], plan.sized)
             slots[step.result] = value
             if observe is not None:
                 observe(step.instruction, value)
@@ -170,8 +228,8 @@ class Interpreter:
                 slots[slot] = ()
         return slots[plan.root]
 
-    def step(self, instruction: Instruction, rule: Rule, operands: Operands) -> Value:
-        """The value of one instruction; failures name it."""
+    def step(self, instruction: Instruction, rule: Rule, operands: Operands, sized: bool = False) -> Value:
+        """The value of one instruction, smaller than its shape says at most where `sized`; failures name it."""
         try:
             value = rule(instruction, operands, self)
         except HloError:
@@ -180,7 +238,7 @@ class Interpreter:
             raise ExecutionError(f"{instruction.name}: {instruction.opcode} failed: {error}") from error
         if self._scalars is not None and isinstance(value, np.ndarray):
             shape = instruction.shape
-            if value.shape != shape.dimensions:
+            if value.shape != shape.dimensions and not (sized and fits(value, shape)):
                 raise ExecutionError(
                     f"{instruction.name}: {instruction.opcode} gives dimensions {list(value.shape)}, not {shape}"
                 )

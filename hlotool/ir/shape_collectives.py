@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hlotool.ir.shape import UNBOUNDED, Shape, scalar, token, tuple_shape
@@ -17,21 +19,55 @@ from hlotool.ir.shape_checks import (
     require_token,
     results,
 )
+from hlotool.ir.shape_movement import check_border
 from hlotool.ir.shape_written import Check
 from hlotool.ir.types import ELEMENT_TYPES
 
-__all__ = ["COLLECTIVES"]
+__all__ = ["COLLECTIVES", "slice_sizes"]
 
 
 def _same(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """One result per operand, each like its operand."""
     require_count(opcode, operands, 1)
+    for index, operand in enumerate(operands):
+        require_array(opcode, operand, index)
     expect(opcode, shape, results(operands))
+
+
+def _all_reduce(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    _groups(opcode, attributes, uniform=False)
+    _same(opcode, shape, operands, attributes)
+
+
+def _broadcast(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    _groups(opcode, attributes, uniform=False, all_of_them=False)
+    _same(opcode, shape, operands, attributes)
+
+
+def _groups(
+    opcode: str, attributes: Mapping[str, Any], uniform: bool = True, all_of_them: bool = True
+) -> Sequence[Sequence[int]]:
+    """Replica groups name every number from 0 on once, and are of one size where that matters."""
+    part = "attribute:replica_groups"
+    groups: Sequence[Sequence[int]] = attributes["replica_groups"].groups if "replica_groups" in attributes else ()
+    if attributes.get("use_global_device_ids"):
+        require(bool(groups), f"{opcode} among devices names them in replica_groups", "attribute:use_global_device_ids")
+    named = sorted(number for group in groups for number in group)
+    require(all(groups), "a replica group is empty", part)
+    require(not named or named[0] >= 0, f"a replica group has the number {named[0] if named else 0}", part)
+    twice = next((a for a, b in pairwise(named) if a == b), None)
+    require(twice is None, f"{twice} is in the replica groups twice", part)
+    missing = next((n for n, number in enumerate(named) if n != number), None)
+    require(missing is None or not all_of_them, f"{missing} is missing in the replica groups", part)
+    sizes = sorted({len(group) for group in groups})
+    require(len(sizes) < 2 or not uniform, f"{opcode} in groups of {sizes[:1]} and {sizes[-1:]}", part)
+    return groups
 
 
 def _scaled(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """all-gather multiplies one dimension by the number of participants, reduce-scatter divides it."""
     require_count(opcode, operands, 1)
+    _groups(opcode, attributes)
     given = shape.elements if shape.is_tuple else (shape,)
     count = len(given) == len(operands)
     require(count, f"{opcode} of {plain(len(operands), 'operand')} gives as many results, not {shape}", "shape")
@@ -70,7 +106,7 @@ def _all_to_all(opcode: str, shape: Shape, operands: Sequence[Shape], attributes
     for index, operand in enumerate(operands):
         require_array(opcode, operand, index)
         require(agree(operand, operands[0]), f"{opcode} of {operands[0]} and {operand}", f"operand:{index}")
-    groups: tuple[tuple[int, ...], ...] = attributes["replica_groups"].groups if "replica_groups" in attributes else ()
+    groups = _groups(opcode, attributes)
     count = len(groups[0]) if groups else 0
     if not attributes.get("dimensions"):
         fits = not count or count == len(operands)
@@ -92,6 +128,8 @@ def _ragged_all_to_all(opcode: str, shape: Shape, operands: Sequence[Shape], att
     source, target, *numbers = operands
     require_array(opcode, source, 0)
     require_array(opcode, target, 1)
+    _groups(opcode, attributes)
+    require(source.rank > 0 and target.rank > 0, f"{opcode} moves rows, {source} and {target} have none", "operand:0")
     fits = source.element_type == target.element_type and source.dimensions[1:] == target.dimensions[1:]
     require(fits, f"{opcode} of {source} into {target}", "operand:1")
     for index, one in enumerate(numbers, 2):
@@ -102,15 +140,53 @@ def _ragged_all_to_all(opcode: str, shape: Shape, operands: Sequence[Shape], att
 
 def _permute(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """One operand, several, or the in-place form with destination and offsets."""
-    if "slice_sizes" not in attributes:
-        _same(opcode, shape, operands, attributes)
+    if "slice_sizes" in attributes:
+        _in_place(opcode, shape, operands, attributes)
+        return
+    for name, side in (("source", 0), ("target", 1)):
+        numbers = sorted(pair[side] for pair in attributes.get("source_target_pairs", ()))
+        twice = next((a for a, b in pairwise(numbers) if a == b), None)
+        require(twice is None, f"{twice} is the {name} of two pairs", "attribute:source_target_pairs")
+    _same(opcode, shape, operands, attributes)
+
+
+def slice_sizes(attributes: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """The sizes of the slices of an in-place collective-permute, in order."""
+    groups = re.findall(r"\{([\d,\s]*)\}", attributes["slice_sizes"].text)
+    return [tuple(map(int, re.findall(r"\d+", group))) for group in groups]
+
+
+def _in_place(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """(input, output, places in the input, places in the output), or a tuple of each; one size for each slice."""
+    require_count(opcode, operands, 4, 4)
+    source, target, *_ = operands
+    expect(opcode, shape, target)
+    several = target.is_tuple
+    fits = source.is_tuple == several and all(len(o.elements) == len(target.elements) for o in operands if several)
+    require(fits, f"{opcode} of {source} into {target}", "operand:1")
+    sizes = iter(slice_sizes(attributes))
+    part = "attribute:slice_sizes"
+    for given, made, *places in zip(*(o.elements if several else (o,) for o in operands), strict=True):
+        fits = given.is_array and given.element_type == made.element_type and given.rank == made.rank
+        require(fits, f"{opcode} of {given} into {made}", "operand:1")
+        begins, ends = (p.elements if p.elements and p.elements[0].is_tuple else (p,) for p in places)
+        require(len(begins) == len(ends), f"{plain(len(begins), 'slice')} to {plain(len(ends), 'place')}", "operand:3")
+        for place in (*begins, *ends):
+            indices = all(e.is_scalar and ELEMENT_TYPES[e.element_type].is_integer for e in place.elements)
+            fits = place.is_tuple and indices and len(place.elements) == given.rank
+            require(fits, f"the place of a slice of {given} is a tuple of as many integers, not {place}", "operand:2")
+        for _ in begins:
+            size = next(sizes, None)
+            require(size is not None and len(size) == given.rank, f"no size for a slice of {given}", part)
+            limits = zip(size or (), given.dimensions, made.dimensions, strict=True)
+            require(all(n <= min(a, b) for n, a, b in limits), f"a slice of {size} of {given} into {made}", part)
+    require(next(sizes, None) is None, "slice_sizes has more sizes than there are slices", part)
 
 
 def _permute_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """``(operand, result, context...)``; several operands, and the in-place form, in tuples."""
     _begins(opcode, shape, operands, several=len(operands) > 1)
-    if "slice_sizes" not in attributes:
-        _same(opcode, shape.elements[1], operands, attributes)
+    _permute(opcode, shape.elements[1], operands, attributes)
 
 
 def _start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
@@ -171,9 +247,37 @@ def _outfeed(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: M
     expect(opcode, shape, token())
 
 
+def _custom_call(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """Aliases name parts of the result and of the operands, of one shape."""
+    check_border(opcode, shape, operands, attributes)
+    part = "attribute:output_to_operand_aliasing"
+    for alias in attributes.get("output_to_operand_aliasing", ()):
+        known = 0 <= alias.operand < len(operands)
+        require(known, f"there is no operand {alias.operand}", part)
+        output, operand = _part(shape, alias.output), _part(operands[alias.operand], alias.index)
+        require(output is not None, f"the result {shape} has no part {_path(alias.output)}", part)
+        message = f"operand {alias.operand} is {operands[alias.operand]}, which has no part {_path(alias.index)}"
+        require(operand is not None, message, part)
+        same = output is not None and operand is not None and agree(output, operand)
+        require(same, f"{output} cannot replace {operand}", part)
+
+
+def _part(shape: Shape, path: Sequence[int]) -> Shape | None:
+    for index in path:
+        if not 0 <= index < len(shape.elements):
+            return None
+        shape = shape.elements[index]
+    return shape
+
+
+def _path(path: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, path)) + "}"
+
+
 COLLECTIVES: dict[str, Check] = {
-    "all-reduce": _same,
-    "collective-broadcast": _same,
+    "custom-call": _custom_call,
+    "all-reduce": _all_reduce,
+    "collective-broadcast": _broadcast,
     "all-gather": _scaled,
     "reduce-scatter": _scaled,
     "collective-permute": _permute,
@@ -183,7 +287,7 @@ COLLECTIVES: dict[str, Check] = {
     "ragged-all-to-all": _ragged_all_to_all,
     "all-gather-start": _gather_start,
     "all-gather-done": _done,
-    "all-reduce-start": _same,
+    "all-reduce-start": _all_reduce,
     "all-reduce-done": _update,
     "send": _send,
     "send-done": _send_done,

@@ -1,0 +1,264 @@
+"""Several devices that run one program: where they meet, wait for each other, and exchange arrays.
+
+Every device has a thread of its own (a lone one runs in the caller's).  A collective is a meeting: its devices leave
+their operands, the last one computes the results of all in the order of the group, so that results depend neither on
+timing nor on who was last.  When every device waits and nobody can go on, all of them fail: a run never hangs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hlotool.evaluate.feeds import Feeds
+from hlotool.evaluate.values import Operands, Value
+from hlotool.ir import ExecutionError, Instruction
+from hlotool.ir.devices import Topology, device_pairs
+
+__all__ = ["Device", "World"]
+
+Result = TypeVar("Result")
+Combine = Callable[[Sequence[Operands]], Sequence[Value]]
+"""Operands of the members of a group, in order, to the result of each."""
+
+
+class _StuckError(ExecutionError):
+    """Devices wait for each other; not the first thing that went wrong where another device failed."""
+
+
+@dataclass(slots=True)
+class _Meeting:
+    """Devices around one collective."""
+
+    values: dict[int, Operands] = field(default_factory=dict)
+    results: dict[int, Value] | None = None
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Where a device stands still: until `ready`, in instruction `name`."""
+
+    ready: Callable[[], bool]
+    name: str
+    why: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A recv that was started: from device `source`, from the host, or from nobody (None)."""
+
+    instruction: Instruction
+    source: int | None
+
+
+class World:
+    """The devices of one run, and what they share.
+
+    `feeds` are the queues of infeed, outfeed and host transfers; the run may take `seconds` from now on.
+    """
+
+    def __init__(self, topology: Topology | None = None, feeds: Feeds | None = None, seconds: float | None = None):
+        self.topology = topology or Topology()
+        self.feeds = feeds or Feeds()
+        self.seconds = seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._changed = threading.Condition()
+        self._meetings: dict[Hashable, _Meeting] = {}
+        self._mail: dict[tuple[int, int, int], deque[Value]] = {}
+        self._waiting: dict[int, _Wait] = {}
+        self._ended: set[int] = set()
+        self._stuck = ""
+
+    def run(self, work: Callable[[Device], Result]) -> list[Result]:
+        """What `work` gives on every device, each in a thread of its own.
+
+        Where devices fail, the error is that of the lowest one which did not merely wait for others.
+        """
+        devices = [Device(self, number) for number in range(self.topology.devices)]
+        if len(devices) == 1:
+            return [work(devices[0])]
+        results: dict[int, Result] = {}
+        errors: dict[int, BaseException] = {}
+
+        def body(device: Device) -> None:
+            try:
+                results[device.number] = work(device)
+            except BaseException as error:  # it is raised again in the caller's thread
+                errors[device.number] = error
+            with self._changed:
+                self._ended.add(device.number)
+                self._look()
+
+        threads = [threading.Thread(target=body, args=(device,), daemon=True) for device in devices]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException as error:  # interrupted: let the devices end at their next step
+            with self._changed:
+                self._deadline = 0.0
+                self._changed.notify_all()
+            if isinstance(error, RuntimeError):
+                raise ExecutionError(f"the threads of {len(devices)} devices cannot be started: {error}") from error
+            raise
+        if errors:
+            raise errors[min(errors, key=lambda number: (isinstance(errors[number], _StuckError), number))]
+        return [results[device.number] for device in devices]
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether steps have to `check` the time: there is a limit, or a thread that can be interrupted."""
+        return self._deadline is not None or self.topology.devices > 1
+
+    def check(self, name: str) -> None:
+        """Raise ExecutionError, which names the instruction to come, when the time is over."""
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            why = "interrupted" if self.seconds is None else f"stopped: the time limit of {self.seconds:g} s is over"
+            raise ExecutionError(f"{name}: {why}")
+
+    def meet(
+        self, device: int, members: Sequence[int], key: Hashable, name: str, value: Operands, combine: Combine
+    ) -> Value:
+        """The result of `device` from a meeting of `members` under `key`: ``combine(values)`` of one of them."""
+        if len(members) == 1:
+            return combine([value])[0]
+        with self._changed:
+            meeting = self._meetings.setdefault(key, _Meeting())
+            meeting.values[device] = value
+            complete = len(meeting.values) == len(members)
+            if complete:
+                del self._meetings[key]
+        if complete:
+            try:
+                found = combine([meeting.values[member] for member in members])
+                meeting.results = dict(zip(members, found, strict=True))
+            except BaseException as error:  # all of them fail
+                meeting.error = error
+            with self._changed:
+                self._changed.notify_all()
+        else:
+
+            def missing() -> str:
+                absent = [str(member) for member in members if member not in meeting.values]
+                return f"for device{'' if len(absent) == 1 else 's'} {', '.join(absent)}"
+
+            self._wait(device, _Wait(lambda: meeting.results is not None or meeting.error is not None, name, missing))
+        if meeting.error is not None:
+            raise meeting.error
+        assert meeting.results is not None
+        return meeting.results[device]
+
+    def post(self, channel: int, source: int, target: int, value: Value) -> None:
+        """Send `value` from one device to another."""
+        with self._changed:
+            self._mail.setdefault((channel, source, target), deque()).append(value)
+            self._changed.notify_all()
+
+    def collect(self, channel: int, source: int, target: int, name: str) -> Value:
+        """What `source` sent to `target`, in order of sending; waits for it."""
+        with self._changed:
+            box = self._mail.setdefault((channel, source, target), deque())
+        self._wait(target, _Wait(lambda: bool(box), name, lambda: f"for device {source} to send on channel {channel}"))
+        return box.popleft()
+
+    def _wait(self, device: int, wait: _Wait) -> None:
+        with self._changed:
+            self._waiting[device] = wait
+            try:
+                while not wait.ready():
+                    self._look()
+                    if self._stuck:
+                        raise _StuckError(self._stuck)
+                    self.check(wait.name)
+                    left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+                    self._changed.wait(left)
+            finally:
+                del self._waiting[device]
+
+    def _look(self) -> None:
+        """Whether somebody can go on; if not, everybody is told."""
+        everyone = len(self._waiting) + len(self._ended) == self.topology.devices
+        if self._stuck or not everyone or any(wait.ready() for wait in self._waiting.values()):
+            return
+        if self._waiting:
+            waits = sorted(self._waiting.items())
+            seen = [f"device {number} waits in {wait.name} {wait.why()}" for number, wait in waits]
+            seen += [f"device {number} has ended" for number in sorted(self._ended)]
+            self._stuck = f"{waits[0][1].name}: the devices wait in vain: {', '.join(seen)}"
+            self._changed.notify_all()
+
+
+class Device:
+    """One device of a world, as its program sees it.  Used by one thread."""
+
+    __slots__ = ("_requests", "_started", "number", "world")
+
+    def __init__(self, world: World, number: int = 0) -> None:
+        self.world = world
+        self.number = number
+        self._requests: dict[int, _Request] = {}
+        self._started = 0
+
+    @property
+    def replica(self) -> int:
+        return self.number // self.world.topology.partitions
+
+    @property
+    def partition(self) -> int:
+        return self.number % self.world.topology.partitions
+
+    def meet(self, instruction: Instruction, members: Sequence[int], value: Operands, combine: Combine) -> Value:
+        """The result of this device where `members` execute a collective together.
+
+        Equal channels meet, and where there is none, what was one instruction in the source.
+        """
+        channel = instruction.attributes.get("channel_id")
+        origin = instruction.origins[0] if instruction.origins else instruction.name
+        shapes = tuple(str(operand.shape) for operand in instruction.operands)
+        key = (instruction.opcode, origin if channel is None else channel, shapes, tuple(members))
+        return self.world.meet(self.number, members, key, instruction.name, value, combine)
+
+    def infeed(self, instruction: Instruction) -> Value:
+        return self.world.feeds.take(instruction.name, instruction.shape.elements[0], self.number)
+
+    def outfeed(self, value: Value) -> None:
+        self.world.feeds.give(value, self.number)
+
+    def send(self, instruction: Instruction, value: Value) -> None:
+        """Start and end a send: messages wait at their receiver."""
+        channel = instruction.attributes.get("channel_id", 0)
+        if instruction.attributes.get("is_host_transfer"):
+            self.world.feeds.give(value, self.number, channel)
+            return
+        for source, target in device_pairs(instruction, self.world.topology):
+            if source == self.number:
+                self.world.post(channel, source, target, value)
+
+    def start_receiving(self, instruction: Instruction) -> int:
+        """A number by which `receive` knows this recv, from 1 on."""
+        pairs = () if _is_host(instruction) else device_pairs(instruction, self.world.topology)
+        source = next((source for source, target in pairs if target == self.number), None)
+        self._started += 1
+        self._requests[self._started] = _Request(instruction, source)
+        return self._started
+
+    def receive(self, name: str, number: int) -> Value | None:
+        """What recv `number` was sent; None where no device sends to this one."""
+        request = self._requests.pop(number, None)
+        if request is None:
+            raise ExecutionError(f"{name}: there is no recv to end: it was ended before, or never started")
+        instruction = request.instruction
+        channel = instruction.attributes.get("channel_id", 0)
+        if _is_host(instruction):
+            return self.world.feeds.take(name, instruction.shape.elements[0], self.number, channel)
+        return None if request.source is None else self.world.collect(channel, request.source, self.number, name)
+
+
+def _is_host(instruction: Instruction) -> bool:
+    return bool(instruction.attributes.get("is_host_transfer"))

@@ -1,0 +1,85 @@
+"""Custom calls that XLA and JAX emit for themselves, and whose meaning is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.evaluate.sort import top_positions
+from hlotool.ir import ExecutionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.custom_calls import CustomCall
+
+__all__ = ["IDENTITY_TARGETS", "XLA_CALLS"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]"
+
+IDENTITY_TARGETS = frozenset({
+    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding",
+    "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "LayoutConstraint", "annotate_device_placement",
+    "MoveToHost", "MoveToDevice",
+})  # fmt: skip
+"""They return their operand, where its shape is that of the result."""
+
+
+def _identity(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
+    if call.operands != call.outputs:
+        raise UnsupportedError("it changes the shape: a module must be partitioned before it is run")
+    return inputs
+
+
+def _allocate_buffer(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
+    """Memory for what follows: zeros."""
+    return [np.zeros(shape, dtype) for dtype, shape in call.outputs]
+
+
+def _top_k(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
+    """(values, positions) of the k largest or smallest of each row, as many as the result is long.
+
+    Which of them, ``largest`` in the config says, or the comparator: whether it puts 1 before 0.
+    """
+    (array,) = inputs
+    (_, shape), (position, _) = call.outputs
+    config = call.backend_config
+    largest = True if isinstance(config, str) else bool(config.get("largest", True))
+    if call.computations:
+        kind = array.dtype.type
+        zero = np.zeros((), position)
+        (before,) = call.computations[0](np.array(kind(1)), np.array(kind(0)), zero, zero)
+        largest = bool(before)
+    order = top_positions(array, shape[-1], largest)
+    return np.take_along_axis(array, order, axis=-1), order.astype(position)
+
+
+def _combine(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
+    """64-bit integers from their low and high halves."""
+    ((dtype, _),) = call.outputs
+    low, high = (part.astype(np.uint32).astype(np.uint64) for part in inputs)
+    return [(low | (high << np.uint64(32))).astype(dtype)]
+
+
+def _split(shift: int) -> Handler:
+    def handler(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
+        """A half of each 64-bit integer."""
+        ((dtype, _),) = call.outputs
+        if inputs[0].dtype.kind not in "iu":
+            raise ExecutionError(f"it splits 64-bit integers, not {inputs[0].dtype}")
+        return [(inputs[0].astype(np.uint64) >> np.uint64(shift)).astype(np.uint32).astype(dtype)]
+
+    return handler
+
+
+XLA_CALLS: dict[str, Handler] = {
+    **dict.fromkeys(sorted(IDENTITY_TARGETS), _identity),
+    "AllocateBuffer": _allocate_buffer,
+    "TopK": _top_k,
+    "X64Combine": _combine,
+    "X64SplitLow": _split(0),
+    "X64SplitHigh": _split(32),
+}
+"""Target -> handler."""
