@@ -1,17 +1,18 @@
-"""Comparing outputs with a reference: per type, with the worst element named."""
+"""Comparing outputs with a reference or with the truth: per type, with the worst element named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.evaluate.bounds import Bounded
 from hlotool.ir import element_type, element_type_of
 
-__all__ = ["Comparison", "Tolerance", "compare", "compare_all", "default_tolerance"]
+__all__ = ["Comparison", "Tolerance", "compare", "compare_all", "compare_with_truth", "default_tolerance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,10 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How one output compares: `bad` of `count` elements are off; `worst` is the index of the largest excess."""
+    """How one output compares: `bad` of `count` elements are off; `worst` is the index of the largest excess.
+
+    Of `undecided` elements nothing is known, so that they may be anything.
+    """
 
     ok: bool
     why: str
@@ -33,14 +37,16 @@ class Comparison:
     max_absolute: float
     max_relative: float
     worst: tuple[int, ...] = ()
+    undecided: int = 0
 
     def __str__(self) -> str:
         if self.why:
             return self.why
         where = f" at {list(self.worst)}" if self.bad else ""
+        open_ = f"; undecided: {self.undecided} of {self.count}" if self.undecided else ""
         return (
             f"{self.bad} of {self.count} elements differ, largest difference {self.max_absolute:.3g} "
-            f"({self.max_relative:.3g} relative){where}"
+            f"({self.max_relative:.3g} relative){where}{open_}"
         )
 
 
@@ -96,6 +102,65 @@ def compare(got: npt.NDArray[Any], want: npt.NDArray[Any], tolerance: Tolerance 
         relative = np.where(size > 0, difference / np.where(size > 0, size, 1), 0.0)
         excess = np.where(finite, difference, np.where(same, 0.0, np.inf))
     return _result(bad, excess, relative)
+
+
+def compare_with_truth(
+    got: Sequence[npt.NDArray[Any]], truth: Sequence[Bounded], wanted: Sequence[npt.NDArray[Any]] | None = None
+) -> list[Comparison]:
+    """Compare output by output with the truth: an element is right when it is no further from the true value than its
+    bound.
+
+    With `wanted` outputs, which err as well, each element may be that far from the wanted one and its error from the
+    truth more.  Infinities of a decided element must match in sign, NaNs in place; the parts of complex numbers are
+    compared each with the bound of the number.
+    """
+    if len(got) != len(truth) or (wanted is not None and len(wanted) != len(truth)):
+        raise ValueError(f"{len(got)} outputs to compare with {len(truth)}")
+    references = [None] * len(truth) if wanted is None else wanted
+    return [_compare_bounded(g, t, w) for g, t, w in zip(got, truth, references, strict=True)]
+
+
+def _compare_bounded(got: npt.NDArray[Any], truth: Bounded, wanted: npt.NDArray[Any] | None) -> Comparison:
+    reference = truth.value if wanted is None else wanted
+    if got.shape != reference.shape or (wanted is not None and got.dtype != wanted.dtype):
+        why = f"{got.dtype}{list(got.shape)} instead of {reference.dtype}{list(reference.shape)}"
+        return Comparison(False, why, got.size, got.size, 0.0, 0.0)
+    if got.size == 0:
+        return Comparison(True, "", 0, 0, 0.0, 0.0)
+    wide = truth.value.dtype
+    if wide.kind not in "fc":
+        wide = np.dtype(np.float64) if wide.kind not in "iu" or wide.itemsize < 8 else np.dtype(np.longdouble)
+    with np.errstate(all="ignore"):
+        g, w, true = (np.asarray(a).astype(wide) for a in (got, reference, truth.value))
+        bound = truth.errors()
+        if wanted is not None:
+            bound = bound + np.where(np.isfinite(true) & np.isfinite(w), np.abs(w - true), np.inf).astype(np.float64)
+            bound = np.where(_same(w, true), truth.errors(), bound)
+        difference, same = _largest_part(g, w)
+        bad = ~same & ~(difference <= bound) & np.isfinite(bound)
+        size = np.abs(w).astype(np.float64)
+        relative = np.where(same, 0.0, np.where((size > 0) & np.isfinite(size), difference / size, 0.0))
+    undecided = np.isinf(bound)
+    shown = np.where(same | undecided, 0.0, np.where(np.isnan(difference), np.inf, difference))
+    relative = np.where(undecided | ~np.isfinite(relative), 0.0, relative)
+    found = _result(bad, shown, relative)
+    return replace(found, undecided=int(undecided.sum()))
+
+
+def _same(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Where numbers are equal or both NaN."""
+    return np.asarray((left == right) | (np.isnan(left) & np.isnan(right)))
+
+
+def _largest_part(got: npt.NDArray[Any], want: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The difference (of complex numbers: of the part that differs more), and where the numbers are the same."""
+    if got.dtype.kind != "c":
+        same = _same(got, want)
+        return np.where(same, 0.0, np.abs(got - want)).astype(np.float64), same
+    parts = [(got.real, want.real), (got.imag, want.imag)]
+    alike = [_same(g, w) for g, w in parts]
+    far = [np.where(s, 0.0, np.abs(g - w)).astype(np.float64) for (g, w), s in zip(parts, alike, strict=True)]
+    return np.maximum(*far), alike[0] & alike[1]
 
 
 def _result(bad: npt.NDArray[Any], difference: npt.NDArray[Any], relative: npt.NDArray[Any]) -> Comparison:

@@ -1,0 +1,80 @@
+"""Truth mode: what a program computes in wider floats, and how far correct programs may be from it.
+
+One pass over the module with the rules of `hlotool.evaluate.truth_rules`: loops iterate, calls are entered, and each
+element carries a bound of the error that arithmetic in the declared types may make, whatever the order of its sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hlotool.evaluate.bounds import Bounded, exact, wide_dtype
+from hlotool.evaluate.interpreter import Interpreter, check_arguments, guarded, used_bits
+from hlotool.evaluate.truth_rules import SCALAR_TRUTH, TRUTH, widened
+from hlotool.evaluate.values import AnyArray, leaves_of, value_from_leaves
+from hlotool.ir import Computation, Module, UnsupportedError
+from hlotool.ir.dynamic import is_dynamic
+
+__all__ = ["truth"]
+
+
+def truth(module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None) -> tuple[Bounded, ...]:
+    """The results of the entry computation, one per array leaf of its root, with error bounds.
+
+    `arguments` and exceptions are those of `evaluate`.  The values are in f64 where the text has a narrower float, in
+    extended precision (where NumPy has it) for f64, and alike for complex numbers; all others are as they are.
+    UnsupportedError for modules with dynamic dimensions.
+    """
+    if is_dynamic(module):
+        raise UnsupportedError("truth mode does not know sizes of run time")
+    shapes = [parameter.shape for parameter in module.entry.parameters]
+    leaves = [leaf for shape in shapes for leaf in shape.leaves() if leaf.is_array]
+    check_arguments(leaves, arguments)
+    with np.errstate(all="ignore"):
+        pairs = zip(arguments, leaves, strict=True)
+        given: Any = iter([exact(used_bits(leaf, a), leaf.element_type) for a, leaf in pairs])
+    values = [value_from_leaves(shape, given) for shape in shapes]
+    root = guarded(lambda: _Truth(loop_limit).apply(module.entry, values))
+    found: Any = leaves_of(widened(root, module.entry.root.shape))
+    return tuple(found)
+
+
+class _Truth(Interpreter):
+    """Interprets on `Bounded` leaves.  `plain` interprets what is known to be exact, on arrays."""
+
+    __slots__ = ("plain",)
+
+    def __init__(self, loop_limit: int | None, scalars: bool = False) -> None:
+        super().__init__(None, loop_limit, scalars=scalars)
+        self._table = SCALAR_TRUTH if scalars else TRUTH
+        self._scalars = None if scalars else _Truth(loop_limit, scalars=True)
+        self.plain = Interpreter(None, loop_limit, scalars=scalars)
+
+    def map(self, computation: Computation, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """A computation on scalars, applied to each element of arrays of one shape; one array per root leaf."""
+        shape = arrays[0].shape
+        if self._scalars is not None and self._acts_on_arrays(computation):
+            value = self._scalars.apply(computation, arrays)
+            return tuple(_broadcast(leaf, shape) for leaf in leaves_of(value))
+        kinds = [leaf.element_type for leaf in computation.root.shape.leaves() if leaf.is_array]
+        found: list[list[Any]] = [[] for _ in kinds]
+        for index in np.ndindex(shape):
+            given = [Bounded(np.asarray(a.value[index]), np.asarray(a.errors()[index])) for a in arrays]
+            value = self.apply(computation, given)  # type: ignore[arg-type]
+            for column, leaf in zip(found, leaves_of(value), strict=True):
+                column.append(leaf)
+        made = []
+        for column, kind in zip(found, kinds, strict=True):
+            values, errors = [leaf.value for leaf in column], [leaf.errors() for leaf in column]
+            dtype = wide_dtype(kind)
+            array = np.array(values, dtype).reshape(shape) if values else np.zeros(shape, dtype)
+            made.append(Bounded(array, np.array(errors, np.float64).reshape(shape)))
+        return tuple(made)
+
+
+def _broadcast(leaf: Any, shape: tuple[int, ...]) -> Bounded:
+    error = None if leaf.error is None else np.broadcast_to(leaf.error, shape)
+    return Bounded(np.broadcast_to(leaf.value, shape), error)

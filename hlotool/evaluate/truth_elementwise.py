@@ -1,0 +1,521 @@
+"""Elementwise opcodes on values with error bounds.
+
+Each function of floats has a row: how it is evaluated in the wide type, how far it moves when its argument does, and
+how many units in the last place an implementation may be off.  Monotone functions move as far as their values at the
+two ends of the argument's interval, which also bounds the jumps of floor, sign and their like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hlotool.evaluate import bits, elementwise
+from hlotool.evaluate.bounds import Bounded, bounded, exact, is_inexact, merged, narrow, rounded, wide_dtype
+from hlotool.evaluate.rounding import convert
+from hlotool.evaluate.values import AnyArray, Operands
+from hlotool.ir import ELEMENT_TYPES, Instruction
+
+__all__ = ["ELEMENTWISE", "add", "divide", "multiply", "plain", "rsqrt", "subtract"]
+
+Spread = Callable[[AnyArray, AnyArray, AnyArray], AnyArray]
+"""(argument, its error, result) to a bound of the result's change; infinite or NaN where there is none."""
+
+_ULPS = 4.0
+"""Units in the last place that an implementation of a function may be off, where its row says nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    evaluate: Callable[[Any], Any]
+    spread: Spread
+    ulps: float | None = _ULPS  # None: rounded once
+
+
+def _ends(function: Callable[[Any], Any]) -> Spread:
+    """Of a monotone function."""
+
+    def spread(x: AnyArray, e: AnyArray, y: AnyArray) -> AnyArray:
+        return np.asarray(np.maximum(np.abs(function(x + e) - y), np.abs(function(x - e) - y)))
+
+    return spread
+
+
+def _logistic(x: AnyArray) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+_ERF = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf(x: AnyArray) -> AnyArray:
+    return np.asarray(_ERF(x)).astype(x.dtype)
+
+
+def _slope(bound: Callable[[AnyArray, AnyArray, AnyArray], Any]) -> Spread:
+    """The error times a bound of the derivative's size over the interval."""
+    return lambda x, e, y: np.asarray(e * bound(x, e, y))
+
+
+def _tangent(x: AnyArray, e: AnyArray, y: AnyArray) -> AnyArray:
+    """tan(x + e) - tan(x) by the addition theorem; nothing where a pole may lie between."""
+    step = np.tan(np.minimum(e, 1.5))
+    room = 1 - np.abs(y) * step
+    return np.asarray(np.where((room > 0) & (e < 1.5), step * (1 + y * y) / room, np.inf))
+
+
+def _hyperbolic(slope: Callable[[Any], Any]) -> Spread:
+    """Of sinh and cosh, by their addition theorems, from the other one's size."""
+    return lambda x, e, y: np.asarray(np.abs(y) * (np.cosh(e) - 1) + slope(y) * np.sinh(e))
+
+
+def _cube_root(x: AnyArray, e: AnyArray, y: AnyArray) -> AnyArray:
+    """The slope at the near end, or what the function's growth allows: ``|cbrt(a) - cbrt(b)| <= cbrt(4 |a - b|)``."""
+    near = np.maximum(np.abs(x) - e, 0)
+    return np.asarray(np.minimum(np.cbrt(4 * e), e / (3 * np.cbrt(near) ** 2)))
+
+
+def _round_away(x: AnyArray) -> Any:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1.0, x), whole)
+
+
+def _sign(x: AnyArray) -> Any:
+    return np.copysign(np.sign(x), x)
+
+
+def _stepped(function: Callable[[Any], Any]) -> _Function:
+    """Of functions whose results the type can hold."""
+    return _Function(function, _ends(function), None)
+
+
+_REAL: dict[str, _Function] = {
+    "exponential": _Function(np.exp, lambda x, e, y: y * np.expm1(e)),
+    "exponential-minus-one": _Function(np.expm1, lambda x, e, y: (y + 1) * np.expm1(e)),
+    "log": _Function(np.log, lambda x, e, y: np.where(e < x, -np.log1p(-e / x), np.inf)),
+    "log-plus-one": _Function(np.log1p, lambda x, e, y: np.where(e < x + 1, -np.log1p(-e / (x + 1)), np.inf)),
+    "logistic": _Function(_logistic, _slope(lambda x, e, y: np.minimum(0.25, y * (1 - y) * np.exp(e)))),
+    "sqrt": _Function(np.sqrt, lambda x, e, y: np.where(e <= x, e / (np.sqrt(x - e) + y), np.inf), 1),
+    "rsqrt": _Function(
+        lambda x: 1 / np.sqrt(x), lambda x, e, y: np.where(e < x, y * np.expm1(-np.log1p(-e / x) / 2), np.inf)
+    ),
+    "cbrt": _Function(np.cbrt, _cube_root),
+    "sine": _Function(np.sin, _slope(lambda x, e, y: np.minimum(1, np.sqrt(1 - y * y) + e))),
+    "cosine": _Function(np.cos, _slope(lambda x, e, y: np.minimum(1, np.sqrt(1 - y * y) + e))),
+    "tan": _Function(np.tan, _tangent, 6),
+    "sinh": _Function(np.sinh, _hyperbolic(lambda y: np.sqrt(1 + y * y))),
+    "cosh": _Function(np.cosh, _hyperbolic(lambda y: np.sqrt(y * y - 1))),
+    "tanh": _Function(np.tanh, _slope(lambda x, e, y: np.minimum(1, (1 - y * y) * np.exp(2 * e)))),
+    "asin": _Function(np.arcsin, _ends(np.arcsin)),
+    "acos": _Function(np.arccos, _ends(np.arccos)),
+    "asinh": _Function(np.arcsinh, _ends(np.arcsinh)),
+    "acosh": _Function(np.arccosh, _ends(np.arccosh)),
+    "atanh": _Function(np.arctanh, _ends(np.arctanh)),
+    "erf": _Function(_erf, _slope(lambda x, e, y: 1.13 * np.exp(-(np.maximum(np.abs(x) - e, 0) ** 2))), 6),
+    "abs": _Function(np.abs, lambda x, e, y: e, None),
+    "negate": _Function(np.negative, lambda x, e, y: e, None),
+    "sign": _stepped(_sign),
+    "ceil": _stepped(np.ceil),
+    "floor": _stepped(np.floor),
+    "round-nearest-afz": _stepped(_round_away),
+    "round-nearest-even": _stepped(np.rint),
+}
+
+
+def _complex_sign(x: AnyArray) -> Any:
+    size = np.abs(x)
+    return np.where(size == 0, x, x / np.where(size == 0, 1, size))
+
+
+def _by_derivative(derivative: Callable[[Any, Any], Any]) -> Spread:
+    """Of analytic functions: twice what the derivative says, where its own relative change is small."""
+
+    def spread(x: AnyArray, e: AnyArray, y: AnyArray) -> AnyArray:
+        slope = np.abs(derivative(x, y))
+        nearby = np.abs(derivative(x + e, y)) + np.abs(derivative(x - e, y))
+        return np.asarray(np.where((e * slope < 0.1) & (nearby < 4 * slope), 2 * e * slope, np.inf))
+
+    return spread
+
+
+def _off_zero(e: AnyArray, x: AnyArray) -> AnyArray:
+    """The relative error, where the interval has no zero (nor half of the way to it)."""
+    size = np.abs(x)
+    return np.asarray(np.where(e < size / 2, e / size, np.inf))
+
+
+_COMPLEX: dict[str, _Function] = {
+    "exponential": _Function(np.exp, lambda x, e, y: np.abs(y) * np.expm1(e), 8),
+    "exponential-minus-one": _Function(np.expm1, lambda x, e, y: np.abs(y + 1) * np.expm1(e), 8),
+    "log": _Function(np.log, lambda x, e, y: 2 * _off_zero(e, x), 8),
+    "log-plus-one": _Function(np.log1p, lambda x, e, y: 2 * _off_zero(e, x + 1), 8),
+    "logistic": _Function(_logistic, _by_derivative(lambda x, y: _logistic(x) * (1 - _logistic(x))), 16),
+    "sqrt": _Function(np.sqrt, lambda x, e, y: np.abs(y) * _off_zero(e, x), 8),
+    "rsqrt": _Function(lambda x: 1 / np.sqrt(x), lambda x, e, y: 2 * np.abs(y) * _off_zero(e, x), 16),
+    "sine": _Function(np.sin, _by_derivative(lambda x, y: np.cos(x)), 8),
+    "cosine": _Function(np.cos, _by_derivative(lambda x, y: np.sin(x)), 8),
+    "tan": _Function(np.tan, _by_derivative(lambda x, y: 1 + np.tan(x) ** 2), 16),
+    "sinh": _Function(np.sinh, _by_derivative(lambda x, y: np.cosh(x)), 8),
+    "cosh": _Function(np.cosh, _by_derivative(lambda x, y: np.sinh(x)), 8),
+    "tanh": _Function(np.tanh, _by_derivative(lambda x, y: 1 - np.tanh(x) ** 2), 16),
+    "asin": _Function(np.arcsin, _by_derivative(lambda x, y: 1 / np.sqrt(1 - x * x)), 16),
+    "acos": _Function(np.arccos, _by_derivative(lambda x, y: 1 / np.sqrt(1 - x * x)), 16),
+    "asinh": _Function(np.arcsinh, _by_derivative(lambda x, y: 1 / np.sqrt(1 + x * x)), 16),
+    "acosh": _Function(np.arccosh, _by_derivative(lambda x, y: 1 / np.sqrt(x * x - 1)), 16),
+    "atanh": _Function(np.arctanh, _by_derivative(lambda x, y: 1 / (1 - x * x)), 16),
+    "sign": _Function(_complex_sign, lambda x, e, y: 2 * _off_zero(e, x), 4),
+    "negate": _Function(np.negative, lambda x, e, y: e, None),
+}
+"""Good to some units of the size of the number, not of each part."""
+
+
+def _unary(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """Of the table, of complex numbers' parts, or (integers, predicates) as it is in the evaluator."""
+    (x,) = operands
+    source, target = instruction.operands[0].shape.element_type, instruction.shape.element_type
+    if not is_inexact(source):
+        return plain(instruction, operands, context)
+    name = instruction.opcode
+    if name in ("real", "imag"):
+        part = x.value
+        if ELEMENT_TYPES[source].is_complex:
+            part = np.asarray(part.real if name == "real" else part.imag)
+        elif name == "imag":
+            return exact(np.zeros(x.shape), target)
+        return Bounded(part, x.error)
+    if name == "is-finite":
+        return bounded(np.isfinite(x.value), None if x.error is None else np.where(np.isinf(x.error), np.inf, 0.0))
+    if name == "abs" and ELEMENT_TYPES[source].is_complex:
+        return rounded(np.abs(x.value), x.error, target, 2)
+    function = (_COMPLEX if ELEMENT_TYPES[source].is_complex else _REAL)[name]
+    value = np.asarray(function.evaluate(x.value))
+    error = _spread(function.spread, x, value)
+    if function.ulps is None and error is not None:  # nothing rounds
+        return Bounded(value, np.where(np.isfinite(x.value) | np.isinf(x.errors()), error, 0.0))
+    return rounded(value, error, target, function.ulps)
+
+
+def _spread(spread: Spread, x: Bounded, value: AnyArray) -> AnyArray | None:
+    """What the argument's error makes of the result's; exact elements stay so, and infinities that stay alike too."""
+    if x.error is None:
+        return None
+    change = np.asarray(spread(x.value, x.error, value)).astype(np.float64, copy=False)
+    return np.where(x.error == 0, 0.0, np.where(np.isnan(change), np.inf, change))
+
+
+def add(left: Bounded, right: Bounded, kind: str, sign: int = 1) -> Bounded:
+    """Sum (or difference), rounded once."""
+    value = left.value + right.value if sign > 0 else left.value - right.value
+    return rounded(value, merged(left, right), kind)
+
+
+def subtract(left: Bounded, right: Bounded, kind: str) -> Bounded:
+    return add(left, right, kind, -1)
+
+
+def multiply(left: Bounded, right: Bounded, kind: str) -> Bounded:
+    """Product, rounded once.  Of complex numbers normwise: Brent, Percival and Zimmermann, "Error bounds on complex
+    floating-point multiplication" (Math. Comp. 76, 2007), have sqrt(5) units."""
+    value = left.value * right.value
+    return rounded(value, _product_error(left, right), kind, 1.5 if ELEMENT_TYPES[kind].is_complex else None)
+
+
+def _product_error(left: Bounded, right: Bounded) -> AnyArray | None:
+    if left.error is None and right.error is None:
+        return None
+    a, b = np.abs(left.value).astype(np.float64), np.abs(right.value).astype(np.float64)
+    if right.error is None:
+        error = left.errors() * b
+    elif left.error is None:
+        error = a * right.error
+    else:
+        error = left.error * b + (a + left.error) * right.error
+    # Infinity times what is surely not zero is infinite, whatever the other's error.
+    sure = (np.isinf(a) & (b > right.errors())) | (np.isinf(b) & (a > left.errors()))
+    sure = sure & np.isfinite(left.errors()) & np.isfinite(right.errors())
+    return np.where(sure, 0.0, np.where(np.isnan(error), np.inf, error))
+
+
+def divide(left: Bounded, right: Bounded, kind: str) -> Bounded:
+    """Quotient, rounded once; of complex numbers to some units, normwise (Baudin and Smith, 2012)."""
+    value = left.value / right.value
+    error = None
+    if left.error is not None or right.error is not None:
+        size, spread = np.abs(right.value).astype(np.float64), right.errors()
+        quotient = np.abs(value).astype(np.float64)
+        error = (left.errors() + np.where(spread == 0, 0, quotient * spread)) / (size - spread)
+        error = np.where(np.isnan(error) | ((spread >= size) & (spread > 0)), np.inf, error)
+        error = np.where((spread == 0) & np.isinf(size) & np.isfinite(left.errors()), 0.0, error)
+    return rounded(value, error, kind, 8 if ELEMENT_TYPES[kind].is_complex else None)
+
+
+def rsqrt(x: Bounded, kind: str) -> Bounded:
+    function = _REAL["rsqrt"]
+    value = np.asarray(function.evaluate(x.value))
+    return rounded(value, _spread(function.spread, x, value), kind, function.ulps)
+
+
+def _remainder(left: Bounded, right: Bounded, kind: str) -> Bounded:
+    """Exact for exact operands.  Else it moves with the operands while the whole quotient stays, and by no more than
+    the divisor where that may change."""
+    value = np.fmod(left.value, right.value)
+    if left.error is None and right.error is None:
+        return rounded(value, None, kind)
+    size, spread = np.abs(right.value), right.errors()
+    quotient = left.value / right.value
+    shift = (left.errors() + np.abs(quotient) * spread) / (size - spread)
+    whole = np.trunc(quotient)
+    same = (np.trunc(quotient + shift) == whole) & (np.trunc(quotient - shift) == whole) & (spread < size)
+    moved = left.errors() + np.abs(whole) * spread
+    jump = 2 * np.minimum(size + spread, np.abs(left.value) + left.errors())
+    error = np.where(same, moved, np.where(np.isfinite(value), jump, np.inf)).astype(np.float64)
+    none = (left.errors() == 0) & (spread == 0)
+    return rounded(value, np.where(none, 0.0, np.where(np.isnan(error), np.inf, error)), kind)
+
+
+def _power(left: Bounded, right: Bounded, kind: str) -> Bounded:
+    value = np.asarray(np.power(left.value, right.value))
+    if ELEMENT_TYPES[kind].is_complex:
+        value = np.where((left.value == 0) & (right.value.real > 0), 0, value)
+        value = np.where(right.value == 0, 1, value)
+    error = None
+    if left.error is not None or right.error is not None:
+        base, power = np.abs(left.value), np.abs(right.value)
+        logs = -np.log1p(-np.minimum(left.errors() / base, 1))
+        turn = np.where(right.errors() == 0, 0, right.errors() * (np.abs(np.log(left.value)) + logs))
+        change = np.abs(value) * np.expm1(power * logs + turn)
+        # Over a zero of the base, a positive exact power goes no further than at the far end.
+        over = (left.errors() >= base) & (right.errors() == 0) & (right.value.real > 0)
+        far = np.abs(value) + (base + left.errors()) ** power
+        error = np.where(over, far, change).astype(np.float64)
+        error = np.where(np.isnan(error), np.inf, error)
+        error = np.where((left.errors() == 0) & (right.errors() == 0), 0.0, error)
+    return rounded(value, error, kind, 64 if ELEMENT_TYPES[kind].is_complex else _ULPS)
+
+
+def _atan2(left: Bounded, right: Bounded, kind: str) -> Bounded:
+    if ELEMENT_TYPES[kind].is_complex:
+        y, x = left.value, right.value
+        value = -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+        error = None if left.error is None and right.error is None else np.full(value.shape, np.inf)
+        return rounded(value, error, kind, 64)
+    value = np.arctan2(left.value, right.value)
+    error = None
+    if left.error is not None or right.error is not None:
+        reach, size = np.hypot(left.errors(), right.errors()), np.hypot(left.value, right.value)
+        turned = np.arcsin(np.minimum(1, reach / size))
+        cut = (np.abs(left.value) <= left.errors()) & (right.value - right.errors() <= 0)
+        error = np.where(reach == 0, 0.0, np.where(cut | ~(reach < size), 2 * np.pi, turned)).astype(np.float64)
+        error = np.where(np.isnan(reach) | np.isinf(reach), np.inf, error)
+    return rounded(value, error, kind, _ULPS)
+
+
+def _extreme(function: Callable[[Any, Any], Any]) -> Callable[[Bounded, Bounded, str], Bounded]:
+    """Of maximum and minimum: as far off as its ends allow."""
+
+    def extreme(left: Bounded, right: Bounded, kind: str) -> Bounded:
+        value = function(left.value, right.value)
+        if left.error is None and right.error is None:
+            return Bounded(value)
+        high = function(left.value + left.errors(), right.value + right.errors())
+        low = function(left.value - left.errors(), right.value - right.errors())
+        error = np.maximum(high - value, value - low).astype(np.float64)
+        undecided = np.isinf(left.errors()) | np.isinf(right.errors())
+        same = ~undecided & ~np.isfinite(value)
+        return Bounded(value, np.where(same, 0.0, np.where(np.isnan(error) | undecided, np.inf, error)))
+
+    return extreme
+
+
+_maximum, _minimum = _extreme(np.maximum), _extreme(np.minimum)
+
+_BINARY: dict[str, Callable[[Bounded, Bounded, str], Bounded]] = {
+    "add": add,
+    "subtract": subtract,
+    "multiply": multiply,
+    "divide": divide,
+    "remainder": _remainder,
+    "power": _power,
+    "atan2": _atan2,
+    "maximum": _maximum,
+    "minimum": _minimum,
+}
+
+
+def _binary(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    kind = instruction.shape.element_type
+    if not is_inexact(kind) or instruction.opcode not in _BINARY:
+        return plain(instruction, operands, context)
+    left, right = operands
+    return _BINARY[instruction.opcode](left, right, kind)
+
+
+def plain(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """The evaluator's rule on the declared types; what an inexact element takes part in is undecided."""
+    given = [narrow(o, i.shape.element_type) for o, i in zip(operands, instruction.operands, strict=True)]
+    rule = bits.RULES.get(instruction.opcode) or elementwise.RULES[instruction.opcode]
+    value = np.asarray(rule(instruction, given, context))
+    error = merged(*operands)
+    kinds = [i.shape.element_type for i in instruction.operands]
+    if instruction.opcode == "bitcast-convert" or instruction.attributes.get("type") == "TOTALORDER":
+        for operand, kind in zip(operands, kinds, strict=True):
+            if is_inexact(kind) and (lost := np.isnan(operand.value)).any():  # a wide NaN has other bits
+                error = np.where(lost, np.inf, 0.0 if error is None else error)
+    if error is not None:
+        error = np.where(error == 0, 0.0, np.inf)
+        if error.shape != value.shape:
+            error = np.full(value.shape, np.inf if error.any() else 0.0)
+    return Bounded(value.astype(wide_dtype(instruction.shape.element_type), copy=False), error)
+
+
+def _compare(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """Decided where the operands are further apart than their errors."""
+    left, right = operands
+    kind = instruction.operands[0].shape.element_type
+    if (left.error is None and right.error is None) or not is_inexact(kind):
+        return plain(instruction, operands, context)
+    value = np.asarray(elementwise.RULES["compare"](instruction, [narrow(o, kind) for o in operands], context))
+    error = left.errors() + right.errors()
+    near = ~(np.abs(left.value - right.value) > error) & (error != 0)
+    sure = np.isnan(left.value) | np.isnan(right.value) | np.isinf(left.value) | np.isinf(right.value)
+    return bounded(value, np.where(near & ~(sure & np.isfinite(error)), np.inf, 0.0))
+
+
+def _select(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """Where the predicate is undecided the result is one of two, and the bound reaches both."""
+    predicate, on_true, on_false = operands
+    value = np.asarray(np.where(predicate.value, on_true.value, on_false.value))
+    if predicate.error is None and on_true.error is None and on_false.error is None:
+        return Bounded(value)
+    error = np.where(predicate.value, on_true.errors(), on_false.errors())
+    if predicate.error is not None:
+        if is_inexact(instruction.shape.element_type):
+            apart = np.abs(on_true.value - on_false.value).astype(np.float64)
+        else:
+            apart = np.where(on_true.value == on_false.value, 0.0, np.inf)
+        both = apart + np.maximum(on_true.errors(), on_false.errors())
+        # All or nothing: where errors are taken as independent, one like this counts several times.
+        error = np.where(predicate.error == 0, error, np.where(np.isnan(both), np.inf, 4 * both))
+    return Bounded(value, error)
+
+
+def _clamp(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    kind = instruction.shape.element_type
+    if not is_inexact(kind):
+        return plain(instruction, operands, context)
+    low, value, high = operands
+    return _minimum(_maximum(low, value, kind), high, kind)
+
+
+def _complex(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    real, imaginary = operands
+    value = np.empty(np.broadcast_shapes(real.shape, imaginary.shape), wide_dtype(instruction.shape.element_type))
+    value.real, value.imag = real.value, imaginary.value
+    return Bounded(value, merged(real, imaginary))
+
+
+def _convert(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """Floats round, and become integers or predicates for sure where both ends of their interval do."""
+    (x,) = operands
+    source, target = instruction.operands[0].shape.element_type, instruction.shape.element_type
+    if not is_inexact(source):
+        value = convert(x.value, target) if not is_inexact(target) else _widened(x.value, target)
+        return rounded(value, x.error, target) if is_inexact(target) else Bounded(value, x.error)
+    value = x.value
+    if ELEMENT_TYPES[source].is_complex and not ELEMENT_TYPES[target].is_complex and target != "pred":
+        value = np.asarray(value.real)
+    if is_inexact(target):
+        return rounded(value.astype(wide_dtype(target)), x.error, target)
+    whole = convert(narrow(Bounded(value), _part(source, value)), target)
+    if x.error is None:
+        return Bounded(whole)
+    if target == "pred":
+        return bounded(whole, np.where((np.abs(x.value) <= x.error) & (x.error > 0), np.inf, 0.0))
+    ends = [np.trunc(np.asarray(value + side * x.error, np.float64)) for side in (-1, 1)]
+    same = (ends[0] == ends[1]) | (x.error == 0)
+    return bounded(whole, np.where(same & np.isfinite(x.error), 0.0, np.inf))
+
+
+def _widened(value: AnyArray, kind: str) -> AnyArray:
+    whole = value.astype(np.int64) if ELEMENT_TYPES[kind].bits and value.dtype.kind == "V" else value
+    return whole.astype(wide_dtype(kind))
+
+
+def _part(kind: str, value: AnyArray) -> str:
+    """The element type of a number of type `kind`, or of its real part."""
+    return {"c64": "f32", "c128": "f64"}.get(kind, kind) if value.dtype.kind != "c" else kind
+
+
+def _reduce_precision(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """Rounding is monotone: as far off as the ends of the interval go."""
+    (x,) = operands
+    kind = instruction.shape.element_type
+
+    def at(value: AnyArray) -> AnyArray:
+        given = narrow(Bounded(np.asarray(value)), kind)
+        return np.asarray(bits.RULES["reduce-precision"](instruction, [given], context)).astype(wide_dtype(kind))
+
+    value = at(x.value)
+    if x.error is None:
+        return Bounded(value)
+    change = np.maximum(np.abs(at(x.value + x.error) - value), np.abs(at(x.value - x.error) - value))
+    same = np.isfinite(x.error) & (~np.isfinite(x.value) | (x.error == 0))
+    return Bounded(value, np.where(same, 0.0, np.where(np.isnan(change), np.inf, change)).astype(np.float64))
+
+
+_BLOCK = 1 << 14
+"""Elements at a time: a rule makes many passes over its arrays, which are to stay in the cache."""
+
+
+def _in_blocks(rule: Any) -> Any:
+    """A rule of large arrays, all of one shape but for scalars, on a block of elements after another."""
+
+    def run(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+        shape = max((o.shape for o in operands), key=prod)
+        size = prod(shape)
+        if size <= _BLOCK or any(o.shape not in ((), shape) for o in operands):
+            found: Bounded = rule(instruction, operands, context)
+            return found
+        flat = [o if o.shape == () else _flattened(o) for o in operands]
+        value: AnyArray | None = None
+        error: AnyArray | None = None
+        for start in range(0, size, _BLOCK):
+            piece = slice(start, min(size, start + _BLOCK))
+            part: Bounded = rule(instruction, [o if o.shape == () else _piece(o, piece) for o in flat], context)
+            value = np.empty(size, part.dtype) if value is None else value
+            value[piece] = part.value
+            if part.error is not None:
+                error = np.zeros(size) if error is None else error
+                error[piece] = part.error
+        assert value is not None
+        return Bounded(value.reshape(shape), None if error is None else error.reshape(shape))
+
+    return run
+
+
+def _flattened(x: Bounded) -> Bounded:
+    return Bounded(x.value.reshape(-1), None if x.error is None else x.error.reshape(-1))
+
+
+def _piece(x: Bounded, piece: slice) -> Bounded:
+    return Bounded(x.value[piece], None if x.error is None else x.error[piece])
+
+
+_RULES: dict[str, Any] = {
+    **dict.fromkeys(elementwise.RULES, plain),
+    **dict.fromkeys([*_REAL, *_COMPLEX, "real", "imag", "is-finite"], _unary),
+    **dict.fromkeys(_BINARY, _binary),
+    "compare": _compare,
+    "select": _select,
+    "clamp": _clamp,
+    "complex": _complex,
+    "convert": _convert,
+    "reduce-precision": _reduce_precision,
+}
+
+ELEMENTWISE: dict[str, Any] = {name: _in_blocks(rule) for name, rule in _RULES.items()} | {"bitcast-convert": plain}

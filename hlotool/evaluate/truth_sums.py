@@ -1,0 +1,533 @@
+"""Reductions, windows, scatter, and products of matrices on values with error bounds.
+
+A reduction by one opcode carries along what its bound needs, as further arrays reduced in the same way: a sum also
+sums up absolute values and errors (Higham, sections 3.1 and 4.2: in any order the error is below gamma times the sum of
+absolute values).  Any other reduction is done on pairs of values and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from hlotool.evaluate import convolution, dot, gather, windows
+from hlotool.evaluate.bounds import Bounded, bounded, growth, is_inexact, rounded, unit, wide_dtype
+from hlotool.evaluate.combiner import choice_of, combiners_of
+from hlotool.evaluate.reduction import tree_reduce
+from hlotool.evaluate.rounding import convert
+from hlotool.evaluate.rules import RULES
+from hlotool.evaluate.truth_elementwise import multiply
+from hlotool.evaluate.values import AnyArray, Rule
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, Window
+from hlotool.ir.dot_algorithms import ALGORITHMS, scaled_type
+
+__all__ = ["SUMS", "retyped", "total"]
+
+
+def retyped(instruction: Instruction, shape: Shape) -> Instruction:
+    """The instruction as a rule sees it, with a result of another shape."""
+    made = Instruction(instruction.opcode, shape, (), instruction.attributes, instruction.name)
+    made.operands = instruction.operands
+    return made
+
+
+def _accumulated(kind: str) -> float:
+    """The unit roundoff that sums of a type are taken with: below f32 it is that of f32."""
+    return unit("f32" if ELEMENT_TYPES[kind].bits <= 16 else kind)
+
+
+def _finite_size(value: AnyArray) -> AnyArray:
+    """Absolute values, 0 for those that are not finite: what they make of a sum is decided."""
+    size = np.abs(value).astype(np.float64, copy=False)
+    return size if np.isfinite(size.sum()) else np.where(np.isfinite(size), size, 0.0)
+
+
+def _largest(kind: str) -> float:
+    part: Any = {"c64": np.float32, "c128": np.float64}.get(kind) or ELEMENT_TYPES[kind].dtype
+    info: Any = ml_dtypes.finfo(part)  # type: ignore[no-untyped-call]
+    return float(info.max)
+
+
+def _squares(x: Bounded, kind: str) -> AnyArray:
+    """Squared errors, to be added up.  The last rounding of each may be as large as the bound has it, in a quarter of
+    all elements more than half as large, where the rest of the bound has room: it counts several times."""
+    if x.error is None:
+        return np.broadcast_to(np.float64(0), x.shape)
+    last = 4 * unit(kind) * _finite_size(x.value)
+    return np.where(x.error == 0, 0.0, x.error**2 + last**2)
+
+
+# ---- reductions by one opcode
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """Value, sum of absolute values, sum of squared errors: errors of terms are taken as independent, as roundings
+    are; their plain sum would soon be of no use in layer after layer."""
+
+    functions = (np.add, np.add, np.add)
+    identities = (0, 0, 0)
+
+    def states(self, x: Bounded, kind: str) -> list[AnyArray]:
+        return [x.value, _finite_size(x.value), _squares(x, kind)]
+
+    def result(self, states: Sequence[AnyArray], count: float, kind: str, roundoff: float) -> Bounded:
+        value, size, squares = states
+        if not squares.any() and float(size.max(initial=0.0)) < 1 / unit(kind) and _are_whole(value):
+            return Bounded(value)  # partial sums are whole numbers that the type can hold
+        error = np.sqrt(squares) + growth(count, roundoff) * size
+        return rounded(value, np.where(size > _largest(kind), np.inf, error), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """Value, the largest that it may be, and the largest that a part of it may be."""
+
+    functions = (np.multiply, np.multiply, np.multiply)
+    identities = (1, 1, 1)
+
+    def states(self, x: Bounded, kind: str) -> list[AnyArray]:
+        size = np.abs(x.value).astype(np.float64)
+        size = np.where(np.isfinite(size), size, 1.0) + x.errors()
+        return [x.value, size, np.maximum(size, 1.0)]
+
+    def result(self, states: Sequence[AnyArray], count: float, kind: str, roundoff: float) -> Bounded:
+        value, most, part = states
+        factor = 2 if ELEMENT_TYPES[kind].is_complex else 1
+        least = float(np.finfo(np.float64 if ELEMENT_TYPES[kind].bits == 64 else np.float32).tiny)
+        error = most * (1 + factor * growth(count, roundoff)) - np.where(np.isfinite(value), np.abs(value), 0)
+        error = np.maximum(error, 0) + count * least * part
+        error = np.where((part > _largest(kind)) | np.isnan(error), np.inf, error)
+        return rounded(value, error.astype(np.float64), kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Extreme:
+    """Value, and how far up and down it may lie."""
+
+    functions: tuple[Any, Any, Any]
+    identities: tuple[float, float, float]
+
+    def states(self, x: Bounded, kind: str) -> list[AnyArray]:
+        return [x.value, x.value + x.errors(), x.value - x.errors()]
+
+    def result(self, states: Sequence[AnyArray], count: float, kind: str, roundoff: float) -> Bounded:
+        value, high, low = states
+        error = np.maximum(high - value, value - low).astype(np.float64)
+        error = np.where((high == value) & (low == value), 0.0, np.where(np.isnan(error), np.inf, error))
+        error = np.where(np.isnan(value) & np.isfinite(error), 0.0, error)
+        return Bounded(value, np.where(np.isnan(value), _nan_error(high, low), error) if error.any() else None)
+
+
+def _nan_error(high: AnyArray, low: AnyArray) -> AnyArray:
+    return np.where(np.isnan(high) & np.isnan(low), 0.0, np.inf)
+
+
+_Kept = _Sum | _Product | _Extreme
+_KEPT: dict[str, _Kept] = {
+    "add": _Sum(),
+    "multiply": _Product(),
+    "maximum": _Extreme((np.maximum,) * 3, (-np.inf,) * 3),
+    "minimum": _Extreme((np.minimum,) * 3, (np.inf,) * 3),
+}
+
+
+def _kept(computation: Computation) -> list[tuple[_Kept, str]] | None:
+    """For a reducer that combines each pair of its parameters by one opcode on floats: how, and in which type."""
+    combiners = combiners_of(computation)
+    if combiners is None or not all(is_inexact(c.element_type) and c.opcode in _KEPT for c in combiners):
+        return None
+    return [(_KEPT[c.opcode], c.element_type) for c in combiners]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairing:
+    """Computations on values and errors, each half of the arrays, by way of `Bounded` ones."""
+
+    context: Any
+    count: int
+
+    def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
+        count = self.count
+        given: list[Bounded] = []
+        for side in range(0, len(arrays), 2 * count):
+            values, errors = arrays[side : side + count], arrays[side + count : side + 2 * count]
+            given += [bounded(v, e) for v, e in zip(values, errors, strict=True)]
+        results = self.context.map(computation, given)
+        return (*(r.value for r in results), *(r.errors() for r in results))
+
+
+def _paired(operands: Sequence[Bounded]) -> list[AnyArray]:
+    return [*(o.value for o in operands), *(o.errors() for o in operands)]
+
+
+def _unpaired(arrays: Sequence[AnyArray]) -> list[Bounded]:
+    count = len(arrays) // 2
+    return [bounded(np.asarray(v), np.asarray(e)) for v, e in zip(arrays[:count], arrays[count:], strict=True)]
+
+
+def _one_or_tuple(instruction: Instruction, results: Any) -> Any:
+    return tuple(results) if instruction.shape.is_tuple else results[0]
+
+
+def _is_plain(instruction: Instruction, operands: Sequence[Bounded]) -> bool:
+    """Nothing rounds and nothing is undecided."""
+    return not any(is_inexact(leaf.element_type) for leaf in instruction.shape.leaves()) and not any(
+        is_inexact(o.shape.element_type) or given.error is not None
+        for o, given in zip(instruction.operands, operands, strict=True)
+    )
+
+
+def _by_evaluator(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Any:
+    found: Any = RULES[instruction.opcode](instruction, [o.value for o in operands], context.plain)
+    return tuple(map(Bounded, found)) if isinstance(found, tuple) else Bounded(found)
+
+
+def total(x: Bounded, axes: Sequence[int], kind: str) -> Bounded:
+    """The sum over some axes."""
+    kept = _Sum()
+    sums = [np.add.reduce(state, axis=tuple(axes)) for state in kept.states(x, kind)]
+    count = prod(x.shape[axis] for axis in axes)
+    return kept.result([np.asarray(s) for s in sums], count, kind, _accumulated(kind))
+
+
+def _undecided_sum(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
+    """Of integers or predicates in any order: what an undecided element enters is undecided."""
+    error = np.add.reduce(operands[0].errors() + operands[1].errors(), axis=tuple(instruction.attributes["dimensions"]))
+    return bounded(np.asarray(_by_evaluator(instruction, operands, context).value), np.asarray(error))
+
+
+def _spread_out(values: Sequence[Bounded], sizes: Sequence[int]) -> list[Bounded]:
+    """Scalars as arrays."""
+    return [
+        Bounded(np.broadcast_to(v.value, sizes), None if v.error is None else np.broadcast_to(v.error, sizes))
+        for v in values
+    ]
+
+
+def _reduce(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Any:
+    if _is_plain(instruction, operands):
+        return _by_evaluator(instruction, operands, context)
+    count = len(operands) // 2
+    arrays, initial = operands[:count], operands[count:]
+    axes, computation = tuple(instruction.attributes["dimensions"]), instruction.attributes["to_apply"]
+    sizes = [size for axis, size in enumerate(arrays[0].shape) if axis not in axes]
+    if 0 in arrays[0].shape:
+        return _one_or_tuple(instruction, _spread_out(initial, sizes))
+    if count == 1 and combiners_of(computation) and not is_inexact(instruction.operands[0].shape.element_type):
+        return _undecided_sum(instruction, operands, context)
+    kept = _kept(computation)
+    if kept is not None:
+        each = zip(kept, arrays, initial, strict=True)
+        return _one_or_tuple(instruction, [_reduce_with(*how, array, start, axes) for how, array, start in each])
+    order = [axis for axis in range(len(arrays[0].shape)) if axis not in axes] + sorted(axes)
+    lined = [a.transpose(order).reshape(*sizes, -1) for a in _paired(arrays)]
+    pairs = _Pairing(context, count)
+    totals: Sequence[AnyArray] = _paired(_spread_out(initial, sizes))
+    if choice_of(computation, context.plain.map) is not None:
+        totals = pairs.map(computation, [*totals, *tree_reduce(lambda two: pairs.map(computation, two), lined)])
+    else:
+        for position in range(lined[0].shape[-1]):
+            totals = pairs.map(computation, [*totals, *(a[..., position] for a in lined)])
+    return _one_or_tuple(instruction, _unpaired(totals))
+
+
+def _reduce_with(kept: _Kept, kind: str, array: Bounded, initial: Bounded, axes: tuple[int, ...]) -> Bounded:
+    parts = zip(kept.functions, kept.states(array, kind), kept.states(initial, kind), strict=True)
+    states = [np.asarray(function(start, function.reduce(state, axis=axes))) for function, state, start in parts]
+    return kept.result(states, 1 + prod(array.shape[axis] for axis in axes), kind, _accumulated(kind))
+
+
+def _reduce_window(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Any:
+    if _is_plain(instruction, operands):
+        return _by_evaluator(instruction, operands, context)
+    count = len(operands) // 2
+    arrays, initial = operands[:count], operands[count:]
+    window, computation = windows.window_of(instruction, len(arrays[0].shape)), instruction.attributes["to_apply"]
+    sizes = tuple(d.output_size(n) for d, n in zip(window.dimensions, arrays[0].shape, strict=True))
+    totals = _spread_out(initial, sizes)
+    if 0 in sizes or not arrays[0].value.size:
+        return _one_or_tuple(instruction, totals)
+    kept = _kept(computation)
+    if kept is not None:
+        each = zip(kept, arrays, initial, strict=True)
+        reduced = [_window_with(*how, array, start, window, sizes) for how, array, start in each]
+        return _one_or_tuple(instruction, reduced)
+    pairs, flats = _Pairing(context, count), [np.ascontiguousarray(a).reshape(-1) for a in _paired(arrays)]
+    states = _paired(totals)
+    for position, inside in windows.window_positions(arrays[0].shape, sizes, window):
+        merged = pairs.map(computation, [*states, *(np.broadcast_to(flat[position], sizes) for flat in flats)])
+        states = [np.where(inside, new, old) for new, old in zip(merged, states, strict=True)]
+    return _one_or_tuple(instruction, _unpaired(states))
+
+
+def _window_with(
+    kept: _Kept, kind: str, array: Bounded, initial: Bounded, window: Window, sizes: Sequence[int]
+) -> Bounded:
+    states = []
+    parts = zip(kept.functions, kept.identities, kept.states(array, kind), kept.states(initial, kind), strict=True)
+    for function, identity, state, start in parts:
+        base = windows.padded_base(np.asarray(state), identity, window)
+        (sums,) = windows.reduce_windows(_pairwise(function), [base], window, sizes)
+        states.append(np.array(function(start, sums)))
+    length = 1 + prod(d.size for d in window.dimensions)
+    return kept.result(states, length, kind, _accumulated(kind))
+
+
+def _pairwise(function: Any) -> Callable[[Sequence[AnyArray]], list[AnyArray]]:
+    return lambda two: [function(*two)]
+
+
+def _scatter(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Any:
+    """Updates come one after the other, each result rounded to the type."""
+    count = len(operands) // 2
+    arrays, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    if indices.error is not None:
+        return _one_or_tuple(instruction, [Bounded(a.value, np.full(a.shape, np.inf)) for a in arrays])
+    if _is_plain(instruction, operands):
+        return _by_evaluator(instruction, operands, context)
+    if 0 in (arrays[0].value.size, updates[0].value.size):
+        return _one_or_tuple(instruction, arrays)
+    computation, sizes = instruction.attributes["to_apply"], arrays[0].shape
+
+    def places(given: Sequence[AnyArray]) -> tuple[AnyArray, list[AnyArray]]:
+        return gather.scatter_places(instruction.attributes, sizes, indices.value, given)
+
+    kept = _kept(computation)
+    if kept is not None and len(kept) == 1:
+        ((how, kind),) = kept
+        targets, rows = places(how.states(updates[0], kind))
+        states = [np.array(s).reshape(-1) for s in how.states(arrays[0], kind)]
+        made = _combine_at(how, kind, states, targets, rows, arrays[0])
+        return Bounded(made.value.reshape(sizes), None if made.error is None else made.error.reshape(sizes))
+    targets, rows = places(_paired(updates))
+    flats = [np.array(a).reshape(-1) for a in _paired(arrays)]
+    pairs: Any = _Pairing(context, count)
+    results = gather.combine_at(flats, targets, rows, computation, pairs)
+    return _one_or_tuple(instruction, [bounded(*pair) for pair in _halves([r.reshape(sizes) for r in results])])
+
+
+def _halves(arrays: Sequence[AnyArray]) -> list[tuple[AnyArray, AnyArray]]:
+    count = len(arrays) // 2
+    return list(zip(arrays[:count], arrays[count:], strict=True))
+
+
+def _combine_at(
+    kept: _Kept, kind: str, states: Sequence[AnyArray], targets: AnyArray, rows: Sequence[AnyArray], base: Bounded
+) -> Bounded:
+    """`states` with `rows` combined into them at `targets`; what no update reaches stays as it is in `base`."""
+    for function, state, row in zip(kept.functions, states, rows, strict=True):
+        function.at(state, targets, row)
+    times = np.bincount(targets, minlength=states[0].size)
+    found = kept.result(states, 1 + float(times.max(initial=0)), kind, unit(kind))
+    value = np.where(times == 0, base.value.reshape(-1), found.value)
+    return bounded(value, np.where(times == 0, base.errors().reshape(-1), found.errors()))
+
+
+def _select_and_scatter(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
+    """Where the selection of a window is undecided, any of its elements may have the update or miss it."""
+    array, source, initial = operands
+    if _is_plain(instruction, operands):
+        return Bounded(np.asarray(_by_evaluator(instruction, operands, context).value))
+    (base,) = _spread_out([initial], array.shape)
+    if not array.value.size:
+        return base
+    window, scatter = windows.window_of(instruction, len(array.shape)), instruction.attributes["scatter"]
+    place, found, doubt = _selected(array, source.shape, window, instruction.attributes["select"], context)
+    chosen = found.reshape(-1)
+    targets = place.reshape(-1)[chosen]
+    updates = Bounded(source.value.reshape(-1)[chosen], source.errors().reshape(-1)[chosen])
+    kept = _kept(scatter)
+    if kept is None:
+        flats = [np.array(a).reshape(-1) for a in _paired([base])]
+        pairs: Any = _Pairing(context, 1)
+        result = bounded(*gather.combine_at(flats, targets, _paired([updates]), scatter, pairs))
+    else:
+        ((how, kind),) = kept
+        states = [np.array(s).reshape(-1) for s in how.states(base, kind)]
+        result = _combine_at(how, kind, states, targets, how.states(updates, kind), base)
+    error = np.array(result.errors())
+    if doubt.any():
+        adds = kept is not None and isinstance(kept[0][0], _Sum)
+        gap = np.abs(source.value) + source.errors() if adds else np.full(source.shape, np.inf)
+        for position, inside in windows.window_positions(array.shape, source.shape, window):
+            touched = np.broadcast_to(doubt & inside, source.shape)
+            np.add.at(error, np.broadcast_to(position, source.shape)[touched], gap.astype(np.float64)[touched])
+    return bounded(result.value.reshape(array.shape), error.reshape(array.shape))
+
+
+def _selected(
+    array: Bounded, counts: tuple[int, ...], window: Window, select: Computation, context: Any
+) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """The flat index that each window selects, whether it has any element, and whether the selection is undecided."""
+    flat, flat_errors = np.ascontiguousarray(array.value).reshape(-1), np.ascontiguousarray(array.errors()).reshape(-1)
+    place, found, doubt = np.zeros(counts, np.int64), np.zeros(counts, np.bool_), np.zeros(counts, np.bool_)
+    best = Bounded(np.zeros(counts, array.dtype), np.zeros(counts))
+    for position, inside in windows.window_positions(array.shape, counts, window):
+        value, error = np.broadcast_to(flat[position], counts), np.broadcast_to(flat_errors[position], counts)
+        (keeps,) = context.map(select, [bounded(best.value, best.errors()), bounded(value, error)])
+        unsure = found & inside & (keeps.errors() != 0)
+        takes = inside & (~found | ~keeps.value)
+        # A surely better element ends all doubt; else the best so far may be either of the two.
+        doubt = (doubt & ~(takes & ~unsure)) | unsure
+        either = np.abs(value - best.value) + np.maximum(best.errors(), error)
+        reach = np.where(unsure, either, np.where(takes, error, best.errors())).astype(np.float64)
+        best = Bounded(np.where(takes, value, best.value), np.where(np.isnan(reach), np.inf, reach))
+        place, found = np.where(takes, position, place), found | inside
+    return place, found, doubt
+
+
+def _map(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Any:
+    return _one_or_tuple(instruction, context.map(instruction.attributes["to_apply"], operands))
+
+
+# ---- products
+
+
+def _bilinear(
+    rule: Rule,
+    instruction: Instruction,
+    left: Bounded,
+    right: Bounded,
+    rest: Sequence[AnyArray],
+    context: Any,
+    count: int,
+    more: float = 0.0,
+) -> Bounded:
+    """A rule that sums products of its first two operands, on values with bounds.
+
+    The error is gamma times the product of absolute values (Higham, section 3.5), with `more` for operands that are
+    rounded first, and what the operands' own errors add, taken as independent (see `_Sum`).
+    """
+    kind = instruction.shape.element_type
+    kinds = [o.shape.element_type for o in instruction.operands[:2]]
+    is_complex = any(ELEMENT_TYPES[k].is_complex for k in (*kinds, kind))
+    wide = instruction.shape.with_type("c128" if is_complex else "f64")
+
+    def evaluate(a: AnyArray, b: AnyArray, shape: Shape) -> AnyArray:
+        return np.asarray(rule(retyped(instruction, shape), [a, b, *rest], context))
+
+    a, b = _numbers(left.value), _numbers(right.value)
+    value = evaluate(a, b, wide)
+    sum_kind = next((k for k in (kind, *kinds) if is_inexact(k)), kind)
+    roundoff = max(_accumulated(k) for k in (kind, *kinds) if is_inexact(k))
+    # The wide product itself is in f64.
+    gamma = growth(count + 1, roundoff) + growth(count + 1, 2.0**-53) + more
+    gamma *= 3 if is_complex else 1
+    real = instruction.shape.with_type("f64")
+    size, other = _finite_size(a), _finite_size(b)
+    sums = evaluate(size, other, real)
+    error = gamma * sums
+    squares = []
+    if right.error is not None:
+        squares.append(evaluate(size**2, _squares(right, kinds[1]), real))
+    if left.error is not None:
+        squares.append(evaluate(_squares(left, kinds[0]), other**2 + right.errors() ** 2, real))
+    if squares:
+        error = error + np.sqrt(sum(squares))
+    error = np.where(np.isnan(error), np.inf, error)
+    if not is_inexact(kind):
+        return _to_integer(value, error, kind)
+    if not np.isfinite(value).all() and (left.error is not None or right.error is not None):
+        error = np.where(np.isfinite(value), error, np.inf)
+    error = np.where(sums > _largest(sum_kind), np.inf, error)
+    if not left.errors().any() and not right.errors().any() and _is_whole(a, b, sums, sum_kind) and not more:
+        return rounded(value, None, kind)
+    return rounded(value, error, kind)
+
+
+def _numbers(array: AnyArray) -> AnyArray:
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128, copy=False)
+    return array.astype(np.float64) if array.dtype.kind in "bfiu" else array.astype(np.int64).astype(np.float64)
+
+
+def _is_whole(left: AnyArray, right: AnyArray, size: AnyArray, kind: str) -> bool:
+    """Whether all partial sums are whole numbers that the type of the sum can hold."""
+    if not float(size.max(initial=0.0)) * 2 < 1 / _accumulated(kind):
+        return False
+    return _are_whole(left) and _are_whole(right)
+
+
+def _are_whole(array: AnyArray) -> bool:
+    """Whether all elements (all their parts) are whole numbers."""
+    parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
+    return all(bool((part == np.rint(part)).all()) for part in parts)
+
+
+def _to_integer(value: AnyArray, error: AnyArray, kind: str) -> Bounded:
+    whole = convert(value, kind)
+    same = convert(value - error, kind) == convert(value + error, kind)
+    return Bounded(whole, np.where(same, 0.0, np.inf))
+
+
+def _product_rule(rule: Rule, name: str) -> Callable[..., Any]:
+    def product(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
+        if _is_plain(instruction, operands):
+            return Bounded(np.asarray(rule(instruction, [o.value for o in operands], context.plain)))
+        left, right, *rest = operands
+        if any(r.error is not None for r in rest):
+            value = np.zeros(instruction.shape.dimensions, wide_dtype(instruction.shape.element_type))
+            return Bounded(value, np.full(value.shape, np.inf))
+        more = _algorithm_error(instruction)
+        plain = retyped(instruction, instruction.shape)
+        plain.attributes = {k: v for k, v in instruction.attributes.items() if k != "algorithm"}
+        count = _length(instruction, left, right)
+        return _bilinear(rule, plain, left, right, [r.value for r in rest], context.plain, count, more)
+
+    return product
+
+
+_UNITS = {"tf32": 2.0**-11, "bf16": unit("bf16"), "f16": unit("f16")}
+
+
+def _algorithm_error(instruction: Instruction) -> float:
+    """Relative to the sum of absolute products: what rounding operands to parts loses, and a narrow type of the sum."""
+    algorithm = ALGORITHMS.get(str(instruction.attributes.get("algorithm")))
+    if algorithm is None:
+        return 0.0
+    kinds = [o.shape.element_type for o in instruction.operands[:2]]
+    lost = 0.0 if not algorithm.operand or kinds == [algorithm.operand] * 2 else _UNITS.get(algorithm.operand, 0.0)
+    return (algorithm.order + 1) * 1.1 * lost**algorithm.order + _UNITS.get(algorithm.total, 0.0)
+
+
+def _length(instruction: Instruction, left: Bounded, right: Bounded) -> int:
+    """How many products are summed up at most."""
+    if instruction.opcode == "convolution":
+        outputs: int = instruction.attributes["dim_labels"].kernel_output_feature
+        return prod(size for d, size in enumerate(right.shape) if d != outputs)
+    lengths: list[int] = [left.shape[d] for d in instruction.attributes.get("lhs_contracting_dims") or ()]
+    groups: list[int] = [right.shape[d] for d in instruction.attributes.get("rhs_group_dims") or ()]
+    return prod(lengths) * prod(groups)
+
+
+def _scaled_dot(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
+    """The operands times their scales, each product rounded."""
+    steps = scaled_type([o.shape.element_type for o in instruction.operands], instruction.shape.element_type)
+    sides: list[Bounded] = []
+    for side in (0, 1):
+        operand, scale = operands[side], operands[side + 2]
+        spread = dot.spread(scale.value, operand.shape)
+        error = None if scale.error is None else np.broadcast_to(dot.spread(scale.error, operand.shape), operand.shape)
+        wide = Bounded(np.broadcast_to(spread, operand.shape).astype(np.float64), error)
+        sides.append(multiply(Bounded(operand.value.astype(np.float64), operand.error), wide, steps))
+    left, right = sides
+    return _bilinear(dot.RULES["dot"], instruction, left, right, [], context.plain, _length(instruction, left, right))
+
+
+SUMS: dict[str, Any] = {
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "scatter": _scatter,
+    "select-and-scatter": _select_and_scatter,
+    "map": _map,
+    "dot": _product_rule(dot.RULES["dot"], "dot"),
+    "ragged-dot": _product_rule(dot.RULES["ragged-dot"], "ragged-dot"),
+    "convolution": _product_rule(convolution.RULES["convolution"], "convolution"),
+    "scaled-dot": _scaled_dot,
+}

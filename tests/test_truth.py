@@ -1,0 +1,270 @@
+"""Truth mode: values in wider floats, bounds that hold and say something, and elements that nothing is known of."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Run
+from test_evaluate_corpus import CASES as ALL_CASES
+
+from hlotool.driver import compile_module
+from hlotool.evaluate import evaluate
+from hlotool.evaluate.bounds import Bounded, growth, rounded, unit
+from hlotool.evaluate.rules import RULES, SCALAR_RULES
+from hlotool.evaluate.truth import truth
+from hlotool.evaluate.truth_rules import SCALAR_TRUTH, TRUTH
+from hlotool.harness.compare import compare_with_truth
+from hlotool.text.parser import parse
+
+Array = np.ndarray[Any, Any]
+CASES = [case for case in ALL_CASES if case.meta["size_class"] == "small"]
+
+
+def true(body: str, *arrays: Array) -> Bounded:
+    """Of the last line of an entry computation with parameters p0, p1..."""
+    (found,) = truth(parse("ENTRY main {\n" + body + "\n}"), arrays)
+    return found
+
+
+def f32(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+def test_every_rule_of_the_evaluator_has_one() -> None:
+    assert set(TRUTH) == set(RULES)
+    assert set(SCALAR_TRUTH) >= set(SCALAR_RULES)
+
+
+def test_values_are_wider_and_bounds_hold_one_rounding() -> None:
+    x, y = f32(1, 0.1, 3e38), f32(2, 0.3, 1)
+    found = true("p0 = f32[3] parameter(0)\np1 = f32[3] parameter(1)\nROOT r = f32[3] multiply(p0, p1)", x, y)
+    assert found.value.dtype == np.float64
+    np.testing.assert_array_equal(found.value, x.astype(np.float64) * y.astype(np.float64))
+    assert found.errors()[0] == 0  # 2 is a number of the type
+    assert 0 < found.errors()[1] < 1.01 * 2.0**-24 * 0.03 + 1e-40
+
+
+def test_f64_is_computed_in_extended_precision() -> None:
+    x = np.array([0.1, 0.2])
+    found = true("p0 = f64[2] parameter(0)\nROOT r = f64[2] multiply(p0, p0)", x)
+    assert found.value.dtype == np.longdouble
+    assert (np.abs(x * x - found.value) <= found.errors()).all()
+    assert (found.errors() < 2.0**-51 * found.value).all()
+
+
+def test_overflow_is_what_the_type_makes_of_it() -> None:
+    body = "p0 = f32[3] parameter(0)\nROOT r = f32[3] multiply(p0, p0)"
+    found = true(body, f32(1e20, -1e25, 1e19))
+    assert found.value.tolist()[:2] == [np.inf, np.inf]
+    assert found.errors().tolist()[:2] == [0, 0]
+    assert np.isfinite(found.value[2])
+    near = rounded(np.array([3.4028235e38]), np.array([1e32]), "f32")
+    assert np.isinf(near.errors()[0])  # may be the largest number or infinite
+
+
+def test_types_without_infinity_have_nan() -> None:
+    import ml_dtypes
+
+    x = np.array([200.0], ml_dtypes.float8_e4m3fnuz)
+    found = true("p0 = f8e4m3fnuz[1] parameter(0)\nROOT r = f8e4m3fnuz[1] exponential(p0)", x)
+    assert np.isnan(found.value[0])
+    assert found.errors()[0] == 0
+
+
+def test_sums_in_any_order() -> None:
+    x = np.random.default_rng(0).standard_normal(3000).astype(np.float32)
+    body = "p0 = f32[3000] parameter(0)\nz = f32[] constant(0)\n"
+    body += "ROOT r = f32[] reduce(p0, z), dimensions={0}, to_apply=add"
+    add = "add {\na = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT s = f32[] add(a, b)\n}\n"
+    (found,) = truth(parse(f"HloModule m\n{add}ENTRY main {{\n{body}\n}}"), [x])
+    in_order = x[0]
+    for v in x[1:]:
+        in_order = np.float32(in_order + v)
+    for computed in (in_order, np.float32(x.sum()), np.float32(np.sort(x).sum())):
+        assert abs(float(computed) - float(found.value)) <= found.errors()
+    assert found.errors() < 5e-5 * np.abs(x).sum()
+
+
+def test_growth_is_gamma_for_short_sums_and_finite_for_long_ones() -> None:
+    u = unit("f32")
+    assert growth(1, u) == 0
+    assert growth(4, u) == pytest.approx(3 * u, rel=1e-5)
+    assert growth(1e9, u) < 1
+
+
+def test_comparisons_too_close_to_call_are_undecided() -> None:
+    body = """p0 = f32[3] parameter(0)
+    third = f32[] constant(3)
+    b = f32[3] broadcast(third), dimensions={}
+    q = f32[3] divide(p0, b)
+    back = f32[3] multiply(q, b)
+    ROOT r = pred[3] compare(back, p0), direction=GE"""
+    found = true(body, f32(1, 5, 7))
+    assert np.isinf(found.errors()).all()
+    (comparison,) = compare_with_truth([np.array([True, False, True])], [found])
+    assert comparison.ok
+    assert "undecided: 3 of 3" in str(comparison)
+
+
+def test_a_selection_too_close_to_call_reaches_both() -> None:
+    body = """p0 = f32[2] parameter(0)
+    l = f32[2] log(p0)
+    e = f32[2] exponential(l)
+    c = pred[2] compare(e, p0), direction=GT
+    one = f32[] constant(1)
+    b = f32[2] broadcast(one), dimensions={}
+    ROOT r = f32[2] select(c, p0, b)"""
+    found = true(body, f32(5, 7))
+    assert np.isfinite(found.errors()).all()
+    assert (found.errors() >= [4, 6]).all()
+
+
+def test_steps_are_bounded_by_their_jumps() -> None:
+    body = "p0 = f32[3] parameter(0)\ne = f32[3] exponential(p0)\nl = f32[3] log(e)\nROOT r = f32[3] floor(l)"
+    found = true(body, f32(2, 2.5, -3))
+    assert found.errors()[1] == 0
+    assert found.errors()[0] == found.errors()[2] == 1
+
+
+def test_an_undecided_loop_says_nothing() -> None:
+    text = """HloModule m
+    body { s = (f32[], f32[]) parameter(0)
+      a = f32[] get-tuple-element(s), index=0
+      b = f32[] get-tuple-element(s), index=1
+      t = f32[] constant(0.1)
+      n = f32[] add(a, t)
+      ROOT r = (f32[], f32[]) tuple(n, b) }
+    condition { s = (f32[], f32[]) parameter(0)
+      a = f32[] get-tuple-element(s), index=0
+      b = f32[] get-tuple-element(s), index=1
+      ROOT c = pred[] compare(a, b), direction=LT }
+    ENTRY main { x = f32[] parameter(0)
+      l = f32[] parameter(1)
+      s = (f32[], f32[]) tuple(x, l)
+      ROOT w = (f32[], f32[]) while(s), condition=condition, body=body }"""
+    found = truth(parse(text), [np.float32(0).reshape(()), np.float32(0.95).reshape(())])
+    assert np.isfinite(found[0].errors())
+    found = truth(parse(text), [np.float32(0).reshape(()), np.float32(1).reshape(())])
+    assert np.isinf(found[0].errors())
+
+
+def test_neighbours_that_may_change_places() -> None:
+    text = """HloModule m
+    before { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      i = s32[] parameter(2)
+      j = s32[] parameter(3)
+      ROOT c = pred[] compare(a, b), direction=LT }
+    ENTRY main { p0 = f32[4] parameter(0)
+      e = f32[4] exponential(p0)
+      i = s32[4] iota(), iota_dimension=0
+      ROOT r = (f32[4], s32[4]) sort(e, i), dimensions={0}, to_apply=before }"""
+    keys, places = truth(parse(text), [f32(3, 1, np.nextafter(np.float32(1), np.float32(0)), 2)])
+    assert places.value.tolist() == [1, 2, 3, 0]
+    assert np.isinf(places.errors()).tolist() == [True, True, False, False]
+    assert (keys.errors() < 1e-4).all()
+
+
+@pytest.mark.parametrize("kind", [np.inf, np.nan, 1e9])
+def test_what_is_decided_must_match(kind: float) -> None:
+    found = Bounded(np.array([1.0, np.inf, np.nan]), np.array([1e-6, 0.0, 0.0]))
+    right = np.array([1, np.inf, np.nan], np.float32)
+    assert compare_with_truth([right], [found])[0].ok
+    for place in range(3):
+        wrong = right.copy()
+        wrong[place] = kind if not np.array_equal(kind, right[place], equal_nan=True) else -3
+        (comparison,) = compare_with_truth([wrong], [found])
+        assert not comparison.ok
+        assert comparison.bad == 1
+        assert comparison.worst == (place,)
+
+
+def test_complex_numbers_part_by_part() -> None:
+    found = Bounded(np.array([complex(np.nan, 2)]), np.array([1e-3]))
+    assert compare_with_truth([np.array([complex(np.nan, 2.0005)], np.complex64)], [found])[0].ok
+    assert not compare_with_truth([np.array([complex(np.nan, 2.5)], np.complex64)], [found])[0].ok
+    assert not compare_with_truth([np.array([complex(1, 2)], np.complex64)], [found])[0].ok
+
+
+LAYERS = """HloModule m
+add {{ a = {t}[] parameter(0)
+  b = {t}[] parameter(1)
+  ROOT s = {t}[] add(a, b) }}
+maximum {{ a = {t}[] parameter(0)
+  b = {t}[] parameter(1)
+  ROOT s = {t}[] maximum(a, b) }}
+ENTRY main {{ x = {t}[8,24] parameter(0)
+  w = {t}[24,40] parameter(1)
+  h = {t}[8,40] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  low = {t}[] constant(-inf)
+  m = {t}[8] reduce(h, low), dimensions={{1}}, to_apply=maximum
+  mb = {t}[8,40] broadcast(m), dimensions={{0}}
+  d = {t}[8,40] subtract(h, mb)
+  e = {t}[8,40] exponential(d)
+  zero = {t}[] constant(0)
+  s = {t}[8] reduce(e, zero), dimensions={{1}}, to_apply=add
+  sb = {t}[8,40] broadcast(s), dimensions={{0}}
+  p = {t}[8,40] divide(e, sb)
+  ROOT y = {t}[8,24] dot(p, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}} }}"""
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f32", "f64"])
+def test_bounds_hold_and_say_something(kind: str) -> None:
+    from hlotool.ir import dtype_of
+
+    module = parse(LAYERS.format(t=kind))
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        arrays = [random.standard_normal(sizes).astype(dtype_of(kind)) for sizes in ((8, 24), (24, 40))]
+        (found,) = truth(module, arrays)
+        for outputs in (evaluate(module, arrays), compile_module(module, threads=1)(*arrays)):
+            assert compare_with_truth(outputs, [found])[0].ok
+        assert np.isfinite(found.errors()).all()
+        assert np.median(found.errors()) < 5000 * unit(kind) * np.sqrt(np.mean(found.value**2))
+
+
+@pytest.mark.skipif(not CASES, reason="the corpus of programs is not here")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_real_programs_lie_within_their_bounds(case: Any) -> None:
+    if any(target.startswith("lapack_") for target in case.meta["custom_calls"]):
+        pytest.importorskip("scipy", reason="LAPACK custom calls need SciPy")
+    module = parse(case.hlo)
+    arrays = case.inputs()
+    found = truth(module, arrays)
+    for outputs in (evaluate(module, arrays), compile_module(module, threads=1)(*arrays)):
+        comparisons = compare_with_truth(outputs, found)
+        assert all(c.ok for c in comparisons), [str(c) for c in comparisons]
+
+
+MODULE = "ENTRY main { p0 = f32[4] parameter(0)\n ROOT r = f32[4] exponential(p0) }"
+
+
+def test_the_command_prints_values_and_bounds(hlotool: Run, tmp_path: Any) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    done = hlotool("run", "m.hlo", "--input", "p0=1,2,3,4", "--backend", "evaluate", "--precision", "f64")
+    assert done.returncode == 0, done.stderr
+    assert "within" in done.stdout
+    assert "undecided: 0 of 4" in done.stdout
+    words = ("--backend", "evaluate", "--precision", "f64", "--format", "json")
+    row = json.loads(hlotool("run", "m.hlo", "--input", "p0=1,2,3,4", *words).stdout)["outputs"][0]
+    assert row["undecided"] == 0
+    assert 0 < row["largest_bound"] < 1e-4
+    assert hlotool("run", "m.hlo", "--precision", "f64").returncode == 2
+
+
+def test_the_command_compares_with_the_truth(hlotool: Run, tmp_path: Any) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    given = ("--input", "p0=1,2,3,4")
+    done = hlotool("run", "m.hlo", *given, "--compare", "evaluate", "-o", "out.npz")
+    assert done.returncode == 0, done.stderr
+    truth_mode = ("--backend", "evaluate", "--precision", "f64", "--compare", "out.npz")
+    assert hlotool("run", "m.hlo", *given, *truth_mode).returncode == 0
+    wrong = np.exp(np.arange(1, 5)).astype(np.float32)
+    wrong[2] = np.nextafter(wrong[2], np.float32(100)) + np.float32(1e-4)
+    np.savez(tmp_path / "out.npz", out0=wrong)
+    done = hlotool("run", "m.hlo", *given, *truth_mode)
+    assert done.returncode == 1
+    assert "1 of 4 elements differ" in done.stderr
