@@ -13,11 +13,11 @@ import numpy as np
 
 from hlotool.evaluate.combiner import Combiner, combiner_of, replaces
 from hlotool.evaluate.movement import as_index
-from hlotool.evaluate.rounding import round_to
+from hlotool.evaluate.rounding import round_to, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["RULES", "combine_at"]
+__all__ = ["RULES", "combine_at", "scatter_places"]
 
 
 def _starts(
@@ -63,11 +63,12 @@ def _batching(attributes: dict[str, Any], operand: str, indices: str) -> list[tu
 
 
 def _gather(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    """Starts are moved so that windows lie inside; where the operand has no elements, there are only zeros to pick."""
     array, indices = operands
     attributes = instruction.attributes
     batching = _batching(attributes, "operand_batching_dims", "start_indices_batching_dims")
     sizes = attributes["slice_sizes"]
-    if instruction.shape.size == 0:
+    if instruction.shape.size == 0 or array.size == 0:
         return np.zeros(instruction.shape.dimensions, array.dtype)
     starts = _starts(indices, attributes["index_vector_dim"], array.ndim, attributes["start_index_map"], batching)
     starts = np.clip(starts, 0, np.array(array.shape, np.int64) - np.array(sizes, np.int64))
@@ -85,14 +86,24 @@ def _scatter(instruction: Instruction, operands: Operands, context: Context) -> 
     """Updates are applied in index order; a window that leaves the operand is skipped whole."""
     count = len(operands) // 2
     arrays, indices, updates = operands[:count], operands[count], operands[count + 1 :]
-    attributes = instruction.attributes
-    batching = _batching(attributes, "input_batching_dims", "scatter_indices_batching_dims")
     sizes = arrays[0].shape
     if updates[0].size == 0 or arrays[0].size == 0:
         return one_or_tuple(instruction, arrays)
+    targets, rows = scatter_places(instruction.attributes, sizes, indices, updates)
+    flats = [np.array(a, order="C").reshape(-1) for a in arrays]
+    results = combine_at(flats, targets, rows, instruction.attributes["to_apply"], context)
+    return one_or_tuple(instruction, [r.reshape(sizes) for r in results])
+
+
+def scatter_places(
+    attributes: dict[str, Any], sizes: Sequence[int], indices: AnyArray, updates: Sequence[AnyArray]
+) -> tuple[AnyArray, list[AnyArray]]:
+    """The flat indices in an operand of `sizes` that updates go to, in order, and the elements of the updates."""
+    batching = _batching(attributes, "input_batching_dims", "scatter_indices_batching_dims")
     starts = _starts(
         indices, attributes["index_vector_dim"], len(sizes), attributes["scatter_dims_to_operand_dims"], batching
-    ).reshape(-1, len(sizes))
+    )
+    starts = starts.reshape(prod(starts.shape[:-1]), len(sizes))
     dropped = {*attributes["inserted_window_dims"], *(dimension for dimension, _ in batching)}
     window_dims = attributes["update_window_dims"]
     window_sizes = iter([updates[0].shape[dimension] for dimension in window_dims])
@@ -103,9 +114,7 @@ def _scatter(instruction: Instruction, operands: Operands, context: Context) -> 
     targets = (starts[inside] @ strides)[:, None] + _window_offsets(window, strides)
     order = [d for d in range(updates[0].ndim) if d not in window_dims] + list(window_dims)
     rows = [u.transpose(order).reshape(len(starts), -1)[inside].reshape(-1) for u in updates]
-    flats = [np.array(a, order="C").reshape(-1) for a in arrays]
-    results = combine_at(flats, targets.reshape(-1), rows, attributes["to_apply"], context)
-    return one_or_tuple(instruction, [r.reshape(sizes) for r in results])
+    return targets.reshape(-1), rows
 
 
 def combine_at(
@@ -131,8 +140,8 @@ def combine_at(
 
 
 def _combine_with(combiner: Combiner, array: AnyArray, targets: AnyArray, updates: AnyArray) -> AnyArray:
-    wide = combiner.prepare(array)
-    combiner.ufunc.at(wide, targets, combiner.prepare(updates))
+    wide = widen(array)
+    combiner.ufunc.at(wide, targets, widen(updates))  # one after the other, each result rounded
     return round_to(wide, combiner.element_type)
 
 

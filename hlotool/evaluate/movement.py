@@ -10,7 +10,7 @@ import numpy as np
 from hlotool.evaluate.bits import bitcast
 from hlotool.evaluate.rounding import convert, round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
-from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape
+from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape, UnsupportedError, dtype_of, storage_moves
 
 __all__ = ["RULES", "as_index", "clamped_starts", "pad"]
 
@@ -78,23 +78,52 @@ def _reshape(instruction: Instruction, operands: Operands, context: Context) -> 
     return array
 
 
-def _physical_order(shape: Shape) -> tuple[int, ...]:
-    """Dimensions from major to minor."""
-    return shape.layout.minor_to_major[::-1] if shape.layout else tuple(range(shape.rank))
+def _to_memory(array: AnyArray, shape: Shape) -> AnyArray:
+    """The elements in the order of memory, one after the other."""
+    for move in storage_moves(shape):
+        if move.kind == "transpose":
+            array = array.transpose(move.argument)
+        elif move.kind == "pad":
+            array = np.pad(array, [(0, full - size) for full, size in zip(move.argument, move.sizes, strict=True)])
+        else:
+            array = array.reshape(move.argument)
+    return array.reshape(-1)
+
+
+def _from_memory(memory: AnyArray, shape: Shape) -> AnyArray:
+    """The array of `shape` whose elements are those in `memory`."""
+    moves = storage_moves(shape)
+    array = memory.reshape(moves[-1].result if moves else shape.dimensions)
+    for move in reversed(moves):
+        if move.kind == "transpose":
+            array = array.transpose(np.argsort(move.argument))
+        elif move.kind == "pad":
+            array = array[tuple(slice(size) for size in move.sizes)]
+        else:
+            array = array.reshape(move.sizes)
+    return array
 
 
 def _bitcast(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    """The same bytes under another type, shape and layout."""
+    """The same bytes under another type, shape and layout; padding between elements is zeros."""
     source, target = instruction.operands[0].shape, instruction.shape
-    linear = operands[0].transpose(_physical_order(source)).reshape(-1)
+    if source.size * target.size == 0:
+        return np.zeros(target.dimensions, dtype_of(target.element_type))
+    memory = _to_memory(operands[0], source)
     if source.element_type != target.element_type:
-        linear = _bitcast_linear(linear, source.element_type, target.element_type)
-    order = _physical_order(target)
-    physical = linear.reshape([target.dimensions[d] for d in order])
-    return np.asarray(physical.transpose(np.argsort(order)) if order else physical)
+        memory = _bitcast_linear(memory, source.element_type, target.element_type)
+    try:
+        return _from_memory(memory, target)
+    except ValueError:
+        message = f"{instruction.name}: a bitcast from {source} to {target} whose layouts take different space"
+        raise UnsupportedError(message) from None
 
 
 def _bitcast_linear(linear: AnyArray, source: str, target: str) -> AnyArray:
+    if source == "pred":  # a byte each
+        return _bitcast_linear(linear.view(np.uint8), "u8", target)
+    if target == "pred":
+        return np.asarray(_bitcast_linear(linear, source, "u8") != 0)
     ratio = max(1, ELEMENT_TYPES[target].bits // ELEMENT_TYPES[source].bits)
     grouped = linear.reshape(-1, ratio) if ratio > 1 else linear
     return bitcast(grouped, source, target).reshape(-1)

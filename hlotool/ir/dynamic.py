@@ -1,0 +1,157 @@
+"""Bounded dynamic dimensions: what ``f32[<=8,4]`` means.
+
+A dynamic dimension has a bound, which is its size in memory, and a size at run time between 0 and the bound; the array
+is its elements below that size.  What opcodes make of sizes (in the spirit of XLA's DynamicDimensionInference):
+
+- elementwise opcodes, and dimensions that meet (contracted, batch): the elements that all operands have;
+- broadcast, transpose, reverse, reduce, dot, convolution, reduce-window, sort, pad: what the opcode does to an array of
+  that size; concatenate packs, and a reshape moves the elements that there are;
+- slice, dynamic-slice and gather of a whole dimension keep its size; what reads a part of a dimension by its position,
+  or a start index, sees the bound, and zeros from the size on;
+- fft, cholesky, triangular-solve and topk take batches of dynamic size;
+- dynamic-update-slice writes the elements that the update has; scatter drops windows outside of the bounds;
+- set-dimension-size limits its size to 0..bound; elements that a dimension gains are zeros; a dynamic-reshape that has
+  too few elements adds zeros, and one that has too many leaves out the last;
+- PadToStatic (array) -> (array of the bounds with zeros, size of each dimension) and SliceToDynamic (array, size of
+  each dimension) -> array are XLA's custom calls at the border between arrays with and without dynamic dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from hlotool.ir.errors import UnsupportedError
+from hlotool.ir.module import Instruction, Module
+from hlotool.ir.shape import Shape
+
+__all__ = [
+    "PAD_TO_STATIC",
+    "SLICE_TO_DYNAMIC",
+    "Regroup",
+    "accepts",
+    "inner_rank",
+    "is_dynamic",
+    "regroups",
+    "static",
+    "whole_slice",
+]
+
+PAD_TO_STATIC, SLICE_TO_DYNAMIC = "PadToStatic", "SliceToDynamic"
+
+_MAKERS = frozenset({"set-dimension-size", "get-dimension-size", "dynamic-reshape"})
+
+
+def is_dynamic(module: Module) -> bool:
+    """Whether any value of the module may have sizes below its bounds."""
+    return any(i.opcode in _MAKERS or not i.shape.is_static for c in module.computations.values() for i in c)
+
+
+def accepts(shape: Shape, sizes: Sequence[int]) -> bool:
+    """Whether an array of `sizes` is one of `shape`: equal in static dimensions, at most the bound in dynamic ones."""
+    if not any(shape.dynamic):
+        return tuple(sizes) == shape.dimensions
+    return len(sizes) == shape.rank and all(
+        n == bound or (flag and n < bound)
+        for n, bound, flag in zip(sizes, shape.dimensions, shape.dynamic, strict=True)
+    )
+
+
+def static(shape: Shape) -> Shape:
+    """The shape with its bounds as sizes."""
+    if shape.elements:
+        return replace(shape, elements=tuple(map(static, shape.elements)))
+    return replace(shape, dynamic=()) if shape.dynamic else shape
+
+
+def whole_slice(instruction: Instruction, dimension: int) -> bool:
+    """Whether a slice, dynamic-slice or gather takes all of a dimension of its operand."""
+    bound = instruction.operands[0].shape.dimensions[dimension]
+    if instruction.opcode == "slice":
+        part = instruction.attributes["slice"][dimension]
+        return bool(part.start == 0 and part.stride == 1 and part.limit == bound)
+    name = "slice_sizes" if instruction.opcode == "gather" else "dynamic_slice_sizes"
+    return bool(instruction.attributes[name][dimension] == bound)
+
+
+def inner_rank(instruction: Instruction) -> int:
+    """How many dimensions at the end of its operands an opcode on batches works along."""
+    return len(instruction.attributes["fft_length"]) if instruction.opcode == "fft" else _INNER[instruction.opcode]
+
+
+_INNER = {"cholesky": 2, "triangular-solve": 2, "topk": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup:
+    """A part of a reshape: the elements of dimensions `inputs` become those of dimensions `outputs`, in order.
+
+    `free` is the output dimension whose size follows from how many elements there are; None where none is dynamic.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    free: int | None
+
+
+def regroups(reshape: Instruction, dynamic: Collection[int]) -> list[Regroup]:
+    """The smallest parts of a reshape (or plain bitcast) whose operand is dynamic in the dimensions `dynamic`.
+
+    UnsupportedError where nothing says which dimension of the result takes up the size.
+    """
+    source, target = reshape.operands[0].shape, reshape.shape
+    a, b = source.dimensions, target.dimensions
+
+    def same(i: int, j: int) -> bool:
+        return a[i] == b[j] and (not any(target.dynamic) or target.dynamic[j] == (i in dynamic))
+
+    least = min(len(a), len(b))
+    front = next((n for n in range(least) if not same(n, n)), least)
+    back = next((n for n in range(least - front) if not same(-1 - n + len(a), -1 - n + len(b))), least - front)
+    middle = _common_factors(a[front : len(a) - back], b[front : len(b) - back])
+    parts: list[tuple[tuple[int, ...], tuple[int, ...]]] = [((n,), (n,)) for n in range(front)]
+    parts += [(tuple(d + front for d in ins), tuple(d + front for d in outs)) for ins, outs in middle]
+    parts += [((len(a) - n,), (len(b) - n,)) for n in range(back, 0, -1)]
+    return [Regroup(ins, outs, _free(reshape, ins, outs, dynamic)) for ins, outs in parts]
+
+
+def _common_factors(a: Sequence[int], b: Sequence[int]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Runs of dimensions of equal products; dimensions of size 1 belong to a run with others."""
+    if not a and not b:
+        return []
+    if 0 in (*a, *b):
+        return [(tuple(range(len(a))), tuple(range(len(b))))]
+    parts: list[tuple[list[int], list[int]]] = [([], [])]
+    i = j = 0
+    left = right = 1
+    while i < len(a) or j < len(b):
+        if left == right != 1 and (i == len(a) or a[i] > 1) and (j == len(b) or b[j] > 1):
+            parts.append(([], []))
+            left = right = 1
+        ins, outs = parts[-1]
+        if i < len(a) and (j == len(b) or a[i] == 1 or left < right or left == right == 1):
+            ins.append(i)
+            left, i = left * a[i], i + 1
+        else:
+            outs.append(j)
+            right, j = right * b[j], j + 1
+    return [(tuple(ins), tuple(outs)) for ins, outs in parts]
+
+
+def _free(reshape: Instruction, ins: Sequence[int], outs: Sequence[int], dynamic: Collection[int]) -> int | None:
+    sized = [d for d in ins if d in dynamic]
+    if not sized:
+        return None
+    source, target = reshape.operands[0].shape, reshape.shape
+    inferred = reshape.attributes.get("inferred_dimension")
+    if isinstance(inferred, int) and inferred in outs:
+        return inferred
+    flagged = [d for d in outs if target.dynamic and target.dynamic[d]]
+    alike = [d for d in outs if target.dimensions[d] in [source.dimensions[s] for s in sized]]
+    for choice in (flagged, outs, alike):
+        if len(choice) == 1:
+            return choice[0]
+    if flagged or not outs:
+        message = f"{reshape.name}: nothing says which dimension of {target} takes up the size of {source}"
+        raise UnsupportedError(message)
+    return next((d for d in outs if target.dimensions[d] > 1), outs[0])
