@@ -7,7 +7,7 @@ data then become one kernel with several outputs (`MultiOutputFusion` in multi_o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import ClassVar
@@ -23,7 +23,7 @@ from hlotool.analysis.fusibility import (
     reduces_minor,
 )
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
-from hlotool.passes.fusion_rules import fusion_rules
+from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 
 __all__ = ["Cluster", "Fusion", "erase_all", "fusible_computations", "make_fusion"]
 
@@ -34,6 +34,15 @@ Place = tuple[Instruction, ...]
 _MAX_PLACES = 4
 _MAX_COSTLY_PLACES = 2
 _MAX_VIEWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why a producer stays outside a fusion: a rule of `analysis.decision_codes`, words, and the numbers behind it."""
+
+    rule: str
+    reason: str
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +90,8 @@ class Fusion:
                             dead.add(member)
                     changed = True
             erase_all(computation, dead)
+        if changed:
+            mark_own_fusions(module)
         return changed
 
 
@@ -169,7 +180,7 @@ class _Grower:
             return False
         forbidden = self.rules.forbids(seed)
         if forbidden:
-            self.log.refuse("not-fused", seed, forbidden)
+            self.log.refuse("forbidden", seed, forbidden)
         return not forbidden
 
     def grow(self, seed: Instruction) -> Cluster:
@@ -178,10 +189,10 @@ class _Grower:
         seen = {instruction for _, instruction in heap}
         while heap:
             _, producer = heappop(heap)
-            reason = self.obstacle(growth, producer)
-            if reason:
+            found = self.obstacle(growth, producer)
+            if found is not None:
                 if not is_movement(producer) and producer.opcode not in ("parameter", "constant"):
-                    self.log.refuse("not-fused", producer, f"into {seed.name}: {reason}")
+                    self.log.refuse(found.rule, (producer, seed), found.reason, **found.numbers)
                 continue
             growth.add(producer)
             for item in self.candidates(producer):
@@ -201,71 +212,76 @@ class _Grower:
             operands = operands[1:]  # operand 0 stays outside, so that the update can be in place
         return sorted((-self.position[o], o) for o in dict.fromkeys(operands))
 
-    def obstacle(self, growth: _Growth, producer: Instruction) -> str:
-        """Why the producer must stay outside; empty when it may join."""
+    def obstacle(self, growth: _Growth, producer: Instruction) -> Obstacle | None:
+        """Why the producer must stay outside; None when it may join."""
         if not is_fusible(producer):
-            return f"a {producer.opcode} has a kernel of its own"
+            return Obstacle("own-kernel", f"a {producer.opcode} has a kernel of its own")
         forbidden = self.rules.forbids(producer)
         if forbidden:
-            return forbidden
+            return Obstacle("forbidden", forbidden)
         if producer.control_predecessors or producer.control_successors:
-            return "it has control dependencies"
+            return Obstacle("control-dependencies", "it has control dependencies")
         forced = self.rules.forces(producer)
         if len(growth.cluster.members) >= self.options.max_ops:
-            return f"the fusion has {self.options.max_ops} instructions already"
+            limit = self.options.max_ops
+            return Obstacle("fusion-full", f"the fusion has {limit} instructions already", {"limit": limit})
         if producer.opcode != "constant" and _is_scalar_code(producer):
-            return "it is scalar code, computed once"
+            return Obstacle("scalar-code", "it is scalar code, computed once")
         if not forced and not growth.is_alone(producer) and not is_cheap_copy(producer):
-            return "others need its result too"
-        return self.form_obstacle(growth, producer) or ("" if forced else self.work_obstacle(growth, producer))
+            return Obstacle("other-readers", "others need its result too", {"readers": len(producer.users)})
+        return self.form_obstacle(growth, producer) or (None if forced else self.work_obstacle(growth, producer))
 
-    def form_obstacle(self, growth: _Growth, producer: Instruction) -> str:
-        """Why the emitter could not have the producer in this fusion; empty when it can."""
+    def form_obstacle(self, growth: _Growth, producer: Instruction) -> Obstacle | None:
+        """Why the emitter could not have the producer in this fusion; None when it can."""
         if producer.opcode == "dynamic-update-slice":
-            return "it is updated in place"
+            return Obstacle("in-place", "it is updated in place")
         if producer.opcode == "reduce":
             return self.reduce_obstacle(growth, producer, growth.is_aligned(producer))
-        return ""
+        return None
 
-    def work_obstacle(self, growth: _Growth, producer: Instruction) -> str:
-        """Why joining would repeat work; empty when it does not."""
+    def work_obstacle(self, growth: _Growth, producer: Instruction) -> Obstacle | None:
+        """Why joining would repeat work; None when it does not."""
         users = growth.users(producer)
         free = is_movement(producer) or producer.opcode in ("constant", "iota")
         aligned = growth.is_aligned(producer)
         times = max(growth.spread[u] * _repeats(u, producer) for u in users)
         if times > 1 and not free and not aligned:
-            return f"each element would be computed {times} times"
+            reason = f"each element would be computed {times} times"
+            return Obstacle("repeated-work", reason, {"times": times, "limit": 1})
         places = len(_places(producer, users, growth.places))
         limit = _MAX_VIEWS if free else _MAX_COSTLY_PLACES if is_expensive(producer) else _MAX_PLACES
         if places > limit:
-            return f"it would be computed at {places} places"
+            reason = f"it would be computed at {places} places"
+            return Obstacle("many-places", reason, {"places": places, "limit": limit})
         if not free and any(u.opcode in ("gather", "map") and producer is u.operands[0] for u in users):
-            return "it would be computed at gathered places"
+            return Obstacle("gathered", "it would be computed at gathered places")
         chooses = producer.opcode in ("concatenate", "gather")
         if chooses and (any(u.opcode == "reduce" for u in users) or producer.shape.size > 1 << 16):
-            return "choosing a source for each element costs more than a copy"
-        return ""
+            reason = "choosing a source for each element costs more than a copy"
+            return Obstacle("choice-of-source", reason, {"elements": producer.shape.size})
+        return None
 
-    def reduce_obstacle(self, growth: _Growth, reduce: Instruction, aligned: bool) -> str:
+    def reduce_obstacle(self, growth: _Growth, reduce: Instruction, aligned: bool) -> Obstacle | None:
         """A reduce of rows joins consumers that use its result row by row."""
         if len(reduce.operands) > 2:
-            return "a variadic reduce has several results"
+            return Obstacle("several-results", "a variadic reduce has several results")
         if not reduces_minor(reduce):
-            return "it does not reduce rows"
+            return Obstacle("no-rows", "it does not reduce rows")
         if not aligned:
-            return "its consumers do not use it row by row"
+            return Obstacle("not-row-by-row", "its consumers do not use it row by row")
         source = reduce.operands[0].shape
         others = [m for m in growth.cluster.members if m.opcode == "reduce"]
         if any(map(is_variadic_reduce, others)):
-            return "the fusion ends in a reduce with several results"
+            return Obstacle("several-results", "the fusion ends in a reduce with several results")
         sizes = {size for r in (*others, reduce) for size in (r.shape.size, r.operands[0].shape.size)}
         if len(sizes) > 2:
-            return "it reduces other rows than the rest of the fusion"
+            return Obstacle("other-rows", "it reduces other rows than the rest of the fusion")
         alone = not others and growth.seed.shape.size == reduce.shape.size
         row = source.byte_size // max(1, reduce.shape.size)
         if not alone and (not self.options.rows or row > self.options.max_row):
-            return f"a row of {row} bytes does not stay in the cache between passes"
-        return ""
+            reason = f"a row of {row} bytes does not stay in the cache between passes"
+            return Obstacle("long-row", reason, {"bytes": row, "limit": self.options.max_row})
+        return None
 
 
 def _trim(cluster: Cluster, position: dict[Instruction, int]) -> None:

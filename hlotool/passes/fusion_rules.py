@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from hlotool.ir import HloError, Instruction
+from hlotool.ir import HloError, Instruction, Module
 
-__all__ = ["FusionRules", "fusion_rules"]
+__all__ = ["FusionRules", "fusion_rules", "has_own_fusions", "mark_own_fusions"]
+
+_MARK = ("fused_by", "hlotool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +54,15 @@ def _compiled(option: str, text: str) -> re.Pattern[str] | None:
 def _wish(instruction: Instruction) -> str:
     attributes = instruction.attributes.get("frontend_attributes")
     return attributes.get("fuse", "") if isinstance(attributes, dict) else ""
+
+
+def has_own_fusions(module: Module) -> bool:
+    """Whether the module has been through hlotool's fusion: its fusions are as they should be."""
+    attributes = module.attributes.get("frontend_attributes")
+    return isinstance(attributes, dict) and attributes.get(_MARK[0]) == _MARK[1]
+
+
+def mark_own_fusions(module: Module) -> None:
+    """Note, in the header, that the fusions of the module are hlotool's."""
+    attributes = module.attributes.get("frontend_attributes")
+    module.attributes["frontend_attributes"] = {**(attributes or {}), _MARK[0]: _MARK[1]}

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, Shape, UnsupportedError, row_major
+from hlotool.ir import (
+    ELEMENT_TYPES,
+    Instruction,
+    Module,
+    Move,
+    Shape,
+    UnsupportedError,
+    array,
+    row_major,
+    storage_moves,
+)
 from hlotool.ir.builder import Builder
 from hlotool.passes.graph import replace_with
 
@@ -18,8 +30,8 @@ class LayoutAssignment:
     """Gives every array the row-major layout, the only one that the code generator knows.
 
     Layouts say where elements lie, not which they are, so for all opcodes but one this changes nothing.  A bitcast
-    reads the bytes of one layout in another: it becomes the transposes and the reshape that do the same to the
-    elements.  Products read transposed operands through strides and loops through their indices, so
+    reads the bytes of one layout and type in another: it becomes the transposes, reshapes and bitcast-convert that do
+    the same to the elements.  Products read transposed operands through strides and loops through their indices, so
     transposes need no layouts in order to vanish.
     """
 
@@ -42,20 +54,65 @@ class LayoutAssignment:
 
 def _expand_bitcast(bitcast: Instruction, log: DecisionLog) -> bool:
     source, target = bitcast.operands[0].shape, bitcast.shape
-    if source.element_type != target.element_type or source.size != target.size:
-        raise UnsupportedError(f"{bitcast.name}: a bitcast from {source} to {target} changes the elements")
-    if source.layout is None or target.layout is None or (source.layout.is_row_major and target.layout.is_row_major):
+    down, up = storage_moves(source), storage_moves(target)
+    if source.element_type == target.element_type and not down and not up:
         return False
     assert bitcast.parent is not None
     build = Builder(bitcast.parent, bitcast, like=bitcast)
-    down = tuple(reversed(source.layout.minor_to_major))
-    up = tuple(reversed(target.layout.minor_to_major))
-    memory = build.transpose(bitcast.operands[0], down)
-    memory = build.reshape(memory, [target.dimensions[d] for d in up])
-    result = build.transpose(memory, sorted(range(len(up)), key=up.__getitem__))
-    log.rewrite("bitcast-to-transpose", bitcast, result, "its layouts differ")
+    if source.size * target.size == 0:
+        result = build.splat(0, target)
+    else:
+        memory = _to_memory(build, bitcast.operands[0], down)
+        if source.element_type != target.element_type:
+            memory = _reinterpreted(build, memory, target.element_type)
+        if memory.shape.size != prod(up[-1].result if up else target.dimensions):
+            message = f"{bitcast.name}: a bitcast from {source} to {target} whose layouts take different space"
+            raise UnsupportedError(message)
+        result = _from_memory(build, memory, target, up)
+    log.rewrite("bitcast-to-transpose", bitcast, result, "its layouts or types differ")
     replace_with(bitcast, result)
     return True
+
+
+def _to_memory(build: Builder, value: Instruction, moves: Sequence[Move]) -> Instruction:
+    for move in moves:
+        if move.kind == "transpose":
+            value = build.transpose(value, move.argument)
+        elif move.kind == "pad":
+            filler = build.scalar_constant(0, value.shape.element_type)
+            ends = zip(move.argument, move.sizes, strict=True)
+            value = build.pad(value, filler, [(0, full - size) for full, size in ends])
+        else:
+            value = build.reshape(value, move.argument)
+    return value
+
+
+def _from_memory(build: Builder, memory: Instruction, target: Shape, moves: Sequence[Move]) -> Instruction:
+    value = build.reshape(memory, moves[-1].result if moves else target.dimensions)
+    for move in reversed(moves):
+        if move.kind == "transpose":
+            value = build.transpose(value, sorted(range(len(move.argument)), key=move.argument.__getitem__))
+        elif move.kind == "pad":
+            value = build.slice(value, [0] * len(move.sizes), move.sizes)
+        else:
+            value = build.reshape(value, move.sizes)
+    return value
+
+
+def _reinterpreted(build: Builder, memory: Instruction, element_type: str) -> Instruction:
+    """The elements of a row-major array, in groups where they are narrower, as a vector of another type."""
+    if memory.shape.element_type == "pred":  # a byte each
+        memory = build.convert(memory, "u8")
+    own = "u8" if element_type == "pred" else element_type
+    have, want = (ELEMENT_TYPES[t].bits for t in (memory.shape.element_type, own))
+    count = memory.shape.size
+    if have < want:
+        memory = build.reshape(memory, (count * have // want, want // have))
+        result = build.bitcast_convert(memory, array(own, memory.shape.dimensions[:1]))
+    else:
+        memory = build.reshape(memory, (count,))
+        result = build.bitcast_convert(memory, array(own, (count,) if have == want else (count, have // want)))
+    return build.convert(result, "pred") if element_type == "pred" else result
 
 
 def _row_major(shape: Shape) -> Shape:
