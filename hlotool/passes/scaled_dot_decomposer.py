@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, Shape
+from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
+from hlotool.ir.dot_algorithms import scaled_type
 from hlotool.passes.graph import replace_with
 
 __all__ = ["ScaledDotDecomposer"]
@@ -24,12 +25,7 @@ class ScaledDotDecomposer:
         changed = False
         for computation in module.computations.values():
             for dot in computation:
-                if dot.opcode != "scaled-dot":
-                    continue
-                lhs, rhs, lhs_scale, rhs_scale = (o.shape for o in dot.operands)
-                if not (_fits(lhs, lhs_scale) and _fits(rhs, rhs_scale)):
-                    log.refuse("scaled-dot", dot, "its blocks do not divide its operands")
-                elif log.allow():
+                if dot.opcode == "scaled-dot" and log.allow():
                     result = _decompose(Builder(computation, dot, like=dot), dot)
                     log.rewrite("scaled-dot", dot, result, "the operands are scaled first")
                     replace_with(dot, result)
@@ -37,18 +33,10 @@ class ScaledDotDecomposer:
         return changed
 
 
-def _fits(operand: Shape, scale: Shape) -> bool:
-    """A scale is one number, or as many along each dimension as divide the operand's."""
-    if scale.rank != operand.rank:
-        return scale.rank == 0
-    pairs = zip(operand.dimensions, scale.dimensions, strict=True)
-    return all(n == size or (n > 0 and size % n == 0) for size, n in pairs)
-
-
 def _decompose(build: Builder, dot: Instruction) -> Instruction:
     lhs, rhs, lhs_scale, rhs_scale = dot.operands
     numbers = dot_dimensions(dot)
-    kind = "f64" if dot.shape.element_type == "f64" else "f32"
+    kind = scaled_type([x.shape.element_type for x in dot.operands], dot.shape.element_type)
     product = build.dot(
         _scaled(build, lhs, lhs_scale, kind),
         _scaled(build, rhs, rhs_scale, kind),

@@ -25,7 +25,7 @@ from hlotool.codegen.cpu.addressing import (
 )
 from hlotool.codegen.cpu.elements import Arithmetic
 from hlotool.codegen.cpu.microkernel import Inner, Outer, Tap, emit_inner, emit_outer
-from hlotool.codegen.cpu.tiles import emit_tiles
+from hlotool.codegen.cpu.tiles import configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -206,6 +206,9 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     variants = _emit_tiles(unit, name, product, piece < extent)
 
     f = Function(unit, signature(name))
+    alike = len(variants) == 1
+    if shape.registers and alike:
+        configure(f, *variants.values())
     task = f.begin_loop("%begin", "%end")
     shared = [b for b in product.batch if b.b == 0]
     own = [b for b in product.batch if b.b != 0]
@@ -249,18 +252,28 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         pieces, k, add = None, str(extent), "false"
 
     def column(a: str, b: str, c: str, edge_column: bool) -> None:
+        def prepare(edge_row: bool) -> None:
+            if shape.registers and not alike:
+                configure(f, variants[edge_row, edge_column])
+
         def call(a: str, c: str, edge_row: bool) -> None:
             tile = variants[edge_row, edge_column]
             f.do(f"call void @{tile}(ptr {a}, ptr {b}, ptr {c}, i64 {k}, i1 {add})")
 
         at_a, at_c = a, c
         if product.m >= shape.rows:
+            prepare(False)
             loop = f.begin_loop(0, rows_here, 1, [("ptr", a), ("ptr", c)])
             call(loop.values[0], loop.values[1], False)
             steps = (shape.rows * product.a_row, shape.rows * product.c_row)
             after = [offset(f, p, step) for p, step in zip(loop.values, steps, strict=True)]
             at_a, at_c = f.end_loop(loop, after)
-        when(f, rest_row, lambda: call(at_a, at_c, True))
+
+        def rest() -> None:
+            prepare(True)
+            call(at_a, at_c, True)
+
+        when(f, rest_row, rest)
 
     at_a, at_b, at_c = a, b, c
     if product.n >= shape.columns:
@@ -275,6 +288,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     if visits is not None:
         f.end_loop(visits)
     f.end_loop(task)
+    if shape.registers:
+        release(f)
     f.finish()
 
     work = float(product.m) * product.n * product.depth * math.prod(batch.extent for batch in product.batch)

@@ -1,4 +1,4 @@
-"""Padded copies: an array spread out (dilated) and framed with zeros, or cropped, for a convolution to read."""
+"""Padded copies: an array framed with zeros, or cropped, for a convolution to read."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ __all__ = ["PadAxis", "emit_pad"]
 
 @dataclass(frozen=True, slots=True)
 class PadAxis:
-    """A dimension: source element i (of `extent`, `stride` bytes apart) goes to ``low + i * dilation`` of `target`."""
+    """A dimension: source element i (of `extent`, `stride` bytes apart) goes to element ``low + i`` of `target`."""
 
     extent: int
     stride: int
     target: int
     low: int = 0
-    dilation: int = 1
 
     @property
     def plain(self) -> bool:
-        return self.low == 0 and self.dilation == 1 and self.extent == self.target
+        return self.low == 0 and self.extent == self.target
 
     def inside(self) -> tuple[int, int]:
         """The first source element within the target, and how many there are."""
-        first = max(0, -(self.low // self.dilation))
-        last = min(self.extent - 1, (self.target - 1 - self.low) // self.dilation)
-        return first, max(0, last - first + 1)
+        first = max(0, -self.low)
+        return first, max(0, min(self.extent, self.target - self.low) - first)
 
 
 def emit_pad(unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, target: Place, how: Arithmetic) -> Step:
@@ -50,15 +48,11 @@ def emit_pad(unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, targ
             read = advance(f, read, at, axis.stride)
             continue
         at = f.let(f"sub i64 {at}, {axis.low}")
-        inside.append(f.let(f"icmp ult i64 {at}, {axis.extent * axis.dilation}"))
-        if axis.dilation > 1:
-            between = f.let(f"urem i64 {at}, {axis.dilation}")
-            inside.append(f.let(f"icmp eq i64 {between}, 0"))
-            at = f.let(f"udiv i64 {at}, {axis.dilation}")
+        inside.append(f.let(f"icmp ult i64 {at}, {axis.extent}"))
         read = advance(f, read, at, axis.stride)
     first, count = inner.inside()
-    start = inner.low + first * inner.dilation
-    end = start + (count - 1) * inner.dilation + 1 if count else 0
+    start = inner.low + first
+    end = start + count
     clear, after = f.fresh("clear"), f.fresh("after")
     if inside:
         test = inside[0]
@@ -67,7 +61,7 @@ def emit_pad(unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, targ
         within = f.fresh("within")
         f.branch(test, within, clear)
         f.label(within)
-    if inner.dilation > 1 or not count:
+    if not count:
         _zeros(f, write, inner.target, target, how)
     else:
         _zeros(f, write, start, target, how)
@@ -93,7 +87,7 @@ def _merged(axes: Sequence[PadAxis]) -> list[PadAxis]:
     for axis in reversed(axes[:-1]):
         inner = merged[-1]
         short = inner.target < 64 or inner.target * axis.target <= 16384  # a row is a task; leave some
-        if short and inner.plain and axis.dilation == 1 and axis.stride == inner.extent * inner.stride:
+        if short and inner.plain and axis.stride == inner.extent * inner.stride:
             size = inner.extent
             merged[-1] = PadAxis(axis.extent * size, inner.stride, axis.target * size, axis.low * size)
         else:
@@ -120,7 +114,7 @@ def _spread(
 ) -> None:
     """Copy `count` elements of the innermost dimension."""
     held, kept = source.element, target.element
-    if axis.stride == held.bytes and axis.dilation == 1:
+    if axis.stride == held.bytes:
         trips, rest = divmod(count * held.components, how.lanes)
         if trips:
             loop = f.begin_loop(0, trips, 1, [("ptr", read), ("ptr", write)])
@@ -135,5 +129,5 @@ def _spread(
     for part in range(held.components):
         value = load(f, offset(f, loop.values[0], part * held.size), held, how, 0)
         store(f, value, offset(f, loop.values[1], part * kept.size), kept, how, 0)
-    steps = (axis.stride, axis.dilation * kept.bytes)
+    steps = (axis.stride, kept.bytes)
     f.end_loop(loop, [offset(f, p, by) for p, by in zip(loop.values, steps, strict=True)])

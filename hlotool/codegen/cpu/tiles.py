@@ -4,6 +4,9 @@ A tile register holds 16 rows of 64 bytes.  One TDPBF16PS multiplies 16 rows of 
 columns and adds to 16 x 16 sums: what `microkernel` does with some 512 multiply-adds.  Two by two tiles of sums use
 each operand twice, as many as the eight registers allow (Intel 64 and IA-32 Architectures Software Developer's
 Manual, volume 1, chapter 18).  Subnormal numbers count as zeros.
+
+The shapes of the registers are a state of the processor that takes long to change: whoever calls a tile function does
+it, once for many calls (`configure`), and drops it at the end (`release`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from hlotool.codegen.cpu.elements import PAIR, Arithmetic, store
 from hlotool.codegen.cpu.microkernel import TILE_PARAMETERS, Outer
 from hlotool.codegen.llvm import Function, Unit
 
-__all__ = ["SIDE", "emit_tiles"]
+__all__ = ["SIDE", "configure", "emit_tiles", "release"]
 
 SIDE = 16  # rows of a tile register, and its elements of 32 bits per row
 ROW = SIDE * PAIR.bytes
@@ -22,13 +25,14 @@ ROW = SIDE * PAIR.bytes
 def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     """Define tile function `name` for at most 32 x 32 elements of pairs; %k is a multiple of 16 pairs.
 
-    `a` is contiguous along k and `b` along its columns.  The process must have asked the system for tiles.
+    `a` is contiguous along k and `b` along its columns.  The process must have asked the system for tiles, and the
+    caller must have configured them for the function.
     """
     (tap,) = tile.taps
     rows, columns = _cut(tile.rows), _cut(tile.columns)
     cells = [(r, v) for r in range(len(rows)) for v in range(len(columns))]
-    config = f"@{name}_config"
-    unit.define(f"{config} = private unnamed_addr constant [64 x i8] c\"{_config(rows, columns)}\", align 64")
+    shapes = _config(rows, columns)
+    unit.define(f"{_config_of(name)} = private unnamed_addr constant [64 x i8] c\"{shapes}\", align 64")
     f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
     in_place = tile.c.storage == how.type
     spill = "" if in_place else f.let(f"alloca [{SIDE * SIDE} x float], align 64")
@@ -36,7 +40,6 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     def corner(r: int, v: int) -> str:
         return offset(f, "%c", SIDE * (r * tile.c_row + v * tile.c.size))
 
-    _tile(f, "ldtilecfg", [("ptr", config)])
     if tile.accumulate:
         more, first, begin = f.fresh("more"), f.fresh("first"), f.fresh("begin")
         f.branch("%add", more, first)
@@ -70,8 +73,21 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
             value = f.let(f"load <{SIDE} x float>, ptr {row.values[0]}, align 64")
             store(f, value, row.values[1], tile.c, how, SIDE, columns[v])
             f.end_loop(row, [offset(f, row.values[0], ROW), offset(f, row.values[1], tile.c_row)])
-    _tile(f, "tilerelease", [])
     f.finish()
+
+
+def configure(f: Function, name: str) -> None:
+    """Give the tile registers the shapes that tile function `name` wants."""
+    _tile(f, "ldtilecfg", [("ptr", _config_of(name))])
+
+
+def release(f: Function) -> None:
+    """Leave the tile registers without shapes, as they were."""
+    _tile(f, "tilerelease", [])
+
+
+def _config_of(name: str) -> str:
+    return f"@{name}_config"
 
 
 def _cut(extent: int) -> list[int]:
