@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hlotool.driver import compile_module as compile
     from hlotool.driver import optimise
-    from hlotool.evaluate.custom_calls import register_custom_call
+    from hlotool.evaluate.custom_calls import CustomCall, register_custom_call
+    from hlotool.evaluate.feeds import Feeds
     from hlotool.ir import (
         ExecutionError,
         HloError,
@@ -35,8 +36,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CustomCall",
     "Executable",
     "ExecutionError",
+    "Feeds",
     "HloError",
     "InputError",
     "Module",
@@ -57,6 +60,8 @@ _HOMES = {
     "compile": ("hlotool.driver", "compile_module"),
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),
+    "CustomCall": ("hlotool.evaluate.custom_calls", "CustomCall"),
+    "Feeds": ("hlotool.evaluate.feeds", "Feeds"),
     "register_custom_call": ("hlotool.evaluate.custom_calls", "register_custom_call"),
     "load": ("hlotool.text.parser", "load"),
     "parse": ("hlotool.text.parser", "parse"),

@@ -6,13 +6,14 @@ Backends: ``cpu`` makes native code; ``evaluate`` interprets the module as it st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.codegen.buffers import array_leaves
-from hlotool.codegen.machine import Machine, host
-from hlotool.ir import Module, Shape, UnsupportedError, clone_module, dtype_of
+from hlotool.codegen.machine import Machine, Numerics, host
+from hlotool.ir import InputError, Module, Shape, UnsupportedError, clone_module
 from hlotool.ir.verifier import check
 from hlotool.passes.manager import Instrument, PassCrash, Pipeline, Progress, run_pipeline
 from hlotool.passes.pipeline import parse_pipeline
@@ -51,15 +52,48 @@ def compile_module(
     machine: Machine | None = None,
     instruments: Sequence[Instrument] = (),
     log: DecisionLog | None = None,
+    replicas: int | None = None,
+    partitions: int | None = None,
+    timeout: float | None = None,
+    excess_precision: bool = False,
+    flush_denormals: bool = False,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
-    VerificationError when it is not valid; UnsupportedError, naming the instruction or backend, when it cannot be done.
+    It runs on ``replicas x partitions`` devices, as many as the module says where nothing is given.  A run that takes
+    longer than `timeout` seconds ends with an ExecutionError: the evaluator looks at the clock before every
+    instruction, native code when a loop goes round.  VerificationError when the module is not valid; UnsupportedError,
+    naming the instruction or backend, when it cannot be done.
+
+    With `excess_precision` native code need not round f16 and bf16 between elementwise operations; with
+    `flush_denormals` arithmetic takes subnormal numbers for zeros (see `hlotool.codegen.machine.Numerics`).
     """
     check(module)
+    if excess_precision or flush_denormals:
+        machine = replace(machine or host(), numerics=Numerics(excess_precision, flush_denormals))
     build = _BACKENDS.get(backend) or _installed_backend(backend)
     log = DecisionLog() if log is None else log
-    return build(module, pipeline, threads, machine, instruments, log)
+    module = _on_devices(module, replicas, partitions)
+    if timeout is None:
+        return build(module, pipeline, threads, machine, instruments, log)
+    if not 0 < timeout < float("inf"):
+        raise InputError(f"a time limit is a positive number of seconds, not {timeout}")
+    if backend not in _BACKENDS:
+        raise UnsupportedError(f"backend {backend} has no time limit")
+    return build(module, pipeline, threads, machine, instruments, log, timeout)
+
+
+def _on_devices(module: Module, replicas: int | None, partitions: int | None) -> Module:
+    """The module itself, or a copy that says how many devices it runs on."""
+    asked = {"replica_count": replicas, "num_partitions": partitions}
+    given = {name: count for name, count in asked.items() if count is not None}
+    if any(count < 1 for count in given.values()):
+        raise InputError("a program runs on at least one replica and one partition")
+    if all(module.attributes.get(name, 1) == count for name, count in given.items()):
+        return module
+    copy = clone_module(module)
+    copy.attributes.update(given)
+    return copy
 
 
 def backend_names() -> list[str]:
@@ -82,15 +116,18 @@ def _compile_cpu(
     machine: Machine | None,
     instruments: Sequence[Instrument],
     log: DecisionLog,
+    timeout: float | None = None,
 ) -> Executable:
     from hlotool.codegen.program import build
+    from hlotool.runtime.border import at_border
     from hlotool.runtime.executable import link
 
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     optimised = optimise(module, Pipeline((steps, parse_pipeline(LOWERING))), log, instruments)
     target = machine or host()
-    program = build(optimised, target)
-    return link(program, optimised, target, log.decisions, threads)
+    program = build(optimised, target, polls=timeout is not None)
+    executable = link(program, optimised, target, log.decisions, threads, timeout)
+    return at_border(executable, *_border(module))
 
 
 def _evaluate(
@@ -100,20 +137,31 @@ def _evaluate(
     machine: Machine | None,
     instruments: Sequence[Instrument],
     log: DecisionLog,
+    timeout: float | None = None,
 ) -> Executable:
     from hlotool.evaluate import evaluate
-    from hlotool.runtime.entry import check_inputs
+    from hlotool.evaluate.devices import Device, World
+    from hlotool.ir.devices import check_devices, topology_of
+    from hlotool.runtime.border import check_arrays
 
-    parameters = _leaves([p.shape for p in module.entry.parameters])
-    outputs = _leaves([module.entry.root.shape])
+    parameters, outputs = _border(module)
+    flush = machine is not None and machine.numerics.flush_denormals
+    check_devices(module)
 
-    leaves = [(dtype_of(s.element_type), s.dimensions) for s in parameters]
+    def work(device: Device, arrays: Sequence[object]) -> tuple[Any, ...]:
+        return evaluate(module, check_arrays(parameters, arrays), device=device, flush_denormals=flush)
 
     def run(*arrays: object) -> tuple[Any, ...]:
-        return evaluate(module, check_inputs(leaves, arrays))
+        return work(Device(World(seconds=timeout)), arrays)
 
     memory = Memory(0, sum(s.byte_size for s in parameters), sum(s.byte_size for s in outputs), 0)
-    return Executable(module, parameters, outputs, memory, (), run)
+    devices = topology_of(module).devices
+    return Executable(module, parameters, outputs, memory, (), run, work=work, devices=devices, timeout=timeout)
+
+
+def _border(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    """The array leaves of the entry's parameters, and of its root."""
+    return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
 
 
 def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write the manual pages: hlotool.1 and one page per command, from what the commands say about themselves, and hlo.5.
+"""Write the manual pages: hlotool.1 and one page per command, from what the commands say about themselves, hlo.5,
+hlotool-accuracy.7 and hlotool-opcodes.7.
 
     man/build.py [DIRECTORY]     writes into the directory of this script unless told otherwise
 
@@ -19,7 +20,9 @@ from hlotool.cli import COMMANDS, cli
 from hlotool.cli.errors import EXIT_CODES
 
 sys.path.insert(0, str(Path(__file__).parent))
+from accuracy_page import page as accuracy_page
 from hlo_page import page as hlo_page
+from opcodes_page import page as opcodes_page
 
 ENVIRONMENT = {
     "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
@@ -104,6 +107,8 @@ def pages() -> dict[str, str]:
         summary = text[0].lower() + text[1:].rstrip(".")
         found[f"hlotool-{word}.1"] = page(command, f"hlotool {word}", summary)
     found["hlo.5"] = hlo_page()
+    found["hlotool-accuracy.7"] = accuracy_page()
+    found["hlotool-opcodes.7"] = opcodes_page()
     return found
 
 

@@ -131,7 +131,10 @@ a star below.  The file may be compressed with gzip, its lines may begin with th
 of text it may hold a protocol buffer: HloModuleProto, HloProto or HloSnapshot, in binary or in text form.""",
     "LEXICAL RULES": """Text is UTF-8; blanks, line ends and comments may stand between any two tokens.  The percent
 sign of names is optional and no part of them.  Strings may hold line ends.""",
-    "SHAPES AND LAYOUTS": """Dimensions <=N are dynamic with the bound N, ? is dynamic without bound.  A layout lists
+    "SHAPES AND LAYOUTS": """Dimensions <=N are dynamic with the bound N, ? is dynamic without bound.  The size of a
+bounded dimension is known at run time: a program takes arrays of any size up to the bound, and gives results of the
+size that they have.  Elements that a dimension gains by set-dimension-size are zeros, and so is what a slice, dynamic
+slice or gather of a part of a dimension reads beyond its size.  A layout lists
 the dimensions from minor to major; then follow tiles, the alignment of the padding at the end, index and pointer
 types of former sparse arrays, bits per element, the memory space, split points and the bytes of dynamic shape
 information.  Where an array has no layout it is row-major.  A brace after a shape begins a layout only before a number

@@ -97,7 +97,7 @@ def test_version_names_what_matters_in_a_bug_report(hlotool: Run) -> None:
         (["passes", "fuson"], 2, "Did you mean 'fusion'?"),
         (["emit", "small.hlo", "--cpu", "z80"], 2, "x86-64-v3"),
         (["compile", "small.hlo", "--emit", "object"], 2, "-o FILE"),
-        (["compile", "small.hlo", "--dump-to", "d", "--dump-format", "png"], 2, "text, dot, svg"),
+        (["compile", "small.hlo", "--dump-to", "d", "--dump-format", "png"], 2, "text, diff, html"),
         (["compile", "small.hlo", "--dump-to", "d", "--dump-filter", "("], 2, "--dump-filter"),
         (["run", "absent.hlo"], 3, "cannot read absent.hlo"),
         (["run", "small.hlo", "--inputs", "absent.npz"], 3, "cannot read absent.npz"),
@@ -362,10 +362,11 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
-def test_interrupt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+def test_interrupt(tmp_path: Path, backend: str) -> None:
     (tmp_path / "m.hlo").write_text(ENDLESS)
     process = subprocess.Popen(
-        [sys.executable, "-m", "hlotool", "run", tmp_path / "m.hlo", "--backend", "evaluate"],
+        [sys.executable, "-m", "hlotool", "run", tmp_path / "m.hlo", "--backend", backend],
         stderr=subprocess.PIPE, text=True, env=environment(),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job starts with it ignored
     )  # fmt: skip
@@ -403,9 +404,10 @@ def test_colours_on_a_terminal(tmp_path: Path, variables: dict[str, str], colour
 
 def test_manual_pages_are_up_to_date() -> None:
     pages = runpy.run_path(str(ROOT / "man" / "build.py"))["pages"]()
-    written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "man").glob("*.[15]")}
+    written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "man").glob("*.[157]")}
     assert written == pages, "run man/build.py"
-    assert set(pages) == {"hlo.5", "hlotool.1", *(f"hlotool-{name}.1" for name in COMMANDS)}
+    others = {"hlo.5", "hlotool.1", "hlotool-accuracy.7", "hlotool-opcodes.7"}
+    assert set(pages) == {*others, *(f"hlotool-{name}.1" for name in COMMANDS)}
     metadata = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert all(f'"man/{name}"' in metadata for name in pages)
 

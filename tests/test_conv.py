@@ -55,11 +55,14 @@ def spec_of(
 def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
     """The definition, one window element at a time, on arrays in logical order."""
     rank = len(spec.input)
-    padded = np.zeros((spec.batch, *(spec.reach(i) for i in range(rank)), spec.input_features), lhs.dtype)
+    reach = [
+        (spec.output[i] - 1) * spec.strides[i] + (spec.kernel[i] - 1) * spec.window_dilation[i] + 1 for i in range(rank)
+    ]
+    padded = np.zeros((spec.batch, *reach, spec.input_features), lhs.dtype)
     to, source = [], []
     for i in range(rank):
         places = [(spec.padding[i] + at * spec.base_dilation[i], at) for at in range(spec.input[i])]
-        places = [place for place in places if 0 <= place[0] < spec.reach(i)]
+        places = [place for place in places if 0 <= place[0] < reach[i]]
         to.append([place for place, _ in places])
         source.append([at for _, at in places])
     every = range(spec.batch), range(spec.input_features)
@@ -155,6 +158,14 @@ CASES = {
     "gradient": spec_of(5, (10, 10), 8, 16, (8, 8), low=(1, 1), high=(0, 0), orders=GRADIENT),
     "gradient-strided": spec_of(5, (10, 10), 8, 16, (4, 4), window=(2, 2), low=(1, 1), high=(0, 0), orders=GRADIENT),
     "gradient-deep": spec_of(40, (30, 30), 9, 33, (29, 29), low=(1, 1), high=(0, 0), orders=GRADIENT),
+    "transposed-sparse": spec_of(2, (5, 6), 6, 7, (2, 3), base=(7, 5), low=(3, 2), reversal=(True, False)),
+    "transposed-empty": spec_of(2, (3,), 6, 7, (1,), base=(4,), strides=(2,), low=(1,), high=(2,)),
+    "transposed-even": spec_of(2, (5, 6), 6, 37, (4, 4), base=(2, 2), low=(2, 2)),
+    "transposed-holes": spec_of(2, (5, 6), 6, 7, (2, 1), base=(3, 4), low=(1, 2), high=(4, 3)),
+    "transposed-strided": spec_of(2, (9, 8), 6, 7, (3, 4), base=(4, 3), strides=(6, 2), low=(1, 2), window=(2, 3)),
+    "transposed-nchw": spec_of(2, (5, 17), 6, 37, (4, 3), base=(2, 1), low=(2, 1), orders=NCHW),
+    "transposed-depthwise": spec_of(2, (5, 6), 13, 13, (3, 4), base=(2, 3), low=(1, 1), feature_groups=13),
+    "transposed-groups": spec_of(4, (5, 6), 6, 8, (3, 4), base=(2, 3), low=(1, 1), batch_groups=2),
     "transposed": spec_of(2, (5, 5), 6, 7, (3, 3), base=(2, 2), low=(1, 1), high=(2, 2), reversal=(True, True)),
 }
 
@@ -209,6 +220,17 @@ def test_no_window_gives_zeros() -> None:
     spec = spec_of(2, (4, 4), 0, 3, (2, 2))
     empty: Any = np.zeros((2, 4, 4, 0), np.float32)
     assert (run(spec, host(), empty, np.zeros((2, 2, 0, 3), np.float32)) == 0).all()
+
+
+def test_holes_are_never_stored_nor_many_kernels_made() -> None:
+    """A window of three meets a thousand holes: three pixels of a thousand are not zero."""
+    spec = spec_of(1, (50,), 8, 16, (3,), base=(1000,), low=(1,), high=(1,))
+    kernel = emit_conv("conv", spec, host())
+    assert kernel.scratch < 1 << 16
+    assert len(kernel.steps) <= 8
+    check(spec, host())
+    even = emit_conv("conv", spec_of(4, (8, 8), 64, 32, (4, 4), base=(2, 2), low=(2, 2)), host())
+    assert [step.function for step in even.steps] == ["conv_pad", "conv_pack_rhs", "conv"]
 
 
 def test_large_convolutions_have_tasks_to_share() -> None:

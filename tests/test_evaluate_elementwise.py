@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.evaluate import evaluate
-from hlotool.ir import UnsupportedError, dtype_of, element_type_of
+from hlotool.ir import dtype_of, element_type_of
 from hlotool.text.parser import parse
 
 BF16 = ml_dtypes.bfloat16
@@ -211,8 +211,50 @@ def test_stochastic_conversion_follows_the_bits():
     values = np.array([1.25, 1.25, -1.25, 300.0, np.nan], np.float32)
     bits = np.array([0, 2**31, 0, 0, 0], np.uint32)
     check_bits(apply("stochastic-convert", values, bits, result="s8"), [2, 1, -2, 127, 0])
-    with pytest.raises(UnsupportedError, match=r"^r:"):
-        apply("stochastic-convert", values, bits, result="bf16")
+    # 1 + 3/4 of a step of bf16: up where the bits are below 3/4.
+    above = np.full(3, 1 + 0.75 * 2.0**-7, np.float32)
+    thirds = np.array([0, 3 * 2**30 - 1, 3 * 2**30], np.uint32)
+    check_bits(apply("stochastic-convert", above, thirds, result="bf16"), [1 + 2.0**-7, 1 + 2.0**-7, 1])
+    ends = np.array([np.inf, -3.4e38, 1e-8, np.nan], np.float32)
+    got = apply("stochastic-convert", ends, np.zeros(4, np.uint32), result="f16")
+    check_bits(got[:3], [np.inf, -np.inf, 2.0**-24])
+    assert np.isnan(got[3])
+
+
+@pytest.mark.parametrize(
+    ("kind", "codes"),
+    [
+        ("f4e2m1fn", [0x8, 0x8, 0x7, 0x8, 0x0, 0x7]),  # no NaN: minus zero; no infinity: the largest
+        ("f8e4m3fn", [None, None, 0x4E, 0x80, 0x00, None]),
+        ("f8e5m2fnuz", [0x80, 0x80, 0x4B, 0x00, 0x00, 0x80]),
+        ("f8e8m0fnu", [0xFF, 0xFF, 0x82, 0xFF, 0x00, 0xFF]),  # neither sign nor zero
+        ("f8e3m4", [None, None, 0x5C, 0x80, 0x00, 0x70]),
+    ],
+)
+def test_conversion_to_narrow_floats(kind, codes):
+    values = np.array([np.nan, -np.nan, 7, -0.0, 1e-40, np.inf], np.float32)
+    got = apply("convert", values, result=kind)
+    for value, code in zip(got, codes, strict=True):
+        assert np.isnan(value) if code is None else value.view(np.uint8) == code
+
+
+def test_of_equal_zeros_the_first_is_taken():
+    zeros, others = np.array([0.0, -0.0, 0.0], np.float32), np.array([-0.0, 0.0, 0.0], np.float32)
+    for opcode in ("maximum", "minimum"):
+        check_bits(apply(opcode, zeros, others), zeros)
+
+
+def test_complex_products_are_not_recovered_and_quotients_are():
+    """XLA's answers: parts multiply as the schoolbook has it; a quotient by zero is infinite, by infinity zero."""
+    left = np.array([complex(np.inf, 1), 1, 1], np.complex64)
+    product = apply("multiply", left[:1], left[1:2])
+    assert np.isinf(product.real[0])
+    assert np.isnan(apply("multiply", left[:1], np.array([0], np.complex64)).real[0])
+    quotient = apply("divide", left, np.array([2 - 1j, 0, complex(np.inf, 1)], np.complex64))
+    check_bits(quotient[:1], np.array([complex(np.inf, np.inf)], np.complex64))
+    assert np.isinf(quotient[1].real)
+    assert np.isnan(quotient[1].imag)
+    check_bits(quotient[2:].real, [0])
 
 
 def test_select_takes_bits_as_they_are():

@@ -161,3 +161,36 @@ def test_scatter_into_two_operands():
     sums, largest = run(before, body, *arguments)
     assert sums.tolist() == [4, 2, 0]
     assert largest.tolist() == [6, 8, 0]
+
+
+def test_there_are_only_zeros_to_gather_from_nothing():
+    body = """p = f32[0,3] parameter(0)
+ q = s32[4,1] parameter(1)
+ ROOT r = f32[4,3] gather(p, q), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1,
+    slice_sizes={0,3}"""
+    (value,) = run("", body, np.zeros((0, 3), np.float32), indices(-3, 9, 4, 1))
+    assert value.tolist() == [[0, 0, 0]] * 4
+
+
+def test_updates_without_indices_go_to_the_start():
+    body = """p = f32[] parameter(0)
+ q = s32[0,3] parameter(1)
+ u = f32[3] parameter(2)
+ ROOT r = f32[] scatter(p, q, u), update_window_dims={}, inserted_window_dims={}, scatter_dims_to_operand_dims={},
+    index_vector_dim=0, to_apply=combine"""
+    updates = np.array([1, 2, 4], np.float32)
+    (value,) = run(combine("ROOT r = f32[] add(x, y)"), body, np.float32(8), indices(0, 1, 0, 3), updates)
+    assert value == 15
+
+
+def test_each_update_is_rounded():
+    """In index order: after 1 nothing small counts, unlike in one wide sum."""
+    body = """p = f32[1] parameter(0)
+ q = s32[9,1] parameter(1)
+ u = f32[9] parameter(2)
+ ROOT r = f32[1] scatter(p, q, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+    index_vector_dim=1, to_apply=combine"""
+    updates = np.full(9, 2.0**-25, np.float32)
+    arguments = (np.ones(1, np.float32), np.zeros((9, 1), np.int32), updates)
+    (value,) = run(combine("ROOT r = f32[] add(x, y)"), body, *arguments)
+    assert value.tolist() == [1.0]

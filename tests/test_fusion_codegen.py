@@ -137,6 +137,19 @@ def test_conversions_between_widths() -> None:
 }""")
 
 
+PAIRS = [("u64", "f64"), ("s64", "f64"), ("u32", "f32"), ("s32", "f32"), ("f32", "u32")]
+
+
+@pytest.mark.parametrize(("kind", "to"), PAIRS)
+def test_conversions_of_transposed_edges(kind: str, to: str) -> None:
+    """A block of nine rows leaves one for the end: LLVM converted another lane there than the one that was stored."""
+    for rows, columns in ((9, 9), (17, 33), (33, 17)):
+        check(f"""ENTRY e {{ x = {kind}[{rows},{columns}] parameter(0)
+ t = {kind}[{columns},{rows}] transpose(x), dimensions={{1,0}}
+ ROOT r = {to}[{columns},{rows}] convert(t)
+}}""")
+
+
 MOVEMENT = {
     "transpose 4d": """ENTRY e { x = f32[3,5,7,9] parameter(0)
  ROOT r = f32[9,5,3,7] transpose(x), dimensions={3,1,0,2}

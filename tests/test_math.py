@@ -498,6 +498,12 @@ def all_codes(element_type: str) -> Array:
     return np.arange(1 << bits, dtype="u2" if bits == 16 else "u1").view(dtype_of(element_type))
 
 
+def narrowed(x: Array, element_type: str) -> Array:
+    """ml_dtypes' rounding; NaN is minus zero in f4e2m1fn, whose sign ml_dtypes takes from the NaN."""
+    x = np.where(np.isnan(x), x.dtype.type(-0.0), x) if element_type == "f4e2m1fn" else x
+    return x.astype(dtype_of(element_type))
+
+
 def rounding_cases(element_type: str) -> Array:
     """f32 values at, between and next to all values of a narrow type, and random bits."""
     codes = all_codes(element_type).astype(np.float32)
@@ -522,7 +528,7 @@ def test_narrow_floats_match_ml_dtypes(element_type: str, cpu: str, lanes: int) 
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
     x = rounding_cases(element_type)
     np.testing.assert_array_equal(
-        _bits(run("convert", ["f32"], element_type, cpu, lanes, x)), _bits(x.astype(codes.dtype))
+        _bits(run("convert", ["f32"], element_type, cpu, lanes, x)), _bits(narrowed(x, element_type))
     )
     np.testing.assert_array_equal(_bits(run("copy", [element_type], element_type, cpu, lanes, codes)), _bits(codes))
 
@@ -532,7 +538,7 @@ def test_double_rounds_once(element_type: str) -> None:
     """A double just beside a tie goes to its own side, where rounding to f32 first would lose it."""
     codes = np.unique(all_codes(element_type).astype(np.float64))
     codes = codes[np.isfinite(codes)]
-    codes = codes[np.abs(codes) > 2.0**-100]
+    codes = codes[1:] if element_type == "f8e8m0fnu" else codes  # what lies above its least goes up
     low, high = codes[:-1], codes[1:]
     middle = (low + high) / 2
     keep = low * high > 0
@@ -554,10 +560,10 @@ def test_narrow_arithmetic_rounds_every_result(element_type: str, cpu: str, lane
     np.testing.assert_array_equal(got.astype(np.float32), np.maximum(*wide))  # zeros of either sign are equal
     for opcode, reference in (("add", np.add), ("multiply", np.multiply), ("divide", np.divide)):
         got = run(opcode, [element_type] * 2, element_type, cpu, lanes, a, b)
-        np.testing.assert_array_equal(_bits(got), _bits(reference(*wide).astype(codes.dtype)), err_msg=opcode)
+        np.testing.assert_array_equal(_bits(got), _bits(narrowed(reference(*wide), element_type)), err_msg=opcode)
     for opcode, unary in (("ceil", np.ceil), ("negate", np.negative), ("sqrt", np.sqrt)):
         got = run(opcode, [element_type], element_type, cpu, lanes, a)
-        np.testing.assert_array_equal(_bits(got), _bits(unary(wide[0]).astype(codes.dtype)), err_msg=opcode)
+        np.testing.assert_array_equal(_bits(got), _bits(narrowed(unary(wide[0]), element_type)), err_msg=opcode)
 
 
 def conversion_samples(element_type: str) -> Array:
@@ -597,7 +603,7 @@ def _converted(x: Array, source: str, target: str) -> Array:
         whole = round_once(integers.astype(np.float64), target) if target in NARROW else integers
         return whole.astype(dtype_of(target))
     if target in NARROW:
-        return x.astype(np.float32).astype(dtype_of(target))
+        return narrowed(x.astype(np.float32), target)
     return x.astype(np.float64 if source in NARROW else x.dtype).astype(dtype_of(target))
 
 

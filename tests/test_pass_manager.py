@@ -225,7 +225,7 @@ def test_fixpoint_limit_is_noted() -> None:
     log, changes = DecisionLog(), ChangeLog()
     assert run_pipeline(parse(TEXT), Pipeline((Fixpoint((Restless(),), 4),)), log, [changes])
     assert [name for name, _, _ in changes.entries] == ["restless"] * 4
-    assert [d.code for d in log] == ["fixpoint-limit"]
+    assert [d.rule for d in log] == ["fixpoint-limit"]
 
 
 def test_stop_after_and_selection() -> None:
@@ -344,8 +344,8 @@ def test_decisions_read_well() -> None:
     log = DecisionLog()
     run_pipeline(parse(TEXT), parse_pipeline("cse,dce"), log)
     assert [str(d) for d in log] == [
-        "cse: rewrite same: b -> a",
-        "cse: rewrite same: z -> y",
-        "dce: rewrite dead: unused: nothing reads it",
+        "cse: rewrite same (HLO4053): b -> a",
+        "cse: rewrite same (HLO4053): z -> y",
+        "dce: rewrite dead (HLO4050): unused: nothing reads it",
     ]
     assert log.counts() == {("cse", "same"): 2, ("dce", "dead"): 1}

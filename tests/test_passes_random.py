@@ -175,7 +175,7 @@ def test_random_programs(seed: int, length: int) -> None:
     copy = clone_module(module)
     log = DecisionLog()
     run_pipeline(copy, parse_pipeline("simplify"), log, [VerifyEach(check)])
-    assert not [str(d) for d in log if d.code in ("rules-loop", "fixpoint-limit")]
+    assert not [str(d) for d in log if d.rule in ("rules-loop", "fixpoint-limit")]
     generator = np.random.default_rng(seed)
     arguments = [
         generator.standard_normal((2, 3)).astype(np.float32),

@@ -214,7 +214,7 @@ TINY: dict[str, str] = {
         f"  ROOT r = {_X} collective-permute-done(s)"
     ),
     "collective-permute-done": (
-        f"s = ({_X}, {_X}) collective-permute-start(x), source_target_pairs={{{{0,1}}}}\n"
+        f"s = ({_X}, {_X}) collective-permute-start(x), source_target_pairs={{}}\n"
         f"  ROOT r = {_X} collective-permute-done(s)"
     ),
     "async-start": (
@@ -249,8 +249,8 @@ TINY: dict[str, str] = {
 }
 """Opcode -> lines that end in the root."""
 
-OUTSIDE_WORLD = frozenset({"infeed", "outfeed", "send", "send-done", "recv", "recv-done"})
-"""Opcodes that talk to another program."""
+OUTSIDE_WORLD = frozenset({"infeed", "send", "send-done", "recv", "recv-done"})
+"""Opcodes whose tiny module needs somebody at the other end, or a queue that holds something."""
 
 _EXTRAS = {
     "dynamic-update-slice": "  part = f32[2,3]{1,0} slice(y), slice={[0:2], [0:3]}\n",

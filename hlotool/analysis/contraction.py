@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlotool.ir import Instruction, Shape
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape
 
-__all__ = ["DotDimensions", "MatrixView", "collapse", "dot_dimensions", "matrix_views", "row_major_strides"]
+__all__ = ["DotDimensions", "MatrixView", "collapse", "dot_dimensions", "matrix_views", "row_major_strides", "sum_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,22 @@ class MatrixView:
     rhs: tuple[int, int]  # (k, n)
     out_batch: tuple[int, ...]
     out: tuple[int, int]  # (m, n)
+
+
+def sum_type(lhs: str, rhs: str, result: str) -> str:
+    """The element type in which kernels add up the products of two element types for a result of a third.
+
+    Floats in f32, where nothing asks for f64: an operand or result that f32 cannot hold, or a result that is no float,
+    for which the last bit decides.  Integers in at least 32 bits; pred with `or`, if all is pred.
+    """
+    rows = [ELEMENT_TYPES[name] for name in (lhs, rhs, result)]
+    if all(row.kind == "pred" for row in rows):
+        return "pred"
+    wide = any((row.bits == 64 and not row.is_complex) or row.bits == 128 for row in rows)
+    if any(row.is_float or row.is_complex for row in rows):
+        wide = wide or not (rows[2].is_float or rows[2].is_complex)
+        return ("c128" if wide else "c64") if any(row.is_complex for row in rows) else "f64" if wide else "f32"
+    return "s64" if rows[2].bits == 64 or rows[2].kind == "pred" else "s32"
 
 
 def dot_dimensions(dot: Instruction) -> DotDimensions:

@@ -41,6 +41,8 @@ def _fusion_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
     """Roots of a fusion that are dynamic-update-slices of a parameter nothing else in the body reads."""
     root = fusion.attributes["calls"].root
     roots = root.operands if root.opcode == "tuple" else [root]
+    if not all(r.shape.is_array for r in roots):
+        return ()
     pairs = []
     for leaf, update in enumerate(roots):
         if update.opcode != "dynamic-update-slice":

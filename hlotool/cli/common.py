@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,22 +10,21 @@ import click
 
 from hlotool.cli.session import Session, current
 from hlotool.inspect.files import write_file
-from hlotool.ir import Diagnostic, ExecutionError, HloError, Module, UnsupportedError
+from hlotool.ir import Diagnostic, ExecutionError, Module
 from hlotool.ir.verifier import check
-from hlotool.passes.manager import Progress
 from hlotool.text.diagnostics import render
-from hlotool.text.load import Source, one_module, open_source, read_modules
+from hlotool.text.load import Snapshot, Source, one_module, open_source, read_modules, read_snapshot
 from hlotool.text.sources import with_source
 
 __all__ = [
-    "dump_options",
-    "dumping",
     "file_argument",
     "format_option",
+    "numerics_options",
     "optional_file_argument",
     "passes_option",
     "read_all_modules",
     "read_module",
+    "read_run",
     "read_source",
     "show_diagnostics",
     "threads_option",
@@ -59,53 +56,23 @@ threads_option = click.option(
 )
 
 
-def dump_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that write the module after every pass that changed it."""
+def numerics_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that trade exactness for speed."""
     options = [
-        click.option("--dump-to", type=click.Path(file_okay=False), metavar="DIR", help="Write every step into DIR."),
         click.option(
-            "--dump-format",
-            default="text,dot",
-            show_default=True,
-            metavar="LIST",
-            help="Of text, dot and svg; svg needs Graphviz's program dot, and brings the other two.",
+            "--excess-precision",
+            is_flag=True,
+            help="Native code may keep f16 and bf16 results in f32 between elementwise operations.",
         ),
-        click.option("--dump-filter", metavar="RE", help="Only after passes whose name the regular expression finds."),
+        click.option(
+            "--flush-denormals",
+            is_flag=True,
+            help="Arithmetic on f32, f64 and bf16 takes subnormal numbers for zeros.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
-
-
-@contextmanager
-def dumping(
-    module: Module, directory: str | None, formats: str, pattern: str | None, progress: Progress | None = None
-) -> Iterator[list[Any]]:
-    """The instruments that the dump options ask for (none without --dump-to); on leaving, the pictures are made."""
-    if directory is None:
-        yield []
-        return
-    from hlotool.inspect.dump import DUMP_FORMATS, Dump
-
-    chosen = tuple(name.strip() for name in formats.split(",") if name.strip())
-    unknown = [name for name in chosen if name not in DUMP_FORMATS]
-    if unknown or not chosen:
-        raise click.UsageError(f"--dump-format takes a list of {', '.join(DUMP_FORMATS)}, not {formats!r}")
-    try:
-        matcher = re.compile(pattern) if pattern else None
-    except re.error as error:
-        raise click.UsageError(f"--dump-filter: {error}") from None
-    dump = Dump(module, Path(directory), chosen, matcher, progress)
-    try:
-        yield [dump]
-    except HloError:
-        with suppress(UnsupportedError):  # the error that is on its way matters more
-            dump.finish()
-        raise
-    dump.finish()
-    for step in dump.steps:
-        if step.note.startswith("no picture"):
-            click.echo(f"{directory}: step {step.number}, {step.pass_name}: {step.note}", err=True)
 
 
 def read_source(file: str) -> Source:
@@ -122,6 +89,13 @@ def read_module(file: str, verify: bool = True) -> Module:
     if verify:
         check(module)
     return module
+
+
+def read_run(file: str) -> Snapshot:
+    """The only module in `file`, verified, with the arguments and the result that a snapshot records."""
+    snapshot = read_snapshot(read_source(file))
+    check(snapshot.module)
+    return snapshot
 
 
 def read_all_modules(file: str, verify: bool = True) -> list[Module]:

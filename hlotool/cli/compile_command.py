@@ -10,16 +10,18 @@ import click
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import (
-    dump_options,
-    dumping,
     format_option,
+    numerics_options,
     optional_file_argument,
     threads_option,
     write_bytes,
     write_text,
 )
+from hlotool.cli.dump_options import DumpChoice, dump_options
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.driver import compile_module
+from hlotool.inspect.dump import Dump
+from hlotool.inspect.memory import buffer_plan, plan_text
 from hlotool.passes.fusion import fusible_computations
 from hlotool.passes.manager import Progress
 from hlotool.runtime.executable import Executable
@@ -39,6 +41,7 @@ __all__ = ["command"]
     help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo).",
 )
 @threads_option
+@numerics_options
 @format_option
 @dump_options
 def command(
@@ -47,30 +50,45 @@ def command(
     output: str | None,
     stage: str | None,
     threads: int | None,
+    excess_precision: bool,
+    flush_denormals: bool,
     form: str,
-    dump_to: str | None,
-    dump_format: str,
-    dump_filter: str | None,
+    dump: DumpChoice,
 ) -> None:
     """Compile FILE to native code and say what came of it.
 
-    With --dump-to DIR the module is written and drawn after every pass that changed it.
+    With --dump-to DIR the module is written and drawn after every pass that changed it; --dump-format all adds the
+    buffers, LLVM IR and assembly.
     """
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
     module = choice.module(file)
     progress = Progress()
-    with dumping(module, dump_to, dump_format, dump_filter, progress) as instruments:
+    with dump.watching(module, progress) as instruments:
         start = time.perf_counter()
         log = DecisionLog()
         optimised = choice.apply(module, instruments, log, progress)
-        executable = compile_module(optimised, pipeline="none", threads=threads, instruments=instruments, log=log)
+        executable = compile_module(
+            optimised, pipeline="none", threads=threads, instruments=instruments, log=log,
+            excess_precision=excess_precision, flush_denormals=flush_denormals,
+        )  # fmt: skip
         seconds = time.perf_counter() - start
+        for one in instruments:
+            _dump_code(one, executable)
     if output is not None or stage is not None:
         _write(executable, stage or "hlo", output)
     if output not in (None, "-") or (output is None and stage is None):
         summary = _summary(file or choice.start_from or "", module.instruction_count(), executable, seconds)
         click.echo(json.dumps(summary) if form == "json" else _text(summary))
+
+
+def _dump_code(dump: Dump, executable: Executable) -> None:
+    """What code generation made, as the last steps of a dump."""
+    if executable.program is not None:
+        dump.add_text("buffers", "buffers", "txt", plan_text(buffer_plan(executable.program.assignment)))
+        for form, name, suffix in (("llvm", "llvm", "ll"), ("asm", "assembly", "s")):
+            if form in dump.formats:
+                dump.add_text(form, name, suffix, executable.text(form))
 
 
 def _write(executable: Executable, stage: str, output: str | None) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import dump_options, dumping, optional_file_argument, read_all_modules, write_text
+from hlotool.cli.common import optional_file_argument, read_all_modules, write_text
+from hlotool.cli.dump_options import DumpChoice, dump_options
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.passes.manager import Progress
 from hlotool.text.load import SEPARATOR
@@ -25,23 +26,20 @@ def command(
     choice: PipelineChoice,
     output: str | None,
     decisions: bool,
-    dump_to: str | None,
-    dump_format: str,
-    dump_filter: str | None,
+    dump: DumpChoice,
 ) -> None:
     """Apply passes to FILE and print the module: HLO in, HLO out.
 
-    Of several modules in FILE, separated by lines // -----, each is taken by itself.
+    Of several modules in FILE, separated by lines // -----, each is taken by itself, and has a directory of its own in
+    that of --dump-to.
     """
     single = file is None or choice.start_from is not None
     modules = [choice.module(file)] if single else read_all_modules(file or "")
-    if dump_to is not None and len(modules) > 1:
-        raise click.UsageError(f"--dump-to takes one module; {file} holds {len(modules)}")
     log = DecisionLog()
     texts = []
-    for module in modules:
+    for number, module in enumerate(modules):
         progress = Progress()
-        with dumping(module, dump_to, dump_format, dump_filter, progress) as instruments:
+        with dump.watching(module, progress, number if len(modules) > 1 else None) as instruments:
             texts.append(print_module(choice.apply(module, instruments, log, progress)))
     write_text(output, f"\n{SEPARATOR}\n\n".join(texts))
     if decisions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any
@@ -18,6 +18,7 @@ from hlotool.cli.errors import CheckFailed
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
 from hlotool.driver import optimise
+from hlotool.inspect.measures import measure
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
 from hlotool.passes.fusion import Fusion
@@ -96,7 +97,7 @@ class PipelineChoice:
         statistics = None
         if self.time_passes or self.pass_statistics or self.statistics_to:
             measured = self.pass_statistics or self.statistics_to is not None
-            statistics = Statistics(module, _measure) if measured else Statistics(module)
+            statistics = Statistics(module, measure) if measured else Statistics(module)
             watchers.append(statistics)
         if self.verify_each:
             watchers.append(VerifyEach(check))
@@ -165,19 +166,6 @@ class PipelineChoice:
 def named_pipeline(text: str) -> Pipeline:
     """A pipeline in which names of ``hlotool.toml`` may stand."""
     return parse_pipeline(text, named_pipelines())
-
-
-def _measure(module: Module) -> Mapping[str, int]:
-    from hlotool.analysis.cost import ModuleCost
-    from hlotool.analysis.peak_memory import peak_bytes
-
-    cost = ModuleCost(module).total
-    return {
-        "instructions": module.instruction_count(),
-        "flops": cost.flops + cost.transcendentals,
-        "bytes": cost.bytes,
-        "peak_bytes": peak_bytes(module),
-    }
 
 
 def _times(statistics: Statistics) -> str:

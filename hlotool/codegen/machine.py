@@ -7,12 +7,25 @@ import sys
 from dataclasses import dataclass, replace
 from functools import cache
 
-__all__ = ["Machine", "host", "named"]
+__all__ = ["Machine", "Numerics", "host", "named"]
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """How exactly a program computes, where users may choose.
+
+    With `excess_precision` the results of elementwise operations on f16 and bf16 keep the precision of f32 until they
+    are stored; without, each is rounded to its type.  With `flush_denormals` arithmetic on f32, f64 and bf16 takes
+    subnormal numbers for zeros and gives zeros for them.
+    """
+
+    excess_precision: bool = False
+    flush_denormals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target processor.  Widths in bits, caches in bytes (per core for L1 and L2)."""
+    """A target processor, and how to compute on it.  Widths in bits, caches in bytes (per core for L1 and L2)."""
 
     triple: str
     cpu: str
@@ -22,6 +35,7 @@ class Machine:
     l2: int = 1 << 20
     l3: int = 32 << 20
     cores: int = 1
+    numerics: Numerics = Numerics()
 
     def lanes(self, bits: int) -> int:
         """Elements of `bits` bits in one vector register."""

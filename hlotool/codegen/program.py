@@ -1,8 +1,9 @@
 """From a module to a program: kernels, buffers, and one native function that runs the whole entry computation.
 
 The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
-the arena, the constants.  While loops and conditionals are branches in it, scalar arithmetic stands in line, and
-everything else is a call of a kernel, through the pool where its cost is worth it.
+the arena, the constants.  While loops and conditionals are branches in it, scalar arithmetic stands in line, custom
+calls and what concerns other devices or the host are calls back into the runtime, and everything else is a call of a
+kernel, through the pool where its cost is worth it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from hlotool.codegen.buffers import (
     branch_computations,
     place,
 )
+from hlotool.codegen.cpu.denormals import define_flushing
 from hlotool.codegen.cpu.inline import can_inline, emit_inline
 from hlotool.codegen.cpu.math.elementwise import (
     Value as Register,
@@ -43,9 +45,13 @@ from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
-from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, element_type
+from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, element_type
+from hlotool.ir.devices import check_devices
 
-__all__ = ["CustomCallSite", "KernelUse", "Program", "build"]
+__all__ = ["POLL_FLAG", "HostCall", "KernelUse", "Program", "build"]
+
+POLL_FLAG = "hlo_poll_now"
+"""An i32 outside: whether loops that go round ask the runtime for leave."""
 
 PARALLEL_NANOSECONDS = 20_000
 """A step runs on several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
@@ -57,13 +63,21 @@ enough to compile several at once."""
 
 _NO_KERNEL = ALIASES | {"parameter", "constant", "while", "conditional", "call"}
 
+_HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collective", "feed", "custom"))
+"""Opcodes that the runtime carries out: custom calls, collectives, device numbers, queues."""
+
 
 @dataclass(frozen=True, slots=True)
-class CustomCallSite:
-    """A custom call: the native code calls `symbol` with a kernel's argument table."""
+class HostCall:
+    """What the native code leaves to the runtime: it calls ``i32 @symbol(ptr table)`` with a kernel's argument table.
+
+    A poll is called with no arguments when a loop goes round while ``@hlo_poll_now`` is not zero; `instruction` is
+    the loop.
+    """
 
     symbol: str
     instruction: Instruction
+    is_poll: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +100,18 @@ class Program:
     outputs: tuple[Shape, ...]
     arena_bytes: int
     constants: npt.NDArray[np.uint8]
-    custom_calls: tuple[CustomCallSite, ...]
+    host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
     assignment: Assignment
 
 
-def build(module: Module, machine: Machine) -> Program:
+def build(module: Module, machine: Machine, polls: bool = False) -> Program:
     """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
 
-    UnsupportedError names the first instruction that has no native code.
+    With `polls` its loops can be stopped.  UnsupportedError names the first instruction that has no native code, and
+    the collectives that do not fit the devices which the module says it runs on.
     """
+    check_devices(module)
     assignment = assign(module, module_in_place_pairs(module))
     kernels = _Kernels(machine)
     for instruction in assignment.positions:
@@ -103,7 +119,7 @@ def build(module: Module, machine: Machine) -> Program:
             kernels.add(instruction, assignment)
     place(assignment)
     constants, offsets = _constants(assignment)
-    entry = _Entry(module, assignment, kernels, offsets)
+    entry = _Entry(module, assignment, kernels, offsets, polls)
     entry.emit()
     return Program(
         units=(*kernels.units(), entry.unit.text()),
@@ -112,7 +128,7 @@ def build(module: Module, machine: Machine) -> Program:
         outputs=tuple(array_leaves(module.entry.root.shape)),
         arena_bytes=assignment.arena_bytes,
         constants=constants,
-        custom_calls=tuple(entry.custom_calls),
+        host_calls=tuple(entry.host_calls),
         kernels=tuple(entry.uses),
         assignment=assignment,
     )
@@ -132,7 +148,7 @@ def is_scalar_code(instruction: Instruction) -> bool:
 
 def needs_kernel(instruction: Instruction) -> bool:
     """Whether an instruction is run by a kernel of its own."""
-    if instruction.opcode in _NO_KERNEL or instruction.opcode == "custom-call" or is_scalar_code(instruction):
+    if instruction.opcode in _NO_KERNEL or instruction.opcode in _HOST or is_scalar_code(instruction):
         return False
     leaves = array_leaves(instruction.shape)
     return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
@@ -219,17 +235,23 @@ def _constants(assignment: Assignment) -> tuple[npt.NDArray[np.uint8], dict[Valu
 class _Entry:
     """Writes the entry function."""
 
-    def __init__(self, module: Module, assignment: Assignment, kernels: _Kernels, offsets: dict[Value, int]) -> None:
+    def __init__(
+        self, module: Module, assignment: Assignment, kernels: _Kernels, offsets: dict[Value, int], polls: bool
+    ) -> None:
+        self.polls = polls
         self.name = f"run_{re.sub(r'[^A-Za-z0-9_]', '_', module.name)}"
         self.module = module
         self.assignment = assignment
         self.kernels = kernels
         self.offsets = offsets
         self.unit = Unit(kernels.machine)
-        self.f = Function(self.unit, f"void @{self.name}(ptr %frame) nounwind")
+        self.flushes = kernels.machine.numerics.flush_denormals
+        whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
+        self.f = Function(self.unit, f"{whole}(ptr %frame) nounwind")
         self.registers: dict[Instruction, Register] = {}
-        self.custom_calls: list[CustomCallSite] = []
+        self.host_calls: list[HostCall] = []
         self.uses: list[KernelUse] = []
+        self.tasks: set[str] = set()
         self.bases: list[str] = []
         self.table = ""
         self.abandon = "abandon"
@@ -245,10 +267,12 @@ class _Entry:
         self.computation(self.module.entry)
         for copy in assignment.output_copies:
             self.copy(copy)
-        if self.custom_calls:
+        if self.host_calls:
             f.do("ret void")
             f.label(self.abandon)
         f.finish()
+        if self.flushes:
+            define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
 
     def _table_size(self, instruction: Instruction) -> int:
         own = len(self.assignment.leaves.get(instruction, ()))
@@ -312,8 +336,9 @@ class _Entry:
                     self.conditional(instruction)
                 case "call":
                     self.computation(instruction.attributes["to_apply"])
-                case "custom-call":
-                    self.custom_call(instruction)
+                case opcode if opcode in _HOST:
+                    self.fill_table(self._arguments(instruction))
+                    self.host_call(instruction)
                 case opcode if opcode in _NO_KERNEL:
                     pass
                 case _ if is_scalar_code(instruction):
@@ -364,22 +389,44 @@ class _Entry:
             if step.tasks > 1 and step.cost > PARALLEL_NANOSECONDS:
                 parallel = True
                 self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
+                callee = self.task(step.function, callee)
                 self.f.do(f"call void @hlo_parallel(ptr {callee}, ptr {self.table}, i64 {step.tasks})")
             else:
                 self.f.do(f"call void {callee}(ptr {self.table}, i64 0, i64 {step.tasks})")
         cost = sum(step.cost for step in kernel.steps)
         self.uses.append(KernelUse(instruction.name, self.kernels.names[instruction], cost, parallel))
 
-    def custom_call(self, instruction: Instruction) -> None:
-        symbol = f"hlo_custom_call_{len(self.custom_calls)}"
-        self.custom_calls.append(CustomCallSite(symbol, instruction))
-        self.fill_table(self._arguments(instruction))
+    def task(self, name: str, callee: str) -> str:
+        """What other threads are to run as `callee`."""
+        if not self.flushes:
+            return callee
+        flushed = f"{name}_flushed"
+        if flushed not in self.tasks:
+            self.tasks.add(flushed)
+            define_flushing(self.unit, flushed, callee, ["ptr", "i64", "i64"])
+        return f"@{flushed}"
+
+    def host_call(self, instruction: Instruction, is_poll: bool = False) -> None:
+        """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
+        symbol = f"hlo_host_{len(self.host_calls)}"
+        self.host_calls.append(HostCall(symbol, instruction, is_poll))
         callee = self.unit.declare("i32", symbol, ["ptr"])
         failed = self.f.let(f"call i32 {callee}(ptr {self.table})")
-        # A handler that failed ends the execution: what follows might wait for its outputs for ever.
         proceed = self.f.fresh("proceed")
         self.f.branch(self.f.let(f"icmp ne i32 {failed}, 0"), self.abandon, proceed)
         self.f.label(proceed)
+
+    def poll(self, loop: Instruction) -> None:
+        """Ask the runtime whether to go on, if there is reason to ask."""
+        f = self.f
+        self.unit.declarations.setdefault(POLL_FLAG, f"@{POLL_FLAG} = external global i32")
+        asked, proceed = f.fresh("ask"), f.fresh("go")
+        now = f.let(f"load atomic i32, ptr @{POLL_FLAG} monotonic, align 4")
+        f.branch(f.let(f"icmp ne i32 {now}, 0"), asked, proceed)
+        f.label(asked)
+        self.host_call(loop, is_poll=True)
+        f.jump(proceed)
+        f.label(proceed)
 
     def loop(self, instruction: Instruction) -> None:
         f = self.f
@@ -396,6 +443,8 @@ class _Entry:
         self.computation(body)
         for copy in repeating:
             self.copy(copy)
+        if self.polls:
+            self.poll(instruction)
         f.jump(test)
         f.label(leave)
 

@@ -1,6 +1,8 @@
-"""The three batch-norm opcodes, in double precision."""
+"""The three batch-norm opcodes, in double precision; epsilon is an f32, as XLA keeps it."""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
@@ -8,7 +10,11 @@ from hlotool.evaluate.rounding import as_accurate, round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
 from hlotool.ir import Instruction
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "epsilon_of"]
+
+
+def epsilon_of(instruction: Instruction) -> float:
+    return float(np.float32(instruction.attributes["epsilon"]))
 
 
 def _column(vector: AnyArray, rank: int, feature: int) -> AnyArray:
@@ -23,7 +29,7 @@ def _others(rank: int, feature: int) -> tuple[int, ...]:
 def _training(instruction: Instruction, operands: Operands, context: Context) -> Value:
     """(normalised, mean, biased variance), over all dimensions but the feature one."""
     array, scale, offset = map(as_accurate, operands)
-    feature, epsilon = instruction.attributes["feature_index"], instruction.attributes["epsilon"]
+    feature, epsilon = instruction.attributes["feature_index"], epsilon_of(instruction)
     mean = array.mean(_others(array.ndim, feature))
     variance = array.var(_others(array.ndim, feature))
     spread = scale / np.sqrt(variance + epsilon)
@@ -35,7 +41,7 @@ def _training(instruction: Instruction, operands: Operands, context: Context) ->
 
 def _inference(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     array, *vectors = map(as_accurate, operands)
-    feature, epsilon = instruction.attributes["feature_index"], instruction.attributes["epsilon"]
+    feature, epsilon = instruction.attributes["feature_index"], epsilon_of(instruction)
     scale, offset, mean, variance = (_column(vector, array.ndim, feature) for vector in vectors)
     normalised = (array - mean) * (scale / np.sqrt(variance + epsilon)) + offset
     return round_to(normalised, instruction.shape.element_type)
@@ -44,12 +50,12 @@ def _inference(instruction: Instruction, operands: Operands, context: Context) -
 def _gradient(instruction: Instruction, operands: Operands, context: Context) -> Value:
     """Gradients with respect to operand, scale and offset (Ioffe and Szegedy, 2015)."""
     array, scale, mean, variance, upstream = map(as_accurate, operands)
-    feature, epsilon = instruction.attributes["feature_index"], instruction.attributes["epsilon"]
+    feature, epsilon = instruction.attributes["feature_index"], epsilon_of(instruction)
     others = _others(array.ndim, feature)
     deviation = 1 / np.sqrt(variance + epsilon)
     centred = (array - _column(mean, array.ndim, feature)) * _column(deviation, array.ndim, feature)
     of_scale, of_offset = (upstream * centred).sum(others), upstream.sum(others)
-    count = array.size / array.shape[feature]
+    count = np.float64(prod(array.shape[axis] for axis in others))
     pulled = upstream - _column(of_offset / count, array.ndim, feature)
     pulled = pulled - centred * _column(of_scale / count, array.ndim, feature)
     of_operand = pulled * _column(scale * deviation, array.ndim, feature)

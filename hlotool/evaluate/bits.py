@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hlotool.evaluate.rounding import widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
-from hlotool.ir import ELEMENT_TYPES, Instruction, UnsupportedError, dtype_of
+from hlotool.ir import ELEMENT_TYPES, Instruction, dtype_of
 
 __all__ = ["RULES", "as_bits", "bitcast", "total_order_key"]
 
@@ -27,11 +28,15 @@ def total_order_key(array: AnyArray) -> AnyArray:
 
     Arrays of other kinds are their own keys.
     """
-    wide = widen(array)
-    if wide.dtype.kind != "f":
+    # Widening would make NaNs with different bits the same.
+    wide = array if array.dtype in _MANY_NANS else widen(array)
+    if wide.dtype not in _MANY_NANS:
         return wide
     signed = as_bits(wide).view(_SIGNED[wide.dtype.itemsize])
     return np.asarray(np.where(signed < 0, signed ^ np.iinfo(signed.dtype).max, signed))
+
+
+_MANY_NANS = {dtype_of(t) for t in ("f8e3m4", "f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64")}
 
 
 def bitcast(array: AnyArray, source: str, target: str) -> AnyArray:
@@ -48,6 +53,11 @@ def bitcast(array: AnyArray, source: str, target: str) -> AnyArray:
             parts = from_bits // to_bits
             return whole.reshape(*whole.shape, 1).view(dtype).reshape(*whole.shape, parts)
         return whole.view(dtype).reshape(whole.shape[:-1])
+    if from_bits == 128:  # c128 goes by its two halves
+        return bitcast(bitcast(whole, source, "u64"), "u64", target).reshape(*whole.shape, -1)
+    if to_bits == 128:
+        halves = whole.reshape(*whole.shape[:-1], 2, 64 // from_bits)
+        return bitcast(bitcast(halves, source, "u64"), "u64", target)
     return _from_codes(_regroup(_to_codes(whole, from_bits), from_bits, to_bits), target)
 
 
@@ -88,40 +98,41 @@ def _bitcast_convert(instruction: Instruction, operands: Operands, context: Cont
 def reduce_precision(array: AnyArray, exponent_bits: int, mantissa_bits: int) -> AnyArray:
     """Round floats to a format with fewer bits: nearest even; too large becomes inf, too small a signed zero.
 
-    NaN stays NaN, even without mantissa bits to tell it from infinity.
+    NaN stays NaN, even without mantissa bits to tell it from infinity.  Types without infinities overflow as
+    conversions to them do: to NaN, or to the largest number where there is no NaN.
     """
-    own_mantissa, own_exponent = _FORMATS[array.dtype]
-    unsigned: Any = _UNSIGNED[array.dtype.itemsize]
+    dtype: Any = array.dtype
+    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    own_mantissa, own_exponent = int(info.nmant), int(info.nexp)
+    signed = dtype != dtype_of("f8e8m0fnu")
+    unsigned: Any = _UNSIGNED[dtype.itemsize]
     bits = as_bits(array)
-    width = 8 * array.dtype.itemsize
-    sign = bits & unsigned(1 << (width - 1))
-    magnitude = bits & unsigned((1 << (width - 1)) - 1)
-    infinity = ((1 << own_exponent) - 1) << own_mantissa
-    is_nan = magnitude > unsigned(infinity)
+    top = own_mantissa + own_exponent
+    sign = bits & unsigned(int(signed) << top)
+    magnitude = (bits ^ sign).astype(np.uint64)
+    largest = int(as_bits(np.asarray(info.max, dtype)))
     dropped = own_mantissa - mantissa_bits
     if dropped > 0:
-        last = (magnitude >> unsigned(dropped)) & unsigned(1)
-        nearest = magnitude + (unsigned((1 << (dropped - 1)) - 1) + last)
-        magnitude = nearest & unsigned(((1 << width) - 1) ^ ((1 << dropped) - 1))
+        last = (magnitude >> np.uint64(dropped)) & np.uint64(1)
+        magnitude += np.uint64((1 << (dropped - 1)) - 1) + last
+        magnitude &= np.uint64(((1 << 64) - 1) ^ ((1 << dropped) - 1))
+    over, under = magnitude > largest, np.zeros(array.shape, np.bool_)
     if exponent_bits < own_exponent:
-        own_bias, bias = (1 << (own_exponent - 1)) - 1, (1 << (exponent_bits - 1)) - 1
-        exponent = magnitude >> unsigned(own_mantissa)
-        magnitude = np.where(exponent > unsigned(own_bias + bias), unsigned(infinity), magnitude)
-        magnitude = np.where(exponent <= unsigned(own_bias - bias), unsigned(0), magnitude)
-    return np.asarray(np.where(is_nan, bits, sign | magnitude)).astype(unsigned).view(array.dtype)
-
-
-_FORMATS: dict[np.dtype[Any], tuple[int, int]] = {  # mantissa and exponent bits
-    dtype_of("f16"): (10, 5),
-    dtype_of("bf16"): (7, 8),
-    dtype_of("f32"): (23, 8),
-    dtype_of("f64"): (52, 11),
-}
+        own_bias = int(as_bits(np.asarray(1, dtype))) >> own_mantissa
+        bias = (1 << (exponent_bits - 1)) - 1
+        exponent = magnitude >> np.uint64(own_mantissa)
+        over |= exponent > own_bias + bias
+        under = exponent <= own_bias - bias
+    with np.errstate(all="ignore"):
+        overflow = as_bits(np.asarray(np.inf, np.float32).astype(dtype))
+        underflow = as_bits(np.asarray(0, np.float32).astype(dtype))
+    magnitude = np.where(over, overflow, np.where(under, underflow, magnitude))
+    if "fnuz" in dtype.name:  # whose negative zero is NaN
+        sign = np.where((magnitude == 0) | over, unsigned(0), sign)
+    return np.asarray(np.where(np.isnan(array), bits, sign | magnitude.astype(unsigned))).astype(unsigned).view(dtype)
 
 
 def _reduce_precision(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    if operands[0].dtype not in _FORMATS:
-        raise UnsupportedError(f"{instruction.name}: reduce-precision of {instruction.shape.element_type}")
     attributes = instruction.attributes
     return reduce_precision(operands[0], attributes["exponent_bits"], attributes["mantissa_bits"])
 

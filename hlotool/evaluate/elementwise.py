@@ -10,9 +10,9 @@ import numpy as np
 
 from hlotool.evaluate import integers
 from hlotool.evaluate.bits import total_order_key
-from hlotool.evaluate.rounding import as_accurate, convert, round_to, widen
+from hlotool.evaluate.rounding import as_accurate, convert, round_to, stochastic, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
-from hlotool.ir import ELEMENT_TYPES, Instruction, UnsupportedError
+from hlotool.ir import ELEMENT_TYPES, Instruction
 
 __all__ = ["RULES"]
 
@@ -23,19 +23,26 @@ def _erf(x: AnyArray) -> AnyArray:
     return np.asarray(_ERF(x)).astype(np.float64)
 
 
-def _cbrt(x: AnyArray) -> AnyArray:
-    return np.asarray(np.power(x, 1 / 3) if x.dtype.kind == "c" else np.cbrt(x))
+def _log1p(x: AnyArray) -> AnyArray:
+    """NumPy's takes log(1 + x) for complex x, which is nothing near 0: |1 + x|^2 - 1 is 2 a + a^2 + b^2."""
+    if x.dtype.kind != "c":
+        return np.asarray(np.log1p(x))
+    a, b = x.real, x.imag
+    small = (np.abs(a) < 0.5) & (np.abs(b) < 0.5)
+    result = np.asarray(np.log(1 + x))
+    result.real = np.where(small, np.log1p(2 * a + a * a + b * b) / 2, result.real)
+    return result
 
 
 _TRANSCENDENTAL: dict[str, Callable[[Any], Any]] = {
     "exponential": np.exp,
     "exponential-minus-one": np.expm1,
     "log": np.log,
-    "log-plus-one": np.log1p,
+    "log-plus-one": _log1p,
     "logistic": lambda x: 1 / (1 + np.exp(-x)),
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
-    "cbrt": _cbrt,
+    "cbrt": np.cbrt,
     "sine": np.sin,
     "cosine": np.cos,
     "tan": np.tan,
@@ -51,17 +58,43 @@ _TRANSCENDENTAL: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _extended(array: AnyArray) -> AnyArray:
+    """Floats as f64, c64 as c128, and c128 in extended precision where there is one: parts cancel."""
+    wide = as_accurate(array)
+    return wide.astype(np.clongdouble) if array.dtype == np.complex128 else wide
+
+
+def _rounded(value: Any, element_type: str) -> AnyArray:
+    """Rounded once; what e8m0 has no zero for is rounded to f32 first, so that it underflows as products do."""
+    return round_to(np.asarray(value).astype(np.float32) if element_type == "f8e8m0fnu" else value, element_type)
+
+
 def _transcendental(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    """In double precision, rounded once."""
+    """In double precision (complex numbers in extended precision where there is one), rounded once."""
     function = _TRANSCENDENTAL[instruction.opcode]
-    return round_to(function(as_accurate(operands[0])), instruction.shape.element_type)
+    return _rounded(function(_extended(operands[0])), instruction.shape.element_type)
+
+
+def _abs(x: AnyArray) -> Any:
+    return np.abs(_extended(x)) if x.dtype.kind == "c" else np.abs(x)
 
 
 def _sign(x: AnyArray) -> Any:
-    if x.dtype.kind == "c":
-        size = np.abs(x)
-        return np.where(size == 0, x, x / np.where(size == 0, 1, size))
-    return np.copysign(np.sign(x), x) if x.dtype.kind == "f" else np.sign(x)
+    if x.dtype.kind != "c":
+        return np.copysign(np.sign(x), x) if x.dtype.kind == "f" else np.sign(x)
+    wide = _extended(x)
+    # Scaled by a power of two, so that the size neither overflows nor loses bits.
+    _, exponent = np.frexp(np.maximum(np.abs(wide.real), np.abs(wide.imag)))
+    wide = _pair(np.ldexp(wide.real, -exponent), np.ldexp(wide.imag, -exponent))
+    size = np.abs(wide)
+    return np.where(x == 0, x, wide / np.where(size == 0, 1, size))
+
+
+def _pair(real: AnyArray, imaginary: AnyArray) -> AnyArray:
+    """Complex numbers from parts, which NumPy's arithmetic would mix."""
+    result = np.empty(np.shape(real), np.result_type(real.dtype, np.complex64))
+    result.real, result.imag = real, imaginary
+    return result
 
 
 def _round_away(x: AnyArray) -> Any:
@@ -70,7 +103,7 @@ def _round_away(x: AnyArray) -> Any:
 
 
 _UNARY: dict[str, Callable[[Any], Any]] = {
-    "abs": np.abs,
+    "abs": _abs,
     "negate": np.negative,
     "sign": _sign,
     "ceil": np.ceil,
@@ -90,7 +123,45 @@ def _unary(instruction: Instruction, operands: Operands, context: Context) -> An
 
 
 def _divide(left: AnyArray, right: AnyArray) -> Any:
+    if left.dtype.kind == "c":
+        return _complex_divide(_extended(left), _extended(right))
     return integers.divide(left, right) if left.dtype.kind in "iu" else np.divide(left, right)
+
+
+def _complex_divide(left: AnyArray, right: AnyArray) -> AnyArray:
+    """The quotient, and as C99 Annex G has it where a part is infinite or the divisor zero."""
+    a, b, c, d = left.real, left.imag, right.real, right.imag
+    quotient = np.asarray(np.divide(left, right))
+
+    def unit(part: AnyArray) -> AnyArray:
+        return np.copysign(np.where(np.isinf(part), 1.0, 0.0), part)
+
+    def replace(where: AnyArray, real: AnyArray, imaginary: AnyArray) -> None:
+        quotient.real, quotient.imag = np.where(where, real, quotient.real), np.where(where, imaginary, quotient.imag)
+
+    large, divisor_large = np.isinf(a) | np.isinf(b), np.isinf(c) | np.isinf(d)
+    finite, divisor_finite = np.isfinite(a) & np.isfinite(b), np.isfinite(c) & np.isfinite(d)
+    replace(finite & divisor_large, 0 * (a * unit(c) + b * unit(d)), 0 * (b * unit(c) - a * unit(d)))
+    replace(large & divisor_finite, np.inf * (unit(a) * c + unit(b) * d), np.inf * (unit(b) * c - unit(a) * d))
+    replace((c == 0) & (d == 0), np.copysign(np.inf, c) * a, np.copysign(np.inf, c) * b)
+    return quotient
+
+
+def _multiply(left: AnyArray, right: AnyArray) -> Any:
+    """Complex numbers by the schoolbook formula, each operation rounded."""
+    if left.dtype.kind != "c":
+        return np.multiply(left, right)
+    a, b, c, d = left.real, left.imag, right.real, right.imag
+    return _pair(np.asarray(a * c - b * d), np.asarray(a * d + b * c))
+
+
+def _maximum(left: AnyArray, right: AnyArray) -> Any:
+    """Of zeros of both signs the left one; NaN if either is NaN."""
+    return np.where((right > left) | (right != right), right, left)
+
+
+def _minimum(left: AnyArray, right: AnyArray) -> Any:
+    return np.where((right < left) | (right != right), right, left)
 
 
 def _remainder(left: AnyArray, right: AnyArray) -> Any:
@@ -100,7 +171,7 @@ def _remainder(left: AnyArray, right: AnyArray) -> Any:
 def _power(base: AnyArray, exponent: AnyArray) -> Any:
     if base.dtype.kind in "iu":
         return integers.power(base, exponent)
-    base, exponent = as_accurate(base), as_accurate(exponent)
+    base, exponent = _extended(base), _extended(exponent)
     result = np.power(base, exponent)
     if base.dtype.kind == "c":  # NumPy gives NaN at zero bases
         result = np.where((base == 0) & (exponent.real > 0), 0, result)
@@ -109,7 +180,7 @@ def _power(base: AnyArray, exponent: AnyArray) -> Any:
 
 
 def _atan2(left: AnyArray, right: AnyArray) -> Any:
-    left, right = as_accurate(left), as_accurate(right)
+    left, right = _extended(left), _extended(right)
     if left.dtype.kind == "c":
         return -1j * np.log((right + 1j * left) / np.sqrt(left * left + right * right))
     return np.arctan2(left, right)
@@ -119,27 +190,16 @@ def _subtract(left: AnyArray, right: AnyArray) -> Any:
     return np.logical_xor(left, right) if left.dtype.kind == "b" else np.subtract(left, right)
 
 
-def _accurate_if_complex(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """c64 products and quotients go through c128: their parts cancel and overflow."""
-
-    def on(left: AnyArray, right: AnyArray) -> Any:
-        if left.dtype.kind == "c":
-            left, right = as_accurate(left), as_accurate(right)
-        return function(left, right)
-
-    return on
-
-
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "subtract": _subtract,
-    "multiply": _accurate_if_complex(np.multiply),
-    "divide": _accurate_if_complex(_divide),
+    "multiply": _multiply,
+    "divide": _divide,
     "remainder": _remainder,
     "power": _power,
     "atan2": _atan2,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
+    "maximum": _maximum,
+    "minimum": _minimum,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -149,7 +209,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 def _binary(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     left, right = operands
     result = _BINARY[instruction.opcode](widen(left), widen(right))
-    return round_to(result, instruction.shape.element_type)
+    return _rounded(result, instruction.shape.element_type)
 
 
 _WITH_WIDTH: dict[str, Callable[..., AnyArray]] = {
@@ -189,24 +249,13 @@ def _convert(instruction: Instruction, operands: Operands, context: Context) -> 
 
 
 def _stochastic_convert(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    """Float to integer: away from zero with the probability that the fraction, compared with the bits, gives."""
     value, bits = operands
-    row = ELEMENT_TYPES[instruction.shape.element_type]
-    if not row.is_integer or bits.dtype.kind != "u":
-        raise UnsupportedError(f"{instruction.name}: stochastic-convert to {row.name} has no defined result")
-    wide = value.astype(np.float64)
-    size = np.abs(wide)
-    whole = np.floor(size)
-    threshold = (size - whole) * float(1 << (8 * bits.dtype.itemsize))
-    stepped = whole + (threshold > bits.astype(np.float64))
-    return convert(np.asarray(np.copysign(stepped, wide)), row.name)
+    width = ELEMENT_TYPES[instruction.operands[1].shape.element_type].bits
+    return stochastic(value, widen(bits), width, instruction.shape.element_type)
 
 
 def _complex(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    real, imaginary = np.broadcast_arrays(*operands)
-    result = np.empty(real.shape, ELEMENT_TYPES[instruction.shape.element_type].dtype)
-    result.real, result.imag = real, imaginary
-    return result
+    return _pair(*np.broadcast_arrays(*operands))
 
 
 def _select(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
@@ -215,7 +264,7 @@ def _select(instruction: Instruction, operands: Operands, context: Context) -> A
 
 def _clamp(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     low, value, high = map(widen, operands)
-    return round_to(np.minimum(np.maximum(low, value), high), instruction.shape.element_type)
+    return round_to(_minimum(_maximum(value, low), high), instruction.shape.element_type)
 
 
 RULES: dict[str, Rule] = {

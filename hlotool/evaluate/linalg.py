@@ -10,26 +10,28 @@ from hlotool.evaluate.rounding import as_accurate, round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
 from hlotool.ir import Instruction
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "substitute"]
 
 
 def _cholesky(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    """Factor from one triangle, zeros in the other; NaN where a matrix is not positive definite."""
+    """Factor from one triangle, zeros in the other; NaN throughout where a matrix is not positive semidefinite."""
     lower = bool(instruction.attributes.get("lower"))
     wide = as_accurate(operands[0])
-    if not lower:
-        wide = np.swapaxes(wide, -1, -2).conj()
-    matrices = wide.reshape(-1, *wide.shape[-2:])
-    factors = np.stack([_factor(matrix) for matrix in matrices]) if matrices.size else matrices
-    result = factors.reshape(wide.shape)
-    return round_to(result if lower else np.swapaxes(result, -1, -2).conj(), instruction.shape.element_type)
+    factor = _factor(wide if lower else np.swapaxes(wide, -1, -2).conj())
+    return round_to(factor if lower else np.swapaxes(factor, -1, -2).conj(), instruction.shape.element_type)
 
 
-def _factor(matrix: AnyArray) -> AnyArray:
-    try:
-        return np.asarray(np.linalg.cholesky(matrix))
-    except np.linalg.LinAlgError:
-        return np.full_like(matrix, np.nan)
+def _factor(matrices: AnyArray) -> AnyArray:
+    """Lower factors from lower triangles, column by column (Golub and Van Loan, Matrix Computations, 4.2)."""
+    rest = np.tril(matrices)
+    result = np.zeros_like(rest)
+    for k in range(rest.shape[-1]):
+        root = np.sqrt(rest[..., k, k].real)
+        column = rest[..., k + 1 :, k] / root[..., None]
+        result[..., k, k], result[..., k + 1 :, k] = root, column
+        rest[..., k + 1 :, k + 1 :] -= column[..., :, None] * column[..., None, :].conj()
+    failed = np.isnan(np.diagonal(result, axis1=-2, axis2=-1)).any(-1)
+    return np.where(failed[..., None, None], np.nan, result)
 
 
 def _triangular_solve(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
@@ -44,13 +46,13 @@ def _triangular_solve(instruction: Instruction, operands: Operands, context: Con
     if (transpose != "NO_TRANSPOSE") == left_side:
         matrix, lower = np.swapaxes(matrix, -1, -2), not lower
     columns = right if left_side else np.swapaxes(right, -1, -2)
-    solution = _substitute(matrix, columns, lower, bool(attributes.get("unit_diagonal")))
+    solution = substitute(matrix, columns, lower, bool(attributes.get("unit_diagonal")))
     return round_to(
         solution if left_side else np.swapaxes(solution, -1, -2), instruction.shape.element_type
     )
 
 
-def _substitute(matrix: AnyArray, right: AnyArray, lower: bool, unit_diagonal: bool) -> AnyArray:
+def substitute(matrix: AnyArray, right: AnyArray, lower: bool, unit_diagonal: bool) -> AnyArray:
     """Forward (lower) or backward substitution, row by row."""
     size = matrix.shape[-1]
     solution = np.array(right)

@@ -13,12 +13,13 @@ import numpy as np
 
 from hlotool.evaluate.rounding import round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
-from hlotool.ir import ELEMENT_TYPES, Instruction, UnsupportedError
+from hlotool.ir import ELEMENT_TYPES, Instruction, UnsupportedError, dtype_of
 
 __all__ = ["RULES", "philox_4x32", "threefry_2x32"]
 
 Words = tuple[AnyArray, ...]
 _MASK_128 = (1 << 128) - 1
+_FIRST_STATE = 0x7012395  # of rng-get-and-update-state: XLA's
 _THREEFRY_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _THREEFRY_PARITY = np.uint32(0x1BD11BDA)
 _PHILOX_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
@@ -65,18 +66,22 @@ def _rng_bit_generator(instruction: Instruction, operands: Operands, context: Co
     """(new state, bits).  The state is a key word and a counter of one word (ThreeFry) or two (Philox)."""
     shape = instruction.shape.elements[1]
     state = _state_words(operands[0])
-    bits = ELEMENT_TYPES[shape.element_type].bits
-    if bits not in (8, 16, 32, 64) or ELEMENT_TYPES[shape.element_type].is_complex:
-        raise UnsupportedError(f"{instruction.name}: no random bits of type {shape.element_type}")
-    generate = _threefry if instruction.attributes["algorithm"] == "rng_three_fry" else _philox
-    words, new_state = generate(state, shape.dimensions, 64 if bits == 64 else 32)
-    carrier = words.astype(np.dtype(f"u{bits // 8}"))
+    row = ELEMENT_TYPES[shape.element_type]
+    threefry = instruction.attributes["algorithm"] == "rng_three_fry"
+    if not (row.is_integer or row.is_float) or len(state) not in ((2,) if threefry else (2, 3)):
+        raise UnsupportedError(f"{instruction.name}: random bits of {shape} from {instruction.operands[0].shape}")
+    words, new_state = (_threefry if threefry else _philox)(state, shape.dimensions, 64 if row.bits == 64 else 32)
     restored = np.array(new_state, np.uint64).view(operands[0].dtype).reshape(operands[0].shape)
-    return restored, carrier.view(ELEMENT_TYPES[shape.element_type].dtype)
+    if row.is_integer:
+        return restored, round_to(words, row.name)
+    low = words & words.dtype.type((1 << row.bits) - 1)
+    return restored, low.astype(f"u{dtype_of(row.name).itemsize}").view(dtype_of(row.name))
 
 
 def _state_words(state: AnyArray) -> list[int]:
-    return [int(word) for word in np.asarray(state, order="C").reshape(-1).view(np.uint64)]
+    """The state as u64; () when it is not made of whole words."""
+    kept = np.ascontiguousarray(state).reshape(-1)
+    return [int(word) for word in kept.view(np.uint64)] if kept.nbytes % 8 == 0 else []
 
 
 def _threefry(state: Sequence[int], sizes: tuple[int, ...], width: int) -> tuple[AnyArray, list[int]]:
@@ -138,15 +143,14 @@ def _rng(instruction: Instruction, operands: Operands, context: Context) -> AnyA
         return round_to(context.generator.integers(low, max(high, low + 1), sizes, dtype=kind), row.name)
     low_bound, high_bound = float(first), float(second)
     drawn = round_to(low_bound + (high_bound - low_bound) * context.generator.random(sizes), row.name)
-    below = round_to(np.nextafter(np.float64(high_bound), low_bound), row.name)
-    return np.asarray(np.where(drawn < second, drawn, np.minimum(below, drawn)))
+    return np.asarray(np.where(drawn < operands[1], drawn, operands[0]))  # rounding may reach the bound
 
 
 def _rng_get_and_update_state(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    """The 128-bit state as two u64, high word first; then the state advances."""
-    state = context.state
-    context.state = (state + instruction.attributes["delta"]) & _MASK_128
-    return np.array([state >> 64, state % (1 << 64)], np.uint64)
+    """The 128-bit state as two u64, low word first; then it advances.  Every instruction has a state of its own."""
+    state = context.states.get(instruction, _FIRST_STATE)
+    context.states[instruction] = (state + instruction.attributes["delta"]) & _MASK_128
+    return np.array([state % (1 << 64), state >> 64], np.uint64)
 
 
 RULES: dict[str, Rule] = {

@@ -1,7 +1,6 @@
 """reduce and map.
 
-The order of a reduction is open in HLO.  Here it is a balanced tree over neighbours, and the initial value enters
-once, at the end and from the left; one-opcode reducers go through NumPy, floats accumulating in f64.
+What order a reduction has, and where it rounds, stands in `combiner`; the initial value enters once, from the left.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hlotool.evaluate.combiner import Combiner, combiner_of
+from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
 from hlotool.evaluate.rounding import round_to, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import Instruction
@@ -42,14 +41,19 @@ def _reduce(instruction: Instruction, operands: Operands, context: Context) -> V
     kept = tuple(size for axis, size in enumerate(arrays[0].shape) if axis not in axes)
     if any(arrays[0].shape[axis] == 0 for axis in axes) or 0 in kept:
         return one_or_tuple(instruction, [np.broadcast_to(value, kept) for value in initial])
-    combiner = combiner_of(computation)
-    if combiner is not None and count == 1:
-        return _reduce_with(combiner, arrays[0], initial[0], axes)
-    order = [axis for axis in range(arrays[0].ndim) if axis not in axes] + list(axes)
+    combiners = combiners_of(computation)
+    if combiners is not None:
+        each = zip(combiners, arrays, initial, strict=True)
+        return one_or_tuple(instruction, [_reduce_with(c, array, start, axes) for c, array, start in each])
+    order = [axis for axis in range(arrays[0].ndim) if axis not in axes] + sorted(axes)
     lined = [a.transpose(order).reshape(*kept, -1) for a in arrays]
-    reduced = tree_reduce(lambda pair: context.map(computation, pair), lined)
-    starts = [np.broadcast_to(value, kept) for value in initial]
-    return one_or_tuple(instruction, context.map(computation, [*starts, *reduced]))
+    total: Sequence[AnyArray] = [np.broadcast_to(value, kept) for value in initial]
+    if choice_of(computation, context.map) is not None:
+        reduced = tree_reduce(lambda pair: context.map(computation, pair), lined)
+        return one_or_tuple(instruction, context.map(computation, [*total, *reduced]))
+    for position in range(lined[0].shape[-1]):
+        total = context.map(computation, [*total, *(a[..., position] for a in lined)])
+    return one_or_tuple(instruction, total)
 
 
 def _reduce_with(combiner: Combiner, array: AnyArray, initial: AnyArray, axes: tuple[int, ...]) -> AnyArray:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hlotool.evaluate.values import AnyArray
 from hlotool.ir import ELEMENT_TYPES, ElementType
 
-__all__ = ["as_accurate", "convert", "integer_range", "round_to", "widen"]
+__all__ = ["as_accurate", "convert", "integer_range", "round_to", "stochastic", "widen"]
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _SMALLEST_NATIVE_BITS = 8
@@ -62,6 +63,8 @@ def round_to(value: Any, element_type: str) -> AnyArray:
         return array
     if row.is_float and row.bits <= 16 and dtype.kind != "f" and array.dtype == _FLOAT64:
         array = _to_odd_float32(array)  # ml_dtypes goes through f32: two roundings
+    if element_type == "f4e2m1fn":  # has no NaN: minus zero stands for it
+        array = np.where(np.isnan(array), array.dtype.type(-0.0), array)
     return array.astype(dtype)
 
 
@@ -104,6 +107,30 @@ def convert(array: AnyArray, element_type: str) -> AnyArray:
     if row.is_float and row.bits <= 16 and wide.dtype.kind in "iub":
         wide = wide.astype(np.float64)
     return round_to(wide, element_type)
+
+
+def stochastic(array: AnyArray, random: AnyArray, width: int, element_type: str) -> AnyArray:
+    """The ``stochastic-convert`` of HLO: away from zero where the random bits lie below the fraction that is cut off.
+
+    `random` holds unsigned integers of `width` bits; the fraction, of the distance between the two values of the
+    result type around the operand, is taken in units of 2**-width.  Integers saturate, and NaN gives 0.
+    """
+    row = ELEMENT_TYPES[element_type]
+    wide = widen(array).astype(np.float64)
+    size = np.abs(wide)
+    step = _step(size, element_type) if row.is_float else np.ones_like(size)
+    steps = size / step
+    whole = np.floor(steps)
+    fraction = np.where(np.isfinite(steps), steps - whole, 0.0) * 2.0**width
+    stepped = whole + (random < fraction.astype(np.uint64))
+    return convert(np.asarray(np.copysign(np.where(np.isfinite(size), stepped * step, size), wide)), element_type)
+
+
+def _step(size: AnyArray, element_type: str) -> AnyArray:
+    """The distance between the values of a float type around `size`, as far as f64 tells them apart."""
+    info: Any = ml_dtypes.finfo(ELEMENT_TYPES[element_type].dtype)  # type: ignore[no-untyped-call]
+    _, exponent = np.frexp(size)
+    return np.asarray(np.ldexp(1.0, np.maximum(exponent - 1, info.minexp) - info.nmant))
 
 
 def integer_range(row: ElementType) -> tuple[int, int]:

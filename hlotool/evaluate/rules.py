@@ -10,6 +10,7 @@ from hlotool.evaluate import (
     convolution,
     custom,
     dot,
+    dynamic,
     elementwise,
     gather,
     linalg,
@@ -39,8 +40,9 @@ RULES: dict[str, Rule] = {
     **batch_norm.RULES,
     **collective.RULES,
     **custom.RULES,
+    **dynamic.RULES,
 }
-"""Opcodes without a row (infeed, outfeed, send, recv...) talk to a world that an evaluator does not have."""
+"""Every opcode that can be executed."""
 
 _SAME = control.RULES["opt-barrier"]
 

@@ -11,7 +11,7 @@ from hlotool.evaluate.rounding import widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "sorted_order", "top_positions"]
 
 Before = Callable[[Sequence[AnyArray], Sequence[AnyArray]], AnyArray]
 """Whether the elements of the first arrays must stand before those of the second ones."""
@@ -29,12 +29,16 @@ def _sort(instruction: Instruction, operands: Operands, context: Context) -> Val
     if shape[axis] < 2 or 0 in shape:
         return one_or_tuple(instruction, operands)
     lined = [np.moveaxis(a, axis, -1).reshape(-1, shape[axis]) for a in operands]
-    order = _guessed_order(lined, before)
-    if order is None:
-        order = _network_order(lined, before)
+    order = sorted_order(lined, before)
     results = [np.take_along_axis(a, order, axis=-1) for a in lined]
     moved = [*(size for other, size in enumerate(shape) if other != axis), shape[axis]]
     return one_or_tuple(instruction, [np.moveaxis(r.reshape(moved), -1, axis) for r in results])
+
+
+def sorted_order(arrays: Sequence[AnyArray], before: Before) -> AnyArray:
+    """Where the elements of each row stand that come first, second... in stable order along the last axis."""
+    order = _guessed_order(arrays, before)
+    return _network_order(arrays, before) if order is None else order
 
 
 def _guessed_order(arrays: Sequence[AnyArray], before: Before) -> AnyArray | None:
@@ -99,14 +103,18 @@ def _merge_exchange(length: int) -> Iterator[tuple[AnyArray, AnyArray]]:
         step //= 2
 
 
-def _topk(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    """The `k` largest (or smallest) of each row, in order; NaN counts as largest, and ties go by position."""
-    (array,) = operands
-    count: int = instruction.attributes["k"]
+def top_positions(array: AnyArray, count: int, largest: bool) -> AnyArray:
+    """Where the `count` largest (or smallest) of each row stand, in order; NaN counts as largest, and ties go by
+    position."""
     key = total_order_key(array)
-    smallest = instruction.attributes.get("largest") is False
-    order = np.argsort(key, axis=-1, kind="stable") if smallest else _descending(key)
-    order = order[..., :count]
+    order = _descending(key) if largest else np.argsort(key, axis=-1, kind="stable")
+    return order[..., :count]
+
+
+def _topk(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """The `k` largest (or smallest) of each row, in order."""
+    (array,) = operands
+    order = top_positions(array, instruction.attributes["k"], instruction.attributes.get("largest") is not False)
     return np.take_along_axis(array, order, axis=-1), order.astype(np.int32)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hlotool.ir import Computation, Instruction, Shape
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.devices import Device
 
 __all__ = ["AnyArray", "Context", "Operands", "Rule", "Value", "leaves_of", "one_or_tuple", "value_from_leaves"]
 
@@ -23,8 +26,9 @@ class Context(Protocol):
     """What rules see of the interpreter."""
 
     generator: np.random.Generator  # of ``rng``, whose numbers HLO leaves open
-    state: int  # 128 bits, of ``rng-get-and-update-state``
+    states: dict[Instruction, int]  # 128 bits each, of ``rng-get-and-update-state``
     loop_limit: int | None  # iterations that one ``while`` may make
+    device: Device  # the one that runs the program, and its way to the others
 
     def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The root value of `computation` on `arguments`."""

@@ -1,7 +1,9 @@
 """reduce-window and select-and-scatter.
 
-A window reduction is done one dimension after another, and each dimension in O(n log w): runs of 1, 2, 4... elements
-are combined by doubling, and a window is put together from the runs of its size's binary digits.
+Where the reducer's grouping does not matter (see `combiner`) a window reduction is done one dimension after another,
+and each dimension in O(n log w): runs of 1, 2, 4... elements are combined by doubling, and a window is put together
+from the runs of its size's binary digits.  Other reducers are called for each position in the window, in row-major
+order; reversal of a window, which XLA does not look at, changes nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +13,14 @@ from itertools import product
 
 import numpy as np
 
-from hlotool.evaluate.combiner import Combiner, combiner_of
+from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
 from hlotool.evaluate.gather import combine_at
 from hlotool.evaluate.movement import pad
 from hlotool.evaluate.rounding import round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
-from hlotool.ir import Instruction, PaddingDimension, Window, WindowDimension
+from hlotool.ir import Computation, Instruction, PaddingDimension, Window, WindowDimension
 
-__all__ = ["RULES", "padded_base"]
+__all__ = ["RULES", "padded_base", "reduce_windows", "window_of", "window_positions"]
 
 Combine = Callable[[Sequence[AnyArray]], Sequence[AnyArray]]
 
@@ -54,8 +56,8 @@ def _reduce_axis(
         length *= 2
 
 
-def _reduce_windows(combine: Combine, arrays: list[AnyArray], window: Window, counts: Sequence[int]) -> list[AnyArray]:
-    for axis, (dimension, count) in enumerate(zip(window.dimensions, counts, strict=True)):
+def reduce_windows(combine: Combine, arrays: list[AnyArray], window: Window, counts: Sequence[int]) -> list[AnyArray]:
+    for axis, (dimension, count) in reversed(list(enumerate(zip(window.dimensions, counts, strict=True)))):
         if dimension.size > 1 or dimension.stride > 1 or arrays[0].shape[axis] != count:
             arrays = _reduce_axis(combine, arrays, axis, dimension, count)
     return arrays
@@ -64,13 +66,18 @@ def _reduce_windows(combine: Combine, arrays: list[AnyArray], window: Window, co
 def _reduce_window(instruction: Instruction, operands: Operands, context: Context) -> Value:
     count = len(operands) // 2
     arrays, initial = operands[:count], operands[count:]
-    window, computation = _window(instruction, arrays[0].ndim), instruction.attributes["to_apply"]
+    window, computation = window_of(instruction, arrays[0].ndim), instruction.attributes["to_apply"]
     sizes = tuple(d.output_size(n) for d, n in zip(window.dimensions, arrays[0].shape, strict=True))
-    if 0 in sizes or any(d.size == 0 for d in window.dimensions):
+    if 0 in sizes or not arrays[0].size:
         return one_or_tuple(instruction, [np.broadcast_to(value, sizes) for value in initial])
-    combiner = combiner_of(computation)
-    if combiner is not None and count == 1:
-        return _reduce_window_with(combiner, arrays[0], initial[0], window, sizes)
+    combiners = combiners_of(computation)
+    if combiners is not None:
+        each = zip(combiners, arrays, initial, strict=True)
+        results = [_reduce_window_with(c, array, start, window, sizes) for c, array, start in each]
+        return one_or_tuple(instruction, results)
+    starts = [np.broadcast_to(value, sizes) for value in initial]
+    if choice_of(computation, context.map) is None:
+        return one_or_tuple(instruction, _fold_windows(computation, arrays, starts, window, context))
 
     def combine_present(sides: Sequence[AnyArray]) -> Sequence[AnyArray]:
         """Both sides end with a mask of what is there: padding and holes take no part."""
@@ -85,10 +92,22 @@ def _reduce_window(instruction: Instruction, operands: Operands, context: Contex
 
     bases = [padded_base(a, value, window) for a, value in zip(arrays, initial, strict=True)]
     there = padded_base(np.ones(arrays[0].shape, np.bool_), False, window)
-    *reduced, any_there = _reduce_windows(combine_present, [*bases, there], window, sizes)
-    starts = [np.broadcast_to(value, sizes) for value in initial]
-    results = context.map(computation, [*starts, *reduced])
-    return one_or_tuple(instruction, [np.where(any_there, r, s) for r, s in zip(results, starts, strict=True)])
+    *reduced, any_there = reduce_windows(combine_present, [*bases, there], window, sizes)
+    chosen = context.map(computation, [*starts, *reduced])
+    return one_or_tuple(instruction, [np.where(any_there, r, s) for r, s in zip(chosen, starts, strict=True)])
+
+
+def _fold_windows(
+    computation: Computation, arrays: Sequence[AnyArray], totals: Sequence[AnyArray], window: Window, context: Context
+) -> Sequence[AnyArray]:
+    """`totals` combined with one element of every window after another."""
+    sizes = totals[0].shape
+    for position, inside in window_positions(arrays[0].shape, sizes, window):
+        merged = context.map(
+            computation, [*totals, *(np.broadcast_to(a.reshape(-1)[position], sizes) for a in arrays)]
+        )
+        totals = [np.where(inside, new, old) for new, old in zip(merged, totals, strict=True)]
+    return totals
 
 
 def _reduce_window_with(
@@ -96,11 +115,11 @@ def _reduce_window_with(
 ) -> AnyArray:
     wide = combiner.prepare(array)
     base = padded_base(wide, combiner.identity(wide.dtype), window)
-    (total,) = _reduce_windows(lambda pair: [combiner.ufunc(*pair)], [base], window, sizes)
+    (total,) = reduce_windows(lambda pair: [combiner.ufunc(*pair)], [base], window, sizes)
     return round_to(combiner.ufunc(combiner.prepare(initial), total), combiner.element_type)
 
 
-def _window(instruction: Instruction, rank: int) -> Window:
+def window_of(instruction: Instruction, rank: int) -> Window:
     window: Window | None = instruction.attributes.get("window")
     return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
 
@@ -108,10 +127,14 @@ def _window(instruction: Instruction, rank: int) -> Window:
 def _select_and_scatter(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     """Each window of the operand selects one element, at which its element of the source is scattered."""
     array, source, initial = operands
-    window, select = _window(instruction, array.ndim), instruction.attributes["select"]
+    if not array.size:
+        return np.array(array)
+    window, select = window_of(instruction, array.ndim), instruction.attributes["select"]
     best: AnyArray | None = None
     place, found = np.zeros(source.shape, np.int64), np.zeros(source.shape, np.bool_)
-    for value, position, inside in _window_elements(array, source.shape, window):
+    flat = np.ascontiguousarray(array).reshape(-1)
+    for position, inside in window_positions(array.shape, source.shape, window):
+        value = flat[position]
         if best is None:
             best, place, found = value, position, inside
             continue
@@ -120,33 +143,32 @@ def _select_and_scatter(instruction: Instruction, operands: Operands, context: C
         best, place, found = np.where(takes, value, best), np.where(takes, position, place), found | inside
     result = np.array(np.broadcast_to(initial, array.shape))
     chosen = found.reshape(-1)
-    (flat,) = combine_at(
+    (scattered,) = combine_at(
         [result.reshape(-1)],
         place.reshape(-1)[chosen],
         [source.reshape(-1)[chosen]],
         instruction.attributes["scatter"],
         context,
     )
-    return flat.reshape(array.shape)
+    return scattered.reshape(array.shape)
 
 
-def _window_elements(
-    array: AnyArray, counts: Sequence[int], window: Window
-) -> Iterator[tuple[AnyArray, AnyArray, AnyArray]]:
-    """For each position in the window: the elements there of all windows, their flat indices, and which exist."""
-    strides = [int(np.prod(array.shape[axis + 1 :], dtype=np.int64)) for axis in range(array.ndim)]
-    flat = np.ascontiguousarray(array).reshape(-1)
+def window_positions(
+    base: Sequence[int], counts: Sequence[int], window: Window
+) -> Iterator[tuple[AnyArray, AnyArray]]:
+    """For each position in the window, in row-major order: the flat indices of the elements there, and which exist."""
+    strides = [int(np.prod(base[axis + 1 :], dtype=np.int64)) for axis in range(len(base))]
     for offsets in product(*(range(d.size) for d in window.dimensions)):
-        position, inside = np.zeros((1,) * array.ndim, np.int64), np.ones((1,) * array.ndim, np.bool_)
+        position, inside = np.zeros((1,) * len(base), np.int64), np.ones((1,) * len(base), np.bool_)
         for axis, (offset, dimension) in enumerate(zip(offsets, window.dimensions, strict=True)):
             dilated = np.arange(counts[axis]) * dimension.stride
             dilated = dilated + offset * dimension.window_dilation - dimension.padding_low
             index, hole = np.divmod(dilated, dimension.base_dilation)
-            there = (hole == 0) & (index >= 0) & (index < array.shape[axis])
-            column = [-1 if other == axis else 1 for other in range(array.ndim)]
+            there = (hole == 0) & (index >= 0) & (index < base[axis])
+            column = [-1 if other == axis else 1 for other in range(len(base))]
             position = position + (np.where(there, index, 0) * strides[axis]).reshape(column)
             inside = inside & there.reshape(column)
-        yield flat[position], position, inside
+        yield position, inside
 
 
 RULES: dict[str, Rule] = {"reduce-window": _reduce_window, "select-and-scatter": _select_and_scatter}

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from hlotool.harness.archive import read_array
 from hlotool.ir import InputError, Instruction, Module, Shape, dtype_of, element_type
+from hlotool.ir.dynamic import accepts
 
 __all__ = ["check_arrays", "parameter_names", "parse_input", "random_inputs"]
 
@@ -27,25 +28,28 @@ def parameter_names(module: Module) -> list[str]:
 
 
 def check_arrays(module: Module, arrays: Sequence[npt.NDArray[Any]], shapes: Sequence[Shape]) -> None:
-    """Raise InputError, naming the parameter, unless the arrays have the shapes and types of the parameter leaves."""
+    """Raise InputError, naming the parameter, unless the arrays have the shapes and types of the parameter leaves.
+
+    Along a dynamic dimension they may have any size up to its bound.
+    """
     for number, (name, array, shape) in enumerate(zip(parameter_names(module), arrays, shapes, strict=True)):
-        if array.shape != shape.dimensions or array.dtype != dtype_of(shape.element_type):
+        if not accepts(shape, array.shape) or array.dtype != dtype_of(shape.element_type):
             found = f"{array.dtype} of shape {list(array.shape)}"
             raise InputError(f"parameter {number} ({name}): expected {shape}, got {found}")
 
 
-def random_inputs(module: Module, seed: int) -> list[npt.NDArray[Any]]:
+def random_inputs(module: Module, seed: int, device: int = 0) -> list[npt.NDArray[Any]]:
     """One array per parameter leaf.
 
     Floats are standard normal; integers lie in [0, 8), or within what they index where a gather, scatter or dynamic
-    slice reads them.  Every leaf has a random stream of its own.
+    slice reads them.  Every leaf on every device has a random stream of its own.
     """
     arrays: list[npt.NDArray[Any]] = []
     for parameter in module.entry.parameters:
         bound = _index_bound(parameter) if parameter.shape.is_array else None
         for shape in parameter.shape.leaves():
             if shape.is_array:
-                generator = np.random.Generator(np.random.PCG64([seed, len(arrays)]))
+                generator = np.random.Generator(np.random.PCG64([seed, len(arrays), *([device] if device else [])]))
                 arrays.append(_fill(shape, generator, bound))
     return arrays
 

@@ -36,6 +36,7 @@ from hlotool.ir.module import (
 )
 from hlotool.ir.opcodes import COMMON_ATTRIBUTES, OPCODES, Attribute, Opcode
 from hlotool.ir.shape import UNBOUNDED, Layout, Shape, array, row_major, scalar, token, tuple_shape
+from hlotool.ir.storage import Move, storage_moves
 from hlotool.ir.types import ELEMENT_TYPES, ElementType, byte_size, dtype_of, element_type, element_type_of
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "Location",
     "Metadata",
     "Module",
+    "Move",
     "Opcode",
     "PaddingDimension",
     "ParseError",
@@ -81,6 +83,7 @@ __all__ = [
     "literal",
     "row_major",
     "scalar",
+    "storage_moves",
     "token",
     "tuple_shape",
 ]

@@ -273,8 +273,8 @@ class Computation:
             instruction.remove_control_predecessor(before)
         for after in list(instruction.control_successors):
             after.remove_control_predecessor(instruction)
-        if instruction.opcode == "parameter":
-            self._parameters.pop(instruction.parameter_number, None)
+        if self._parameters.get(instruction.attributes.get("parameter_number", -1)) is instruction:
+            del self._parameters[instruction.parameter_number]
         self._unlink(instruction)
         instruction.parent = None
 

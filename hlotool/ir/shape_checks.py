@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hlotool.ir.errors import HloError
@@ -14,7 +15,9 @@ __all__ = [
     "Rule",
     "ShapeError",
     "agree",
+    "any_dynamic",
     "expect",
+    "flags_of",
     "in_range",
     "like",
     "numeric_kind",
@@ -25,6 +28,7 @@ __all__ = [
     "require_token",
     "results",
     "same_dimensions",
+    "with_dynamic",
 ]
 
 
@@ -120,6 +124,23 @@ def in_range(
 def like(shape: Shape, element_type: str | None = None) -> Shape:
     """An array of the dimensions of `shape` with the default layout."""
     return Shape(element_type or shape.element_type, shape.dimensions, row_major(shape.rank), (), shape.dynamic)
+
+
+def with_dynamic(shape: Shape, flags: Iterable[bool]) -> Shape:
+    """`shape` with these dimensions dynamic."""
+    known = tuple(flags)
+    return replace(shape, dynamic=known if any(known) else ())
+
+
+def flags_of(shape: Shape) -> tuple[bool, ...]:
+    """Which dimensions of an array are dynamic."""
+    return shape.dynamic or (False,) * shape.rank
+
+
+def any_dynamic(shape: Shape, others: Iterable[Shape]) -> Shape:
+    """`shape` with the dynamic dimensions of all arrays of its rank among `others`."""
+    flags = [flags_of(one) for one in (shape, *others) if one.is_array and one.rank == shape.rank]
+    return with_dynamic(shape, map(any, zip(*flags, strict=True)))
 
 
 def results(shapes: Sequence[Shape]) -> Shape:

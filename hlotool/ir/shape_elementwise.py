@@ -10,6 +10,7 @@ from hlotool.ir.shape import UNBOUNDED, Shape, row_major
 from hlotool.ir.shape_checks import (
     Rule,
     ShapeError,
+    any_dynamic,
     like,
     numeric_kind,
     require,
@@ -31,14 +32,17 @@ _INTEGERS = ("signed", "unsigned")
 _NUMBERS = ("signed", "unsigned", "float", "complex")
 
 
+_WITH_SIGN = ("signed", "float", "complex")
+
+
 _UNARY_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(
-        ("ceil", "floor", "round-nearest-afz", "round-nearest-even", "is-finite", "erf"), (("float",), "floats")
+        ("cbrt", "ceil", "erf", "floor", "is-finite", "round-nearest-afz", "round-nearest-even"), (("float",), "floats")
     ),
     **dict.fromkeys(("popcnt", "count-leading-zeros"), (_INTEGERS, "integers")),
-    "abs": (_NUMBERS, "numbers"),
+    "abs": (_WITH_SIGN, "numbers with a sign"),
     "negate": (_NUMBERS, "numbers"),
-    "sign": (_NUMBERS, "numbers"),
+    "sign": (_WITH_SIGN, "numbers with a sign"),
     "not": (("pred", *_INTEGERS), "pred and integers"),
     "real": (("float", "complex"), "floats and complex"),
     "imag": (("float", "complex"), "floats and complex"),
@@ -122,11 +126,13 @@ def _select(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     result = _merge(opcode, values)
     if not predicate.is_scalar and not same_dimensions(predicate, result):
         raise ShapeError(f"select by {predicate} of {result}: dimensions differ", "operand:0")
-    return result
+    return any_dynamic(result, [predicate])
 
 
 def _clamp(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     low, value, high = operands
+    require_array(opcode, value, 1)
+    _kinds(opcode, value, ("pred", *_INTEGERS, "float"), "pred, integers and floats")
     for index, bound in ((0, low), (2, high)):
         require_array(opcode, bound, index)
         require(
@@ -134,7 +140,7 @@ def _clamp(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]
             f"clamp of {value} between {low} and {high}: a bound must be a scalar or like the value",
             f"operand:{index}",
         )
-    return like(value)
+    return any_dynamic(like(value), [low, high])
 
 
 ELEMENTWISE: dict[str, Rule] = {

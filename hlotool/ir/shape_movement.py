@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC
 from hlotool.ir.shape import UNBOUNDED, Shape, array, row_major, scalar, token, tuple_shape
 from hlotool.ir.shape_checks import (
     Rule,
     ShapeError,
+    expect,
+    flags_of,
     in_range,
     like,
     plain,
@@ -16,10 +19,11 @@ from hlotool.ir.shape_checks import (
     require_array,
     require_count,
     require_token,
+    with_dynamic,
 )
 from hlotool.ir.types import ELEMENT_TYPES
 
-__all__ = ["MOVEMENT"]
+__all__ = ["MOVEMENT", "check_border"]
 
 
 def _same(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
@@ -118,7 +122,9 @@ def _slice(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]
         beyond = size != UNBOUNDED and one.limit > size
         require(not beyond, f"slice limit {one.limit} is beyond dimension {index} of size {size}", part)
         sizes.append(-(-(one.limit - one.start) // one.stride))
-    return array(operand.element_type, sizes)
+    whole = zip(flags_of(operand), ranges, operand.dimensions, strict=True)
+    kept = (flag and (one.start, one.limit, one.stride) == (0, size, 1) for flag, one, size in whole)
+    return with_dynamic(array(operand.element_type, sizes), kept)
 
 
 def _indices(opcode: str, operand: Shape, indices: Sequence[Shape], first: int) -> None:
@@ -142,7 +148,8 @@ def _dynamic_slice(opcode: str, operands: Sequence[Shape], attributes: Mapping[s
         fits = size >= 0 and (whole == UNBOUNDED or size <= whole)
         part = f"attribute:dynamic_slice_sizes:{index}"
         require(fits, f"slice size {size} does not fit dimension {index} of size {whole}", part)
-    return array(operand.element_type, sizes)
+    kept = (flag and a == b for flag, a, b in zip(flags_of(operand), sizes, operand.dimensions, strict=True))
+    return with_dynamic(array(operand.element_type, sizes), kept)
 
 
 def _dynamic_update_slice(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
@@ -219,10 +226,29 @@ def _topk(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any])
     operand, k = operands[0], attributes["k"]
     require_array(opcode, operand, 0)
     require(operand.rank > 0, "topk needs at least one dimension", "operand:0")
+    require(not ELEMENT_TYPES[operand.element_type].is_complex, "complex numbers have no order", "operand:0")
     fits = 0 <= k <= operand.dimensions[-1] or operand.dimensions[-1] == UNBOUNDED
     require(fits, f"the {k} greatest of {operand.dimensions[-1]} elements", "attribute:k")
     sizes = (*operand.dimensions[:-1], k)
     return tuple_shape([array(operand.element_type, sizes), array("s32", sizes)])
+
+
+def check_border(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """The custom calls at the border of dynamic dimensions: what they do is known."""
+    target = attributes.get("custom_call_target")
+    if target == PAD_TO_STATIC:
+        require_count(target, operands, 1, 1)
+        require_array(target, operands[0], 0)
+        own = operands[0]
+        sizes = [scalar("s32")] * own.rank
+        expect(target, shape, tuple_shape([array(own.element_type, own.dimensions), *sizes]))
+    elif target == SLICE_TO_DYNAMIC:
+        require_count(target, operands, 1)
+        require_array(target, operands[0], 0)
+        require_count(target, operands, 1 + operands[0].rank, 1 + operands[0].rank)
+        for index, size in enumerate(operands[1:], 1):
+            require(size.compatible(scalar("s32")), f"a size must be s32[], not {size}", f"operand:{index}")
+        expect(target, shape, like(operands[0]))
 
 
 MOVEMENT: dict[str, Rule] = {

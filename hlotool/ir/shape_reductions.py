@@ -10,6 +10,7 @@ from hlotool.ir.shape import UNBOUNDED, Shape, array, row_major, tuple_shape
 from hlotool.ir.shape_checks import (
     Rule,
     ShapeError,
+    any_dynamic,
     in_range,
     like,
     numeric_kind,
@@ -19,6 +20,7 @@ from hlotool.ir.shape_checks import (
     require_count,
     results,
     same_dimensions,
+    with_dynamic,
 )
 
 __all__ = ["REDUCTIONS"]
@@ -37,6 +39,8 @@ def _pairs(opcode: str, operands: Sequence[Shape]) -> tuple[Sequence[Shape], Seq
         require(same_dimensions(one, inputs[0]), message, f"operand:{index}")
     for index, one in enumerate(initial):
         require(one.is_scalar, f"an initial value of {opcode} must be a scalar, not {one}", f"operand:{half + index}")
+        same = one.element_type == inputs[index].element_type
+        require(same, f"the initial value of {inputs[index]} in {opcode} is {one}", f"operand:{half + index}")
     return inputs, initial
 
 
@@ -56,7 +60,8 @@ def _reduce(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     gone = in_range("dimensions", attributes["dimensions"], first.rank, "reduce dimension")
     kept = [d for d in range(first.rank) if d not in gone]
     sizes = tuple(first.dimensions[d] for d in kept)
-    flags = tuple(first.dynamic[d] for d in kept) if first.dynamic else ()
+    dynamic = any_dynamic(first, inputs[1:]).dynamic
+    flags = tuple(dynamic[d] for d in kept) if dynamic else ()
     types = _reducer_types(attributes, initial)
     return results([Shape(t, sizes, row_major(len(kept)), (), flags if any(flags) else ()) for t in types])
 
@@ -84,7 +89,8 @@ def _reduce_window(opcode: str, operands: Sequence[Shape], attributes: Mapping[s
     inputs, initial = _pairs(opcode, operands)
     window = attributes.get("window") or _trivial_window(inputs[0].rank)
     sizes = _windowed(opcode, inputs[0], window)
-    return results([array(t, sizes) for t in _reducer_types(attributes, initial)])
+    dynamic = any_dynamic(inputs[0], inputs[1:]).dynamic
+    return results([with_dynamic(array(t, sizes), dynamic) for t in _reducer_types(attributes, initial)])
 
 
 def _select_and_scatter(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
@@ -106,7 +112,7 @@ def _map(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) 
         require(same_dimensions(one, operands[0]), message, f"operand:{index}")
     root: Shape = attributes["to_apply"].root.shape
     require(root.is_scalar, f"map applies a scalar function, not one that gives {root}", "attribute:to_apply")
-    return like(operands[0], root.element_type)
+    return any_dynamic(like(operands[0], root.element_type), operands)
 
 
 def _sort(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
@@ -117,7 +123,7 @@ def _sort(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any])
         require(same, f"sort of {operands[0]} and {one}: dimensions differ", f"operand:{index}")
     require(len(attributes["dimensions"]) == 1, "sort takes one dimension", "attribute:dimensions")
     in_range("dimensions", attributes["dimensions"], operands[0].rank, "sort dimension")
-    return results([like(one) for one in operands])
+    return results([any_dynamic(like(one), operands) for one in operands])
 
 
 def _square(opcode: str, shape: Shape, index: int) -> None:
@@ -155,6 +161,8 @@ def _fft(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) 
     sizes = list(operand.dimensions)
     given = [*lengths[:-1], lengths[-1] // 2 + 1] if kind == "IRFFT" else list(lengths)
     have = sizes[operand.rank - len(lengths) :]
+    if kind == "IRFFT" and lengths[-1] == 0 and have[-1] == 0:
+        given[-1] = 0  # nothing from nothing
     same = all(a == b or b == UNBOUNDED for a, b in zip(given, have, strict=True))
     require(same, f"fft_length {list(lengths)} does not fit {operand}", "attribute:fft_length")
     complex_type = {"f32": "c64", "f64": "c128"}.get(operand.element_type, operand.element_type)
@@ -170,6 +178,7 @@ def _fft(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) 
 def _batch_norm(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     operand, feature = operands[0], attributes["feature_index"]
     require_array(opcode, operand, 0)
+    require(numeric_kind(operand) == "float", f"{opcode} works on floats, not on {operand}", "operand:0")
     fits = 0 <= feature < operand.rank
     require(fits, f"feature_index {feature} is out of range for {operand}", "attribute:feature_index")
     vector = array(operand.element_type, (operand.dimensions[feature],))

@@ -18,6 +18,7 @@ from hlotool.ir.shape_checks import (
     require,
     require_array,
     require_count,
+    same_dimensions,
 )
 from hlotool.ir.shape_contractions import CONTRACTIONS
 from hlotool.ir.types import ELEMENT_TYPES
@@ -33,6 +34,27 @@ def _check_convert(opcode: str, shape: Shape, operands: Sequence[Shape], attribu
     require_array(opcode, operand, 0)
     require(shape.is_array, f"{opcode} gives an array, {shape} is declared", "shape")
     expect(opcode, shape, like(operand, operand.element_type if opcode == "reduce-precision" else shape.element_type))
+
+
+def _check_reduce_precision(
+    opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]
+) -> None:
+    _check_convert(opcode, shape, operands, attributes)
+    require(numeric_kind(shape) == "float", f"{opcode} works on floats, not on {shape.element_type}")
+    for name, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
+        require(attributes[name] >= least, f"{opcode} needs {name} of {least} or more", f"attribute:{name}")
+
+
+def _check_stochastic_convert(
+    opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]
+) -> None:
+    _check_convert(opcode, shape, operands, attributes)
+    value, random = operands
+    require(numeric_kind(value) == "float", f"{opcode} works on floats, not on {value.element_type}", "operand:0")
+    require(numeric_kind(shape) in ("signed", "unsigned", "float"), f"{opcode} to {shape.element_type}", "shape")
+    require_array(opcode, random, 1)
+    fits = numeric_kind(random) == "unsigned" and same_dimensions(value, random)
+    require(fits, f"the random bits of {opcode} are unsigned integers like {value}, not {random}", "operand:1")
 
 
 def _check_bitcast_convert(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
@@ -101,23 +123,23 @@ def _check_bitcast(opcode: str, shape: Shape, operands: Sequence[Shape], attribu
     if not (operand.is_array and shape.is_array):
         expect(opcode, shape, operand)
         return
-    have = operand.size * ELEMENT_TYPES[operand.element_type].bits
-    want = shape.size * ELEMENT_TYPES[shape.element_type].bits
-    known = UNBOUNDED not in operand.dimensions and UNBOUNDED not in shape.dimensions
+    bits = [8 if s.element_type == "pred" else ELEMENT_TYPES[s.element_type].bits for s in (operand, shape)]
+    have, want = operand.size * bits[0], shape.size * bits[1]
+    known = all(UNBOUNDED not in s.dimensions and not (s.layout and s.layout.tiles) for s in (operand, shape))
     require(not known or have == want, f"bitcast from {operand} to {shape}: sizes differ", "shape")
 
 
 def _check_contraction(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
-    """Dot-like operations may give another number type than their operands have."""
+    """Dot-like operations may give another element type than their operands have."""
     inferred = CONTRACTIONS[opcode](opcode, operands, attributes)
-    fits = (shape.is_array and numeric_kind(shape) != "pred") or inferred.element_type == shape.element_type
-    if fits and shape.is_array:
-        inferred = like(inferred, shape.element_type)
-    expect(opcode, shape, inferred)
+    expect(opcode, shape, like(inferred, shape.element_type) if shape.is_array else inferred)
 
 
 def _check_rng(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     require(shape.is_array, f"rng gives an array, {shape} is declared", "shape")
+    distribution, kind = attributes["distribution"], ELEMENT_TYPES[shape.element_type].kind
+    fits = kind == "float" or (distribution == "rng_uniform" and kind != "complex")
+    require(fits, f"{distribution} does not draw {shape.element_type}", "shape")
     require_count(opcode, operands, 2, 2)
     for index, operand in enumerate(operands):
         fits = operand.is_scalar and operand.element_type == shape.element_type
@@ -125,8 +147,14 @@ def _check_rng(opcode: str, shape: Shape, operands: Sequence[Shape], attributes:
 
 
 def _check_generator(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    state = operands[0].element_type
+    require(state in ("u32", "u64"), f"the state of {opcode} is u32 or u64, not {operands[0]}", "operand:0")
     fits = shape.is_tuple and len(shape.elements) == 2 and agree(shape.elements[0], operands[0])
     require(fits, f"rng-bit-generator gives (state, bits) for the state {operands[0]}, not {shape}", "shape")
+
+
+def _check_state(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    expect(opcode, shape, array("u64", (2,)))
 
 
 def _check_fusion(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
@@ -140,8 +168,8 @@ def _check_copy_start(opcode: str, shape: Shape, operands: Sequence[Shape], attr
 
 WRITTEN: dict[str, Check] = {
     "convert": _check_convert,
-    "reduce-precision": _check_convert,
-    "stochastic-convert": _check_convert,
+    "reduce-precision": _check_reduce_precision,
+    "stochastic-convert": _check_stochastic_convert,
     "bitcast-convert": _check_bitcast_convert,
     "constant": _check_constant,
     "iota": _check_iota,
@@ -154,6 +182,7 @@ WRITTEN: dict[str, Check] = {
     "scaled-dot": _check_contraction,
     "convolution": _check_contraction,
     "rng": _check_rng,
+    "rng-get-and-update-state": _check_state,
     "rng-bit-generator": _check_generator,
     "fusion": _check_fusion,
     "copy-start": _check_copy_start,

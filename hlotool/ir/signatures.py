@@ -72,8 +72,10 @@ def _scatter(instruction: Instruction) -> None:
 
 
 def _all_reduce(instruction: Instruction) -> None:
-    kind = instruction.operands[0].shape.element_type if instruction.operands else "f32"
-    _reducer("attribute:to_apply", instruction.attributes["to_apply"], [kind], "the reducer")
+    """The reducer serves every operand."""
+    for kind in dict.fromkeys(operand.shape.element_type for operand in instruction.operands):
+        if ELEMENT_TYPES[kind].is_array:
+            _reducer("attribute:to_apply", instruction.attributes["to_apply"], [kind], "the reducer")
 
 
 def _select_and_scatter(instruction: Instruction) -> None:

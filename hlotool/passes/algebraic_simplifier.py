@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
 from hlotool.passes.algebra import RECIPROCAL_RULES, RULES
-from hlotool.passes.rewriter import apply_rules, rule_table
+from hlotool.passes.rewriter import Table, apply_rules, rule_table
 
 __all__ = ["AlgebraicSimplifier"]
 
@@ -27,10 +28,15 @@ class AlgebraicSimplifier:
     without: str = ""
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        only, without = self.only.split(), self.without.split()
-        rules = (*RULES, *RECIPROCAL_RULES) if self.reciprocal else RULES
-        table = rule_table(r for r in rules if (not only or r.name in only) and r.name not in without)
+        table = _table(self.reciprocal, self.only, self.without)
         changed = False
         for computation in module.callees_first():
             changed |= apply_rules(computation, table, log)
         return changed
+
+
+@cache
+def _table(reciprocal: bool, only: str, without: str) -> Table:
+    wanted, unwanted = only.split(), without.split()
+    rules = (*RULES, *RECIPROCAL_RULES) if reciprocal else RULES
+    return rule_table(r for r in rules if (not wanted or r.name in wanted) and r.name not in unwanted)

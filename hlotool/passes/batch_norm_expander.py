@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module
+from hlotool.evaluate.batch_norm import epsilon_of
+from hlotool.ir import ELEMENT_TYPES, Instruction, Module
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.graph import replace_with
 
@@ -17,7 +20,8 @@ __all__ = ["BatchNormExpander"]
 class BatchNormExpander:
     """Spells out batch-norm-training, -inference and -grad (Ioffe and Szegedy 2015, arXiv:1502.03167).
 
-    The variance is the biased one, from squared differences; gradients are those of the paper's section 3.
+    The variance is the biased one, from squared differences; gradients are those of the paper's section 3.  Floats
+    narrower than f32 are computed in f32 and rounded once, at the end.
     """
 
     name: ClassVar[str] = "batch-norm-expander"
@@ -29,7 +33,8 @@ class BatchNormExpander:
                 expand = _RULES.get(instruction.opcode)
                 if expand is not None and log.allow():
                     build = Builder(computation, instruction, like=instruction)
-                    result = expand(_Norm(module, build, instruction))
+                    norm = _Norm(module, build, instruction)
+                    result = norm.rounded(expand(norm, norm.operands))
                     log.rewrite("expand", instruction, result, "batch norm is reductions and arithmetic")
                     replace_with(instruction, result)
                     changed = True
@@ -44,10 +49,22 @@ class _Norm:
         self.build = build
         self.norm = norm
         self.feature: int = norm.attributes["feature_index"]
-        self.data = norm.operands[0]
+        self.kind = norm.operands[0].shape.element_type
+        if ELEMENT_TYPES[self.kind].bits < 32:
+            self.kind = "f32"
+        self.operands = [self.converted(o, self.kind) for o in norm.operands]
+        self.data = self.operands[0]
         self.others = [d for d in range(self.data.shape.rank) if d != self.feature]
-        self.kind = self.data.shape.element_type
-        self.count = max(1, self.data.shape.size // max(1, self.data.shape.dimensions[self.feature]))
+        self.count = prod(self.data.shape.dimensions[d] for d in self.others)
+
+    def converted(self, a: Instruction, kind: str) -> Instruction:
+        return a if a.shape.element_type == kind else self.build.convert(a, kind)
+
+    def rounded(self, results: Sequence[Instruction]) -> Instruction:
+        """The result of the instruction, in its types."""
+        leaves = self.norm.shape.leaves()
+        own = [self.converted(a, leaf.element_type) for a, leaf in zip(results, leaves, strict=True)]
+        return self.build.add("tuple", self.norm.shape, own) if self.norm.shape.is_tuple else own[0]
 
     def spread(self, a: Instruction) -> Instruction:
         """A per-feature vector over the whole array."""
@@ -63,29 +80,29 @@ class _Norm:
         return self.build.binary("divide", total, self.build.splat(self.count, total.shape))
 
     def inverse_deviation(self, variance: Instruction) -> Instruction:
-        epsilon = self.build.splat(self.norm.attributes["epsilon"], variance.shape)
+        epsilon = self.build.splat(epsilon_of(self.norm), variance.shape)
         return self.build.unary("rsqrt", self.build.binary("add", variance, epsilon))
 
 
-def _training(n: _Norm) -> Instruction:
-    build, (data, scale, offset) = n.build, n.norm.operands
+def _training(n: _Norm, operands: Sequence[Instruction]) -> list[Instruction]:
+    build, (data, scale, offset) = n.build, operands
     mean = n.mean(data)
     centred = build.binary("subtract", data, n.spread(mean))
     variance = n.mean(build.binary("multiply", centred, centred))
     factor = build.binary("multiply", scale, n.inverse_deviation(variance))
     result = build.binary("add", build.binary("multiply", centred, n.spread(factor)), n.spread(offset))
-    return build.add("tuple", n.norm.shape, [result, mean, variance])
+    return [result, mean, variance]
 
 
-def _inference(n: _Norm) -> Instruction:
-    build, (data, scale, offset, mean, variance) = n.build, n.norm.operands
+def _inference(n: _Norm, operands: Sequence[Instruction]) -> list[Instruction]:
+    build, (data, scale, offset, mean, variance) = n.build, operands
     factor = build.binary("multiply", scale, n.inverse_deviation(variance))
     centred = build.binary("subtract", data, n.spread(mean))
-    return build.binary("add", build.binary("multiply", centred, n.spread(factor)), n.spread(offset))
+    return [build.binary("add", build.binary("multiply", centred, n.spread(factor)), n.spread(offset))]
 
 
-def _grad(n: _Norm) -> Instruction:
-    build, (data, scale, mean, variance, gradient) = n.build, n.norm.operands
+def _grad(n: _Norm, operands: Sequence[Instruction]) -> list[Instruction]:
+    build, (data, scale, mean, variance, gradient) = n.build, operands
     inverse = n.inverse_deviation(variance)
     centred = build.binary("subtract", data, n.spread(mean))
     offset_gradient = n.total(gradient)
@@ -99,7 +116,7 @@ def _grad(n: _Norm) -> Instruction:
     inner = build.binary("subtract", gradient, n.spread(mean_gradient))
     inner = build.binary("subtract", inner, build.binary("multiply", centred, n.spread(slope)))
     data_gradient = build.binary("multiply", inner, n.spread(build.binary("multiply", scale, inverse)))
-    return build.add("tuple", n.norm.shape, [data_gradient, scale_gradient, offset_gradient])
+    return [data_gradient, scale_gradient, offset_gradient]
 
 
 _RULES = {"batch-norm-training": _training, "batch-norm-inference": _inference, "batch-norm-grad": _grad}

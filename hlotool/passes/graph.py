@@ -7,7 +7,16 @@ from typing import Any
 
 from hlotool.ir import Computation, Instruction, Shape, clone_instruction
 
-__all__ = ["drop_dead", "erase", "inline_computation", "is_pure", "is_removable", "made_from", "origins_of"]
+__all__ = [
+    "drop_dead",
+    "erase",
+    "inline_computation",
+    "is_pure",
+    "is_removable",
+    "made_from",
+    "order_effects",
+    "origins_of",
+]
 
 _EFFECTS = frozenset({"side_effect", "collective", "async"})
 
@@ -39,6 +48,22 @@ def is_removable(instruction: Instruction, known: dict[Computation, bool] | None
         and instruction.opcode != "parameter"
         and is_pure(instruction, known)
     )
+
+
+def order_effects(computation: Computation, known: dict[Computation, bool]) -> bool:
+    """Tie what has effects to its order, for a pass that may put instructions into another one; whether that was new.
+
+    Each becomes a control predecessor of the next.  `known` is that of `is_pure`.
+    """
+    changed = False
+    before: Instruction | None = None
+    for instruction in computation:
+        if not is_pure(instruction, known):
+            if before is not None and before not in instruction.control_predecessors:
+                instruction.add_control_predecessor(before)
+                changed = True
+            before = instruction
+    return changed
 
 
 def erase(instruction: Instruction) -> None:

@@ -12,6 +12,7 @@ from hlotool.analysis.in_place import in_place_pairs
 from hlotool.analysis.peak_memory import order_peak, owned_bytes, owners
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import fusible_computations
+from hlotool.passes.graph import order_effects
 
 __all__ = ["MemoryScheduler"]
 
@@ -34,6 +35,7 @@ class MemoryScheduler:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         running = set(fusible_computations(module))
+        pure: dict[Computation, bool] = {}
         peaks: dict[Computation, int] = {}
         for computation in module.callees_first():
             entry = computation is module.entry
@@ -41,6 +43,7 @@ class MemoryScheduler:
             peaks[computation] = order_peak(computation, before, peaks, entry)
             if computation not in running or len(before) < 3:
                 continue
+            changed |= order_effects(computation, pure)
             after = _schedule(before, computation.root, entry)
             peak = order_peak(computation, after, peaks, entry)
             numbers = {"peak_before": peaks[computation], "peak_after": peak}

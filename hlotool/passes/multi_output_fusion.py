@@ -12,6 +12,7 @@ from hlotool.analysis.fusibility import is_fusible
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, make_fusion
 from hlotool.passes.fusion_rules import fusion_rules
+from hlotool.passes.graph import order_effects
 
 __all__ = ["MultiOutputFusion"]
 
@@ -45,7 +46,9 @@ class MultiOutputFusion:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
+        pure: dict[Computation, bool] = {}
         for computation in fusible_computations(module):
+            changed |= order_effects(computation, pure)
             grouper = _Grouper(computation, log, self)
             groups = grouper.groups()
             dead: set[Instruction] = set()
@@ -54,8 +57,7 @@ class MultiOutputFusion:
                     members = sorted(group.members, key=grouper.position.__getitem__)
                     outputs = [m for m in members if m.is_root or any(user not in members for user in m.users)]
                     fusion = make_fusion(module, members, outputs)
-                    names = ", ".join(m.name for m in members)
-                    log.rewrite("merge", names, fusion, "they share a loop", kernels=len(group.members))
+                    log.rewrite("merge", members, fusion, "they share a loop", kernels=len(group.members))
                     dead.update(group.members)
                     changed = True
             if dead:
@@ -113,10 +115,11 @@ class _Grouper:
             return
         members = [*a.members, *b.members]
         if a.ops + b.ops > self.options.max_ops or len(members) > self.options.max_outputs:
-            self.log.refuse("not-merged", second, f"with {first.name}: the kernel would be too large")
+            reason = "the kernel would be too large"
+            self.log.refuse("kernel-full", (first, second), reason, ops=a.ops + b.ops, outputs=len(members))
             return
         if self.leads_back(members):
-            self.log.refuse("not-merged", second, f"with {first.name}: a path between them leads outside")
+            self.log.refuse("path-outside", (first, second), "a path between them leads outside")
             return
         self.bridge(members)
         merged = _Group(members, a.space, a.ops + b.ops)

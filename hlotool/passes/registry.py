@@ -25,17 +25,22 @@ PASSES: dict[str, str] = {
     "comparison-expander": "hlotool.passes.comparison_expander:ComparisonExpander",
     "computation-deduplicator": "hlotool.passes.computation_deduplicator:ComputationDeduplicator",
     "conditional-simplifier": "hlotool.passes.conditional_simplifier:ConditionalSimplifier",
+    "conditional-to-select": "hlotool.passes.conditional_to_select:ConditionalToSelect",
     "constant-folding": "hlotool.passes.constant_folding:ConstantFolding",
     "copy-insertion": "hlotool.passes.copy_insertion:CopyInsertion",
     "cse": "hlotool.passes.cse:CommonSubexpressionElimination",
+    "custom-call-expander": "hlotool.passes.custom_call_expander:CustomCallExpander",
     "dce": "hlotool.passes.dce:DeadCodeElimination",
     "dot-decomposer": "hlotool.passes.dot_decomposer:DotDecomposer",
-    "dynamic-dimension-simplifier": "hlotool.passes.dynamic_dimension_simplifier:DynamicDimensionSimplifier",
+    "dynamic-entry": "hlotool.passes.dynamic_padder:DynamicEntry",
+    "dynamic-padder": "hlotool.passes.dynamic_padder:DynamicPadder",
     "flatten-call-graph": "hlotool.passes.flatten_call_graph:FlattenCallGraph",
     "fusion": "hlotool.passes.fusion:Fusion",
     "layout-assignment": "hlotool.passes.layout_assignment:LayoutAssignment",
+    "library-call-expander": "hlotool.passes.library_call_expander:LibraryCallExpander",
     "logistic-expander": "hlotool.passes.logistic_expander:LogisticExpander",
     "map-inliner": "hlotool.passes.map_inliner:MapInliner",
+    "memory-scheduler": "hlotool.passes.memory_scheduler:MemoryScheduler",
     "multi-output-fusion": "hlotool.passes.multi_output_fusion:MultiOutputFusion",
     "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
     "product-expander": "hlotool.passes.product_expander:ProductExpander",
@@ -51,6 +56,7 @@ PASSES: dict[str, str] = {
     "while-loop-dot-batching": "hlotool.passes.while_loop_dot_batching:WhileLoopDotBatching",
     "while-loop-invariant-code-motion": "hlotool.passes.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion",
     "while-loop-simplifier": "hlotool.passes.while_loop_simplifier:WhileLoopSimplifier",
+    "while-loop-unroller": "hlotool.passes.while_loop_unroller:WhileLoopUnroller",
     "while-loop-trip-count-annotator": "hlotool.passes.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator",
     "zero-sized-hlo-elimination": "hlotool.passes.zero_sized_hlo_elimination:ZeroSizedHloElimination",
 }
@@ -59,22 +65,24 @@ PASSES: dict[str, str] = {
 PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
-        "async-to-sync,trivial-collective-remover,dynamic-dimension-simplifier,batch-norm-expander,"
+        "async-to-sync,library-call-expander,custom-call-expander,trivial-collective-remover,batch-norm-expander,"
         "ragged-dot-decomposer,scaled-dot-decomposer,product-expander"
     ),
-    "unfuse": "layout-assignment,call-inliner{fusions=all}",
+    "unfuse": "dynamic-padder,layout-assignment,call-inliner{fusions=all}",
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
     "simplify": (
         "inline,zero-sized-hlo-elimination,"
         "fixpoint(algebraic-simplifier,reshape-mover,constant-folding,tuple-simplifier,sort-simplifier,"
-        "while-loop-simplifier,conditional-simplifier,cse,dce),"
+        "while-loop-simplifier,while-loop-unroller,conditional-simplifier,conditional-to-select,cse,dce),"
         "while-loop-invariant-code-motion,while-loop-dot-batching,"
         "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
     ),
+    "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
         "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
         "dot-decomposer,transpose-folding,cse,dce,"
-        "while-loop-trip-count-annotator,fusion,multi-output-fusion,copy-insertion,dce,computation-deduplicator"
+        "while-loop-trip-count-annotator,fusion,multi-output-fusion,settle,copy-insertion,dce,memory-scheduler,"
+        "computation-deduplicator"
     ),
     "O0": "",
     "O1": (
@@ -86,10 +94,13 @@ PIPELINES: dict[str, str] = {
     "O3": (
         "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},simplify,"
         "optimization-barrier-expander,tuple-simplifier,dce,dot-decomposer,transpose-folding,cse,dce,"
-        "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
-        "copy-insertion,dce,computation-deduplicator"
+        "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},settle,"
+        "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
-    "lowering": ("layout-assignment,expand,call-inliner{fusions=foreign},flatten-call-graph,dot-decomposer,dce"),
+    "lowering": (
+        "dynamic-padder,dynamic-entry,layout-assignment,expand,call-inliner{fusions=foreign},flatten-call-graph,"
+        "dot-decomposer,dce"
+    ),
 }
 """Pipeline name -> pipeline text."""
 

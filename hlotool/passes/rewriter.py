@@ -8,8 +8,8 @@ inherit its metadata and location and name its origins.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
@@ -30,15 +30,21 @@ __all__ = ["Rewriter", "Rule", "Table", "apply_rules", "number", "origins_of", "
 
 Number = int | float | bool | complex
 
+_WITHOUT_SIGN = "f8e8m0fnu"
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rewrite: `apply` returns the value that may replace the instruction, or None where the rule does not fit."""
+    """A rewrite: `apply` returns the value that may replace the instruction, or None where the rule does not fit.
+
+    The rule is tried only where each set of opcodes in `needs` has that of some operand.
+    """
 
     name: str
     opcodes: tuple[str, ...]
     apply: Callable[[Instruction, Rewriter], Instruction | None]
     help: str
+    needs: tuple[frozenset[str], ...] = ()
 
 
 def rule(*opcodes: str) -> Callable[[Callable[[Instruction, Rewriter], Instruction | None]], Rule]:
@@ -50,16 +56,31 @@ def rule(*opcodes: str) -> Callable[[Callable[[Instruction, Rewriter], Instructi
     return declare
 
 
-Table = dict[str, tuple[Rule, ...]]
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rules by opcode, and by the opcodes of an instruction and its operands once some such instruction was met."""
+
+    by_opcode: Mapping[str, tuple[Rule, ...]]
+    fitting: dict[tuple[str, frozenset[str]], tuple[Rule, ...]] = field(default_factory=dict)
+
+    def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
+        """The rules worth trying on the instruction, in order."""
+        key = instruction.opcode, frozenset([operand.opcode for operand in instruction.operands])
+        rules = self.fitting.get(key)
+        if rules is None:
+            rows = self.by_opcode.get(instruction.opcode, ())
+            rules = tuple(row for row in rows if not any(key[1].isdisjoint(need) for need in row.needs))
+            self.fitting[key] = rules
+        return rules
 
 
 def rule_table(rules: Iterable[Rule]) -> Table:
-    """Rules by opcode, in the order given."""
-    table: Table = {}
+    """A table of rules, which are tried in the order given."""
+    by_opcode: dict[str, list[Rule]] = {}
     for row in rules:
         for opcode in row.opcodes:
-            table[opcode] = (*table.get(opcode, ()), row)
-    return table
+            by_opcode.setdefault(opcode, []).append(row)
+    return Table({opcode: tuple(rows) for opcode, rows in by_opcode.items()})
 
 
 class Rewriter:
@@ -154,15 +175,17 @@ def number(instruction: Instruction) -> Number | None:
 def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> bool:
     """Rewrite until no rule of `table` fits: a worklist, so the cost follows the number of rewrites.
 
-    Instructions with dynamic shapes or control dependencies are left alone.  What a rewrite leaves unused goes.
+    Instructions with dynamic shapes or control dependencies are left alone, and those on f8e8m0fnu, which has neither
+    zero nor sign: few identities hold there.  What a rewrite leaves unused goes.
     """
-    queue = deque(i for i in computation if i.opcode in table)
+    opcodes = table.by_opcode
+    queue = deque(i for i in computation if i.opcode in opcodes)
     queued = set(queue)
     changed = False
     budget = 1000 + 50 * len(computation)  # far above what terminating rules need: rules of others may not terminate
 
     def push(instruction: Instruction) -> None:
-        if instruction.opcode in table and instruction not in queued:
+        if instruction.opcode in opcodes and instruction not in queued:
             queued.add(instruction)
             queue.append(instruction)
 
@@ -180,12 +203,12 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
             continue
         if not _plain(instruction):
             continue
-        for row in table[instruction.opcode]:
-            rewriter = Rewriter(instruction)
+        rewriter = Rewriter(instruction)
+        for row in table.rules_for(instruction):
             found = row.apply(instruction, rewriter)
             if found is None:
-                for new in reversed(rewriter.created):
-                    drop_dead(new)
+                while rewriter.created:
+                    drop_dead(rewriter.created.pop())
                 continue
             users = list(instruction.users)
             _replace(instruction, found, row, log)
@@ -202,9 +225,10 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
 
 
 def _plain(instruction: Instruction) -> bool:
-    if instruction.control_predecessors or instruction.control_successors or not instruction.shape.is_static:
+    if instruction.control_predecessors or instruction.control_successors:
         return False
-    return all(operand.shape.is_static for operand in instruction.operands)
+    shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
+    return all(shape.is_static and shape.element_type != _WITHOUT_SIGN for shape in shapes)
 
 
 def _replace(instruction: Instruction, found: Instruction, row: Rule, log: DecisionLog) -> None:

@@ -6,16 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.evaluate.xla_calls import IDENTITY_TARGETS
 from hlotool.ir import Instruction, Module
 
-__all__ = ["IDENTITY_TARGETS", "ShardingRemover"]
-
-IDENTITY_TARGETS = frozenset({
-    "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding",
-    "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "LayoutConstraint", "annotate_device_placement",
-    "MoveToHost", "MoveToDevice",
-})  # fmt: skip
-"""Custom calls that return their operand when there is one device."""
+__all__ = ["ShardingRemover"]
 
 
 @dataclass(frozen=True, slots=True)

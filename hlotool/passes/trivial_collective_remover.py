@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, array, scalar
+from hlotool.ir import Instruction, Module, Shape, array, dtype_of, scalar
 from hlotool.ir.builder import Builder
+from hlotool.ir.devices import Topology, device_groups, topology_of
 from hlotool.passes.graph import replace_with
 
 __all__ = ["TrivialCollectiveRemover"]
@@ -19,45 +22,51 @@ _SAME = frozenset({"all-gather", "all-reduce", "all-to-all", "collective-broadca
 class TrivialCollectiveRemover:
     """Replaces collectives whose groups have one participant by their operands, and device numbers by zero.
 
-    The program is replica 0 and partition 0 and has no others.  A permute gives what device 0 sends itself,
-    or zeros when nobody sends to it; a ragged all-to-all moves rows from one operand to the other.
+    How many devices there are, the module's ``replica_count`` and ``num_partitions`` say.  On a lone device a permute
+    gives what it sends itself, or zeros when nobody sends to it; a ragged all-to-all moves rows from one operand to
+    the other.
     """
 
     name: ClassVar[str] = "trivial-collective-remover"
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
+        topology = topology_of(module)
         for computation in module.computations.values():
             for instruction in computation:
-                if _is_trivial(instruction) and log.allow():
+                if _is_trivial(instruction, topology) and log.allow():
                     result = _result(Builder(computation, instruction, like=instruction), instruction)
-                    log.rewrite("alone", instruction, result, "there is one device")
+                    log.rewrite("alone", instruction, result, "nobody else takes part")
                     replace_with(instruction, result)
                     changed = True
         return changed
 
 
-def _is_trivial(instruction: Instruction) -> bool:
+def _is_trivial(instruction: Instruction, topology: Topology) -> bool:
     match instruction.opcode:
-        case "partition-id" | "replica-id":
-            return True
+        case "partition-id":
+            return topology.partitions == 1
+        case "replica-id":
+            return topology.replicas == 1
         case "collective-permute":
-            return "slice_sizes" not in instruction.attributes and not any(_senders(instruction))
+            lone = topology.devices == 1 and "slice_sizes" not in instruction.attributes
+            return lone and not any(_senders(instruction))
         case "ragged-all-to-all":
             source, _, *numbers = (operand.shape for operand in instruction.operands)
-            return _is_alone(instruction) and source.size > 0 and all(shape.size == 1 for shape in numbers)
+            return _is_alone(instruction, topology) and source.size > 0 and all(shape.size == 1 for shape in numbers)
         case opcode if opcode in _SAME:
             shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
             given = [operand.shape for operand in instruction.operands]
             same = len(shapes) == len(given) and all(a.compatible(b) for a, b in zip(shapes, given, strict=True))
-            return same and _is_alone(instruction)
+            return same and _is_alone(instruction, topology)
         case _:
             return False
 
 
-def _is_alone(instruction: Instruction) -> bool:
-    groups = instruction.attributes.get("replica_groups")
-    return groups is None or all(len(group) <= 1 for group in groups.groups)
+def _is_alone(instruction: Instruction, topology: Topology) -> bool:
+    """Whether every device is in a group of its own."""
+    groups = device_groups(instruction, topology)
+    return all(len(group) == 1 for group in groups) and {d for d, in groups} == set(range(topology.devices))
 
 
 def _senders(permute: Instruction) -> list[int]:
@@ -72,12 +81,21 @@ def _result(build: Builder, instruction: Instruction) -> Instruction:
         return _moved_rows(build, instruction)
     values = list(instruction.operands)
     if instruction.opcode == "collective-permute" and not _senders(instruction):
-        values = [build.splat(0, value.shape) for value in values]
+        values = [_blank(build, value.shape) for value in values]
     return build.tuple(values) if instruction.shape.is_tuple else values[0]
 
 
+def _blank(build: Builder, shape: Shape) -> Instruction:
+    """Bytes of zero, which are not the number 0 in a type that has none."""
+    single = build.constant(np.zeros((), dtype_of(shape.element_type)), shape.element_type)
+    return single if not shape.dimensions else build.broadcast(single, (), shape)
+
+
 def _moved_rows(build: Builder, instruction: Instruction) -> Instruction:
-    """The second operand with some rows of the first: where they begin, how many, and where they go are operands."""
+    """The second operand with some rows of the first: where they begin, how many, and where they go are operands.
+
+    Rows that do not exist, here or there, are left out.
+    """
     source, target = instruction.operands[:2]
     rows, *row = target.shape.dimensions
     index = array("s64", [rows])
@@ -87,11 +105,14 @@ def _moved_rows(build: Builder, instruction: Instruction) -> Instruction:
 
     begin, count, place = (along(value) for value in instruction.operands[2:5])
     position = build.binary("subtract", build.iota(index), place)
-    inside = build.binary(
-        "and",
-        build.compare(position, build.splat(0, index), "GE"),
+    taken_from = build.binary("add", position, begin)
+    inside = build.compare(position, build.splat(0, index), "GE")
+    for condition in (
         build.compare(position, count, "LT"),
-    )
+        build.compare(taken_from, build.splat(0, index), "GE"),
+        build.compare(taken_from, build.splat(source.shape.dimensions[0], index), "LT"),
+    ):
+        inside = build.binary("and", inside, condition)
     attributes = {
         "offset_dims": tuple(range(1, target.shape.rank)),
         "collapsed_slice_dims": (0,),
@@ -99,5 +120,5 @@ def _moved_rows(build: Builder, instruction: Instruction) -> Instruction:
         "index_vector_dim": 1,
         "slice_sizes": (1, *row),
     }
-    taken = build.gather(source, build.binary("add", position, begin), attributes)
+    taken = build.gather(source, taken_from, attributes)
     return build.select(build.broadcast(inside, [0], target.shape.dimensions), taken, target)

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from hlotool.ir import InputError
 from hlotool.runtime import fastcall
-from hlotool.runtime.custom_calls import CallSite, raise_pending
+from hlotool.runtime.custom_calls import Site, raise_pending
 from hlotool.runtime.memory import ALIGNMENT, aligned, empty
 
-__all__ = ["Entry", "check_input", "check_inputs"]
+__all__ = ["Entry", "check_input"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
@@ -55,7 +55,7 @@ class Entry:
         constants: npt.NDArray[np.uint8] | None = None,
         *,
         keep: object = None,
-        custom_calls: Sequence[CallSite] = (),
+        custom_calls: Sequence[Site] = (),
         alignment: int = ALIGNMENT,
         allow_bits: bool = False,
     ) -> None:
@@ -149,13 +149,6 @@ def check_input(number: int, leaf: Leaf, value: object, alignment: int = 1, allo
             f"parameter {number}: expected {_described(dtype, shape)}, got {_described(given, array.shape)}"
         )
     return _placed(array, alignment)
-
-
-def check_inputs(leaves: Sequence[Leaf], arrays: Sequence[object]) -> list[Array]:
-    """All arguments, one per parameter leaf, checked."""
-    if len(arrays) != len(leaves):
-        raise InputError(f"expected {_count(len(leaves))}, got {len(arrays)}")
-    return [check_input(number, leaf, value) for number, (leaf, value) in enumerate(zip(leaves, arrays, strict=True))]
 
 
 def _leaves(leaves: Sequence[tuple[npt.DTypeLike, Sequence[int]]]) -> tuple[Leaf, ...]:

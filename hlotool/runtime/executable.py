@@ -1,26 +1,37 @@
-"""A program in memory, ready to be called with arrays."""
+"""A program in memory, ready to be called with arrays, on one device or on several.
+
+The devices of a run are threads of this process, which all run the same code with arrays of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.program import Program
-from hlotool.ir import Module, Shape, UnsupportedError, dtype_of
+from hlotool.codegen.program import POLL_FLAG, HostCall, Program
+from hlotool.evaluate.devices import Device, World
+from hlotool.evaluate.feeds import Feeds
+from hlotool.ir import InputError, Module, Shape, UnsupportedError, dtype_of
+from hlotool.ir.devices import Topology, topology_of
 from hlotool.runtime import pool
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.compile import assembly
-from hlotool.runtime.custom_calls import CallSite, custom_call_of
+from hlotool.runtime.custom_calls import CallSite, HostSite, PollSite, Site, custom_call_of, on_device
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import load
 
 __all__ = ["Executable", "Memory", "link"]
+
+Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 _SHORT_NANOSECONDS = 20_000
 
@@ -42,21 +53,65 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A compiled module.  Call it with one array per parameter leaf; it gives one array per root leaf."""
+    """A compiled module.  Call it with one array per parameter leaf; it gives one array per root leaf.
+
+    `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
+    several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
+    are, `timeout` how many seconds a run may take.
+    """
 
     module: Module
     parameters: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
     memory: Memory
     decisions: tuple[Decision, ...]
-    run: Callable[..., tuple[npt.NDArray[Any], ...]]
+    run: Callable[..., Arrays]
     program: Program | None = None
     machine: Machine | None = None
     objects: tuple[bytes, ...] = field(default=(), repr=False)
+    work: Callable[[Device, Sequence[object]], Arrays] | None = None
+    devices: int = 1
+    timeout: float | None = None
 
-    def __call__(self, *arrays: object) -> tuple[npt.NDArray[Any], ...]:
-        """Run; InputError names the parameter whose array does not fit."""
-        return self.run(*arrays)
+    @property
+    def topology(self) -> Topology:
+        """The devices that a call runs on."""
+        return topology_of(self.module)
+
+    def __call__(self, *arrays: object, feeds: Feeds | None = None) -> Arrays:
+        """Run; InputError names the parameter whose array does not fit.
+
+        On several devices an array of the parameter's shape goes to all of them, one with a leading dimension of as
+        many rows as there are devices goes to each its row, and results have such a dimension.  `feeds` are the queues
+        of infeed, outfeed and host transfers.
+        """
+        if self.devices == 1:
+            return self.run(*arrays) if feeds is None else self.run_devices([arrays], feeds)[0]
+        rows = self._rows(arrays, self.devices)
+        return tuple(np.stack(leaf) for leaf in zip(*self.run_devices(rows, feeds), strict=True))
+
+    def run_devices(self, arrays: Sequence[Sequence[object]], feeds: Feeds | None = None) -> list[Arrays]:
+        """Run with the arrays of each device, in order of their numbers; the results of each."""
+        topology = self.topology
+        if len(arrays) != self.devices:
+            raise InputError(f"arrays for {len(arrays)} devices were given, the program runs on {topology}")
+        work = self.work
+        if work is None:
+            if self.devices > 1 or feeds is not None or self.timeout is not None:
+                raise UnsupportedError("this backend has neither several devices nor queues nor a time limit")
+            return [self.run(*arrays[0])]
+        world = World(topology, feeds, self.timeout)
+        return world.run(lambda device: work(device, arrays[device.number]))
+
+    def _rows(self, arrays: Sequence[object], devices: int) -> list[list[object]]:
+        """The arrays of each device; what fits neither way stays as it is, to be refused with its name."""
+        rows: list[list[object]] = [[] for _ in range(devices)]
+        for number, value in enumerate(arrays):
+            dimensions = getattr(value, "shape", None)
+            each = number < len(self.parameters) and dimensions == (devices, *self.parameters[number].dimensions)
+            for device, row in enumerate(rows):
+                row.append(np.asarray(value)[device] if each else value)
+        return rows
 
     def text(self, stage: str) -> str:
         """The program as ``llvm`` IR or ``asm`` text; UnsupportedError for a backend that makes none."""
@@ -70,17 +125,25 @@ class Executable:
 
 
 def link(
-    program: Program, module: Module, machine: Machine, decisions: Sequence[Decision] = (), threads: int | None = None
+    program: Program,
+    module: Module,
+    machine: Machine,
+    decisions: Sequence[Decision] = (),
+    threads: int | None = None,
+    timeout: float | None = None,
 ) -> Executable:
     """Compile the units of `program` (or find them in the cache) and load them.
 
-    UnsupportedError names a custom call without a handler.
+    `timeout` is the number of seconds that a run may take; the program must poll then.  UnsupportedError names a custom
+    call without a handler.
     """
-    sites = [CallSite(custom_call_of(site.instruction)) for site in program.custom_calls]
+    sites = [_site(call) for call in program.host_calls]
     workers = pool.default_threads() if threads is None else threads
     objects = compiled(program.units, machine, workers, default_cache())
     symbols = dict(pool.symbols(threads))
-    symbols.update({use.symbol: site.address for use, site in zip(program.custom_calls, sites, strict=True)})
+    symbols.update({call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)})
+    alarm = _Alarm()
+    symbols[POLL_FLAG] = alarm.address
     library = load(objects, symbols)
     entry = Entry(
         library.address(program.entry),
@@ -88,12 +151,27 @@ def link(
         [_leaf(shape) for shape in program.outputs],
         program.arena_bytes,
         program.constants,
-        keep=library,
+        keep=(library, alarm),
         custom_calls=sites,
         alignment=1,
         allow_bits=True,
     )
-    work = sum(use.cost for use in program.kernels)
+    cost = sum(use.cost for use in program.kernels)
+    devices = topology_of(module).devices
+    loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
+    # Without the GIL other devices, the alarm, and whoever waits for the end, have their turn.
+    release = cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None
+    call = entry.function(release)
+
+    def work(device: Device, arrays: Sequence[object]) -> Arrays:
+        limit = nullcontext() if timeout is None else alarm.after(timeout)
+        with on_device(device), limit:
+            return call(*arrays)
+
+    def alone(*arrays: object) -> Arrays:
+        return work(Device(World(seconds=timeout)), arrays)
+
+    needs_device = timeout is not None or any(isinstance(site, HostSite) for site in sites)
     return Executable(
         module=module,
         parameters=program.parameters,
@@ -105,11 +183,60 @@ def link(
             program.constants.nbytes,
         ),
         decisions=tuple(decisions),
-        run=entry.function(release_gil=work > _SHORT_NANOSECONDS),
+        run=alone if needs_device else call,
         program=program,
         machine=machine,
         objects=tuple(objects),
+        work=work,
+        devices=devices,
+        timeout=timeout,
     )
+
+
+def _site(call: HostCall) -> Site:
+    if call.is_poll:
+        return PollSite(call.instruction.name)
+    if call.instruction.opcode == "custom-call":
+        return CallSite(custom_call_of(call.instruction))
+    return HostSite(call.instruction)
+
+
+class _Alarm:
+    """The flag at which loops look when they go round: up while some run of the program has used up its time."""
+
+    __slots__ = ("_flag", "_late", "_lock", "address")
+
+    def __init__(self) -> None:
+        self._flag = ctypes.c_int32(0)
+        self._late = 0
+        self._lock = threading.Lock()
+        self.address = ctypes.addressof(self._flag)
+
+    @contextmanager
+    def after(self, seconds: float) -> Iterator[None]:
+        """Raise the flag when the body takes longer."""
+        late = False
+
+        def ring() -> None:
+            nonlocal late
+            late = True
+            self._count(1)
+
+        timer = threading.Timer(seconds, ring)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            if late:
+                self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._late += change
+            self._flag.value = int(self._late > 0)
 
 
 def _leaf(shape: Shape) -> tuple[np.dtype[Any], tuple[int, ...]]:

@@ -97,11 +97,23 @@ def pool_text(machine: Machine, futex: bool | None = None) -> str:
     sleeping = _futex_text(_FUTEX_NUMBERS[architecture]) if futex else _CONDITION
     monotonic = 6 if "apple" in machine.triple or "darwin" in machine.triple else 1
     pause, declaration = _pause(architecture)
-    replaced = {"@PAUSE": pause, "@MONOTONIC": str(monotonic), "@SPIN": str(_SPIN_NANOSECONDS)}
+    mode, more = _default_mode(architecture)
+    replaced = {"@PAUSE": pause, "@MODE": mode, "@MONOTONIC": str(monotonic), "@SPIN": str(_SPIN_NANOSECONDS)}
     text = _POOL
     for name, value in replaced.items():
         text = text.replace(name, value)
-    return declaration + text + sleeping
+    return declaration + more + text + sleeping
+
+
+def _default_mode(architecture: str) -> tuple[str, str]:
+    """Instructions that give a thread the usual rounding and denormals, and their declaration: it is born with the mode
+    of the thread that made it."""
+    if architecture == "x86_64":
+        text = "%mode = alloca i32\n  store i32 8064, ptr %mode\n  call void @llvm.x86.sse.ldmxcsr(ptr %mode)"
+        return text, "declare void @llvm.x86.sse.ldmxcsr(ptr)\n"
+    if architecture in ("aarch64", "arm64"):
+        return "call void @llvm.aarch64.set.fpcr(i64 0)", "declare void @llvm.aarch64.set.fpcr(i64)\n"
+    return "", ""
 
 
 def _pause(architecture: str) -> tuple[str, str]:
@@ -219,6 +231,7 @@ leave:
 define internal ptr @worker(ptr %unused) nounwind {
 entry:
   %clock = alloca { i64, i64 }
+  @MODE
   br label %idle
 idle:
   %seen = phi i32 [ 0, %entry ], [ %epoch, %back ], [ %epoch, %full ]

@@ -61,7 +61,7 @@ COMMON: Mapping[str, Callable[[Random], Any]] = {
 
 
 def _groups(rng: Random, row: Attribute, count: int) -> ReplicaGroups:
-    explicit = ReplicaGroups(rng.choice(((), ((0,),), ((0, 1), (2, 3)), ((3, 1, 2),))))
+    explicit = ReplicaGroups(rng.choice(((), ((0,),), ((0, 1), (2, 3)), ((2, 0, 1),))))
     iota = ReplicaGroups(((0, 1, 2, 3), (4, 5, 6, 7)), "[2,4]<=[8]")
     turned = ReplicaGroups(((0, 2), (1, 3)), "[2,2]<=[2,2]T(1,0)")
     return rng.choice((explicit, iota, turned))
@@ -131,7 +131,7 @@ OPTIONAL: Mapping[str, Callable[[Random, Attribute, int], Any]] = {
     "is_host_transfer": _bool,
     "infeed_config": _string,
     "outfeed_config": _string,
-    "output_to_operand_aliasing": _aliasing,
+    "fusion output_to_operand_aliasing": _aliasing,
     "custom-call window": _window,
     "custom-call dim_labels": _labels,
     "custom-call feature_group_count": _int,

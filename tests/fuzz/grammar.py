@@ -33,6 +33,7 @@ from hlotool.ir import (
     token,
     tuple_shape,
 )
+from hlotool.ir.attributes import Aliasing
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.pairs import channel_use
 from hlotool.text.printer import print_shape
@@ -90,6 +91,8 @@ class Generator:
             make = OPTIONAL.get(row.name) or OPTIONAL.get(f"{opcode} {row.name}")
             if row.name not in values and make is not None and self.rng.random() < 0.4:
                 values[row.name] = make(self.rng, row, len(operands))
+        if "channel_id" not in values or not values.get("replica_groups", ReplicaGroups(())).groups:
+            values.pop("use_global_device_ids", None)  # which needs both
         return self.finish(self.builder.add(opcode, shape, operands, values))
 
     def finish(self, instruction: Instruction) -> Instruction:
@@ -185,9 +188,10 @@ def _makes(names: str) -> Callable[[Maker], Maker]:
 
 _REAL = [t for t in NUMBERS if not ELEMENT_TYPES[t].is_complex]
 _COMPLEX = ["c64", "c128"]
+_WITH_SIGN = [t for t in NUMBERS if ELEMENT_TYPES[t].kind != "unsigned"]
 _UNARY = {
     "is-finite": FLOATS, "not": [*INTEGERS, "pred"], "popcnt": INTEGERS, "count-leading-zeros": INTEGERS,
-    "real": _COMPLEX, "imag": _COMPLEX, "abs": NUMBERS, "negate": NUMBERS, "sign": NUMBERS,
+    "real": _COMPLEX, "imag": _COMPLEX, "abs": _WITH_SIGN, "negate": NUMBERS, "sign": _WITH_SIGN, "cbrt": FLOATS,
     **dict.fromkeys(("ceil", "floor", "round-nearest-afz", "round-nearest-even", "erf"), FLOATS),
 }  # fmt: skip
 
@@ -786,8 +790,11 @@ def _custom_call(g: Generator, opcode: str) -> Instruction:
     target = g.rng.choice(("f", "a b", 'quo"te', "ünï", "\\", "", "a\nb", "\x01"))
     called = g.rng.choice((None, (g.reducer("f32"), g.reducer("s32"))))
     shapes = tuple(o.shape for o in operands)
+    in_place = bool(operands) and g.rng.random() < 0.3
     return g.add(
-        opcode, operands, any_shape(g.rng, TYPES, static=False), custom_call_target=target, called_computations=called,
+        opcode, operands, shapes[0] if in_place else any_shape(g.rng, TYPES, static=False),
+        output_to_operand_aliasing=(Aliasing((), 0, ()),) if in_place else None,
+        custom_call_target=target, called_computations=called,
         to_apply=g.reducer("f32") if called is None and g.rng.random() < 0.3 else None,
         operand_layout_constraints=g.rng.choice((None, shapes)),
     )  # fmt: skip

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import TypeAlias
 
 import numpy as np
 
+from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module
-from hlotool.evaluate import evaluate
-from hlotool.harness.compare import compare
-from hlotool.ir import Module
+from hlotool.evaluate.bounds import Bounded
+from hlotool.evaluate.feeds import Feeds
+from hlotool.evaluate.truth import truth
+from hlotool.harness.compare import compare, compare_with_truth
+from hlotool.ir import Module, Shape, UnsupportedError
 from hlotool.ir.verifier import check as verify
+from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
-from semantics.sample import Family, Sample
+from semantics.sample import CLASSES, FAMILIES, Family, Sample
+from semantics.units import distance
 from semantics.values import Array
 
-__all__ = ["Failure", "run_cell"]
+__all__ = ["Cell", "Failure", "draw", "groups_of", "run_cell", "run_cells", "run_class"]
+
+Cell: TypeAlias = tuple[Family, str]
+"""A way to try an opcode, and an element type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,41 +44,71 @@ class Failure:
         return f"seed {self.seed}: {self.why}\n{self.text}\n{shown}"
 
 
-def run_cell(family: Family, kind: str, seed: int, instructions: int = 5, rounds: int = 10) -> Failure | None:
-    """One module of several instructions, compiled once and run on several rounds of values: instructions x rounds
-    examples.  A failure is narrowed down to one instruction where it can be."""
-    found = _attempt(family, kind, seed, range(instructions), rounds)
-    if found is None or instructions == 1:
+def run_cell(
+    family: Family, kind: str, seed: int, instructions: int = 5, rounds: int = 10, machine: Machine | None = None
+) -> Failure | None:
+    """One module of several instructions, compiled once (for `machine`, by default this one) and run on several rounds
+    of values: instructions x rounds examples.  A failure is narrowed down to one instruction where it can be."""
+    return run_cells([(family, kind)] * instructions, seed, rounds, machine)
+
+
+def run_class(opcode: str, name: str, seed: int, examples: int = 200) -> Failure | None:
+    """Modules with instructions of one opcode on all of its element types of a class, in all ways to try it."""
+    groups = groups_of(opcode, name)
+    rounds = -(-examples // sum(map(len, groups)))
+    return next(filter(None, (run_cells(cells, seed, rounds) for cells in groups)), None)
+
+
+def groups_of(opcode: str, name: str) -> list[list[Cell]]:
+    """Every family of the opcode with every type of the class that it has, ten or more in all (then some come again),
+    by the file that the family is in: what one module has of run-time sizes or devices does not touch the others."""
+    cells = [(f, kind) for f in FAMILIES[opcode] for kind in f.types if kind in CLASSES[name]]
+    groups: dict[str, list[Cell]] = {}
+    for family, kind in cells * -(-10 // len(cells)):
+        groups.setdefault(family.draw.__module__, []).append((family, kind))
+    return list(groups.values())
+
+
+def run_cells(cells: Sequence[Cell], seed: int, rounds: int, machine: Machine | None = None) -> Failure | None:
+    """One module with an instruction for each cell; a failure is narrowed down to one where it can be."""
+    numbered = list(enumerate(cells))
+    found = _attempt(numbered, seed, rounds, machine)
+    if found is None or len(cells) == 1:
         return found
-    for number in range(instructions):
-        alone = _attempt(family, kind, seed, range(number, number + 1), rounds)
+    for one in numbered:
+        alone = _attempt([one], seed, rounds, machine)
         if alone is not None:
             return alone
     return found
 
 
-def draw(family: Family, kind: str, seed: int, numbers: range) -> Sample:
-    """A sample of the instructions of these numbers: each has random choices of its own."""
+def draw(cells: Sequence[tuple[int, Cell]], seed: int) -> Sample:
+    """A sample of the instructions of these cells and numbers: each has random choices of its own."""
     sample = Sample(Random(seed))
-    for number in numbers:
+    for number, (family, kind) in cells:
         sample.rng = Random(f"{family.opcode} {kind} {seed} {number}")
         sample.results.append(family.draw(sample, family.opcode, kind))
     sample.finish()
     return sample
 
 
-def _attempt(family: Family, kind: str, seed: int, numbers: range, rounds: int) -> Failure | None:
-    sample = draw(family, kind, seed, numbers)
-    module = sample.module
-    text = print_module(module)
-    generator = np.random.default_rng([seed, numbers.start])
-    values: list[Array] = []
+def _attempt(cells: Sequence[tuple[int, Cell]], seed: int, rounds: int, machine: Machine | None) -> Failure | None:
+    text, values = "", []
     try:
+        sample = draw(cells, seed)
+        module = sample.module
+        text = print_module(module)
+        generator = np.random.default_rng([seed, cells[0][0]])
+        ulps = [f.ulps for (_, (f, _)), r in zip(cells, sample.results, strict=True) for _ in leaves_of(r.shape)]
         verify(module)
-        executable = compile_module(module, pipeline=("default", "none")[seed % 2], threads=1)
+        executable = compile_module(module, pipeline=("default", "none")[seed % 2], threads=1, machine=machine)
+        reference = compile_module(module, "evaluate")
         for _ in range(rounds):
-            values = sample.arguments(generator)
-            why = _difference(module, values, executable(*values))
+            rows = [sample.arguments(generator) for _ in range(executable.devices)]
+            queue = sample.queued(generator)
+            values = [array for row in (*rows, queue) for array in row]
+            bounds = _truth(module, rows, queue) if None in ulps else None
+            why = _difference(_run(executable, rows, queue), _run(reference, rows, queue), ulps, bounds)
             if why:
                 return Failure(seed, why, text, tuple(values))
     except Exception:
@@ -76,11 +116,68 @@ def _attempt(family: Family, kind: str, seed: int, numbers: range, rounds: int) 
     return None
 
 
-def _difference(module: Module, values: list[Array], got: tuple[Array, ...]) -> str:
-    want = evaluate(module, values)
+def leaves_of(shape: Shape) -> list[Shape]:
+    return [leaf for leaf in shape.leaves() if leaf.is_array]
+
+
+def _run(executable: Executable, rows: list[list[Array]], queue: list[Array]) -> list[Array]:
+    """The results of every device, and then what it put into its outfeed."""
+    if len(rows) == 1 and not queue:
+        return list(executable(*rows[0]))
+    feeds = Feeds(infeed=queue)
+    results = executable.run_devices(rows, feeds)
+    return [array for device, row in enumerate(results) for array in (*row, *feeds.outfeed(device))]
+
+
+def _difference(
+    got: list[Array], want: list[Array], limits: list[float | None], bounds: tuple[Bounded, ...] | None
+) -> str:
+    """What is wrong with one of the results: those of the root of each device, and then (with the strictest limit)
+    others."""
+    known = [*limits] * (len(got) // len(limits) if limits else 0)
+    rest = None if None in limits else min((n for n in limits if n is not None), default=0.0)
     for number, (g, w) in enumerate(zip(got, want, strict=True)):
-        comparison = compare(g, w)
+        ulps = known[number] if len(known) == len(got) else rest
+        if ulps is not None:
+            why = _apart(g, w, ulps)
+        elif bounds is not None:
+            why = _too_far({"native": g, "evaluator": w}, bounds[number])
+        else:
+            comparison = compare(g, w)
+            at = comparison.worst
+            why = "" if comparison.ok else f"{comparison}: native {g[at]!r}, evaluator {w[at]!r}"
+        if why:
+            return f"result {number}: {why}"
+    return ""
+
+
+def _apart(got: Array, want: Array, ulps: float) -> str:
+    far = distance(got, want, signed_zeros=ulps == 0)
+    if not (far > ulps).any():
+        return ""
+    at = np.unravel_index(int(np.argmax(far)), far.shape)
+    return (
+        f"{np.count_nonzero(far > ulps)} of {got.size} elements differ by up to "
+        f"{far[at]:g} ulp: at {[int(n) for n in at]} native {got[at]!r}, evaluator {want[at]!r}"
+    )
+
+
+def _truth(module: Module, rows: list[list[Array]], queue: list[Array]) -> tuple[Bounded, ...] | None:
+    """The true results with error bounds; None for what truth mode cannot do: several devices, sizes of run time."""
+    if len(rows) > 1 or queue:
+        return None
+    try:
+        return truth(module, rows[0])
+    except UnsupportedError:
+        return None
+
+
+def _too_far(results: dict[str, Array], bound: Bounded) -> str:
+    """Which result is further from the truth than any correct one can be."""
+    for who, output in results.items():
+        (comparison,) = compare_with_truth([output], [bound])
         if not comparison.ok:
             at = comparison.worst
-            return f"result {number}: {comparison}: native {g[at]!r}, evaluator {w[at]!r}"
+            shown = ", ".join(f"{name} {array[at]!r}" for name, array in results.items())
+            return f"{who}: {comparison}: {shown}, truth {bound.value[at]!r} within {bound.errors()[at]:.3g}"
     return ""

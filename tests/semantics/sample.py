@@ -49,14 +49,26 @@ class Sample:
         self.module = Module(name)
         self.entry = Computation("main")
         self.builder = Builder(self.entry)
-        self.fillers: list[tuple[Filler, Shape]] = []
+        self.fillers: list[tuple[Filler, Shape]] = []  # of the leaves of the parameters
+        self.queue: list[tuple[Filler, Shape]] = []  # of the arrays in the infeed
+        self.parameters = 0
+        self.topology = rng.choice(((2, 1), (1, 2), (2, 2), (3, 1), (1, 4), (2, 3)))
         self.results: list[Instruction] = []
 
     def operand(self, kind: str, sizes: Sequence[int] = (), values: Filler = anything) -> Instruction:
         """A parameter of the entry computation; `values` draws an array for it in every round."""
-        shape = array(kind, tuple(sizes))
-        self.fillers.append((values, shape))
-        return self.builder.parameter(len(self.fillers) - 1, shape)
+        return self.parameter(array(kind, tuple(sizes)), values)
+
+    def parameter(self, shape: Shape, values: Filler = anything) -> Instruction:
+        """A parameter of any shape; `values` draws arrays for its leaves."""
+        self.fillers.extend((values, leaf) for leaf in shape.leaves() if leaf.is_array)
+        self.parameters += 1
+        return self.builder.parameter(self.parameters - 1, shape)
+
+    def spread(self) -> tuple[int, int]:
+        """Let the module run on several devices; the numbers of replicas and partitions, the same at every call."""
+        self.module.attributes["replica_count"], self.module.attributes["num_partitions"] = self.topology
+        return self.topology
 
     def sizes(self, rank: int | None = None, most: int = 200, zero: bool = True) -> tuple[int, ...]:
         """Dimensions of an array of at most `most` elements: lengths around vectors, ones, now and then a zero."""
@@ -94,11 +106,19 @@ class Sample:
 
     def arguments(self, generator: np.random.Generator) -> list[Array]:
         """One round of values for all parameters."""
-        made = [fill(generator, shape.element_type, shape.dimensions) for fill, shape in self.fillers]
-        for values, (_, shape) in zip(made, self.fillers, strict=True):
-            assert values.shape == shape.dimensions, shape
-            assert values.dtype == dtype_of(shape.element_type), shape
-        return made
+        return _filled(generator, self.fillers)
+
+    def queued(self, generator: np.random.Generator) -> list[Array]:
+        """One round of values for the infeed, in order of reading."""
+        return _filled(generator, self.queue)
+
+
+def _filled(generator: np.random.Generator, fillers: Sequence[tuple[Filler, Shape]]) -> list[Array]:
+    made = [fill(generator, shape.element_type, shape.dimensions) for fill, shape in fillers]
+    for values, (_, shape) in zip(made, fillers, strict=True):
+        assert values.shape == shape.dimensions, shape
+        assert values.dtype == dtype_of(shape.element_type), shape
+    return made
 
 
 Draw: TypeAlias = Callable[[Sample, str, str], Instruction]
@@ -108,23 +128,29 @@ gives a result to look at (its own, or what is made of it)."""
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How an opcode is tried: with the element types legal for its first operand (its result if it has none)."""
+    """How an opcode is tried: with the element types legal for its first operand (its result if it has none).
+
+    `ulps` is how far apart native code and evaluator may be in each element, in units of the last place: 0 is bit for
+    bit; None is what the error bounds of truth mode allow.
+    """
 
     opcode: str
     types: tuple[str, ...]
     draw: Draw
+    ulps: float | None = None
 
 
 FAMILIES: dict[str, list[Family]] = {}
 """By opcode: several where one opcode is tried in several ways."""
 
 
-def family(opcodes: str, types: str) -> Callable[[Draw], Draw]:
-    """Register a function that draws instructions of `opcodes` with the legal element `types` (see `types_of`)."""
+def family(opcodes: str, types: str, ulps: float | None = None) -> Callable[[Draw], Draw]:
+    """Register a function that draws instructions of `opcodes` with the legal element `types` (see `types_of`), whose
+    results may differ by `ulps` (see `Family`)."""
 
     def register(draw: Draw) -> Draw:
         for opcode in opcodes.split():
-            FAMILIES.setdefault(opcode, []).append(Family(opcode, types_of(types), draw))
+            FAMILIES.setdefault(opcode, []).append(Family(opcode, types_of(types), draw, ulps))
         return draw
 
     return register

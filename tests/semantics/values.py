@@ -81,7 +81,10 @@ def _bits(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> 
         table = edges(kind)
         return table[generator.integers(0, len(table), sizes)]
     raw = generator.integers(0, 256, (*sizes, dtype.itemsize), np.uint8)
-    return np.ascontiguousarray(raw).view(dtype).reshape(sizes)
+    made = np.ascontiguousarray(raw).view(dtype).reshape(sizes)
+    if kind == "f16":  # a processor that loads a signalling NaN makes it quiet
+        made = np.where(np.isnan(made), (made.view(np.uint16) | np.uint16(0x200)).view(dtype), made)
+    return made
 
 
 def modest(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:

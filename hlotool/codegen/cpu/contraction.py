@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hlotool.analysis.contraction import matrix_views, row_major_strides
+from hlotool.analysis.contraction import matrix_views, row_major_strides, sum_type
 from hlotool.codegen.cpu.conv import ConvSpec, emit_conv
 from hlotool.codegen.cpu.dot import DotSpec, emit_dot
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
-from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window, element_type
+from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
 
 __all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_product"]
 
@@ -20,11 +20,6 @@ def emit_product(name: str, dot: Instruction, machine: Machine, in_place: bool =
 def emit_convolution(name: str, convolution: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
     """The kernel of a convolution."""
     return emit_conv(name, convolution_spec(convolution), machine)
-
-
-def _accumulator(kind: str) -> str:
-    """16-bit and smaller floats accumulate in f32 and round once."""
-    return "f32" if element_type(kind).is_float and element_type(kind).bits < 32 else kind
 
 
 def dot_spec(dot: Instruction) -> DotSpec:
@@ -50,7 +45,7 @@ def dot_spec(dot: Instruction) -> DotSpec:
         lhs=lhs,
         rhs=rhs,
         out=dot.shape.element_type,
-        accumulate=_accumulator(dot.shape.element_type),
+        accumulate=sum_type(lhs, rhs, dot.shape.element_type),
     )
 
 
@@ -86,5 +81,5 @@ def convolution_spec(convolution: Instruction) -> ConvSpec:
         lhs=lhs.element_type,
         rhs=rhs.element_type,
         out=out.element_type,
-        accumulate=_accumulator(out.element_type),
+        accumulate=sum_type(lhs.element_type, rhs.element_type, out.element_type),
     )

@@ -92,7 +92,7 @@ def element(name: str) -> Element:
         return Element(name, "float", *_COMPLEX[name], components=2)
     if name == "pred":
         return Element(name, "pred", "i8", 1)
-    if name[:1] in ("s", "u") and name[1:] in ("2", "4", "8", "16", "32", "64"):
+    if name[:1] in ("s", "u") and name[1:] in ("1", "2", "4", "8", "16", "32", "64"):
         bits = int(name[1:])
         size = max(bits // 8, 1)
         kind = "signed" if name[0] == "s" else "unsigned"
@@ -174,8 +174,10 @@ def store(
 ) -> None:
     """Narrow `value` and write its first `active` lanes (all of them when not given)."""
     if active == 1 and lanes > 1:
-        # One lane goes as a scalar: LLVM 22 makes a scalar of it too, but of the type before a truncation.
-        value = f.let(f"extractelement {vector_type(how.type, lanes)} {value}, i64 0")
+        # One lane goes as a scalar: LLVM 22 makes a scalar of it too, but of the type before a truncation.  For the
+        # `freeze` see `memory.store_vector`.
+        kind = vector_type(how.type, lanes)
+        value = f.let(f"extractelement {kind} {f.let(f'freeze {kind} {value}')}, i64 0")
         lanes = active = 0
     raw = narrow(f, value, target, how, lanes)
     kind = vector_type(target.storage, lanes)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hlotool.codegen.cpu.math.elements import kind
 from hlotool.codegen.cpu.math.vector import Vector, where
 from hlotool.codegen.llvm import Function
-from hlotool.ir import Computation, Instruction, byte_size
+from hlotool.ir import Computation, Instruction, byte_size, element_type
 
 __all__ = ["Key", "emit_key", "key_bits", "recognise"]
 
@@ -43,6 +43,9 @@ def emit_key(f: Function, key: Key, raw: str, lanes: int = 1) -> str:
     bits = key_bits(key.element_type)
     x = Vector(f, f"i{bits}", lanes, raw)
     top = 1 << (bits - 1)
+    unused = bits - element_type(key.element_type).bits
+    if unused and kind(key.element_type) in ("signed", "unsigned"):
+        x = x.shl(unused)  # what the byte of a narrow type holds above its bits does not count
     match kind(key.element_type):
         case "signed":
             x = x ^ top

@@ -295,13 +295,18 @@ def _total(
     return total
 
 
-def bound_loops(group: Sequence[Node], inner: Sequence[Node], machine: Machine, outer_lane: bool) -> list[Loop]:
-    """The loops of reductions `group` with bodies `inner`; they get a lane loop unless they are vectors already."""
+def bound_loops(
+    group: Sequence[Node], inner: Sequence[Node], machine: Machine, may_lane: bool, innermost: bool
+) -> list[Loop]:
+    """The loops of reductions `group` with bodies `inner`, with a lane loop where one `may` be and is worth it.
+
+    With `innermost` the order of the loops must stay, so that only the last can be the lane loop.
+    """
     loops = merge([plain(a) for a in group[0].bound], [*inner, *group])
-    if outer_lane or not loops:
+    if not may_lane or not loops:
         return loops
     nested = [(n, body_of(n)) for n in inner if n.kind == "reduce"]
-    lane = pick_lane(loops, inner, nested, machine)
+    lane = pick_lane(loops[-1:] if innermost else loops, inner, nested, machine)
     if lane is None:
         return loops
     width = max(width_for(inner, lane, machine), 1)

@@ -16,14 +16,14 @@ from hlotool.analysis.indexing import Atom, Condition, Index
 from hlotool.codegen.cpu import memory
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.loops import Loop, bound_loops
-from hlotool.codegen.cpu.math.elements import broadcast, compute_type
+from hlotool.codegen.cpu.math.elements import broadcast, compute_type, is_complex
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.cpu.reduce import Reducer, parts, reducer, unparts
 from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
 from hlotool.codegen.llvm import Function
 from hlotool.codegen.machine import Machine
-from hlotool.ir import Literal, UnsupportedError, byte_size
+from hlotool.ir import Instruction, Literal, UnsupportedError, byte_size, element_type
 
 __all__ = ["Lane", "Nest"]
 
@@ -393,7 +393,7 @@ class Nest:
                 own = divide(f, kind, lanes, atom.kind, own, atom.divisor, atom.inner.low < 0)
             else:
                 assert isinstance(atom.source, Node)
-                own = self._clamped(atom, self.values[atom.source][copy], lanes, kind)
+                own = self._clamped(atom, self.value(atom.source, copy, lanes), lanes, kind)
             if coefficient != 1:
                 own = f.let(f"mul {wide} {own}, splat ({kind} {coefficient})")
             total = f.let(f"add {wide} {total}, {own}")
@@ -516,6 +516,15 @@ class Nest:
             return None
         return index.coefficient(self.lane.atom)
 
+    def _is_close(self, kind: str, step: int | None) -> bool:
+        """Whether lanes so far apart are picked from whole vectors, or put into them."""
+        simple = kind != "pred" and not is_complex(kind)
+        return simple and step is not None and 1 < step <= memory.WIDEST_STEP
+
+    def _masks(self, kind: str) -> bool:
+        """Whether the processor writes single lanes of a vector of the type."""
+        return self.machine.vector_bits == 512 or (self.machine.vector_bits == 256 and byte_size(kind) >= 4)
+
     def _pointers(self, node: Node, copy: int, lanes: int) -> str:
         """The vector of addresses of a node whose lanes do not lie side by side."""
         assert node.index is not None
@@ -554,6 +563,10 @@ class Nest:
         if step == -1 and mask is None:
             pointer = self._offset(self._place(node, index, copy), node.type, 1 - lanes)
             return reversed_lanes(f, node.type, lanes, memory.load_vector(f, node.type, lanes, pointer))
+        if self._is_close(node.type, step) and not node.guards and step is not None:
+            active = self.lane.active if self.lane.is_partial(copy) else lanes
+            pointer = self._place(node, index, copy)
+            return memory.load_strided(f, node.type, lanes, pointer, step, active)
         pointers = self._pointers(node, copy, lanes)
         return memory.load_gathered(f, node.type, lanes, pointers, mask or "splat (i1 true)")
 
@@ -577,6 +590,9 @@ class Nest:
             mask = memory.constant_mask(active, lanes) if partial else None
             memory.store_vector(f, node.type, lanes, pointer, value, mask)
             return
+        if self._is_close(node.type, step) and step is not None and self._masks(node.type):
+            memory.store_strided(f, node.type, lanes, self._place(node, index, copy), step, active, value)
+            return
         if step is not None:
             pointer = self._place(node, index, copy)
             ends = [self._offset(pointer, node.type, step * k) for k in range(active)]
@@ -593,6 +609,8 @@ class Nest:
         group = [first]
         for node in later:
             if node.kind != "reduce" or node.bound != first.bound or node in self.values:
+                continue
+            if _reducer(node).in_order != _reducer(first).in_order:
                 continue
             if self.is_vector(node.variables) != self.is_vector(first.variables):
                 continue
@@ -616,7 +634,8 @@ class Nest:
         cut = [n for n in self.rows if n not in kept]
         body = {n for node in group for n in body_of(node, cut)}
         inner = sorted(body, key=lambda n: n.serial) + stores
-        loops = bound_loops(group, inner, self.machine, outer is not None)
+        free = outer is None and not reducers[0].in_order
+        loops = bound_loops(group, inner, self.machine, free, any(how.place is not None for how in reducers))
         own = next((loop.lane for loop in loops if loop.lane is not None), None)
         lanes, copies = own if own is not None else (outer.width, outer.copies) if outer is not None else (1, 1)
         starts: list[Value] = []
@@ -624,8 +643,7 @@ class Nest:
         for node, how in zip(group, reducers, strict=True):
             first = how.neutral(lanes)
             if first is None:
-                initial = node.operands[len(node.operands) // 2 :]
-                first = [self.value(n, 0, lanes) for n in initial]
+                first = [self.value(n, 0, lanes) for n in node.operands[len(node.operands) // 2 :]]
             starts += first * copies
             types += list(how.types) * copies
         carried = parts(types, starts, lanes)
@@ -659,9 +677,9 @@ class Nest:
             width = 1 if own is not None else lanes
             results: list[Value] = []
             for total in found:
-                if how.opcode is not None:
-                    initial_value = self.value(node.operands[-1], 0, width)
-                    total = how.step(f, [initial_value], total, width)
+                if how.opcodes:
+                    initial = [self.value(n, 0, width) for n in node.operands[len(node.operands) // 2 :]]
+                    total = how.step(f, initial, total, width)
                 results += how.finish(f, total, width)
             self.keep(self.values, node, tuple(results))
 
@@ -688,4 +706,39 @@ class Nest:
 
 def _reducer(node: Node) -> Reducer:
     assert node.computation is not None
-    return reducer(node.computation, [o.type for o in node.operands[: len(node.operands) // 2]])
+    inputs = node.operands[: len(node.operands) // 2]
+    rising = [k for k, n in enumerate(inputs) if _rises(n, node.bound) or _counts(node.slot, k)]
+    return reducer(node.computation, [n.type for n in inputs], rising)
+
+
+def _counts(reduction: Instruction, number: int) -> bool:
+    """Whether input `number` of a reduce counts the elements along the dimension that is reduced."""
+    source, sizes = reduction.operands[number], reduction.operands[number].shape.dimensions
+    gone = [d for d in reduction.attributes.get("dimensions") or () if sizes[d] > 1]
+    if len(gone) != 1:
+        return False
+    (dimension,) = gone
+    if source.opcode == "broadcast" and dimension in source.attributes["dimensions"]:
+        dimension = source.attributes["dimensions"].index(dimension)
+        source = source.operands[0]
+    if source.opcode != "iota" or source.attributes["iota_dimension"] != dimension:
+        return False
+    size: int = source.shape.dimensions[dimension]
+    return size <= 1 << (element_type(source.shape.element_type).bits - 1)
+
+
+def _rises(position: Node, bound: Sequence[Atom]) -> bool:
+    """Whether a node is a position that grows with every step of the loops over `bound`, the last the innermost."""
+    index = position.index
+    if position.kind != "position" or index is None:
+        return False
+    if index.low < 0 or index.high >= 1 << (element_type(position.type).bits - 1):
+        return False
+    hidden, reach = 0, 0
+    for atom in reversed(bound):
+        coefficient = index.coefficient(atom)
+        if coefficient <= reach:
+            return False
+        reach += coefficient * (atom.high - atom.low)
+        hidden |= atom.variables
+    return all(atom in bound for atom, _ in index.terms if atom.variables & hidden)

@@ -8,8 +8,9 @@ from math import prod
 
 from hlotool.analysis.indexing import Atom, Index, linearize
 from hlotool.codegen.cpu.loops import cost, merge, pick_lane, plain, refine
+from hlotool.codegen.cpu.memory import WIDEST_STEP
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
-from hlotool.codegen.cpu.rules import region_starts, rule_of, split_dimension
+from hlotool.codegen.cpu.rules import can_split, region_starts, rule_of, split_dimension
 from hlotool.codegen.cpu.step import Job
 from hlotool.codegen.cpu.trace import Tracer
 from hlotool.codegen.machine import Machine
@@ -122,7 +123,8 @@ def _pieces(
 def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
     """A dimension and the places in it where the operand of a concatenation changes.
 
-    Inner dimensions are cut only where that saves several choices: otherwise one pass with a choice is quicker.
+    Inner dimensions are cut only where that saves several choices, or where they are too short for a vector:
+    otherwise one pass with a choice is quicker.
     """
     if plan.tracer.partials or any(n.kind == "reduce" for n in plan.tracer.nodes):
         return None
@@ -135,7 +137,8 @@ def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
                 if guard.index.terms == ((atoms[0], 1),):
                     ends = (guard.low - guard.index.constant, guard.high - guard.index.constant)
                     cuts.update(start + end for end in ends if 0 < end <= atoms[0].high)
-        if cuts and (len(cuts) > 2 or not any(a.high for _, before in plan.space[:d] for a in before)):
+        short = atoms[0].high < WIDEST_STEP
+        if cuts and (short or len(cuts) > 2 or not any(a.high for _, before in plan.space[:d] for a in before)):
             return d, sorted(cuts)
     return None
 
@@ -228,6 +231,8 @@ def _parts(plan: Plan, machine: Machine) -> dict[Instruction, int]:
         results = prod(a.high + 1 for a in node.atoms)
         vectors = lane is not None and bool(node.variables & lane.variables)
         if work < PART_WORK * 2 or results >= (8192 if vectors else 16) or node.slot.opcode != "reduce":
+            continue
+        if not can_split(node.slot):
             continue
         extent = node.slot.operands[0].shape.dimensions[split_dimension(node.slot)]
         rows = prod(a.high + 1 for a in node.bound)

@@ -1,9 +1,10 @@
 """Reducers: their neutral elements, one step of them, and the tree that folds a vector.
 
-A reducer that is a single commutative operation starts from its neutral element, and the initial value enters once at
-the end.  Any other one starts every accumulator from the initial value: reducer and initial value must form a monoid
-(StableHLO specification, ``reduce``), so this changes nothing.  Sums and products of floats narrower than f32
-are accumulated in f32 and rounded once, as XLA's CPU compiler does when it normalises their types.
+A reducer of which each result is one commutative operation starts from neutral elements, and the initial value enters
+once at the end.  One that chooses between its values (`hlotool.analysis.reducers`) starts every accumulator from the
+initial value, which changes nothing; where it wants to know what came first, it must be given a result that tells.
+Any other one has one accumulator, which takes the elements from the first to the last.  Sums and products of floats
+narrower than f32 are accumulated in f32 and rounded once, as XLA's CPU compiler does when it normalises their types.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hlotool.analysis import reducers
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.math.elements import compute_type, is_low_precision
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
@@ -22,38 +24,61 @@ __all__ = ["Reducer", "parts", "reducer", "unparts"]
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """How to accumulate: `opcode` of a single operation (None: `computation` inline), `types` of accumulators."""
+    """How to accumulate: each result by its one of `opcodes`, or (none given) by `computation` inline.
+
+    `in_order`: elements must be taken from the first to the last.  Accumulators of different elements may be joined
+    otherwise, in any order, or where `place` is given with the one on the left that has the lower value number `place`.
+    """
 
     computation: Computation
-    opcode: str | None
+    opcodes: tuple[str, ...]
     types: tuple[str, ...]  # of the accumulators
     results: tuple[str, ...]  # of the values reduced
+    in_order: bool
+    place: int | None = None
 
     def neutral(self, lanes: int) -> list[Value] | None:
         """Constants that change nothing; None when not known."""
-        if self.opcode is None:
+        if not self.opcodes:
             return None
-        kind = "f32" if is_low_precision(self.types[0]) else self.types[0]  # 8-bit floats may lack infinities
-        return [constant(kind, lanes, _neutral(self.opcode, kind))]
+        numbers = zip(self.types, self.neutral_numbers(), strict=True)
+        return [constant(_wide(kind), lanes, number) for kind, number in numbers]
 
-    def neutral_number(self) -> object:
-        """The number in `neutral`, for a single operation."""
-        assert self.opcode is not None
-        return _neutral(self.opcode, "f32" if is_low_precision(self.types[0]) else self.types[0])
+    def neutral_numbers(self) -> list[object]:
+        """The numbers in `neutral`, where there are opcodes."""
+        return [_neutral(opcode, _wide(kind)) for opcode, kind in zip(self.opcodes, self.types, strict=True)]
 
     def step(self, f: Function, accumulators: Sequence[Value], values: Sequence[Value], lanes: int) -> list[Value]:
         """The accumulators after `values` (compute values of `types`)."""
-        if self.opcode is None:
+        if not self.opcodes:
             return emit_inline(f, self.computation, [*accumulators, *values], lanes)
-        kind = self.types[0]
-        return [emit_elementwise(f, self.opcode, {}, [kind, kind], kind, lanes, [accumulators[0], values[0]])]
+        return [
+            emit_elementwise(f, opcode, {}, [kind, kind], kind, lanes, [a, b])
+            for opcode, kind, a, b in zip(self.opcodes, self.types, accumulators, values, strict=True)
+        ]
+
+    def join(self, f: Function, left: Sequence[Value], right: Sequence[Value], lanes: int) -> list[Value]:
+        """One lot of accumulators from two, of different elements."""
+        if self.place is None:
+            return self.step(f, left, right, lanes)
+        kind = self.types[self.place]
+        places = [left[self.place], right[self.place]]
+        ahead = emit_elementwise(f, "compare", {"direction": "LE"}, [kind, kind], "pred", lanes, places)
+
+        def either(yes: Sequence[Value], no: Sequence[Value]) -> list[Value]:
+            return [
+                emit_elementwise(f, "select", {}, ["pred", t, t], t, lanes, [ahead, a, b])
+                for t, a, b in zip(self.types, yes, no, strict=True)
+            ]
+
+        return self.step(f, either(left, right), either(right, left), lanes)
 
     def fold(self, f: Function, copies: Sequence[Sequence[Value]], lanes: int) -> list[Value]:
         """Several vector accumulators to scalars: pairs of copies, then halves of the vector."""
         level = [list(c) for c in copies]
         while len(level) > 1:
             pairs = [
-                self.step(f, level[k], level[k + 1], lanes) if k + 1 < len(level) else level[k]
+                self.join(f, level[k], level[k + 1], lanes) if k + 1 < len(level) else level[k]
                 for k in range(0, len(level), 2)
             ]
             level = pairs
@@ -63,7 +88,7 @@ class Reducer:
             low = [_part(f, t, lanes, v, 0) for t, v in zip(self.types, values, strict=True)]
             high = [_part(f, t, lanes, v, half) for t, v in zip(self.types, values, strict=True)]
             lanes = half
-            values = self.step(f, low, high, lanes)
+            values = self.join(f, low, high, lanes)
         return values
 
     def finish(self, f: Function, values: Sequence[Value], lanes: int) -> list[Value]:
@@ -74,23 +99,26 @@ class Reducer:
         ]
 
 
-def reducer(computation: Computation, types: Sequence[str]) -> Reducer:
-    """The reducer of values of `types` by `computation`."""
-    opcode = _single(computation) if len(types) == 1 else None
-    held = tuple(types)
-    if opcode in ("add", "multiply") and is_low_precision(types[0]):
-        held = ("f32",)
-    return Reducer(computation, opcode, held, tuple(types))
+def reducer(computation: Computation, types: Sequence[str], rising: Sequence[int] = ()) -> Reducer:
+    """The reducer of values of `types` by `computation`; those numbered in `rising` grow from element to element."""
+    opcodes = reducers.opcodes(computation)
+    if opcodes:
+        held = tuple("f32" if _accumulates(o, t) else t for o, t in zip(opcodes, types, strict=True))
+        return Reducer(computation, opcodes, held, tuple(types), False)
+    choice = reducers.choice(computation)
+    if choice is None:
+        return Reducer(computation, (), tuple(types), tuple(types), True)
+    place = None if choice.commutes else next((n for n in choice.places if n in rising), None)
+    return Reducer(computation, (), tuple(types), tuple(types), not choice.commutes and place is None, place)
 
 
-def _single(computation: Computation) -> str | None:
-    """The opcode when `computation` is one commutative operation on its two parameters."""
-    root = computation.root
-    if root.opcode not in ("add", "multiply", "maximum", "minimum", "and", "or", "xor"):
-        return None
-    if {o.opcode for o in root.operands} != {"parameter"} or root.operands[0] is root.operands[1]:
-        return None
-    return root.opcode if root.shape.is_scalar else None
+def _accumulates(opcode: str, element_type: str) -> bool:
+    return opcode in ("add", "multiply") and is_low_precision(element_type)
+
+
+def _wide(element_type: str) -> str:
+    """Where a neutral element is a constant of: 8-bit floats may lack infinities."""
+    return "f32" if is_low_precision(element_type) else element_type
 
 
 def _neutral(opcode: str, element_type: str) -> object:

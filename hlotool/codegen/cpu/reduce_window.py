@@ -26,13 +26,13 @@ from hlotool.codegen.cpu.access import (
     subtract,
     vector_lanes,
 )
-from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.math.elements import Value, broadcast, compute_type, is_complex
+from hlotool.codegen.cpu.reduce import Reducer, reducer
 from hlotool.codegen.cpu.windows import Carried, blocks, for_each_tap, window_dimensions
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
-from hlotool.ir import Computation, Instruction, WindowDimension
+from hlotool.ir import Instruction, WindowDimension
 
 __all__ = ["emit_reduce_window"]
 
@@ -48,7 +48,7 @@ class _Reduction:
     base: tuple[int, ...]
     out: tuple[int, ...]
     window: tuple[WindowDimension, ...]
-    reducer: Computation
+    reducer: Reducer
     lanes: int
 
     def kinds(self, lanes: int) -> list[str]:
@@ -80,7 +80,8 @@ def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in
         return empty_kernel(name, machine)
     window = window_dimensions(instruction.attributes.get("window"), shape.rank)
     lanes = vector_lanes(machine, types)
-    reduction = _Reduction(types, shape.dimensions, out, window, instruction.attributes["to_apply"], lanes)
+    how = reducer(instruction.attributes["to_apply"], types)
+    reduction = _Reduction(types, shape.dimensions, out, window, how, lanes)
     unit = Unit(machine)
     scan = _scan_of(reduction)
     if scan is not None:
@@ -113,7 +114,8 @@ def _accumulators(reduction: _Reduction, carried: Carried, times: int) -> list[l
 def _write(
     f: Function, reduction: _Reduction, buffers: _Buffers, values: list[Value], element: Index, lanes: int
 ) -> None:
-    for t, pointer, value in zip(reduction.types, buffers.outputs, values, strict=True):
+    results = reduction.reducer.finish(f, values, lanes)
+    for t, pointer, value in zip(reduction.types, buffers.outputs, results, strict=True):
         store(f, t, pointer, element, value, lanes)
 
 
@@ -154,7 +156,7 @@ def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
             for number, accumulator in enumerate(_accumulators(reduction, carried, times)):
                 spot = add(f, place, number * lanes)
                 new = [load(f, t, p, spot, lanes) for t, p in zip(reduction.types, buffers.inputs, strict=True)]
-                result += reduction.flat(emit_inline(f, reduction.reducer, [*accumulator, *new], lanes))
+                result += reduction.flat(reduction.reducer.step(f, accumulator, new, lanes))
             return [(kind, value) for (kind, _), value in zip(carried, result, strict=True)]
 
         carried = _start(f, reduction, buffers, lanes, times)
@@ -186,7 +188,7 @@ def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:
             (accumulator,) = _accumulators(reduction, carried, 1)
             sources = zip(reduction.types, buffers.inputs, strict=True)
             new = [_strided(f, t, p, at, lanes, row.stride) for t, p in sources]
-            result = reduction.flat(emit_inline(f, reduction.reducer, [*accumulator, *new], lanes))
+            result = reduction.flat(reduction.reducer.step(f, accumulator, new, lanes))
             return [(kind, value) for (kind, _), value in zip(carried, result, strict=True)]
 
         carried = _start(f, reduction, buffers, lanes, 1)
@@ -253,7 +255,7 @@ def _scan_of(reduction: _Reduction) -> _Scan | None:
         return None
     if count - 1 - row.padding_low <= 0:
         return _Scan(dimension, row.size - row.padding_low, False)
-    if row.size - 1 - row.padding_low >= size - 1:
+    if row.size - 1 - row.padding_low >= size - 1 and not reduction.reducer.in_order:
         return _Scan(dimension, size - count + 1 + row.padding_low, True)
     return None
 
@@ -312,8 +314,7 @@ def _scan_lines(
         for number, accumulator in enumerate(_accumulators(reduction, carried, times)):
             spot = add(f, place, number * base_pitch)
             new = [load(f, t, p, spot, lanes) for t, p in zip(reduction.types, buffers.inputs, strict=True)]
-            sides = [*new, *accumulator] if scan.backward else [*accumulator, *new]
-            result += reduction.flat(emit_inline(f, reduction.reducer, sides, lanes))
+            result += reduction.flat(reduction.reducer.step(f, accumulator, new, lanes))
         return [(kind, value) for (kind, _), value in zip(carried, result, strict=True)]
 
     def write(index: Index, carried: Carried) -> None:

@@ -42,7 +42,7 @@ _CHUNK = 4096
 def emit_rng_get_and_update_state(
     name: str, instruction: Instruction, machine: Machine, in_place: bool = False
 ) -> Kernel:
-    """The kernel of ``u64[2] rng-get-and-update-state(), delta=``: the 128-bit state, high word first; it moves on."""
+    """The kernel of ``u64[2] rng-get-and-update-state(), delta=``: the 128-bit state, low word first; it moves on."""
     delta = int(instruction.attributes["delta"]) % (1 << 64)
     unit = Unit(machine)
     unit.define(f"@{name}_low = internal global i64 {_FIRST_STATE}\n@{name}_high = internal global i64 0")
@@ -51,8 +51,8 @@ def emit_rng_get_and_update_state(
     moved = f.let(f"add i64 {low}, {delta}")
     carry = f.let(f"zext i1 {f.let(f'icmp ult i64 {moved}, {low}')} to i64")
     high = f.let(f"atomicrmw add ptr @{name}_high, i64 {carry} seq_cst")
-    f.do(f"store i64 {high}, ptr {out}, align 8")
-    f.do(f"store i64 {low}, ptr {address(f, out, 'i64', 1)}, align 8")
+    f.do(f"store i64 {low}, ptr {out}, align 8")
+    f.do(f"store i64 {high}, ptr {address(f, out, 'i64', 1)}, align 8")
     f.finish()
     return kernel_of(unit, [Step(name)])
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from math import prod
 
+import numpy as np
+
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
 from hlotool.codegen.cpu.inline import can_inline
 from hlotool.codegen.cpu.math.elements import is_low_precision
 from hlotool.codegen.cpu.nodes import Guards, Node, Partial, Scratch
 from hlotool.codegen.cpu.reduce import reducer
 from hlotool.codegen.cpu.trace import Request, Rule, Tracer
-from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, Shape, UnsupportedError, byte_size
+from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, Shape, UnsupportedError, byte_size, dtype_of
 
 __all__ = ["FUSIBLE", "SMALL_CONSTANT", "can_trace", "region_starts", "rule_of", "split_dimension"]
 
@@ -57,30 +59,61 @@ _MEANING = frozenset({"direction", "type", "exponent_bits", "mantissa_bits"})
 
 
 def _bitcast_convert(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    """Between widths: the narrow side has one more, minor dimension, least significant part first."""
+    """Between widths the narrow side has one more, minor dimension, least significant part first; complex numbers are
+    their two parts, the real one first."""
     source, target = i.operands[0].shape, i.shape
-    wide, narrow = (source, target) if source.rank < target.rank else (target, source)
-    if source.rank == target.rank:
-        return t.elementwise(i.opcode, target.element_type, (yield i.operands[0], index, guards, 0))
-    bits, ratio = ELEMENT_TYPES[narrow.element_type].bits, narrow.dimensions[-1]
-    whole, part = f"u{bits * ratio}", f"u{bits}"
-    if bits < 8 or ELEMENT_TYPES[wide.element_type].is_complex:
-        raise UnsupportedError(f"{i.name}: bitcast-convert from {source} to {target}")
-    if source is wide:
-        value = yield i.operands[0], index[:-1], guards, 0
-        value = t.elementwise("bitcast-convert", whole, value)
-        shift = t.node("position", whole, index=index[-1] * bits)
-        value = t.elementwise("shift-right-logical", whole, value, shift)
-        value = t.elementwise("convert", part, value)
-        return t.elementwise("bitcast-convert", target.element_type, value)
-    total = None
-    for k in range(ratio):
-        value = yield i.operands[0], (*index, constant(k)), guards, 0
-        value = t.elementwise("convert", whole, t.elementwise("bitcast-convert", part, value))
-        value = t.elementwise("shift-left", whole, value, t.number(whole, k * bits))
-        total = value if total is None else t.elementwise("or", whole, total, value)
-    assert total is not None
-    return t.elementwise("bitcast-convert", target.element_type, total)
+    have, want = ELEMENT_TYPES[source.element_type].bits, ELEMENT_TYPES[target.element_type].bits
+    if have > want:
+        wheres, number = [index[:-1]], index[-1]
+    else:
+        wheres, number = [(*index, constant(k)) for k in range(want // have)] if have < want else [index], constant(0)
+    words: list[Node] = []
+    for where in wheres:
+        words += _words(t, (yield i.operands[0], where, guards, 0))
+    kind = _PART_TYPES.get(target.element_type, target.element_type)
+    parts = [
+        t.elementwise("bitcast-convert", kind, _cut(t, words, number * want + half * _width(kind), _width(kind)))
+        for half in range(want // _width(kind))
+    ]
+    return parts[0] if len(parts) == 1 else t.elementwise("complex", target.element_type, *parts)
+
+
+_PART_TYPES = {"c64": "f32", "c128": "f64"}
+
+
+def _width(element_type: str) -> int:
+    return ELEMENT_TYPES[element_type].bits
+
+
+def _words(t: Tracer, value: Node) -> list[Node]:
+    """The bits of a value as unsigned integers, those of the real part first."""
+    if value.kind == "load" and value.type not in _PART_TYPES and value.type != "pred":
+        # The bits as they lie in memory: to load an f16 as a float makes signalling NaNs quiet.
+        return [t.node("load", f"u{_width(value.type)}", index=value.index, guards=value.guards, slot=value.slot)]
+    kind = _PART_TYPES.get(value.type)
+    parts = [value] if kind is None else [t.elementwise(opcode, kind, value) for opcode in ("real", "imag")]
+    return [t.elementwise("bitcast-convert", f"u{_width(part.type)}", part) for part in parts]
+
+
+def _cut(t: Tracer, words: list[Node], offset: Index, width: int) -> Node:
+    """`width` bits from bit `offset` on of some words of equal size, as an unsigned integer of that width."""
+    size, whole = _width(words[0].type), f"u{width}"
+    if size < width:  # at a constant place
+        found: Node | None = None
+        for k in range(width // size):
+            word = t.elementwise("convert", whole, words[offset.low // size + k])
+            word = t.elementwise("shift-left", whole, word, t.number(whole, k * size)) if k else word
+            found = word if found is None else t.elementwise("or", whole, found, word)
+        assert found is not None
+        return found
+    number, place = offset // size, offset % size
+    chosen = words[number.low]
+    if number.low != number.high:  # of two
+        chosen = t.choice((Condition(number, 1, 2),), words[1], words[0])
+    if place.high:
+        amount = t.node("position", chosen.type, index=place)
+        chosen = t.elementwise("shift-right-logical", chosen.type, chosen, amount)
+    return chosen if size == width else t.elementwise("convert", whole, chosen)
 
 
 def _broadcast(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -210,6 +243,8 @@ def _dynamic_update_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], g
 def _gather(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     a = i.attributes
     operand, starts = i.operands
+    if not operand.shape.size:  # windows of collapsed dimensions without elements
+        return t.number(i.shape.element_type, np.zeros((), dtype_of(i.shape.element_type))[()])
     sizes, vector_dim = a["slice_sizes"], a["index_vector_dim"]
     batching = tuple(a.get("operand_batching_dims", ()))
     start_batching = tuple(a.get("start_indices_batching_dims", ()))
@@ -271,6 +306,21 @@ def _reduce(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards,
     return _reduction(t, i, tuple(operands), tuple(bound), (), leaf)
 
 
+def can_split(reduce: Instruction) -> bool:
+    """Whether parts of a reduction may be done at the same time.
+
+    Where what comes first matters (see `reduce`) no reduced dimension may be outside the one that is divided; parts
+    are joined in order.
+    """
+    operands = reduce.operands[: len(reduce.operands) // 2]
+    kinds = [o.shape.element_type for o in operands]
+    how = reducer(reduce.attributes["to_apply"], kinds, range(len(kinds)))
+    if how.place is None:
+        return not how.in_order
+    sizes, divided = operands[0].shape.dimensions, split_dimension(reduce)
+    return all(sizes[d] == 1 for d in reduce.attributes["dimensions"] if d < divided)
+
+
 def split_dimension(reduce: Instruction) -> int:
     """The dimension that a reduction in parts divides: the first long reduced one."""
     sizes = reduce.operands[0].shape.dimensions
@@ -285,14 +335,16 @@ def _in_parts(
 ) -> Node:  # fmt: skip
     """Reduce each part to scratch first; what stays here is the reduction of the partial results."""
     count = len(operands) // 2
-    single = reducer(i.attributes["to_apply"], [o.type for o in operands[:count]])
+    how = reducer(i.attributes["to_apply"], [o.type for o in operands[:count]])
     inputs, initial = list(operands[:count]), list(operands[count:])
     first = list(initial)
-    if single.opcode is not None:
-        held = single.types[0]
-        inputs = [n if n.type == held else t.elementwise("convert", held, n) for n in inputs]
-        initial = [n if n.type == held else t.elementwise("convert", held, n) for n in initial]
-        first = [t.number("f32" if is_low_precision(held) else held, single.neutral_number())]
+    if how.opcodes:
+        inputs, initial = (
+            [n if n.type == k else t.elementwise("convert", k, n) for n, k in zip(nodes, how.types, strict=True)]
+            for nodes in (inputs, initial)
+        )
+        neutral = zip(how.types, how.neutral_numbers(), strict=True)
+        first = [t.number("f32" if is_low_precision(k) else k, number) for k, number in neutral]
     whole = t.node(
         "reduce", "tuple" if count > 1 else inputs[0].type, (*inputs, *first),
         computation=i.attributes["to_apply"], bound=bound, guards=valid, slot=i,
@@ -325,7 +377,7 @@ def _reduction(
             "reduce", operands[0].type, operands, computation=computation, bound=bound, guards=valid, slot=i
         )
     whole = t.node("reduce", "tuple", operands, computation=computation, bound=bound, guards=valid, slot=i)
-    return t.node("leaf", i_type(i, leaf), (whole,), slot=leaf)
+    return t.node("leaf", operands[leaf].type, (whole,), slot=leaf)
 
 
 def i_type(instruction: Instruction, leaf: int) -> str:
@@ -345,8 +397,6 @@ def _reduce_window(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: 
         bound += [a for a in atoms if a.high]
         for atom in atoms:
             taken |= atom.variables
-        if w.reversal:
-            own = own * -1 + (w.size - 1)
         x = x * w.stride + own * w.window_dilation - w.padding_low
         if w.base_dilation > 1:
             conditions.append(Condition(x % w.base_dilation, 0, 1))
@@ -468,12 +518,6 @@ def can_trace(instruction: Instruction) -> bool:
             return prod(w.size for w in window.dimensions) <= WINDOW_LIMIT and can_inline(
                 instruction.attributes["to_apply"]
             )
-        case "bitcast-convert":
-            source, target = instruction.operands[0].shape, instruction.shape
-            if source.rank == target.rank:
-                return True
-            types = ELEMENT_TYPES[source.element_type], ELEMENT_TYPES[target.element_type]
-            return all(t.bits >= 8 and not t.is_complex for t in types)
         case "bitcast":
             source, target = instruction.operands[0].shape, instruction.shape
             return source.size == target.size and byte_size(source.element_type) == byte_size(target.element_type)

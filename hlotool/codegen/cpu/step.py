@@ -193,21 +193,22 @@ def _depth(node: Node, loops: Sequence[Loop]) -> int:
 def _time(
     scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: Loop | None, machine: Machine
 ) -> float:
-    """Estimated nanoseconds of all tasks: cycles of the instructions, or the time of moving the bytes if longer."""
+    """Estimated nanoseconds of all tasks: cycles of the instructions, or the time of moving the bytes if longer.
+
+    Arrays that are read at several places near each other come from memory once.
+    """
     cycles = sum(cost(n, lane, machine) for n in scope)
-    moved = 0.0
     everything = list(scope)
     for node, body in reduces:
         own = [lane] if lane is not None and node.variables & lane.variables else [None, *map(plain, node.bound)]
         cycles += min(sum(cost(n, k, machine) for n in body) for k in own)
         everything += body
+    touched: dict[object, int] = {}
     for node in everything:
         if node.kind in ("load", "store"):
-            trips = byte_size(node.type)
-            for atom in node.atoms:
-                trips *= atom.high - atom.low + 1
-            moved += trips
-    return max(cycles / 3.0, moved / 30.0)
+            size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
+            touched[node.slot] = max(touched.get(node.slot, 0), size)
+    return max(cycles / 3.0, sum(touched.values()) / 30.0)
 
 
 def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], time: float) -> int:

@@ -8,19 +8,28 @@ __all__ = ["any_lane", "clamp", "compare", "maximum", "minimum", "remainder", "r
 
 
 def maximum(a: Vector, b: Vector) -> Vector:
-    """The larger; NaN if either is NaN.  One instruction against a constant."""
+    """The larger; NaN if either is NaN; of zeros of both signs `a`.  One instruction against a constant."""
     if a.is_constant and not b.is_constant:
+        if _may_equal_zero(a):
+            return where(a.compare("oge", b), a, b)
         a, b = b, a
     larger = a.at_least(b)
     return larger if b.is_constant and not _is_nan(b) else where(b.isnan(), b, larger)
 
 
 def minimum(a: Vector, b: Vector) -> Vector:
-    """The smaller; NaN if either is NaN.  One instruction against a constant."""
+    """The smaller; NaN if either is NaN; of zeros of both signs `a`.  One instruction against a constant."""
     if a.is_constant and not b.is_constant:
+        if _may_equal_zero(a):
+            return where(a.compare("ole", b), a, b)
         a, b = b, a
     smaller = a.at_most(b)
     return smaller if b.is_constant and not _is_nan(b) else where(b.isnan(), b, smaller)
+
+
+def _may_equal_zero(x: Vector) -> bool:
+    """Whether constant `x` is a zero of some sign."""
+    return x.name in ("zeroinitializer", x.like(0.0).name, x.like(-0.0).name)
 
 
 def _is_nan(x: Vector) -> bool:

@@ -84,7 +84,7 @@ def multiply(z: Pair, w: Pair) -> Pair:
 
 
 def divide(z: Pair, w: Pair) -> Pair:
-    """Smith's method (CACM 1962), by the larger part of the divisor; dividing by zero divides both parts."""
+    """Smith's method (CACM 1962), by the larger part of the divisor; infinities and zeros as in C99 Annex G."""
     (a, b), (c, d) = z, w
     swap = d.fabs().gt(c.fabs())
     large, small = where(swap, d, c), where(swap, c, d)
@@ -93,27 +93,50 @@ def divide(z: Pair, w: Pair) -> Pair:
     denominator = fma(small, ratio, large)
     real = fma(second, ratio, first) / denominator
     imaginary = where(swap, fma(b, ratio, -a), fma(-a, ratio, b)) / denominator
-    return real, imaginary
+    infinite = [x.fabs().eq(INFINITY) for x in (a, b, c, d)]
+    finite = a.fabs().lt(INFINITY) & b.fabs().lt(INFINITY)
+    divisor_finite = c.fabs().lt(INFINITY) & d.fabs().lt(INFINITY)
+    units = [where(i, 1.0, x.like(0.0)).copysign(x) for i, x in zip(infinite, (a, b, c, d), strict=True)]
+
+    def replace(mask: Vector, new: Pair, old: Pair) -> Pair:
+        return where(mask, new[0], old[0]), where(mask, new[1], old[1])
+
+    e, f, g, h = units
+    result = replace(
+        finite & (infinite[2] | infinite[3]), ((a * g + b * h) * 0.0, (b * g - a * h) * 0.0), (real, imaginary)
+    )
+    result = replace(
+        (infinite[0] | infinite[1]) & divisor_finite,
+        ((e * c + f * d) * INFINITY, (f * c - e * d) * INFINITY),
+        result,
+    )
+    pole = c.like(INFINITY).copysign(c)
+    return replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
+
+
+def _scaled(z: Pair) -> tuple[Vector, Vector, Vector]:
+    """The sizes of both parts by a power of two that keeps their squares in range, and its inverse."""
+    a, b = z[0].fabs(), z[1].fabs()
+    large = where(a.gt(b), a, b)
+    tiny, huge = large.lt(2.0**-500), large.gt(2.0**500)
+    scale = where(tiny, a.like(2.0**600), where(huge, a.like(2.0**-600), 1.0))
+    back = where(tiny, a.like(2.0**-600), where(huge, a.like(2.0**600), 1.0))
+    return a * scale, b * scale, back
 
 
 def magnitude(z: Pair) -> Vector:
     """|z| without overflow; infinite if either part is."""
-    a, b = z[0].fabs(), z[1].fabs()
-    large = where(a.gt(b), a, b)
-    up, down = where(large.lt(2.0**-500), a.like(2.0**600), 1.0), where(large.gt(2.0**500), a.like(2.0**-600), 1.0)
-    scale = up * down
-    a, b = a * scale, b * scale
-    back = where(large.lt(2.0**-500), a.like(2.0**-600), where(large.gt(2.0**500), a.like(2.0**600), 1.0))
+    a, b, back = _scaled(z)
     result = fma(a, a, b * b).sqrt() * back
     return where(a.eq(INFINITY) | b.eq(INFINITY), INFINITY, result)
 
 
 def sign(z: Pair) -> Pair:
     """z / |z|; zero stays."""
-    size = magnitude(z)
+    a, b, _ = _scaled(z)
+    size = fma(a, a, b * b).sqrt()
     zero = size.eq(0.0)
-    a, b = (where(zero, part, part / size) for part in z)
-    return a, b
+    return where(zero, z[0], a.copysign(z[0]) / size), where(zero, z[1], b.copysign(z[1]) / size)
 
 
 def _cis(angle: Vector) -> Pair:
@@ -277,13 +300,6 @@ def raise_to(z: Pair, w: Pair) -> Pair:
     return real, where(nothing | vanishing, 0.0, scale * sin)
 
 
-def cube_root(z: Pair) -> Pair:
-    """The principal root: a third of the angle."""
-    size = power.cbrt(magnitude(z))
-    cos, sin = _cis(inverse.atan2(z[1], z[0]) * (1.0 / 3.0))
-    return size * cos, size * sin
-
-
 def inverse_sine(z: Pair) -> Pair:
     a, b = z
     under, over = square_root((1.0 - a, -b)), square_root((a + 1.0, b))
@@ -343,7 +359,6 @@ _LONG: dict[str, tuple[int, Body]] = {
     "asinh": (1, inverse_hyperbolic_sine),
     "atan2": (2, angle),
     "atanh": (1, inverse_hyperbolic_tangent),
-    "cbrt": (1, cube_root),
     "cosh": (1, hyperbolic_cosine),
     "cosine": (1, cosine),
     "exponential": (1, exponential),

@@ -13,7 +13,7 @@ from hlotool.codegen.cpu.math.elements import (
     kind,
     wrap,
 )
-from hlotool.codegen.cpu.math.vector import BITS, Vector, exponent_bias, mantissa_bits, where
+from hlotool.codegen.cpu.math.vector import Vector, mantissa_bits, where
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
 
@@ -27,7 +27,10 @@ def convert(x: Vector, source: str, target: str) -> Vector:
     if target == "pred":
         return x if source == "pred" else x.ne(0)
     if source == "pred":
-        return x.cast("uitofp" if is_float(target) else "zext", compute_element(target))
+        if is_integer(target):
+            return wrap(x.cast("zext", compute_element(target)), target)
+        value = x.cast("uitofp", compute_element(target))
+        return _narrow(value, target) if target == "f8e8m0fnu" else value  # which has no zero
     if is_integer(source):
         if is_integer(target):
             return wrap(x.resize(compute_element(target), is_signed(source)), target)
@@ -47,7 +50,7 @@ def convert(x: Vector, source: str, target: str) -> Vector:
 
 
 def _narrow(x: Vector, target: str) -> Vector:
-    return lowprecision.round_to(x, target) if is_low_precision(target) else x
+    return lowprecision.round_result(x, target) if is_low_precision(target) else x
 
 
 def float_to_integer(x: Vector, target: str) -> Vector:
@@ -87,7 +90,11 @@ def bitcast(x: Vector, source: str, target: str) -> Vector:
     widths = [ELEMENT_TYPES[t].bits for t in (source, target)]
     if widths[0] != widths[1]:
         raise UnsupportedError(f"bitcast-convert of {source} to {target} changes the width")
-    bits = _to_bits(x, source)
+    return _from_bits(_to_bits(x, source), target)
+
+
+def _from_bits(bits: Vector, target: str) -> Vector:
+    """The value of a type whose bits are an integer of its size (at least 8 bits)."""
     sort = kind(target)
     if sort == "pred":
         return bits.ne(0)
@@ -96,41 +103,61 @@ def bitcast(x: Vector, source: str, target: str) -> Vector:
     return lowprecision.decode(bits, target) if is_low_precision(target) else bits.as_float()
 
 
-def reduce_precision(x: Vector, exponent_bits: int, fraction_bits: int) -> Vector:
-    """Round to `fraction_bits` (ties to even) in the range of `exponent_bits`: above it infinity, below it zero."""
-    width, stored = BITS[x.element], mantissa_bits(x.element)
-    bits = x.bits()
-    sign_mask = -(1 << (width - 1))
-    infinity = ((1 << (width - 1 - stored)) - 1) << stored
-    magnitude = bits & ~sign_mask
+_WIDE = {"f32": lowprecision.Format(8, 23, 127, "ieee"), "f64": lowprecision.Format(11, 52, 1023, "ieee")}
+
+
+def reduce_precision(x: Vector, element_type: str, exponent_bits: int, fraction_bits: int) -> Vector:
+    """Round the bits that `element_type` has to `fraction_bits` (ties to even) in the range of `exponent_bits`: above
+    it what the type overflows to, below it zero.  NaN stays NaN."""
+    form = _WIDE.get(element_type) or lowprecision.FORMATS[element_type]
+    bits = _to_bits(x, element_type)
+    # e8m0 has no sign, of fnuz types NaN is the bits of minus zero
+    magnitude = bits & ((1 << form.magnitude_bits) - 1)
+    sign = bits & ~((1 << form.magnitude_bits) - 1)
     result = magnitude
-    drop = stored - fraction_bits
+    drop = form.mantissa - fraction_bits
     if drop > 0:
         result = (magnitude + (magnitude.lshr(drop) & 1) + ((1 << (drop - 1)) - 1)) & -(1 << drop)
-    bias, reduced_bias = exponent_bias(x.element), (1 << (exponent_bits - 1)) - 1
-    if reduced_bias < bias:
-        first_overflow = (bias + reduced_bias + 1) << stored
-        first_normal = (bias - reduced_bias + 1) << stored
-        result = where(result.ge(first_overflow), infinity, result)
-        result = where(result.lt(first_normal), 0, result)
-    signed = result | (bits & sign_mask)
-    if fraction_bits == 0:
-        return where(x.isnan(), infinity, signed).as_float()
-    return where(x.isnan(), x, signed.as_float())
+    over = result.compare("uge", form.infinity)
+    under: Vector | None = None
+    if exponent_bits < form.exponent:
+        reduced_bias = (1 << (exponent_bits - 1)) - 1
+        over = over | result.compare("uge", (form.bias + reduced_bias + 1) << form.mantissa)
+        under = result.compare("ult", (form.bias - reduced_bias + 1) << form.mantissa)
+    overflow = {"finite": form.infinity - 1, "fnuz": 1 << form.magnitude_bits}.get(form.specials, form.infinity)
+    if under is not None:
+        result = where(under, form.infinity if form.specials == "scale" else 0, result)
+    result = where(over, overflow, result)
+    if form.specials == "fnuz":
+        sign = where(over | result.eq(0), 0, sign)
+    reduced = _from_bits(result | sign, element_type)
+    return where(x.isnan(), x, reduced)
 
 
-def stochastic(x: Vector, random: Vector, target: str, random_type: str) -> Vector:
-    """Round up with the probability of the fraction: where random / 2^width lies below it.
+def stochastic(x: Vector, source: str, random: Vector, random_type: str, target: str) -> Vector:
+    """Away from zero where `random` lies below the fraction that is cut off, in units of 2^-width; integers saturate,
+    and NaN gives 0.  The fraction is one of the distance between the values of `target` around `x`.
 
-    `x` is f32 or f64 (narrower floats come widened); saturates; NaN gives 0.
+    Computed in double, which holds every operand and all steps of it.
     """
-    if not is_integer(target):
-        raise UnsupportedError(f"stochastic-convert to {target}: only integer results have a meaning")
-    width = integer_bits(random_type)
-    magnitude = x.fabs()
-    whole = magnitude.floor()
-    scaled = (magnitude - whole) * 2.0**width
-    threshold = float_to_integer(scaled, random_type)
-    up = random.compare("ult", threshold)
-    rounded = where(up, whole + 1.0, whole).copysign(x)
-    return float_to_integer(rounded, target)
+    wide = x.cast("fpext", "double")
+    if target == "f64":
+        return wide
+    size = wide.fabs()
+    step = _step(size, target) if is_float(target) else None
+    steps = size if step is None else size / step
+    below = steps.floor()
+    fraction = float_to_integer((steps - below) * 2.0 ** integer_bits(random_type), random_type)
+    stepped = where(random.compare("ult", fraction), below + 1.0, below)
+    if step is not None:
+        stepped = stepped * step
+    result = where(size.lt(float("inf")), stepped, size).copysign(wide)
+    return convert(result, "f64", target)
+
+
+def _step(size: Vector, target: str) -> Vector:
+    """The distance between the values of float type `target` around ``double`` `size`: a power of two."""
+    form = _WIDE.get(target) or lowprecision.FORMATS[target]
+    least = -form.bias if form.specials == "scale" else 1 - form.bias
+    power = (size.bits() & (0x7FF << 52)).as_float()
+    return power.at_least(2.0**least) * 2.0**-form.mantissa

@@ -5,8 +5,8 @@ zero-extended); f32, f64 are themselves; every narrower float is a ``float`` tha
 narrow type can represent; complex types are a pair (real, imaginary).
 
 Memory type: what a load gives; ``pred``, sub-byte integers and f8/f4 are bytes (of sub-byte types the low
-bits count and the others are written as zeros, as in ml_dtypes), bf16 and f16 are 16-bit integers (their
-bits), complex elements are two loads.
+bits count and the others are written as zeros, as in ml_dtypes; those of s1, an int8 of NumPy, as its sign),
+bf16 and f16 are 16-bit integers (their bits), complex elements are two loads.
 """
 
 from __future__ import annotations
@@ -181,14 +181,10 @@ def to_memory(f: Function, element_type: str, lanes: int, value: Value) -> Value
         return value
     computed = vector(f, element_type, lanes, value)
     if memory_type(element_type) == compute_element(element_type):
-        return (computed & ((1 << integer_bits(element_type)) - 1)).name if _is_sub_byte_signed(element_type) else value
+        return (computed & ((1 << integer_bits(element_type)) - 1)).name if element_type in ("s2", "s4") else value
     if element_type == "pred":
         return computed.cast("zext", "i8").name
     return lowprecision.encode(computed, element_type).name
-
-
-def _is_sub_byte_signed(element_type: str) -> bool:
-    return is_signed(element_type) and integer_bits(element_type) < 8
 
 
 def round_to(f: Function, element_type: str, lanes: int, value: Value) -> Value:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from hlotool.codegen.cpu.math import arithmetic, convert, erf, exp, hyperbolic, integer, inverse, log, power, trig
+from hlotool.codegen.cpu.math import (
+    arithmetic,
+    convert,
+    erf,
+    exp,
+    hyperbolic,
+    integer,
+    inverse,
+    log,
+    lowprecision,
+    power,
+    trig,
+)
 from hlotool.codegen.cpu.math import complex as complex_functions
 from hlotool.codegen.cpu.math.elements import (
     Value,
@@ -121,7 +133,7 @@ def _real(opcode: str, source: str, values: list[Vector]) -> Vector:
         else:
             raise _unsupported(opcode, source)
         if is_low_precision(source) and (opcode not in _EXACT or source in _NO_NEGATIVES):
-            return vector(result.f, source, result.lanes, round_to(result.f, source, result.lanes, result.name))
+            return lowprecision.round_result(result, source)
         return result
     if sort == "pred":
         if opcode == "not":
@@ -261,8 +273,8 @@ def _reduce_precision(
     exponent_bits, mantissa_bits = (int(str(b)) for b in bits)
     if not is_float(types[0]):
         raise _unsupported("reduce-precision", types[0])
-    reduced = convert.reduce_precision(vector(f, types[0], lanes, operands[0]), exponent_bits, mantissa_bits)
-    return round_to(f, types[0], lanes, reduced.name)
+    value = vector(f, types[0], lanes, operands[0])
+    return convert.reduce_precision(value, types[0], exponent_bits, mantissa_bits).name
 
 
 def _stochastic(
@@ -271,7 +283,7 @@ def _stochastic(
     if not is_float(types[0]) or kind(types[1]) != "unsigned":
         raise _unsupported("stochastic-convert", types[0])
     x, random = (vector(f, t, lanes, v) for t, v in zip(types, operands, strict=True))
-    return convert.stochastic(x, random, result, types[1]).name
+    return convert.stochastic(x, types[0], random, types[1], result).name
 
 
 _SPECIAL: dict[str, Handler] = {

@@ -11,9 +11,9 @@ import math
 import struct
 from dataclasses import dataclass
 
-from hlotool.codegen.cpu.math.vector import Vector, has_half, where
+from hlotool.codegen.cpu.math.vector import Vector, has_half, keeps_excess, where
 
-__all__ = ["FORMATS", "Format", "bits_of", "decode", "encode", "from_double", "round_to"]
+__all__ = ["FORMATS", "Format", "bits_of", "decode", "encode", "from_double", "round_result", "round_to"]
 
 _SIGN = 1 << 31
 _INFINITY = 0x7F800000
@@ -47,7 +47,7 @@ class Format:
         """The code of the first magnitude that is not finite."""
         if self.specials == "ieee":
             return ((1 << self.exponent) - 1) << self.mantissa
-        return (1 << self.magnitude_bits) - (1 if self.specials == "fn" else 0)
+        return (1 << self.magnitude_bits) - (1 if self.specials in ("fn", "scale") else 0)
 
     @property
     def min_normal(self) -> int:
@@ -80,6 +80,11 @@ FORMATS: dict[str, Format] = {
 }
 
 
+def round_result(x: Vector, element_type: str) -> Vector:
+    """`round_to` for the result of an operation, unless it may keep its excess precision."""
+    return x if keeps_excess(x.f.unit, element_type) else round_to(x, element_type)
+
+
 def round_to(x: Vector, element_type: str) -> Vector:
     """The value of the narrow type nearest to ``float`` `x`, as ``float``."""
     if element_type == "f16" and has_half(x.f.unit):
@@ -100,9 +105,9 @@ def round_to(x: Vector, element_type: str) -> Vector:
     result = where(result.compare("ugt", form.max_bits), overflow, result)
     if form.specials == "ieee":
         result = where(x.isnan(), _NAN, result)
-    if form.specials == "finite":  # no NaN to turn it into: ml_dtypes gives zero of the other sign
+    if form.specials == "finite":  # has no NaN: minus zero stands for it
         result = where(x.isnan(), 0, result)
-        bits = where(x.isnan(), ~bits, bits)
+        bits = where(x.isnan(), -_SIGN, bits)
     signed = result | (bits & _SIGN)
     if form.specials == "fnuz":
         signed = where(result.eq(0), 0, signed)
@@ -121,8 +126,10 @@ def _round_scale(bits: Vector, magnitude: Vector) -> Vector:
 
 
 def encode(x: Vector, element_type: str) -> Vector:
-    """The bits (i16 or i8) of ``float`` `x`, which must be a value of the narrow type."""
+    """The bits (i16 or i8) of ``float`` `x`, a value of the narrow type (or one with excess precision)."""
     form = FORMATS[element_type]
+    if keeps_excess(x.f.unit, element_type):
+        x = round_to(x, element_type)
     memory = "i16" if element_type in ("bf16", "f16") else "i8"
     if element_type == "f16" and has_half(x.f.unit):
         return x.cast("fptrunc", "half").bits()
@@ -176,13 +183,14 @@ def decode(raw: Vector, element_type: str) -> Vector:
 def from_double(x: Vector) -> Vector:
     """``double`` to ``float`` rounded to odd, so that a second rounding to fewer bits is still correct.
 
-    Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Trans. Computers 2008.
+    Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Trans. Computers 2008.  What is rounded
+    here may be subnormal or overflow, so the nearest number is taken first and moved where it is not exact.
     """
-    bits = x.bits()
-    low = (1 << 29) - 1
-    sticky = ((bits & low) + low) & (low + 1)
-    odd = ((bits | sticky) & -(low + 1)).as_float()
-    return where(x.isnan(), x, odd).cast("fptrunc", "float")
+    near = x.cast("fptrunc", "float")
+    back = near.cast("fpext", "double")
+    bits = near.bits()
+    bits = where(back.fabs().gt(x.fabs()), bits - 1, bits)
+    return where(back.compare("one", x), bits | 1, bits).as_float()
 
 
 def bits_of(value: float) -> int:

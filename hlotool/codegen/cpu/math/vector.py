@@ -24,6 +24,7 @@ __all__ = [
     "has_half",
     "has_scalef",
     "horner",
+    "keeps_excess",
     "mantissa_bits",
     "outlined",
     "outlined_many",
@@ -291,6 +292,11 @@ def has_half(unit: Unit) -> bool:
 def has_fma(unit: Unit) -> bool:
     """Whether the processor is known to multiply and add with one rounding."""
     return has_half(unit)
+
+
+def keeps_excess(unit: Unit, element_type: str) -> bool:
+    """Whether values of this type may stay unrounded f32 in registers."""
+    return unit.machine is not None and unit.machine.numerics.excess_precision and element_type in ("f16", "bf16")
 
 
 def outlined(

@@ -1,0 +1,63 @@
+"""Arithmetic that takes subnormal numbers for zeros: what native code does with the processor's flags set.
+
+It concerns f32, f64 and bf16 (whose numbers f32 holds), and the parts of complex numbers.  Narrower floats are computed
+in f32, where theirs are normal.  Instructions that only move, choose or reinterpret values leave them as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.ir import OPCODES, Instruction, dtype_of
+
+__all__ = ["computes", "flushing"]
+
+_SMALLEST_NORMAL: dict[np.dtype[Any], float] = {
+    dtype_of("bf16"): 2.0**-126,
+    dtype_of("f32"): 2.0**-126,
+    dtype_of("f64"): 2.0**-1022,
+}
+_KEEP = frozenset(
+    [
+        "abs", "bitcast-convert", "complex", "imag", "is-finite", "negate", "real", "reduce-precision", "select",
+        "sign", "stochastic-convert",
+    ]
+)  # fmt: skip
+_GROUPS = frozenset(["dot", "elementwise", "linalg", "reduction"])
+
+
+def computes(instruction: Instruction) -> bool:
+    """Whether an instruction computes with floats, as against moving them."""
+    row = OPCODES[instruction.opcode]
+    exact = instruction.attributes.get("type") == "TOTALORDER"  # which compares bits
+    return row.group in _GROUPS and instruction.opcode not in _KEEP and not exact
+
+
+def flushing(rule: Rule) -> Rule:
+    """`rule` on operands without subnormal numbers, and its result without them."""
+
+    def flushed(instruction: Instruction, operands: Operands, context: Context) -> Value:
+        return _flush(rule(instruction, [_flush(operand) for operand in operands], context))
+
+    return flushed
+
+
+def _flush(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(_flush(part) for part in value)
+    if value.dtype.kind == "c":
+        made = np.empty_like(value)
+        made.real, made.imag = _flush_array(value.real), _flush_array(value.imag)
+        return made
+    return _flush_array(value)
+
+
+def _flush_array(array: AnyArray) -> AnyArray:
+    least = _SMALLEST_NORMAL.get(array.dtype)
+    if least is None:
+        return array
+    zero = np.copysign(array.dtype.type(0), array)
+    return np.asarray(np.where(np.abs(array) < array.dtype.type(least), zero, array))

@@ -1,0 +1,361 @@
+"""Draws of opcodes on arrays of dynamic size: bounds, and sizes that are only known at run time.
+
+They are families of their own, not in `semantics.sample.FAMILIES`: truth mode does not know sizes of run time, and all
+of these are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hlotool.ir import (
+    ELEMENT_TYPES,
+    ConvDimensionNumbers,
+    Instruction,
+    Shape,
+    Window,
+    WindowDimension,
+    array,
+    scalar,
+    tuple_shape,
+)
+from hlotool.ir.builder import Builder
+from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC
+from semantics.sample import Draw, Family, Sample, types_of
+from semantics.values import Filler, anything, below, small
+
+__all__ = ["DYNAMIC"]
+
+DYNAMIC: list[Family] = []
+"""Opcode by opcode."""
+
+_NUMBERS = "signed unsigned narrow float complex"
+
+
+def _way(opcodes: str, types: str, ulps: float) -> Callable[[Draw], Draw]:
+    def register(draw: Draw) -> Draw:
+        DYNAMIC.extend(Family(opcode, types_of(types), draw, ulps) for opcode in opcodes.split())
+        return draw
+
+    return register
+
+
+def _sized(
+    s: Sample, kind: str, sizes: Sequence[int], values: Filler = anything, among: Sequence[int] | None = None
+) -> Instruction:
+    """An array some of whose dimensions (of those in `among`) have a size at run time; now and then none."""
+    result = s.operand(kind, sizes, values)
+    chosen = list(range(len(sizes)) if among is None else among)
+    for d in s.rng.sample(chosen, min(len(chosen), s.rng.choice((0, 1, 1, 1, 2, 3)))):
+        result = _set(s.builder, result, d, s.operand("s32", (), below(sizes[d])))
+    return result
+
+
+def _set(b: Builder, value: Instruction, d: int, size: Instruction) -> Instruction:
+    return b.add("set-dimension-size", None, (value, size), {"dimensions": (d,)})
+
+
+def _flagged(shape: Shape, flags: Sequence[bool]) -> Shape:
+    return replace(shape, dynamic=tuple(flags) if any(flags) else ())
+
+
+def _dims(s: Sample, rank: int | None = None, most: int = 100) -> tuple[int, ...]:
+    return s.sizes(s.rng.choice((1, 1, 2, 2, 3)) if rank is None else rank, most=most)
+
+
+@_way("set-dimension-size get-dimension-size", "all", ulps=0)
+def _set_get(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Sizes shrink and grow; grown elements are zeros."""
+    sizes = _dims(s)
+    value = _sized(s, kind, sizes)
+    if s.rng.random() < 0.5:
+        value = s.builder.reverse(value, [0])
+    d = s.rng.randrange(len(sizes))
+    value = _set(s.builder, value, d, s.operand("s32", (), below(sizes[d])))
+    if opcode == "get-dimension-size":
+        return s.builder.add(opcode, None, (value,), {"dimensions": (d,)})
+    return value
+
+
+@_way("add select compare copy map", _NUMBERS, ulps=0)
+def _elementwise(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes, b = _dims(s), s.builder
+    one, other = _sized(s, kind, sizes, small), _sized(s, kind, sizes, small)
+    if opcode == "copy":
+        return b.copy(one)
+    if opcode == "select":
+        which = s.operand("pred", ()) if s.rng.random() < 0.3 else _sized(s, "pred", sizes)
+        return b.select(which, one, other)
+    if opcode == "compare":
+        return b.compare(one, other, "EQ")
+    if opcode == "map":
+        attributes = {"dimensions": tuple(range(len(sizes))), "to_apply": s.binary("add", kind)}
+        return b.add("map", None, (one, other), attributes)
+    return b.binary("add", one, other)
+
+
+@_way("clamp", "signed unsigned narrow float", ulps=0)
+def _clamp(s: Sample, opcode: str, kind: str) -> Instruction:
+    low, high = (s.operand(kind, (), small) for _ in range(2))
+    return s.builder.clamp(low, _sized(s, kind, _dims(s), small), high)
+
+
+@_way("broadcast", "all", ulps=0)
+def _broadcast(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes = _dims(s)
+    places = sorted(s.rng.sample(range(len(sizes)), s.rng.randint(1, len(sizes))))
+    operand = _sized(s, kind, [sizes[d] for d in places])
+    flags = [False] * len(sizes)
+    for own, place in enumerate(places):
+        flags[place] = bool(operand.shape.dynamic) and operand.shape.dynamic[own]
+    return s.builder.broadcast(operand, places, _flagged(array(kind, sizes), flags))
+
+
+@_way("transpose reverse", "all", ulps=0)
+def _order(s: Sample, opcode: str, kind: str) -> Instruction:
+    operand = _sized(s, kind, _dims(s))
+    order = s.rng.sample(range(operand.shape.rank), operand.shape.rank)
+    if opcode == "transpose":
+        return s.builder.transpose(operand, order)
+    return s.builder.reverse(operand, order[: s.rng.randint(0, len(order))])
+
+
+@_way("reshape bitcast", "all", ulps=0)
+def _reshape(s: Sample, opcode: str, kind: str) -> Instruction:
+    """One dimension is dynamic; it is split, or merged with its neighbours, or keeps its place."""
+    rng = s.rng
+    before, after = list(s.sizes(rng.randint(0, 2), most=6)), list(s.sizes(rng.randint(0, 2), most=6))
+    bound, outer, inner = rng.choice((0, 1, 2, 3, 4, 6)), rng.choice((1, 1, 2, 3)), rng.choice((1, 1, 2, 5))
+    place = len(before)
+    way = rng.choice(("same", "merge", "split", "outside"))
+    if way == "merge":  # [outer, <=bound, inner] -> [<=all]
+        sizes, d = [*before, outer, bound, inner, *after], place + 1
+        target, free = [*before, outer * bound * inner, *after], place
+    elif way == "split":  # [<=all] -> [outer, <=bound, inner]
+        sizes, d = [*before, outer * bound * inner, *after], place
+        target, free = [*before, outer, bound, inner, *after], place + 1
+    elif way == "outside":
+        sizes, d = [*before, bound, *after], place
+        target, free = [*before, bound, 1, *after], place
+    else:
+        sizes, d = [*before, bound, *after], place
+        target, free = [*sizes], place
+    operand = _set(s.builder, s.operand(kind, sizes), d, s.operand("s32", (), below(sizes[d])))
+    shape = _flagged(array(kind, target), [n == free for n in range(len(target))])
+    attributes = {"inferred_dimension": free} if opcode == "reshape" and rng.random() < 0.3 else {}
+    return s.builder.add(opcode, shape, (operand,), attributes)
+
+
+@_way("dynamic-reshape", "all", ulps=0)
+def _dynamic_reshape(s: Sample, opcode: str, kind: str) -> Instruction:
+    operand = _sized(s, kind, s.sizes(s.rng.choice((1, 2, 3)), most=60, zero=False))
+    total = operand.shape.size
+    part = s.rng.choice([n for n in range(1, total + 1) if total % n == 0])
+    target = s.rng.choice(([total], [part, total // part], [1, part, total // part]))
+    counts = [s.operand("s32", (), below(n)) for n in target]
+    return s.builder.add(opcode, _flagged(array(kind, target), [True] * len(target)), (operand, *counts))
+
+
+@_way("concatenate", "all", ulps=0)
+def _concatenate(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes = list(_dims(s, most=40))
+    d = s.rng.randrange(len(sizes))
+    operands = []
+    for _ in range(s.rng.randint(1, 4)):
+        sizes[d] = s.rng.choice((0, 1, 2, 3, 8, 9))
+        operands.append(_sized(s, kind, sizes))
+    return s.builder.concatenate(operands, d)
+
+
+@_way("pad", "all", ulps=0)
+def _pad(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes = _dims(s, most=60)
+    padding = []
+    for n in sizes:
+        interior = s.rng.choice((0, 0, 1, 2))
+        dilated = n + max(n - 1, 0) * interior
+        low = s.rng.choice((0, 1, 3, -1, -2))
+        padding.append((low, max(-dilated - low, s.rng.choice((0, 1, 3, -1, -2))), interior))
+    return s.builder.pad(_sized(s, kind, sizes), s.operand(kind), padding)
+
+
+@_way("slice dynamic-slice", "all", ulps=0)
+def _slices(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes, rng = _dims(s), s.rng
+    operand = _sized(s, kind, sizes)
+    parts = [rng.choice((n, n, rng.randint(0, n))) for n in sizes]
+    if opcode == "slice":
+        return s.builder.slice(operand, [n - p for n, p in zip(sizes, parts, strict=True)], sizes)
+    return s.builder.dynamic_slice(operand, [s.operand("s32", (), below(n)) for n in sizes], parts)
+
+
+@_way("dynamic-update-slice", "all", ulps=0)
+def _update(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes = _dims(s)
+    parts = [s.rng.choice((n, s.rng.randint(0, n))) for n in sizes]
+    starts = [s.operand("s32", (), below(n)) for n in sizes]
+    return s.builder.dynamic_update_slice(_sized(s, kind, sizes), _sized(s, kind, parts), starts)
+
+
+@_way("gather", "all", ulps=0)
+def _gather(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Rows of a matrix by number: the window, the rows and the index vectors may all have sizes."""
+    rows, columns, count = (s.rng.choice((1, 2, 4, 7, 9)) for _ in range(3))
+    width = s.rng.choice((columns, columns, s.rng.randint(0, columns)))
+    operand = _sized(s, kind, (rows, columns))
+    indices = _sized(s, s.rng.choice(("s32", "u8", "s64")), (count, 1), below(rows), among=[0])
+    attributes = {
+        "offset_dims": (1,), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1,
+        "slice_sizes": (1, width),
+    }  # fmt: skip
+    if s.rng.random() < 0.3:
+        indices = _sized(s, "s32", (rows, 1), below(columns), among=[0])
+        attributes |= {"collapsed_slice_dims": (), "operand_batching_dims": (0,), "start_indices_batching_dims": (0,),
+                       "start_index_map": (1,)}  # fmt: skip
+    return s.builder.gather(operand, indices, attributes)
+
+
+@_way("scatter", _NUMBERS, ulps=0)
+def _scatter(s: Sample, opcode: str, kind: str) -> Instruction:
+    rows, columns, count = (s.rng.choice((1, 2, 4, 7, 9)) for _ in range(3))
+    operand = _sized(s, kind, (rows, columns), small)
+    indices = _sized(s, s.rng.choice(("s32", "u8", "s64")), (count, 1), below(rows), among=[0])
+    width = s.rng.randint(0, columns)
+    updates = _sized(s, kind, (count, width), small, among=[0])
+    attributes = {
+        "update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1, "to_apply": s.binary("add", kind),
+    }  # fmt: skip
+    return s.builder.add(opcode, None, (operand, indices, updates), attributes)
+
+
+def _exact(kind: str) -> tuple[str, ...]:
+    """Combiners whose results depend on no order, for small numbers."""
+    row = ELEMENT_TYPES[kind]
+    if row.is_complex:
+        return ("add",)
+    return ("maximum", "minimum") if row.is_float and row.bits <= 8 else ("maximum", "minimum", "add")
+
+
+@_way("reduce", _NUMBERS, ulps=0)
+def _reduce(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes, b = _dims(s, most=30), s.builder
+    gone = sorted(s.rng.sample(range(len(sizes)), s.rng.randint(1, len(sizes))))
+    real = not ELEMENT_TYPES[kind].is_complex
+    if real and s.rng.random() < 0.4:  # the greatest and the first place where it stands
+        return _argmax(s, kind, sizes, gone)
+    name = s.rng.choice(_exact(kind))
+    return b.reduce(_sized(s, kind, sizes, small), s.operand(kind, (), small), gone, s.binary(name, kind))
+
+
+def _argmax(s: Sample, kind: str, sizes: Sequence[int], gone: Sequence[int]) -> Instruction:
+    def body(b: Builder, p: list[Instruction]) -> Instruction:
+        greater = b.compare(p[0], p[2], "GT")
+        same = b.binary("and", b.compare(p[0], p[2], "EQ"), b.compare(p[1], p[3], "LT"))
+        first = b.binary("or", greater, same)
+        return b.tuple([b.select(first, p[0], p[2]), b.select(first, p[1], p[3])])
+
+    kinds = [scalar(kind), scalar("s32")]
+    computation = s.computation([*kinds, *kinds], body, "argmax")
+    b = s.builder
+    positions = s.operand("s32", sizes, below(100))
+    initial = [s.operand(kind, (), small), s.operand("s32", (), below(5))]
+    return b.reduce([_sized(s, kind, sizes, small), positions], initial, gone, computation)
+
+
+@_way("reduce-window", _NUMBERS, ulps=0)
+def _reduce_window(s: Sample, opcode: str, kind: str) -> Instruction:
+    rng, sizes = s.rng, _dims(s, most=40)
+    window = Window(
+        tuple(
+            WindowDimension(
+                rng.choice((1, 2, 3)), rng.choice((1, 1, 2)), rng.choice((0, 1, -1)), rng.choice((0, 1, 2)),
+                rng.choice((1, 1, 2)), rng.choice((1, 1, 2)),
+            )
+            for _ in sizes
+        )
+    )  # fmt: skip
+    operand = _sized(s, kind, sizes, small)
+    name = rng.choice(_exact(kind))
+    attributes = {"window": window, "to_apply": s.binary(name, kind)}
+    return s.builder.add(opcode, None, (operand, s.operand(kind, (), small)), attributes)
+
+
+@_way("dot", "signed unsigned float complex", ulps=1)
+def _dot(s: Sample, opcode: str, kind: str) -> Instruction:
+    m, k, n, batch = (s.rng.choice((1, 2, 3, 5, 8)) for _ in range(4))
+    a, b = _sized(s, kind, (batch, m, k), small), _sized(s, kind, (batch, k, n), small)
+    return s.builder.dot(a, b, ((2,), (1,)), ((0,), (0,)))
+
+
+@_way("convolution", "float", ulps=1)
+def _convolution(s: Sample, opcode: str, kind: str) -> Instruction:
+    rng = s.rng
+    batch, features, outputs, length, size = (rng.choice((1, 2, 3, 5)) for _ in range(5))
+    base = _sized(s, kind, (batch, length, features), small)
+    kernel = _sized(s, kind, (size, features, outputs), small, among=[1, 2])
+    window = WindowDimension(size, rng.choice((1, 2)), rng.choice((0, 1)), rng.choice((0, 1)), 1, rng.choice((1, 2)))
+    labels = ConvDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,))
+    attributes = {"window": Window((window,)), "dim_labels": labels}
+    result = s.builder.add(opcode, None, (base, kernel), attributes)
+    ours, theirs = base.shape.dynamic or (False,) * 3, kernel.shape.dynamic or (False,) * 3
+    result.shape = _flagged(result.shape, [ours[0], ours[1], theirs[2]])
+    return result
+
+
+@_way("sort", _NUMBERS.replace("complex", ""), ulps=0)
+def _sort(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes = _dims(s)
+    d = s.rng.randrange(len(sizes))
+    kinds = [kind, "s32"][: s.rng.randint(1, 2)]
+    shapes = [scalar(k) for k in kinds for _ in range(2)]
+    direction, how = s.rng.choice(("LT", "GT")), "TOTALORDER" if ELEMENT_TYPES[kind].is_float else None
+    order = s.computation(shapes, lambda b, p: b.compare(p[0], p[1], direction, how), "before")
+    operands = [_sized(s, k, sizes, small) for k in kinds]
+    return s.builder.add(opcode, None, operands, {"dimensions": (d,), "is_stable": True, "to_apply": order})
+
+
+@_way("while conditional call tuple", "all", ulps=0)
+def _control(s: Sample, opcode: str, kind: str) -> Instruction:
+    """A dynamic array goes through other computations, which reverse it, or change its size."""
+    sizes, b = _dims(s, most=30), s.builder
+    d = s.rng.randrange(len(sizes))
+    value = _set(b, s.operand(kind, sizes), d, s.operand("s32", (), below(sizes[d])))
+    count = s.operand("s32", (), lambda g, k, z: below(4)(g, k, z).clip(0, 4))
+    state = b.tuple([value, count])
+    if opcode == "tuple":
+        return b.tuple([state, b.gte(state, 0)])
+
+    def change(inner: Builder, p: list[Instruction]) -> Instruction:
+        old, left = inner.gte(p[0], 0), inner.gte(p[0], 1)
+        size = inner.add("get-dimension-size", None, (old,), {"dimensions": (d,)})
+        size = inner.binary("subtract", size, inner.scalar_constant(1, "s32"))
+        new = _set(inner, inner.reverse(old, range(len(sizes))), d, size)
+        return inner.tuple([new, inner.binary("subtract", left, inner.scalar_constant(1, "s32"))])
+
+    body = s.computation([state.shape], change, "change")
+    if opcode == "call":
+        return b.call(body, [state])
+    if opcode == "conditional":
+        other = s.computation([state.shape], lambda inner, p: p[0], "same")
+        which = s.operand("pred", ())
+        attributes = {"true_computation": body, "false_computation": other}
+        return b.add(opcode, state.shape, (which, state, state), attributes)
+
+    def more(inner: Builder, p: list[Instruction]) -> Instruction:
+        return inner.compare(inner.gte(p[0], 1), inner.scalar_constant(0, "s32"), "GT")
+
+    return b.while_(state, s.computation([state.shape], more, "more"), body)
+
+
+@_way("custom-call", "all", ulps=0)
+def _border(s: Sample, opcode: str, kind: str) -> Instruction:
+    sizes, b = _dims(s), s.builder
+    value = _sized(s, kind, sizes)
+    if value.shape.is_static:
+        counts = [s.operand("s32", (), below(n)) for n in sizes]
+        shape = _flagged(value.shape, [True] * len(sizes))
+        return b.add(opcode, shape, (value, *counts), {"custom_call_target": SLICE_TO_DYNAMIC})
+    shape = tuple_shape([array(kind, sizes), *(scalar("s32") for _ in sizes)])
+    return b.add(opcode, shape, (value,), {"custom_call_target": PAD_TO_STATIC})

@@ -1,0 +1,148 @@
+"""How exactly programs compute: every result rounded to its type, unless the user asks for something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hlotool
+from hlotool.codegen.machine import named
+from hlotool.ir import dtype_of
+
+Array = np.ndarray[Any, Any]
+
+CHAIN = """HloModule chain
+ENTRY main {{
+  x = {kind}[{size}] parameter(0)
+  y = {kind}[{size}] parameter(1)
+  sum = {kind}[{size}] add(x, y)
+  product = {kind}[{size}] multiply(sum, y)
+  ROOT difference = {kind}[{size}] subtract(product, x)
+}}
+"""
+
+
+def operands(kind: str, size: int) -> tuple[Array, Array]:
+    random = np.random.default_rng(3)
+    first, second = (random.uniform(0.5, 2, size).astype(dtype_of(kind)) for _ in range(2))
+    return first, second
+
+
+def in_single(x: Array, y: Array) -> Array:
+    """The chain in f32, rounded at its end."""
+    a, b = x.astype(np.float32), y.astype(np.float32)
+    return ((a + b) * b - a).astype(x.dtype)
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f8e5m2", "f8e4m3fn"])
+def test_every_narrow_result_is_rounded(kind: str, size: int) -> None:
+    x, y = operands(kind, size)
+    module = hlotool.parse(CHAIN.format(kind=kind, size=size))
+    (got,), (want,) = hlotool.compile(module)(x, y), hlotool.compile(module, "evaluate")(x, y)
+    assert got.tobytes() == want.tobytes()
+    assert size == 1 or got.tobytes() != in_single(x, y).tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_excess_precision_rounds_what_is_stored(kind: str, size: int) -> None:
+    x, y = operands(kind, size)
+    module = hlotool.parse(CHAIN.format(kind=kind, size=size))
+    (got,) = hlotool.compile(module, excess_precision=True)(x, y)
+    assert got.tobytes() == in_single(x, y).tobytes()
+
+
+def test_excess_precision_ends_at_the_bits() -> None:
+    """A bitcast-convert sees a number of the type."""
+    text = """HloModule bits
+    ENTRY main {
+      x = bf16[64] parameter(0)
+      y = bf16[64] parameter(1)
+      sum = bf16[64] add(x, y)
+      ROOT bits = u16[64] bitcast-convert(sum)
+    }"""
+    x, y = operands("bf16", 64)
+    (got,) = hlotool.compile(hlotool.parse(text), excess_precision=True)(x, y)
+    np.testing.assert_array_equal(got, (x + y).view(np.uint16))
+
+
+FLUSHED = """HloModule flushed
+plus {{
+  a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  ROOT sum = {kind}[] add(a, b)
+}}
+ENTRY main {{
+  x = {kind}[{size}] parameter(0)
+  y = {kind}[{size}] parameter(1)
+  product = {kind}[{size}] multiply(x, y)
+  sum = {kind}[{size}] add(x, y)
+  size = {kind}[{size}] abs(x)
+  root = {kind}[{size}] sqrt(size)
+  less = pred[{size}] compare(x, y), direction=NE
+  zero = {kind}[] constant(0)
+  total = {kind}[] reduce(x, zero), dimensions={{0}}, to_apply=plus
+  moved = {kind}[{size}] reverse(x), dimensions={{0}}
+  ROOT all = tuple(product, sum, root, less, total, moved)
+}}
+"""
+
+
+def near_the_end(kind: str, size: int) -> tuple[Array, Array]:
+    """Numbers whose products and sums lie on both sides of the smallest normal one."""
+    random = np.random.default_rng(5)
+    least = {"f64": -1022, "f32": -126, "bf16": -126}[kind]
+    x = np.ldexp(random.uniform(-1, 1, size), least + random.integers(-4, 4, size))
+    y = np.where(random.random(size) < 0.5, random.uniform(-1, 1, size), x * random.choice([0.5, -1, 1], size))
+    return x.astype(dtype_of(kind)), y.astype(dtype_of(kind))
+
+
+def around_zero(kind: str, x: Array) -> Array:
+    """bf16 is flushed before it is rounded, so that its smallest normal number may come of a subnormal or not."""
+    return np.where(np.abs(x.astype(np.float64)) <= 2.0**-126, 0, x) if kind == "bf16" else x
+
+
+@pytest.mark.parametrize("size", [1, 37, 400_000])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16"])
+def test_denormals_are_flushed_on_every_thread(kind: str, size: int) -> None:
+    module = hlotool.parse(FLUSHED.format(kind=kind, size=size))
+    arguments = near_the_end(kind, size)
+    kept, flushed = hlotool.compile(module), hlotool.compile(module, threads=2, flush_denormals=True)
+    want = hlotool.compile(module, "evaluate", flush_denormals=True)(*arguments)
+    got = flushed(*arguments)
+    for number in (0, 1, 2, 3, 5):
+        a, b = (around_zero(kind, array) for array in (got[number], want[number]))
+        np.testing.assert_array_equal(a, b, err_msg=str(number))
+    least = float(ml_dtypes.finfo(dtype_of(kind)).tiny)
+    products = np.abs(got[0].astype(np.float64))
+    assert not ((products > 0) & (products < least)).any()
+    if size > 1:
+        assert any(a.tobytes() != b.tobytes() for a, b in zip(got, kept(*arguments), strict=True))
+    np.testing.assert_allclose(got[4].astype(float), want[4].astype(float), rtol=1e-2, atol=size * least)
+    small = np.array([least / 2], dtype_of(kind)).astype(np.float64 if kind == "f64" else np.float32)
+    assert (small + 0 != 0).all(), "the thread keeps its own mode"
+
+
+def test_flushing_is_emitted_for_other_processors() -> None:
+    module = hlotool.parse(FLUSHED.format(kind="f32", size=8))
+    text = hlotool.compile(module, machine=named("x86-64-v2"), flush_denormals=True).text("llvm")
+    assert "llvm.x86.sse.ldmxcsr" in text
+    assert "ldmxcsr" not in hlotool.compile(module).text("llvm")
+
+
+def test_the_command_line_has_both(hlotool: Any, tmp_path: Any) -> None:
+    (tmp_path / "chain.hlo").write_text(CHAIN.format(kind="bf16", size=100))
+    assert hlotool("run", "chain.hlo", "--random", 1, "--compare", "evaluate", "--rtol", 0).returncode == 0
+    excess = hlotool("run", "chain.hlo", "--random", 1, "--compare", "evaluate", "--rtol", 0, "--excess-precision")
+    assert excess.returncode == 1, excess.stderr
+    (tmp_path / "flushed.hlo").write_text(FLUSHED.format(kind="f32", size=40))
+    tiny = ["--input", "x=1e-39", "--input", "y=1"]
+    for option in ([], ["--flush-denormals"]):
+        assert hlotool("run", "flushed.hlo", *tiny, "--compare", "evaluate", *option).returncode == 0
+    assert "1e-39" not in hlotool("run", "flushed.hlo", *tiny, "--flush-denormals").stdout.split("out5")[0]
+    done = hlotool("compile", "flushed.hlo", "--flush-denormals", "--excess-precision", "--emit", "llvm")
+    assert "ldmxcsr" in done.stdout or "set.fpcr" in done.stdout
