@@ -308,6 +308,233 @@ ROWS: list[tuple[str, str, str]] = [
      "lhs_contracting_dims={}, rhs_contracting_dims={}",
      "multiply(broadcast{0,1}(convert[s32](transpose{1,0}(p0))), broadcast{0,2}(convert[s32](p1)))"),
     ("sort-one", "ROOT r = f32[1,8] sort(p0), dimensions={0}, to_apply=less", "p0"),
+    # ---- several comparisons, shared operations
+    ("compared-twice",
+     "a = pred[8] compare(p0:f32[8], p1:f32[8]), direction=LT\nb = pred[8] compare(p0, p1), direction=EQ\n"
+     "ROOT r = pred[8] or(a, b)", "compare{LE}(p0, p1)"),
+    ("compared-twice",
+     "a = pred[8] compare(p0:f32[8], p1:f32[8]), direction=LT\nb = pred[8] compare(p1, p0), direction=LT\n"
+     "ROOT r = pred[8] and(a, b)", "broadcast(false)"),
+    ("compared-twice",
+     "a = pred[8] compare(p0:s32[8], p1:s32[8]), direction=LT\nb = pred[8] compare(p0, p1), direction=GE\n"
+     "ROOT r = pred[8] xor(a, b)", "broadcast(true)"),
+    ("compared-twice",
+     "a = pred[8] compare(p0:f32[8], p1:f32[8]), direction=LT\nb = pred[8] compare(p0, p1), direction=GE\n"
+     "ROOT r = pred[8] or(a, b)", ""),
+    ("compare-widened",
+     "a = f32[8] convert(p0:bf16[8])\nb = f32[8] convert(p1:bf16[8])\n"
+     "ROOT r = pred[8] compare(a, b), direction=LE", "compare{LE}(p0, p1)"),
+    ("compare-widened",
+     "a = bf16[8] convert(p0:f32[8])\nb = bf16[8] convert(p1:f32[8])\n"
+     "ROOT r = pred[8] compare(a, b), direction=LE", ""),
+    ("compare-widened-with-constant",
+     "a = s32[8] convert(p0:u8[8])\nc = s32[] constant(200)\nb = s32[8] broadcast(c), dimensions={}\n"
+     "ROOT r = pred[8] compare(a, b), direction=LT", "compare{LT}(p0, broadcast(200))"),
+    ("compare-widened-with-constant",
+     "a = s32[] convert(p0:u8[])\nc = s32[] constant(-1)\nROOT r = pred[] compare(a, c), direction=LT", ""),
+    ("compare-widened-with-constant",
+     "a = f32[] convert(p0:s8[])\nc = f32[] constant(0.5)\nROOT r = pred[] compare(a, c), direction=LT", ""),
+    ("select-of-same-operation",
+     "a = f32[8] sine(p0:f32[8])\nb = f32[8] sine(p1:f32[8])\nROOT r = f32[8] select(p2:pred[8], a, b)",
+     "sine(select(p2, p0, p1))"),
+    ("select-of-same-operation",
+     "a = f32[8] divide(p0:f32[8], p3:f32[8])\nb = f32[8] divide(p0, p1:f32[8])\n"
+     "ROOT r = f32[8] select(p2:pred[8], a, b)", "divide(p0, select(p2, p3, p1))"),
+    ("select-of-same-operation",
+     "a = f32[8] sine(p0:f32[8])\nb = f32[8] cosine(p1:f32[8])\nROOT r = f32[8] select(p2:pred[8], a, b)", ""),
+    ("maximum-of-nonnegative",
+     "a = f32[] exponential(p0:f32[])\nc = f32[] constant(-1)\nROOT r = f32[] maximum(a, c)", "exponential(p0)"),
+    ("maximum-of-nonnegative", "a = f32[] sine(p0:f32[])\nc = f32[] constant(-1)\nROOT r = f32[] maximum(a, c)", ""),
+    ("nonnegative-below-zero",
+     "a = f32[] abs(p0:f32[])\nc = f32[] constant(0)\nROOT r = pred[] compare(a, c), direction=LT", "false"),
+    ("nonnegative-below-zero",
+     "a = f32[] abs(p0:f32[])\nc = f32[] constant(0)\nROOT r = pred[] compare(a, c), direction=LE", ""),
+    ("nonnegative-below-zero",
+     "a = f32[] rsqrt(p0:f32[])\nc = f32[] constant(0)\nROOT r = pred[] compare(a, c), direction=LT", ""),
+    ("absolute-nonnegative", "a = f32[] rsqrt(p0)\nROOT r = f32[] abs(a)", ""),
+    ("absolute-nonnegative", "a = f32[] sqrt(p0)\nROOT r = f32[] abs(a)", ""),
+    ("absolute-nonnegative", "a = f32[] convert(p0:u8[])\nROOT r = f32[] abs(a)", "convert[f32](p0)"),
+    # ---- conversions
+    ("rounding-of-integer", "a = f32[8] convert(p0:s32[8])\nROOT r = f32[8] floor(a)", "convert[f32](p0)"),
+    ("rounding-of-integer", "a = f32[8] convert(p0:f64[8])\nROOT r = f32[8] floor(a)", ""),
+    ("finite-integer", "a = f32[8] convert(p0:s8[8])\nROOT r = pred[8] is-finite(a)", "broadcast(true)"),
+    ("finite-integer", "a = f16[8] convert(p0:u16[8])\nROOT r = pred[8] is-finite(a)", ""),
+    ("finite-widened", "a = f32[8] convert(p0:bf16[8])\nROOT r = pred[8] is-finite(a)", "is-finite(p0)"),
+    ("finite-widened", "a = f16[8] convert(p0:f32[8])\nROOT r = pred[8] is-finite(a)", ""),
+    ("precision-twice",
+     "a = f32[8] reduce-precision(p0), exponent_bits=5, mantissa_bits=7\n"
+     "ROOT r = f32[8] reduce-precision(a), exponent_bits=8, mantissa_bits=7",
+     "reduce-precision(p0)"),
+    ("precision-twice",
+     "a = f32[8] reduce-precision(p0), exponent_bits=5, mantissa_bits=7\n"
+     "ROOT r = f32[8] reduce-precision(a), exponent_bits=8, mantissa_bits=6", ""),
+    ("precision-of-widened",
+     "a = f32[8] convert(p0:bf16[8])\nROOT r = f32[8] reduce-precision(a), exponent_bits=8, mantissa_bits=8",
+     "convert[f32](p0)"),
+    ("precision-of-widened",
+     "a = f32[8] convert(p0:bf16[8])\nROOT r = f32[8] reduce-precision(a), exponent_bits=8, mantissa_bits=6", ""),
+    ("complement-of-converted", "a = s32[8] convert(p0:s8[8])\nROOT r = s32[8] not(a)", "convert[s32](not(p0))"),
+    ("complement-of-converted", "a = s32[8] convert(p0:u8[8])\nROOT r = s32[8] not(a)", ""),
+    ("imaginary-of-real", "a = c64[8] convert(p0:f32[8])\nROOT r = f32[8] imag(a)", "broadcast(0)"),
+    ("real-of-converted", "a = c64[8] convert(p0:f32[8])\nROOT r = f32[8] real(a)", "p0"),
+    # ---- more movement
+    ("broadcast-iota", "i = s32[4] iota(), iota_dimension=0\nROOT r = s32[8,4] broadcast(i), dimensions={1}",
+     "iota{1}()"),
+    ("reverse-iota", "i = s32[8] iota(), iota_dimension=0\nROOT r = s32[8] reverse(i), dimensions={0}",
+     "subtract(broadcast(7), iota{0}())"),
+    ("reverse-iota", "i = s32[8,2] iota(), iota_dimension=0\nROOT r = s32[8,2] reverse(i), dimensions={1}",
+     "iota{0}()"),
+    ("reverse-iota", "i = s8[300] iota(), iota_dimension=0\nROOT r = s8[300] reverse(i), dimensions={0}", ""),
+    ("transpose-of-inserted-ones",
+     "a = f32[8,1,4] reshape(p0:f32[8,4])\nROOT r = f32[4,8,1] transpose(a), dimensions={2,0,1}",
+     "reshape[4,8,1](transpose{1,0}(p0))"),
+    ("reverse-transpose",
+     "a = f32[8,4] reverse(p0:f32[8,4]), dimensions={0}\nb = f32[4,8] transpose(a), dimensions={1,0}\n"
+     "ROOT r = f32[4,8] reverse(b), dimensions={0,1}", "reverse{0}(transpose{1,0}(p0))"),
+    ("pad-partly-negative", "ROOT r = f32[8,5] pad(p0:f32[8,4], p1:f32[]), padding=-2_2x3_-2",
+     "pad{0_2_0,3_0_0}(slice{2:8:1,0:2:1}(p0), p1)"),
+    ("pad-partly-negative", "ROOT r = f32[3] pad(p0:f32[4], p1:f32[]), padding=-5_4", ""),
+    ("pad-interior-of-one", "ROOT r = f32[4,3] pad(p0:f32[1,2], p1:f32[]), padding=1_2_5x0_0_1",
+     "pad{1_2_0,0_0_1}(p0, p1)"),
+    ("slice-reverse",
+     "a = f32[8,4] reverse(p0:f32[8,4]), dimensions={0}\nROOT r = f32[3,4] slice(a), slice={[1:6:2], [0:4]}",
+     "reverse{0}(slice{2:7:2,0:4:1}(p0))"),
+    ("slice-transpose",
+     "a = f32[4,8] transpose(p0:f32[8,4]), dimensions={1,0}\nROOT r = f32[2,3] slice(a), slice={[1:3], [2:8:2]}",
+     "transpose{1,0}(slice{2:8:2,1:3:1}(p0))"),
+    ("slice-iota-of-integers",
+     "i = s32[16] iota(), iota_dimension=0\nROOT r = s32[4] slice(i), slice={[3:10:2]}",
+     "add(multiply(iota{0}(), broadcast(2)), broadcast(3))"),
+    ("slice-iota-of-integers", "i = f32[16] iota(), iota_dimension=0\nROOT r = f32[4] slice(i), slice={[3:7]}", ""),
+    ("concatenate-broadcasts",
+     "a = f32[3,8] broadcast(p0:f32[8]), dimensions={1}\nb = f32[2,8] broadcast(p0), dimensions={1}\n"
+     "ROOT r = f32[8,8] concatenate(a, b, a), dimensions={0}", "broadcast{1}(p0)"),
+    ("concatenate-broadcasts",
+     "a = f32[3,8] broadcast(p0:f32[8]), dimensions={1}\nb = f32[3,8] broadcast(p0), dimensions={1}\n"
+     "ROOT r = f32[3,16] concatenate(a, b), dimensions={1}", ""),
+    # ---- computed places
+    ("index-of-whole-dimension",
+     "ROOT r = f32[8,2] dynamic-slice(p0:f32[8,4], p1:s32[], p2:s32[]), dynamic_slice_sizes={8,2}",
+     "dynamic-slice(p0, 0, p2)"),
+    ("index-of-whole-dimension",
+     "ROOT r = f32[8,4] dynamic-update-slice(p0:f32[8,4], p3:f32[8,2], p1:s32[], p2:s32[])",
+     "dynamic-update-slice(p0, p3, 0, p2)"),
+    ("dynamic-slice-broadcast",
+     "a = f32[8,4] broadcast(p0:f32[8]), dimensions={0}\n"
+     "ROOT r = f32[3,2] dynamic-slice(a, p1:s32[], p2:s32[]), dynamic_slice_sizes={3,2}",
+     "broadcast{0}(dynamic-slice(p0, p1))"),
+    ("dynamic-slice-iota",
+     "i = s32[8,4] iota(), iota_dimension=1\n"
+     "ROOT r = s32[3,4] dynamic-slice(i, p0:s32[], p1:s32[]), dynamic_slice_sizes={3,4}", "iota{1}()"),
+    ("dynamic-slice-iota",
+     "i = s32[8,4] iota(), iota_dimension=0\n"
+     "ROOT r = s32[3,4] dynamic-slice(i, p0:s32[], p1:s32[]), dynamic_slice_sizes={3,4}", ""),
+    ("dynamic-slice-transpose",
+     "a = f32[4,8] transpose(p0:f32[8,4]), dimensions={1,0}\n"
+     "ROOT r = f32[2,3] dynamic-slice(a, p1:s32[], p2:s32[]), dynamic_slice_sizes={2,3}",
+     "transpose{1,0}(dynamic-slice(p0, p2, p1))"),
+    ("update-twice",
+     "a = f32[8] dynamic-update-slice(p0:f32[8], p1:f32[2], p2:s32[])\n"
+     "ROOT r = f32[8] dynamic-update-slice(a, p3:f32[2], p2)", "dynamic-update-slice(p0, p3, p2)"),
+    ("update-twice",
+     "a = f32[8] dynamic-update-slice(p0:f32[8], p1:f32[2], p2:s32[])\n"
+     "ROOT r = f32[8] dynamic-update-slice(a, p3:f32[1], p2)", ""),
+    ("update-with-own-value",
+     "a = f32[8] broadcast(p0:f32[]), dimensions={}\nb = f32[2] broadcast(p0), dimensions={}\n"
+     "ROOT r = f32[8] dynamic-update-slice(a, b, p1:s32[])", "broadcast(p0)"),
+    ("gather-splat",
+     "a = f32[8,4] broadcast(p0:f32[]), dimensions={}\n"
+     "ROOT r = f32[5,4] gather(a, p1:s32[5]), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}", "broadcast(p0)"),
+    ("gather-first-rows",
+     "i = s32[5] iota(), iota_dimension=0\n"
+     "ROOT r = f32[5,4] gather(p0:f32[8,4], i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}", "slice{0:5:1,0:4:1}(p0)"),
+    ("gather-first-rows",
+     "i = s32[3,1] iota(), iota_dimension=0\n"
+     "ROOT r = f32[8,2,3] gather(p0:f32[8,4,2], i), offset_dims={0,1}, collapsed_slice_dims={1}, start_index_map={1}, "
+     "index_vector_dim=1, slice_sizes={8,1,2}", "transpose{0,2,1}(slice{0:8:1,0:3:1,0:2:1}(p0))"),
+    ("gather-first-rows",
+     "i = s32[5] iota(), iota_dimension=0\n"
+     "ROOT r = f32[5,4] gather(p0:f32[4,4], i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}", ""),
+    ("scatter-nothing",
+     "ROOT r = f32[8] scatter(p0:f32[8], p1:s32[0,1], p2:f32[0]), update_window_dims={}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add", "p0"),
+    ("scatter-nothing",
+     "c = f32[] constant(0)\nu = f32[3] broadcast(c), dimensions={}\n"
+     "ROOT r = f32[8] scatter(p0:f32[8], p1:s32[3,1], u), update_window_dims={}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add", ""),
+    ("scatter-nothing",
+     "c = f32[] constant(-inf)\nu = f32[3] broadcast(c), dimensions={}\n"
+     "ROOT r = f32[8] scatter(p0:f32[8], p1:s32[3,1], u), update_window_dims={}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=max", "p0"),
+    # ---- windows
+    ("window-of-one",
+     "c = f32[] constant(0)\n"
+     "ROOT r = f32[4,4] reduce-window(p0:f32[8,4], c), window={size=1x1 stride=2x1}, to_apply=add",
+     "slice{0:8:2,0:4:1}(p0)"),
+    ("window-of-one",
+     "c = f32[] constant(3)\nROOT r = f32[8] reduce-window(p0:f32[8], c), window={size=1}, to_apply=add",
+     "add(p0, broadcast(3))"),
+    ("window-of-one",
+     "c = f32[] constant(3)\nROOT r = f32[9] reduce-window(p0:f32[8], c), window={size=1 pad=0_1}, to_apply=add", ""),
+    ("window-of-everything",
+     "c = f32[] constant(0)\n"
+     "ROOT r = f32[1,4] reduce-window(p0:f32[8,4], c), window={size=8x1}, to_apply=add",
+     "reshape[1,4](reduce{0}(p0, 0))"),
+    ("window-of-everything",
+     "c = f32[] constant(0)\n"
+     "ROOT r = f32[2,4] reduce-window(p0:f32[8,4], c), window={size=7x1}, to_apply=add", ""),
+    ("window-of-pad",
+     "c = f32[] constant(0)\na = f32[11] pad(p0:f32[8], c), padding=1_2\n"
+     "ROOT r = f32[9] reduce-window(a, c), window={size=3}, to_apply=add", "reduce-window(p0, 0)"),
+    ("window-of-pad",
+     "c = f32[] constant(0)\nd = f32[] constant(1)\na = f32[11] pad(p0:f32[8], d), padding=1_2\n"
+     "ROOT r = f32[9] reduce-window(a, c), window={size=3}, to_apply=add", ""),
+    ("convolution-of-nothing",
+     "ROOT r = f32[1,6,2] convolution(p0:f32[1,8,0], p1:f32[3,0,2]), window={size=3}, dim_labels=b0f_0io->b0f",
+     "broadcast(0)"),
+    ("convolution-of-pad",
+     "c = f32[] constant(0)\na = f32[1,11,2] pad(p0:f32[1,8,2], c), padding=0_0x1_2x0_0\n"
+     "ROOT r = f32[1,9,4] convolution(a, p1:f32[3,2,4]), window={size=3}, dim_labels=b0f_0io->b0f",
+     "convolution(p0, p1)"),
+    ("convolution-of-pad",
+     "c = f32[] constant(0)\na = f32[1,15,2] pad(p0:f32[1,8,2], c), padding=0_0x0_0_1x0_0\n"
+     "ROOT r = f32[1,13,4] convolution(a, p1:f32[3,2,4]), window={size=3}, dim_labels=b0f_0io->b0f", ""),
+    ("convolution-of-pad",
+     "c = f32[] constant(0)\na = f32[1,8,2] pad(p0:f32[1,8,1], c), padding=0_0x0_0x0_1\n"
+     "ROOT r = f32[1,6,4] convolution(a, p1:f32[3,2,4]), window={size=3}, dim_labels=b0f_0io->b0f", ""),
+    ("convolution-of-reversed-kernel",
+     "k = f32[3,2,4] reverse(p1:f32[3,2,4]), dimensions={0}\n"
+     "ROOT r = f32[1,6,4] convolution(p0:f32[1,8,2], k), window={size=3}, dim_labels=b0f_0io->b0f",
+     "convolution(p0, p1)"),
+    # ---- more contractions
+    ("reduce-of-reverse",
+     "c = f32[] constant(-inf)\na = f32[8,4] reverse(p0:f32[8,4]), dimensions={0,1}\n"
+     "ROOT r = f32[8] reduce(a, c), dimensions={1}, to_apply=max", "reduce{1}(reverse{0}(p0), -inf)"),
+    ("reduce-of-pad",
+     "c = f32[] constant(0)\na = f32[11,4] pad(p0:f32[8,4], c), padding=1_2x0_0\n"
+     "ROOT r = f32[4] reduce(a, c), dimensions={0}, to_apply=add", "reduce{0}(p0, 0)"),
+    ("reduce-of-pad",
+     "c = f32[] constant(0)\na = f32[11,4] pad(p0:f32[8,4], c), padding=1_2x0_0\n"
+     "ROOT r = f32[11] reduce(a, c), dimensions={1}, to_apply=add", ""),
+    ("reduce-of-scaled",
+     "c = s32[] constant(0)\nk = s32[] constant(5)\nb = s32[8,4] broadcast(k), dimensions={}\n"
+     "a = s32[8,4] multiply(p0:s32[8,4], b)\nROOT r = s32[4] reduce(a, c), dimensions={0}, to_apply=sum",
+     "multiply(reduce{0}(p0, 0), broadcast(5))"),
+    ("dot-negated",
+     "a = f32[3,4] negate(p0:f32[3,4])\nb = f32[4,5] negate(p1:f32[4,5])\n"
+     "ROOT r = f32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot(p0, p1)"),
+    ("dot-zero",
+     "c = s32[] constant(0)\na = s32[3,4] broadcast(c), dimensions={}\n"
+     "ROOT r = s32[3,5] dot(a, p0:s32[4,5]), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "broadcast(0)"),
+    ("dot-zero",
+     "c = f32[] constant(0)\na = f32[3,4] broadcast(c), dimensions={}\n"
+     "ROOT r = f32[3,5] dot(a, p0:f32[4,5]), lhs_contracting_dims={1}, rhs_contracting_dims={0}", ""),
+    ("sort-equal",
+     "a = f32[8,4] broadcast(p0:f32[4]), dimensions={1}\nROOT r = f32[8,4] sort(a), dimensions={0}, to_apply=less",
+     "broadcast{1}(p0)"),
     # ---- reshape-mover
     ("elementwise-of-reshapes",
      "a = f32[8] reshape(p0:f32[2,4])\nb = f32[8] reshape(p1:f32[2,4])\nROOT r = f32[8] add(a, b)",

@@ -155,7 +155,7 @@ def test_dimension_sizes():
 
 
 def test_unsupported_instructions_are_named():
-    with pytest.raises(UnsupportedError, match="^feed: recv says neither is_host_transfer=true nor"):
+    with pytest.raises(UnsupportedError, match=r"^feed: recv says neither is_host_transfer=true nor"):
         one("t = token[] after-all()\n ROOT feed = (f32[2], u32[], token[]) recv(t), channel_id=1")
 
 

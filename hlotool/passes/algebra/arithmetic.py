@@ -23,13 +23,15 @@ def is_unsigned(instruction: Instruction) -> bool:
 
 
 def is_nonnegative(instruction: Instruction, depth: int = 4) -> bool:
-    """Whether every element is provably >= 0 or NaN (floats may be -0)."""
+    """Whether every element is provably NaN or >= 0, and no -0 (which roots may give)."""
     opcode, operands = instruction.opcode, instruction.operands
-    if opcode in ("abs", "exponential", "sqrt", "rsqrt", "logistic") or is_unsigned(instruction):
-        return True
+    if opcode in ("abs", "exponential", "logistic") or is_unsigned(instruction):
+        return is_unsigned(instruction) or is_float(instruction)
     value = number(instruction)
     if value is not None and not isinstance(value, complex):
-        return value >= 0
+        return math.copysign(1, value) > 0
+    if opcode == "convert" and is_float(instruction):
+        return is_unsigned(operands[0]) or operands[0].shape.element_type == "pred"
     if depth == 0:
         return False
     if opcode == "multiply":

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import math
-
-from hlotool.ir import ELEMENT_TYPES, Instruction
-from hlotool.passes.algebra.arithmetic import is_integer
+from hlotool.ir import ELEMENT_TYPES, Instruction, array
+from hlotool.passes.algebra.arithmetic import is_float, is_integer, is_nonnegative
+from hlotool.passes.algebra.conversion import holds_exactly
+from hlotool.passes.algebra.identity import lowest_and_highest
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
-__all__ = ["RULES", "lowest_and_highest"]
+__all__ = ["RULES"]
 
 
 def is_pred(instruction: Instruction) -> bool:
     return instruction.shape.element_type == "pred"
-
-
-def lowest_and_highest(element_type: str) -> tuple[float, float] | None:
-    """The least and the greatest value of a real type; infinities for floats that have them."""
-    row = ELEMENT_TYPES[element_type]
-    if row.kind == "pred":
-        return 0, 1
-    if row.kind == "signed":
-        return -(2 ** (row.bits - 1)), 2 ** (row.bits - 1) - 1
-    if row.kind == "unsigned":
-        return 0, 2**row.bits - 1
-    return (-math.inf, math.inf) if element_type in ("f16", "bf16", "f32", "f64") else None
 
 
 def _all_ones(instruction: Instruction, value: object) -> bool:
@@ -273,8 +261,120 @@ def select_repeated(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return None
 
 
+# ---- several comparisons, and operations that several values share
+
+
+_OUTCOMES = {"EQ": {"="}, "NE": {"<", ">", "?"}, "LT": {"<"}, "LE": {"<", "="}, "GT": {">"}, "GE": {">", "="}}
+"""Which outcomes of comparing two values make a comparison true: ``?`` where one is NaN."""
+
+
+@rule("and", "or", "xor")
+def compared_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Two comparisons of the same values are one, or known: x < y or x == y is x <= y."""
+    left, right = instruction.operands
+    if left.opcode != "compare" or right.opcode != "compare":
+        return None
+    x, y = left.operands
+    first, second = left.attributes["direction"], right.attributes["direction"]
+    if right.operands == [y, x]:
+        second = _MIRRORED[second]
+    elif right.operands != [x, y]:
+        return None
+    if "TOTALORDER" in (left.attributes.get("type"), right.attributes.get("type")):
+        return None
+    ordered = is_integer(x) or is_pred(x)
+    possible = {"<", "=", ">"} if ordered else {"<", "=", ">", "?"}
+    a, b = _OUTCOMES[first] & possible, _OUTCOMES[second] & possible
+    outcomes = a & b if instruction.opcode == "and" else a | b if instruction.opcode == "or" else a ^ b
+    if outcomes in (set(), possible):
+        return rewriter.splat(bool(outcomes), instruction.shape)
+    for direction, wanted in _OUTCOMES.items():
+        if wanted & possible == outcomes:
+            return _with_direction(rewriter, left, direction, x, y)
+    return None
+
+
+@rule("compare")
+def compare_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Comparing two values after the same lossless conversion is comparing the values."""
+    left, right = instruction.operands
+    if left.opcode != "convert" or right.opcode != "convert" or "type" in instruction.attributes:
+        return None
+    x, y = left.operands[0], right.operands[0]
+    narrow, wide = x.shape.element_type, left.shape.element_type
+    if y.shape.element_type != narrow or narrow == "pred" or not holds_exactly(wide, narrow):
+        return None
+    return rewriter.same(instruction, x, y)
+
+
+@rule("compare")
+def compare_widened_with_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Comparing a losslessly converted integer with a constant that its own type holds needs no conversion."""
+    left, right = instruction.operands
+    value = number(right)
+    if left.opcode != "convert" or value is None or isinstance(value, complex) or "type" in instruction.attributes:
+        return None
+    source = left.operands[0]
+    narrow, wide = source.shape.element_type, left.shape.element_type
+    limits = lowest_and_highest(narrow)
+    if not is_integer(source) or limits is None or not holds_exactly(wide, narrow):
+        return None
+    if not limits[0] <= value <= limits[1] or value != int(value):
+        return None
+    return rewriter.same(instruction, source, rewriter.splat(int(value), source.shape))
+
+
+@rule("select")
+def select_of_same_operation(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """select(p, f(x, z), f(y, z)) = f(select(p, x, y), z): f is computed once, where nothing else reads the two."""
+    predicate, on_true, on_false = instruction.operands
+    if on_true.opcode != on_false.opcode or "elementwise" not in on_true.info.traits:
+        return None
+    if len(on_true.users) != 1 or len(on_false.users) != 1 or on_true.opcode in ("bitcast-convert", "select"):
+        return None
+    if on_true.attributes != on_false.attributes:
+        return None
+    pairs = list(zip(on_true.operands, on_false.operands, strict=True))
+    different = [i for i, (a, b) in enumerate(pairs) if a is not b]
+    if len(different) != 1:
+        return None
+    x, y = pairs[different[0]]
+    if x.shape.element_type != y.shape.element_type or not (
+        x.shape.dimensions == y.shape.dimensions == instruction.shape.dimensions
+    ):
+        return None
+    operands = list(on_true.operands)
+    operands[different[0]] = rewriter.make("select", array(x.shape.element_type, x.shape.dimensions), predicate, x, y)
+    return rewriter.same(on_true, *operands)
+
+
+@rule("maximum")
+def maximum_of_nonnegative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """max(x, c) = x for c < 0 and an x that is never negative."""
+    left, right = instruction.operands
+    value = number(right)
+    if value is None or isinstance(value, complex) or not value < 0 or not is_float(instruction):
+        return None
+    return left if is_nonnegative(left) else None
+
+
+@rule("compare")
+def nonnegative_below_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """x < 0 is false, and so is x < c for c < 0, for an x that is never negative."""
+    left, right = instruction.operands
+    value, direction = number(right), instruction.attributes["direction"]
+    if value is None or isinstance(value, complex) or instruction.attributes.get("type") == "TOTALORDER":
+        return None
+    never = {"LT": value <= 0, "LE": value < 0, "EQ": value < 0}.get(direction, False)
+    if not never or not is_float(left) or not is_nonnegative(left):
+        return None
+    return rewriter.splat(False, instruction.shape)
+
+
 RULES: tuple[Rule, ...] = (
     idempotent, absorbed_repetition, and_constant, or_constant, xor_constant, shift_zero, extreme_of_range,
     clamp_one_sided, clamp_twice, compare_constant_left, compare_self, compare_with_limit, compare_predicate,
     compare_shifted, inverted_compare, select_known, select_negated, select_predicate, select_repeated,
+    compared_twice, compare_widened, compare_widened_with_constant, select_of_same_operation, maximum_of_nonnegative,
+    nonnegative_below_zero,
 )  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.analysis.contraction import sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
-from hlotool.passes.algebra.comparison import lowest_and_highest
+from hlotool.passes.algebra.identity import lowest_and_highest
 from hlotool.passes.algebra.movement import matching_dimensions
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
@@ -98,6 +99,9 @@ def reduce_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     if inner.opcode != "reduce" or opcode is None or _single_reduce(inner) != opcode or len(inner.users) != 1:
         return None
     if not is_identity(opcode, inner.operands[1]):  # it would enter once for each element of the inner result
+        return None
+    row = ELEMENT_TYPES[instruction.shape.element_type]
+    if opcode in ("add", "multiply") and row.is_float and row.bits < 32:  # the inner results are rounded
         return None
     source = inner.operands[0]
     kept = [d for d in range(source.shape.rank) if d not in inner.attributes["dimensions"]]
@@ -244,8 +248,10 @@ def dot_outer(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     left_contracting = attributes.get("lhs_contracting_dims", ())
     if any(left.shape.dimensions[d] != 1 for d in left_contracting) or instruction.shape.size == 0:
         return None
-    if left.shape.element_type != right.shape.element_type:
-        return None
+    if "algorithm" in attributes:
+        return None  # it may round the operands first
+    types = left.shape.element_type, right.shape.element_type, instruction.shape.element_type
+    kind = types[0] if len(set(types)) == 1 else sum_type(*types)
     left_batch, right_batch = attributes.get("lhs_batch_dims", ()), attributes.get("rhs_batch_dims", ())
     left_free = _free(left, left_contracting, left_batch)
     right_free = _free(right, attributes.get("rhs_contracting_dims", ()), right_batch)
@@ -258,9 +264,10 @@ def dot_outer(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
         places = [*range(start), *range(offset, offset + len(free))]
         ordered = rewriter.transpose(operand, [*batch, *free, *_rest(operand, batch, free)])
         narrow = rewriter.reshape(ordered, [operand.shape.dimensions[d] for d in (*batch, *free)])
-        wide = rewriter.convert(narrow, instruction.shape.element_type)
-        factors.append(rewriter.broadcast(wide, instruction.shape, places))
-    return rewriter.make("multiply", instruction.shape, *factors)
+        wide = rewriter.convert(narrow, kind)
+        factors.append(rewriter.broadcast(wide, instruction.shape.with_type(kind), places))
+    made = rewriter.make("multiply", instruction.shape.with_type(kind), *factors)
+    return rewriter.convert(made, instruction.shape.element_type)
 
 
 def _free(operand: Instruction, contracting: Sequence[int], batch: Sequence[int]) -> list[int]:
@@ -283,7 +290,87 @@ def sort_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None
     return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
 
 
+# ---- more of reduce, dot and sort
+
+
+@rule("reduce")
+def reduce_of_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """What is reduced need not be reversed (floats add up in another order)."""
+    inner = instruction.operands[0]
+    if _single_reduce(instruction) is None or inner.opcode != "reverse":
+        return None
+    reduced = instruction.attributes["dimensions"]
+    left = tuple(d for d in inner.attributes["dimensions"] if d not in reduced)
+    if len(left) == len(inner.attributes["dimensions"]):
+        return None
+    source = inner.operands[0]
+    if left:
+        source = rewriter.make("reverse", inner.shape, source, dimensions=left)
+    return rewriter.same(instruction, source, instruction.operands[1])
+
+
+@rule("reduce")
+def reduce_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Padding with what changes nothing, along dimensions that are reduced, is no padding."""
+    opcode = _single_reduce(instruction)
+    inner = instruction.operands[0]
+    if opcode is None or inner.opcode != "pad" or not is_identity(opcode, inner.operands[1]):
+        return None
+    reduced = instruction.attributes["dimensions"]
+    for d, row in enumerate(inner.attributes["padding"]):
+        if row.low < 0 or row.high < 0 or (d not in reduced and (row.low or row.high or row.interior)):
+            return None
+    return rewriter.same(instruction, inner.operands[0], instruction.operands[1])
+
+
+@rule("reduce")
+def reduce_of_scaled(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(x * c) = c * reduce(x) for sums of integers, which wrap, from 0."""
+    inner = instruction.operands[0]
+    if _single_reduce(instruction) != "add" or inner.opcode != "multiply" or number(instruction.operands[1]) != 0:
+        return None
+    scale = inner.operands[1]
+    if not ELEMENT_TYPES[instruction.shape.element_type].is_integer or number(scale) is None:
+        return None
+    scalar = scale.operands[0] if scale.opcode == "broadcast" else scale
+    total = rewriter.same(instruction, inner.operands[0], instruction.operands[1])
+    return rewriter.binary("multiply", total, rewriter.broadcast(scalar, instruction.shape, ()))
+
+
+@rule("dot")
+def dot_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """dot(-x, -y) = dot(x, y), exactly."""
+    left, right = instruction.operands
+    if left.opcode != "negate" or right.opcode != "negate":
+        return None
+    kinds = {ELEMENT_TYPES[o.shape.element_type].kind for o in (left, right, instruction)}
+    if len({o.shape.element_type for o in (left, right, instruction)}) > 1 and kinds != {"float"}:
+        return None  # the lowest integer has no negative in its own type
+    return rewriter.same(instruction, left.operands[0], right.operands[0])
+
+
+@rule("dot")
+def dot_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """dot(0, y) = dot(x, 0) = 0, for integers."""
+    if not ELEMENT_TYPES[instruction.shape.element_type].is_integer:
+        return None
+    if any(not ELEMENT_TYPES[o.shape.element_type].is_integer for o in instruction.operands):
+        return None
+    return rewriter.splat(0, instruction.shape) if any(number(o) == 0 for o in instruction.operands) else None
+
+
+@rule("sort")
+def sort_equal(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Sorting along a dimension on which each array is the same everywhere changes nothing."""
+    dimension = instruction.attributes["dimensions"][0]
+    operands = instruction.operands
+    if any(o.opcode != "broadcast" or dimension in o.attributes["dimensions"] for o in operands):
+        return None
+    return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
+
+
 RULES: tuple[Rule, ...] = (
     reduce_ones, reduce_empty, reduce_twice, reduce_of_reshape, reduce_of_transpose, reduce_broadcast,
-    reduce_of_negated, divide_by_softmax_sum, dot_empty, dot_outer, sort_one,
+    reduce_of_negated, divide_by_softmax_sum, dot_empty, dot_outer, sort_one, reduce_of_reverse, reduce_of_pad,
+    reduce_of_scaled, dot_negated, dot_zero, sort_equal,
 )  # fmt: skip

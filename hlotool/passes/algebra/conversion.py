@@ -100,4 +100,97 @@ def precision_kept(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return operand if enough and instruction.attributes["mantissa_bits"] >= mantissa - 1 else None
 
 
-RULES: tuple[Rule, ...] = (same_type, convert_twice, bitcast_twice, convert_iota, precision_kept)
+@rule("floor", "ceil", "round-nearest-afz", "round-nearest-even")
+def rounding_of_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Rounding an integer that was converted to a float changes nothing."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    row = ELEMENT_TYPES[inner.operands[0].shape.element_type]
+    return inner if row.is_integer or row.kind == "pred" else None
+
+
+@rule("is-finite")
+def finite_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """An integer that was converted to a float that holds it is finite."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert" or ELEMENT_TYPES[inner.operands[0].shape.element_type].is_float:
+        return None
+    exact = holds_exactly(inner.shape.element_type, inner.operands[0].shape.element_type)
+    return rewriter.splat(True, instruction.shape) if exact else None
+
+
+@rule("is-finite")
+def finite_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A float is finite where it is finite after a lossless conversion."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    source = inner.operands[0]
+    if not ELEMENT_TYPES[source.shape.element_type].is_float:
+        return None
+    if not holds_exactly(inner.shape.element_type, source.shape.element_type):
+        return None
+    return rewriter.make("is-finite", instruction.shape, source)
+
+
+@rule("reduce-precision")
+def precision_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce-precision to no less than what x was reduced to before is x."""
+    inner = instruction.operands[0]
+    if inner.opcode != "reduce-precision":
+        return None
+    keys = ("exponent_bits", "mantissa_bits")
+    return inner if all(instruction.attributes[key] >= inner.attributes[key] for key in keys) else None
+
+
+@rule("reduce-precision")
+def precision_of_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce-precision to no less than the type that x was converted from is x."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    found = _MANTISSA_AND_EXPONENT.get(inner.operands[0].shape.element_type)
+    if found is None or not holds_exactly(inner.shape.element_type, inner.operands[0].shape.element_type):
+        return None
+    enough = instruction.attributes["exponent_bits"] >= found[1] and instruction.attributes["mantissa_bits"] >= found[0]
+    return inner if enough else None
+
+
+@rule("not")
+def complement_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """not(convert(x)) = convert(not(x)) where a narrower signed integer is widened to a signed one."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert" or len(inner.users) != 1:
+        return None
+    source = inner.operands[0]
+    rows = [ELEMENT_TYPES[i.shape.element_type] for i in (source, inner)]
+    if any(row.kind != "signed" for row in rows) or rows[0].bits > rows[1].bits:
+        return None
+    return rewriter.convert(rewriter.unary("not", source), instruction.shape.element_type)
+
+
+@rule("imag")
+def imaginary_of_real(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """The imaginary part of a real number, converted or not, is 0."""
+    inner = instruction.operands[0]
+    source = inner.operands[0] if inner.opcode == "convert" else inner
+    if ELEMENT_TYPES[source.shape.element_type].is_complex:
+        return None
+    return rewriter.splat(0, instruction.shape)
+
+
+@rule("real")
+def real_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """real(convert(x)) of a real x is a conversion of x between real types."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert" or ELEMENT_TYPES[inner.operands[0].shape.element_type].is_complex:
+        return None
+    return rewriter.convert(inner.operands[0], instruction.shape.element_type)
+
+
+RULES: tuple[Rule, ...] = (
+    same_type, convert_twice, bitcast_twice, convert_iota, precision_kept, rounding_of_integer, finite_integer,
+    finite_widened, precision_twice, precision_of_widened, complement_of_converted,
+    imaginary_of_real, real_of_converted,
+)  # fmt: skip

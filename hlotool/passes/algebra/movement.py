@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hlotool.ir import OPCODES, Instruction, array, literal
+from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, array, literal
 from hlotool.passes.rewriter import Rewriter, Rule, rule
 
 __all__ = ["RULES", "matching_dimensions"]
@@ -299,9 +299,68 @@ def reverse_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.make("reverse", instruction.shape, inner, dimensions=left) if left else inner
 
 
+# ---- iotas, and what moves past each other
+
+
+@rule("broadcast")
+def broadcast_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """broadcast(iota) is an iota along the dimension where the iota's went."""
+    inner = instruction.operands[0]
+    if inner.opcode != "iota":
+        return None
+    dimension = instruction.attributes["dimensions"][inner.attributes["iota_dimension"]]
+    return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
+
+
+@rule("reverse")
+def reverse_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reverse(iota) of integers counts down from n - 1; across its dimension an iota stays what it is."""
+    inner = instruction.operands[0]
+    if inner.opcode != "iota":
+        return None
+    dimension = inner.attributes["iota_dimension"]
+    if dimension not in instruction.attributes["dimensions"]:
+        return inner
+    row = ELEMENT_TYPES[instruction.shape.element_type]
+    last = inner.shape.dimensions[dimension] - 1
+    if not row.is_integer or not 0 <= last < 1 << (row.bits - (row.kind == "signed")):
+        return None
+    return rewriter.binary("subtract", rewriter.splat(last, instruction.shape), inner)
+
+
+@rule("transpose")
+def transpose_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """transpose(reshape(x)) where only dimensions of size 1 come and go is a reshape of a transpose of fewer."""
+    inner = instruction.operands[0]
+    if inner.opcode != "reshape" or inner.operands[0].shape.rank >= inner.shape.rank or instruction.shape.size == 0:
+        return None
+    source = inner.operands[0]
+    matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
+    if matched is None or len(matched) != source.shape.rank:
+        return None
+    back = {target: d for d, target in matched.items()}
+    order = [back[d] for d in instruction.attributes["dimensions"] if d in back]
+    return rewriter.reshape(rewriter.transpose(source, order), instruction.shape.dimensions)
+
+
+@rule("reverse")
+def reverse_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reverse(transpose(reverse(x))) is transpose(x) with what both reverse left out."""
+    inner = instruction.operands[0]
+    if inner.opcode != "transpose" or inner.operands[0].opcode != "reverse":
+        return None
+    first = inner.operands[0]
+    permutation = inner.attributes["dimensions"]
+    reversed_before = {i for i, d in enumerate(permutation) if d in first.attributes["dimensions"]}
+    left = tuple(sorted(reversed_before ^ set(instruction.attributes["dimensions"])))
+    moved = rewriter.transpose(first.operands[0], permutation)
+    return rewriter.make("reverse", instruction.shape, moved, dimensions=left) if left else moved
+
+
 RULES: tuple[Rule, ...] = (
     splat_constant, counting_constant, iota_of_one, broadcast_nothing, broadcast_ones, broadcast_twice,
     broadcast_of_inserted_ones, elementwise_of_broadcasts, reshape_nothing, reshape_twice, reshape_broadcast,
     reshape_iota, transpose_nothing, transpose_twice, transpose_ones, transpose_broadcast, transpose_iota,
-    reverse_ones, reverse_twice, reverse_broadcast,
+    reverse_ones, reverse_twice, reverse_broadcast, broadcast_iota, reverse_iota, transpose_of_inserted_ones,
+    reverse_transpose,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlotool.ir import Instruction, PaddingDimension, Shape, SliceDimension, array
+from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape, SliceDimension, array
 from hlotool.passes.algebra.movement import matching_dimensions
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
@@ -360,8 +360,101 @@ def pad_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     return rewriter.pad(inner.operands[0], value, instruction.shape, rows)
 
 
+@rule("pad")
+def pad_partly_negative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A pad that also takes away is a pad of a slice."""
+    operand, value = instruction.operands
+    rows = instruction.attributes["padding"]
+    negative = any(row.low < 0 or row.high < 0 for row in rows)
+    if not negative or any(row.interior for row in rows):
+        return None
+    kept = [
+        SliceDimension(max(0, -row.low), size - max(0, -row.high))
+        for row, size in zip(rows, operand.shape.dimensions, strict=True)
+    ]
+    if any(row.start >= row.limit for row in kept):
+        return None
+    left = [PaddingDimension(max(0, row.low), max(0, row.high)) for row in rows]
+    narrow = rewriter.slice(operand, kept)
+    return narrow if not any(r.low or r.high for r in left) else rewriter.pad(narrow, value, instruction.shape, left)
+
+
+@rule("pad")
+def pad_interior_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Between the elements of a dimension of size 1 there is nothing to pad."""
+    operand, value = instruction.operands
+    rows = instruction.attributes["padding"]
+    new = [
+        PaddingDimension(row.low, row.high) if size <= 1 else row
+        for row, size in zip(rows, operand.shape.dimensions, strict=True)
+    ]
+    return rewriter.pad(operand, value, instruction.shape, new) if new != list(rows) else None
+
+
+@rule("slice")
+def slice_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """slice(reverse(x)) = reverse(slice(x)), fewer elements to reverse."""
+    inner = instruction.operands[0]
+    if inner.opcode != "reverse" or instruction.shape.size == 0:
+        return None
+    reversed_dimensions = inner.attributes["dimensions"]
+    rows = []
+    for d, (row, size) in enumerate(zip(rows_of(instruction), inner.shape.dimensions, strict=True)):
+        if d in reversed_dimensions:
+            last = row.start + (instruction.shape.dimensions[d] - 1) * row.stride
+            row = SliceDimension(size - 1 - last, size - row.start, row.stride)
+        rows.append(row)
+    narrow = _sub_slice(rewriter, instruction.shape, inner.operands[0], rows)
+    return rewriter.make("reverse", instruction.shape, narrow, dimensions=reversed_dimensions)
+
+
+@rule("slice")
+def slice_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """slice(transpose(x)) = transpose(slice(x)), where nothing else reads the larger transpose."""
+    inner = instruction.operands[0]
+    if inner.opcode != "transpose" or len(inner.users) != 1:
+        return None
+    permutation = inner.attributes["dimensions"]
+    rows = [rows_of(instruction)[permutation.index(d)] for d in range(instruction.shape.rank)]
+    return rewriter.transpose(rewriter.slice(inner.operands[0], rows), permutation)
+
+
+@rule("slice")
+def slice_iota_of_integers(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A slice of an integer iota is start + stride * iota."""
+    inner = instruction.operands[0]
+    row_of_type = ELEMENT_TYPES[instruction.shape.element_type]
+    if inner.opcode != "iota" or not row_of_type.is_integer or instruction.shape.size == 0:
+        return None
+    dimension = inner.attributes["iota_dimension"]
+    row = rows_of(instruction)[dimension]
+    if row.limit > 1 << (row_of_type.bits - (row_of_type.kind == "signed")):
+        return None
+    found = rewriter.make("iota", instruction.shape, iota_dimension=dimension)
+    if row.stride != 1:
+        found = rewriter.binary("multiply", found, rewriter.splat(row.stride, found.shape))
+    return rewriter.binary("add", found, rewriter.splat(row.start, found.shape)) if row.start else found
+
+
+@rule("concatenate")
+def concatenate_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Broadcasts of one array, joined along a dimension that the array does not have, are one broadcast."""
+    first = instruction.operands[0]
+    if first.opcode != "broadcast" or instruction.attributes["dimensions"][0] in first.attributes["dimensions"]:
+        return None
+    source, dimensions = first.operands[0], first.attributes["dimensions"]
+    for operand in instruction.operands:
+        if operand.opcode != "broadcast" or operand.operands[0] is not source:
+            return None
+        if operand.attributes["dimensions"] != dimensions:
+            return None
+    return rewriter.broadcast(source, instruction.shape, dimensions)
+
+
 RULES: tuple[Rule, ...] = (
     slice_all, slice_twice, slice_concatenate, slice_pad, slice_broadcast, slice_iota, slice_of_inserted_ones,
     dynamic_slice_constant, dynamic_slice_of_update, update_all, update_of_broadcast, gather_one, concatenate_one,
-    concatenate_nested, concatenate_adjacent, concatenate_padding, pad_nothing, pad_negative, pad_same_value, pad_twice,
+    concatenate_nested, concatenate_adjacent, concatenate_padding, pad_nothing, pad_negative, pad_same_value,
+    pad_twice, pad_partly_negative, pad_interior_of_one, slice_reverse, slice_transpose, slice_iota_of_integers,
+    concatenate_broadcasts,
 )  # fmt: skip

@@ -1,0 +1,92 @@
+"""Scatter expander: a loop that combines one update window after the other into the operand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Instruction, Module, array
+from hlotool.ir.builder import Builder, binary_computation
+from hlotool.passes.counted_loop import counted_loop
+from hlotool.passes.gather_expander import index_rows
+from hlotool.passes.graph import replace_with
+
+__all__ = ["ScatterExpander"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterExpander:
+    """Rewrites scatter as a loop over its index vectors, in order: a slice, a map of the combiner, and an update.
+
+    A window that leaves the operand is skipped whole.  Scatters of several arrays stay: map has one result.  Not in
+    the default pipeline: the CPU code generator scatters directly.
+    """
+
+    name: ClassVar[str] = "scatter-expander"
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in list(module.computations.values()):
+            for scatter in computation:
+                if scatter.opcode != "scatter" or not log.allow():
+                    continue
+                if len(scatter.operands) != 3:
+                    log.refuse("several-arrays", scatter, "a map cannot combine several arrays at once")
+                    continue
+                result = _expanded(module, Builder(computation, scatter, like=scatter), scatter)
+                log.rewrite("expand", scatter, result, "one window after the other")
+                replace_with(scatter, result)
+                changed = True
+        return changed
+
+
+def _expanded(module: Module, build: Builder, scatter: Instruction) -> Instruction:
+    operand, indices, updates = scatter.operands
+    attributes = scatter.attributes
+    if not updates.shape.size or not operand.shape.size:
+        return operand
+    sizes, rank = operand.shape.dimensions, operand.shape.rank
+    batching = list(zip(
+        attributes.get("input_batching_dims") or (), attributes.get("scatter_indices_batching_dims") or (), strict=True
+    ))  # fmt: skip
+    rows, columns = index_rows(
+        build, indices, attributes["index_vector_dim"], attributes["scatter_dims_to_operand_dims"], batching
+    )
+    # Windows are compared with the bounds in s64: an index type that is narrower may not hold them, and u64 wraps.
+    kind = rows.shape.element_type
+    inside_type = rows if kind == "s64" else build.convert(rows, "s64")
+    dropped = {*attributes["inserted_window_dims"], *(dimension for dimension, _ in batching)}
+    window_dims = list(attributes["update_window_dims"])
+    inner = iter(window_dims)
+    window = tuple(1 if d in dropped else updates.shape.dimensions[next(inner)] for d in range(rank))
+    limits = build.concatenate(
+        [build.reshape(build.scalar_constant(sizes[d] - window[d], "s64"), (1,)) for d in columns] or
+        [build.splat(0, array("s64", (0,)))], 0,
+    )  # fmt: skip
+    count = rows.shape.dimensions[0]
+    order = [d for d in range(updates.shape.rank) if d not in window_dims]
+    lines = build.reshape(build.transpose(updates, [*order, *window_dims]), (count, prod(window)))
+    both = module.add(binary_computation("and", "pred"))
+    combiner = attributes["to_apply"]
+
+    def step(build: Builder, number: Instruction, state: list[Instruction]) -> list[Instruction]:
+        result, rows, lines, limits = state
+        zero = build.scalar_constant(0, "s32")
+        row = build.reshape(build.dynamic_slice(rows, [number, zero], (1, len(columns))), (len(columns),))
+        fits = build.binary(
+            "and", build.compare(row, build.splat(0, row.shape), "GE"), build.compare(row, limits, "LE")
+        )
+        inside = build.reduce(fits, build.constant(True, "pred"), [0], both)
+        starts = [build.scalar_constant(0, "s64")] * rank
+        for position, dimension in enumerate(columns):
+            starts[dimension] = build.reshape(build.slice(row, [position], [position + 1]), ())
+        old = build.dynamic_slice(result, starts, window)
+        update = build.reshape(build.dynamic_slice(lines, [number, zero], (1, prod(window))), window)
+        shape = array(old.shape.element_type, window)
+        merged = build.add("map", shape, [old, update], {"dimensions": tuple(range(rank)), "to_apply": combiner})
+        chosen = build.select(build.broadcast(inside, (), window), merged, old)
+        return [build.dynamic_update_slice(result, chosen, starts), rows, lines, limits]
+
+    return counted_loop(module, build, count, [operand, inside_type, lines, limits], step)[0]
