@@ -28,6 +28,7 @@ ENVIRONMENT = {
     "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
     "HLOTOOL_THREADS": "Number of threads (default: all cores).",
     "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
+    "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
     "NO_COLOR": "Set to anything: no colour in messages.",
 }
 

@@ -10,7 +10,7 @@ from hlotool.ir.opcodes import OPCODES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import semantics.families  # noqa: F401
-from semantics.differences import DIFFERENCES, UNTRIED
+from semantics.differences import DIFFERENCES
 from semantics.sample import FAMILIES, TYPES
 
 __all__ = ["page"]
@@ -18,8 +18,7 @@ __all__ = ["page"]
 _INTRODUCTION = """\
 A row for every opcode, a column for every element type of its first operand (of its result, where it has none). x: the
 type is legal HLO there, and native code and the evaluator are both tested on it, with random shapes, attributes and
-values; o: it is legal, but results need numbers that the type does not have, and it is not tested; a dot: it is not
-legal HLO, and the verifier refuses it."""
+values; a dot: it is not legal HLO, and the verifier refuses it."""
 
 _TESTED = """\
 The test suite draws at least 200 examples for each opcode and class of types (predicates, signed and unsigned integers,
@@ -49,7 +48,7 @@ def page() -> str:
     lines += [_INTRODUCTION, ".PP", _TESTED, ".SH OPCODES AND TYPES", ".nf", *_column_heads(width)]
     for opcode in OPCODES:
         legal = {kind for family in FAMILIES.get(opcode, ()) for kind in family.types}
-        marks = " ".join("x" if kind in legal else "o" if kind in UNTRIED.get(opcode, ()) else "." for kind in TYPES)
+        marks = " ".join("x" if kind in legal else "." for kind in TYPES)
         lines.append(opcode.ljust(width).replace("-", "\\-") + marks)
     lines += [".fi", ".SH DIFFERENCES FROM XLA"]
     lines.append("Where results are not those of XLA's CPU backend, on purpose:")

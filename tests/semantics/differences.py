@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["DIFFERENCES", "UNTRIED", "Difference", "known"]
+__all__ = ["DIFFERENCES", "Difference", "known"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Subnormal numbers are numbers (unless --flush-denormals is given); XLA takes them for zero.",
     ),
 )  # fmt: skip
-
-
-UNTRIED: dict[str, tuple[str, ...]] = {"cholesky": ("f8e8m0fnu",), "triangular-solve": ("f4e2m1fn", "f8e8m0fnu")}
-"""Legal, but not tried: results need zeros, or infinities, which the type does not have."""
 
 
 def known(opcode: str, kind: str) -> str:

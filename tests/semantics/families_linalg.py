@@ -8,6 +8,8 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, dtype_of
 from semantics.sample import Sample, family
 from semantics.values import Array, Filler, modest
 
+_NO_ZERO = "f8e8m0fnu"
+_FEW_NUMBERS = "f4e2m1fn"
 _SIZES = (0, 1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 40)
 
 
@@ -21,11 +23,21 @@ def _normal(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -
     return np.asarray(values + 1j * generator.standard_normal(sizes) if row.is_complex else values)
 
 
+def _powers(generator: np.random.Generator, sizes: tuple[int, ...], step: int) -> Array:
+    """Matrices for a type that holds powers of two alone: of 2^step on the diagonal, and next to nothing beside it, so
+    that every step of a factorisation or a substitution gives a power of two again."""
+    diagonal = np.exp2(step * generator.integers(-3, 4, sizes).astype(np.float64))
+    beside = np.exp2(generator.integers(-100, -90, sizes).astype(np.float64))
+    return np.where(np.eye(sizes[-1], dtype=np.bool_), diagonal, beside)
+
+
 def definite(lower: bool) -> Filler:
     """Positive definite matrices, now and then one that is not, with rubbish in the triangle that is not read."""
 
     def fill(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:
         n = sizes[-1]
+        if kind == _NO_ZERO:
+            return _powers(generator, sizes, 2).astype(dtype_of(kind))
         root = _normal(generator, kind, sizes)
         matrix = root @ np.swapaxes(root, -1, -2).conj() + n * np.eye(n)
         if ELEMENT_TYPES[kind].bits <= 8:  # of few numbers: little off the diagonal
@@ -41,7 +53,7 @@ def definite(lower: bool) -> Filler:
     return fill
 
 
-@family("cholesky", "f4e2m1fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz float complex")
+@family("cholesky", "narrow float complex")
 def cholesky(s: Sample, opcode: str, kind: str) -> Instruction:
     n, lower = s.rng.choice(_SIZES), s.rng.random() < 0.5
     operand = s.operand(kind, (*_batch(s), n, n), definite(lower))
@@ -54,8 +66,14 @@ def triangle(lower: bool, unit_diagonal: bool, singular: bool) -> Filler:
 
     def fill(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:
         n = sizes[-1]
+        if kind == _NO_ZERO:
+            return _powers(generator, sizes, 1).astype(dtype_of(kind))
         matrix = _normal(generator, kind, sizes) / max(1.0, n**0.5)
         diagonal = np.arange(n)
+        if kind == _FEW_NUMBERS:  # halves and wholes, of which sums are exact in f32
+            matrix = generator.choice([0, 0, 0, 0, 0, 0.5, -0.5, 1.0], sizes)
+            matrix[..., diagonal, diagonal] = generator.choice([1, -1, 2, -2, 0.5], sizes[:-1])
+            return np.asarray(matrix).astype(dtype_of(kind))
         matrix[..., diagonal, diagonal] = generator.uniform(1, 3, sizes[:-1]) * generator.choice([1, -1], sizes[:-1])
         if singular and n:
             matrix[..., n // 2, n // 2] = 0
@@ -68,12 +86,14 @@ def triangle(lower: bool, unit_diagonal: bool, singular: bool) -> Filler:
     return fill
 
 
-@family("triangular-solve", "f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz float complex")
+@family("triangular-solve", "narrow float complex")
 def triangular_solve(s: Sample, opcode: str, kind: str) -> Instruction:
     rng = s.rng
     n, columns, batch = rng.choice(_SIZES), rng.choice((0, 1, 1, 2, 3, 8, 17)), _batch(s)
     left, lower, unit = (rng.random() < 0.5 for _ in range(3))
-    singular = rng.random() < 0.1
+    singular = kind not in (_NO_ZERO, _FEW_NUMBERS) and rng.random() < 0.1
+    if kind == _FEW_NUMBERS:
+        n = min(n, 9)
     matrix = s.operand(kind, (*batch, n, n), triangle(lower, unit, singular))
     right = s.operand(kind, (*batch, n, columns) if left else (*batch, columns, n), modest)
     how = rng.choice(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"))
