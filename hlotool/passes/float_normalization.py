@@ -55,10 +55,9 @@ class FloatNormalization:
 
     def _is_narrow_dot(self, dot: Instruction) -> bool:
         """Whether the products of a dot are summed in the wider type anyway."""
-        types = [dot.operands[0].shape.element_type, dot.operands[1].shape.element_type]
-        if types != [self.type] * 2 or "algorithm" in dot.attributes:
+        if any(o.shape.element_type != self.type for o in dot.operands) or "algorithm" in dot.attributes:
             return False
-        return sum_type(*types, dot.shape.element_type) == self.to
+        return sum_type(self.type, self.type, dot.shape.element_type) == self.to
 
     def _widened(self, build: Builder, instruction: Instruction) -> Instruction:
         operands = [build.convert(o, self.to) for o in instruction.operands]

@@ -84,9 +84,7 @@ def _expanded(module: Module, build: Builder, gather: Instruction) -> Instructio
     batching = list(zip(
         attributes.get("operand_batching_dims") or (), attributes.get("start_indices_batching_dims") or (), strict=True
     ))  # fmt: skip
-    rows, columns = index_rows(
-        build, indices, attributes["index_vector_dim"], attributes["start_index_map"], batching
-    )
+    rows, columns = index_rows(build, indices, attributes["index_vector_dim"], attributes["start_index_map"], batching)
     dropped = {*attributes["collapsed_slice_dims"], *(dimension for dimension, _ in batching)}
     window = [size for d, size in enumerate(sizes) if d not in dropped]
     count = rows.shape.dimensions[0]

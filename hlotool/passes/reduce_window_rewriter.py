@@ -48,7 +48,8 @@ def _cumulative_axis(instruction: Instruction) -> int | None:
     opcode = reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
     if opcode is None or not is_identity(opcode, instruction.operands[1]):
         return None
-    rows = instruction.attributes["window"].dimensions
+    window: Window | None = instruction.attributes.get("window")
+    rows = window.dimensions if window else ()
     long = [axis for axis, row in enumerate(rows) if row != WindowDimension(1)]
     if len(long) != 1:
         return None

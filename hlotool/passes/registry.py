@@ -21,6 +21,10 @@ PASSES: dict[str, str] = {
     "algebraic-simplifier": "hlotool.passes.algebraic_simplifier:AlgebraicSimplifier",
     "async-to-sync": "hlotool.passes.async_to_sync:AsyncToSync",
     "batch-norm-expander": "hlotool.passes.batch_norm_expander:BatchNormExpander",
+    "batched-gather-scatter-normalizer": (
+        "hlotool.passes.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
+    ),
+    "broadcast-canonicalizer": "hlotool.passes.broadcast_canonicalizer:BroadcastCanonicalizer",
     "call-inliner": "hlotool.passes.call_inliner:CallInliner",
     "cholesky-expander": "hlotool.passes.cholesky_expander:CholeskyExpander",
     "comparison-expander": "hlotool.passes.comparison_expander:ComparisonExpander",
@@ -28,12 +32,14 @@ PASSES: dict[str, str] = {
     "conditional-simplifier": "hlotool.passes.conditional_simplifier:ConditionalSimplifier",
     "conditional-to-select": "hlotool.passes.conditional_to_select:ConditionalToSelect",
     "constant-folding": "hlotool.passes.constant_folding:ConstantFolding",
+    "convolution-group-converter": "hlotool.passes.convolution_group_converter:ConvolutionGroupConverter",
     "copy-insertion": "hlotool.passes.copy_insertion:CopyInsertion",
     "cse": "hlotool.passes.cse:CommonSubexpressionElimination",
     "custom-call-expander": "hlotool.passes.custom_call_expander:CustomCallExpander",
     "dce": "hlotool.passes.dce:DeadCodeElimination",
     "dot-decomposer": "hlotool.passes.dot_decomposer:DotDecomposer",
     "dynamic-entry": "hlotool.passes.dynamic_padder:DynamicEntry",
+    "dynamic-index-splitter": "hlotool.passes.dynamic_index_splitter:DynamicIndexSplitter",
     "dynamic-padder": "hlotool.passes.dynamic_padder:DynamicPadder",
     "flatten-call-graph": "hlotool.passes.flatten_call_graph:FlattenCallGraph",
     "float-normalization": "hlotool.passes.float_normalization:FloatNormalization",
@@ -45,12 +51,14 @@ PASSES: dict[str, str] = {
     "map-inliner": "hlotool.passes.map_inliner:MapInliner",
     "memory-scheduler": "hlotool.passes.memory_scheduler:MemoryScheduler",
     "multi-output-fusion": "hlotool.passes.multi_output_fusion:MultiOutputFusion",
+    "operand-upcaster": "hlotool.passes.operand_upcaster:OperandUpcaster",
     "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
     "product-expander": "hlotool.passes.product_expander:ProductExpander",
     "ragged-dot-decomposer": "hlotool.passes.ragged_dot_decomposer:RaggedDotDecomposer",
     "reduce-window-rewriter": "hlotool.passes.reduce_window_rewriter:ReduceWindowRewriter",
     "reshape-mover": "hlotool.passes.reshape_mover:ReshapeMover",
     "rng-bit-generator-expander": "hlotool.passes.rng_bit_generator_expander:RngBitGeneratorExpander",
+    "rng-expander": "hlotool.passes.rng_expander:RngExpander",
     "scaled-dot-decomposer": "hlotool.passes.scaled_dot_decomposer:ScaledDotDecomposer",
     "scatter-expander": "hlotool.passes.scatter_expander:ScatterExpander",
     "select-and-scatter-expander": "hlotool.passes.select_and_scatter_expander:SelectAndScatterExpander",
@@ -58,6 +66,7 @@ PASSES: dict[str, str] = {
     "sort-simplifier": "hlotool.passes.sort_simplifier:SortSimplifier",
     "topk-decomposer": "hlotool.passes.topk_decomposer:TopkDecomposer",
     "transpose-folding": "hlotool.passes.transpose_folding:TransposeFolding",
+    "tree-reduction-rewriter": "hlotool.passes.tree_reduction_rewriter:TreeReductionRewriter",
     "triangular-solve-expander": "hlotool.passes.triangular_solve_expander:TriangularSolveExpander",
     "trivial-collective-remover": "hlotool.passes.trivial_collective_remover:TrivialCollectiveRemover",
     "tuple-simplifier": "hlotool.passes.tuple_simplifier:TupleSimplifier",
@@ -73,10 +82,10 @@ PASSES: dict[str, str] = {
 PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
-        "async-to-sync,library-call-expander,custom-call-expander,trivial-collective-remover,batch-norm-expander,"
+        "library-call-expander,custom-call-expander,batch-norm-expander,"
         "ragged-dot-decomposer,scaled-dot-decomposer,product-expander"
     ),
-    "unfuse": "dynamic-padder,layout-assignment,call-inliner{fusions=all}",
+    "unfuse": "async-to-sync,trivial-collective-remover,dynamic-padder,layout-assignment,call-inliner{fusions=all}",
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
     "simplify": (
         "inline,zero-sized-hlo-elimination,"
@@ -106,8 +115,8 @@ PIPELINES: dict[str, str] = {
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
     "lowering": (
-        "dynamic-padder,dynamic-entry,layout-assignment,expand,call-inliner{fusions=foreign},flatten-call-graph,"
-        "dot-decomposer,dce"
+        "async-to-sync,trivial-collective-remover,dynamic-padder,dynamic-entry,layout-assignment,expand,"
+        "call-inliner{fusions=foreign},flatten-call-graph,dot-decomposer,dce"
     ),
 }
 """Pipeline name -> pipeline text."""

@@ -10,7 +10,7 @@ from hlotool.ir import Computation, Instruction, Module, array, element_type, sc
 from hlotool.ir.builder import Builder
 from hlotool.passes.graph import replace_with
 
-__all__ = ["TopkDecomposer"]
+__all__ = ["TopkDecomposer", "ranking"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def _decompose(module: Module, build: Builder, topk: Instruction) -> Instruction
     last = len(sizes) - 1
     positions = build.iota(array(topk.shape.elements[1].element_type, sizes), last)
     descending = topk.attributes.get("largest") is not False
-    order = module.add(_order(values.shape.element_type, positions.shape.element_type, descending))
+    order = module.add(ranking(values.shape.element_type, positions.shape.element_type, descending))
     ordered = build.add(
         "sort",
         tuple_shape([values.shape, positions.shape]),
@@ -51,7 +51,7 @@ def _decompose(module: Module, build: Builder, topk: Instruction) -> Instruction
     return build.tuple([build.slice(build.gte(ordered, index), [0] * len(sizes), limits) for index in (0, 1)])
 
 
-def _order(values: str, positions: str, descending: bool) -> Computation:
+def ranking(values: str, positions: str, descending: bool) -> Computation:
     """Whether one (value, position) stands before another; floats in their total order."""
     computation = Computation(f"before_{values}")
     build = Builder(computation)

@@ -50,7 +50,8 @@ def _is_trivial(instruction: Instruction, topology: Topology) -> bool:
             return topology.replicas == 1
         case "collective-permute":
             lone = topology.devices == 1 and "slice_sizes" not in instruction.attributes
-            return lone and not any(_senders(instruction))
+            known = instruction.shape.is_static or _senders(instruction)  # how many zeros there are
+            return bool(lone and known) and not any(_senders(instruction))
         case "ragged-all-to-all":
             source, _, *numbers = (operand.shape for operand in instruction.operands)
             return _is_alone(instruction, topology) and source.size > 0 and all(shape.size == 1 for shape in numbers)

@@ -293,6 +293,24 @@ def _pays(identity: Identity, instruction: Instruction, found: _Found) -> bool:
 # ---- making
 
 
+_OPERATIONS: dict[str, Callable[..., int | float]] = {
+    "add": lambda bits, x, y: x + y,
+    "subtract": lambda bits, x, y: x - y,
+    "multiply": lambda bits, x, y: x * y,
+    "negate": lambda bits, x: -x,
+    "maximum": lambda bits, x, y: max(x, y),
+    "minimum": lambda bits, x, y: min(x, y),
+    "clamp": lambda bits, low, x, high: min(max(low, x), high),
+    "and": lambda bits, x, y: x & y,
+    "or": lambda bits, x, y: x | y,
+    "xor": lambda bits, x, y: x ^ y,
+    "not": lambda bits, x: ~x,
+    "shift-left": lambda bits, x, amount: x << amount if 0 <= amount < bits else 0,
+    "shift-right-logical": lambda bits, x, amount: (x & ((1 << bits) - 1)) >> amount if 0 <= amount < bits else 0,
+}
+"""What may be done to constants on the right side of an identity; integers wrap afterwards, floats must not round."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Builder:
     """Makes the right side with what the leaves stand for, in the dimensions of the replaced instruction."""
@@ -308,6 +326,8 @@ class _Builder:
             return self._leaf(expression, element_type)
         opcode, operands = expression.opcode, expression.operands
         shape = array(element_type, self.dimensions)
+        if expression.is_constant:
+            return self.rewriter.splat(self._value(expression, element_type), shape)
         if opcode in _DIRECTIONS:
             sides = (self.make(o, self.model) for o in operands)
             return self.rewriter.make("compare", shape, *sides, direction=opcode.upper())
@@ -317,6 +337,23 @@ class _Builder:
             sides = (self.make(o, element_type) for o in operands[1:])
             return self.rewriter.make(opcode, shape, self._predicate(operands[0]), *sides)
         return self.rewriter.make(opcode, shape, *(self.make(o, element_type) for o in operands))
+
+    def _value(self, expression: Expression, element_type: str) -> int | float | bool:
+        """The number that an expression of constants gives in a type."""
+        if isinstance(expression, Leaf):
+            known = self.leaves.get(expression.name)
+            value = number_of(expression.name, element_type) if known is None else number(known)
+            assert isinstance(value, int | float)
+            return value
+        row = ELEMENT_TYPES[element_type]
+        bits = 1 if row.kind == "pred" else row.bits
+        value = _OPERATIONS[expression.opcode](bits, *(self._value(o, element_type) for o in expression.operands))
+        if isinstance(value, float):
+            return value
+        value &= (1 << bits) - 1
+        if row.kind == "pred":
+            return bool(value)
+        return value - (1 << bits) if row.kind == "signed" and value >> (bits - 1) else value
 
     def _leaf(self, leaf: Leaf, element_type: str) -> Instruction:
         shape = Shape(element_type, self.dimensions)

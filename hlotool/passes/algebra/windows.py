@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, array
+from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, WindowDimension, array
 from hlotool.passes.algebra.contraction import is_identity, reducer_opcode
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
 __all__ = ["RULES"]
 
 
-def _window(instruction: Instruction) -> Window:
-    window: Window = instruction.attributes["window"]
-    return window
+def _window(instruction: Instruction, rank: int) -> Window:
+    """The window over `rank` dimensions; written nowhere, it is one element."""
+    window: Window | None = instruction.attributes.get("window")
+    return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
 
 
 def _single_reducer(instruction: Instruction) -> str | None:
@@ -29,7 +30,7 @@ def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     """Windows of a single element each are a slice with strides (and one operation with an initial value)."""
     opcode = _single_reducer(instruction)
     operand, initial = instruction.operands[0], instruction.operands[-1]
-    rows = _window(instruction).dimensions
+    rows = _window(instruction, operand.shape.rank).dimensions
     if opcode is None or instruction.shape.size == 0:
         return None
     if any(row.size != 1 or row.padding_low or row.padding_high or row.base_dilation != 1 for row in rows):
@@ -47,7 +48,7 @@ def window_of_everything(instruction: Instruction, rewriter: Rewriter) -> Instru
     operand, initial = instruction.operands[0], instruction.operands[-1]
     if _single_reducer(instruction) is None or instruction.shape.size == 0:
         return None
-    rows = _window(instruction).dimensions
+    rows = _window(instruction, operand.shape.rank).dimensions
     dimensions = []
     for d, (row, size) in enumerate(zip(rows, operand.shape.dimensions, strict=True)):
         if row.padding_low or row.padding_high or row.base_dilation != 1 or row.window_dilation != 1:
@@ -75,7 +76,7 @@ def window_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction |
         return None
     if inner.operands[1] is not initial and number(inner.operands[1]) != number(initial):
         return None
-    window = _padded(_window(instruction), inner.attributes["padding"])
+    window = _padded(_window(instruction, inner.shape.rank), inner.attributes["padding"])
     if window is None:
         return None
     return rewriter.make("reduce-window", instruction.shape, inner.operands[0], initial,
@@ -120,7 +121,7 @@ def convolution_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruct
     spatial = labels.input_spatial
     if any(pad.interior or (d not in spatial and pad != PaddingDimension(0, 0)) for d, pad in enumerate(padding)):
         return None
-    window = _padded(_window(instruction), tuple(padding[d] for d in spatial))
+    window = _padded(_window(instruction, len(spatial)), tuple(padding[d] for d in spatial))
     if window is None:
         return None
     return rewriter.make("convolution", instruction.shape, inner.operands[0], kernel,
@@ -134,7 +135,7 @@ def convolution_of_reversed_kernel(instruction: Instruction, rewriter: Rewriter)
     spatial = instruction.attributes["dim_labels"].kernel_spatial
     if inner.opcode != "reverse" or any(d not in spatial for d in inner.attributes["dimensions"]):
         return None
-    window = _window(instruction)
+    window = _window(instruction, len(spatial))
     rows = list(window.dimensions)
     for d in inner.attributes["dimensions"]:
         place = spatial.index(d)
