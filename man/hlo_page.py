@@ -134,7 +134,9 @@ sign of names is optional and no part of them.  Strings may hold line ends.""",
     "SHAPES AND LAYOUTS": """Dimensions <=N are dynamic with the bound N, ? is dynamic without bound.  The size of a
 bounded dimension is known at run time: a program takes arrays of any size up to the bound, and gives results of the
 size that they have.  Elements that a dimension gains by set-dimension-size are zeros, and so is what a slice, dynamic
-slice or gather of a part of a dimension reads beyond its size.  A layout lists
+slice or gather of a part of a dimension reads beyond its size.  Not supported for dynamic sizes: an fft along such a
+dimension, the window of a convolution or what its groups divide, scatter updates with a window of another size than the
+operand, index vectors, a bitcast that moves elements, and collectives among several devices.  A layout lists
 the dimensions from minor to major; then follow tiles, the alignment of the padding at the end, index and pointer
 types of former sparse arrays, bits per element, the memory space, split points and the bytes of dynamic shape
 information.  Where an array has no layout it is row-major.  A brace after a shape begins a layout only before a number

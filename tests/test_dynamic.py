@@ -170,7 +170,7 @@ def test_the_padder_keeps_what_opcodes_mean(family: Family) -> None:
     kinds = [family.types[n % len(family.types)] for n in (1, 5, 14)]
     sample = draw([(n, (family, kind)) for n, kind in enumerate(kinds)], 3)
     before = parse(print_module(sample.module))
-    after = parse(print_module(optimise(before, "dynamic-padder")))
+    after = parse(print_module(optimise(before, "async-to-sync,trivial-collective-remover,dynamic-padder")))
     check(after)
     given = sample.arguments(np.random.default_rng(5))
     for got, want in zip(evaluate(after, given), evaluate(before, given), strict=True):
@@ -202,11 +202,60 @@ def test_batches_have_sizes(body: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = f32[<=4] all-reduce-start(x), to_apply=add\n  ROOT r = f32[<=4] all-reduce-done(s)",
+        "s = (f32[<=4], f32[<=4]) all-gather-start(x), dimensions={0}\n  ROOT r = f32[<=4] all-gather-done(s)",
+        "s = (f32[<=4], f32[<=4]) collective-permute-start(x), source_target_pairs={{0,0}}\n"
+        "  ROOT r = f32[<=4] collective-permute-done(s)",
+    ],
+)
+def test_collectives_of_a_lone_device_in_flight(body: str) -> None:
+    module = hlotool.parse(f"{TEXT.split('ENTRY')[0]}ENTRY main {{\n  x = f32[<=4] parameter(0)\n  {body}\n}}\n")
+    given = np.array([1, 2, 4], np.float32)
+    for backend in ("evaluate", "cpu"):
+        (got,) = hlotool.compile(module, backend=backend)(given)
+        assert got.tolist() == given.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "message"),
+    [
+        ("c64[<=4]", "fft(c), fft_type=FFT, fft_length={4}", "r: fft along a dimension of dynamic size"),
+        ("f32[<=4,4]", "triangular-solve(y, z), left_side=true, lower=true, unit_diagonal=false, "
+         "transpose_a=NO_TRANSPOSE", "r: triangular-solve where not all dimensions"),
+        ("f32[1,4,2]", "convolution(b, k), window={size=1}, dim_labels=b0f_0io->b0f, feature_group_count=2",
+         "r: a convolution with a window or groups of dynamic size"),
+        ("f32[<=4,4]", "collective-permute(z), source_target_pairs={}", "r: collective-permute of an array of dynamic"),
+    ],
+)  # fmt: skip
+def test_what_stays_unsupported_is_named(kind: str, operation: str, message: str) -> None:
+    module = entry(
+        "c = c64[<=4] parameter(0)\n  y = f32[4,4] parameter(1)\n  z = f32[<=4,4] parameter(2)\n"
+        "  b = f32[1,4,<=2] parameter(3)\n  k = f32[1,1,2] parameter(4)\n"
+        f"  ROOT r = {kind} {operation}"
+    )
+    shapes = [(3,), (4, 4), (3, 4), (1, 4, 1), (1, 1, 2)]
+    given = [np.zeros(n, np.complex64 if n == (3,) else np.float32) for n in shapes]
+    for backend in ("evaluate", "cpu"):
+        with pytest.raises(UnsupportedError, match=message):
+            hlotool.compile(module, backend=backend)(*given)
+
+
 def test_what_cannot_be_padded_is_named() -> None:
     module = entry("x = f32[<=4,4] parameter(0)\n  ROOT r = f32[<=4,4] cholesky(x), lower=true")
     for backend in ("evaluate", "cpu"):
-        with pytest.raises(UnsupportedError, match="r: cholesky of an array of dynamic size"):
+        with pytest.raises(UnsupportedError, match="r: cholesky of a matrix of which only one dimension"):
             hlotool.compile(module, backend=backend)(np.eye(3, 4, dtype=np.float32))
+
+
+def test_only_the_operand_is_of_dynamic_size() -> None:
+    text = f"{TEXT.split('ENTRY')[0]}ENTRY main {{\n  x = f32[<=4] parameter(0)\n  z = f32[] constant(0)\n"
+    module = hlotool.parse(f"{text}  ROOT r = f32[] reduce(x, z), dimensions={{0}}, to_apply=add\n}}\n")
+    for backend in ("evaluate", "cpu"):
+        (got,) = hlotool.compile(module, backend=backend)(np.array([1, 2, 4], np.float32))
+        assert got == 7
 
 
 def test_static_modules_are_left_alone() -> None:

@@ -30,11 +30,13 @@ def _training(instruction: Instruction, operands: Operands, context: Context) ->
     """(normalised, mean, biased variance), over all dimensions but the feature one."""
     array, scale, offset = map(as_accurate, operands)
     feature, epsilon = instruction.attributes["feature_index"], epsilon_of(instruction)
-    mean = array.mean(_others(array.ndim, feature))
-    variance = array.var(_others(array.ndim, feature))
-    spread = scale / np.sqrt(variance + epsilon)
-    columns = [_column(vector, array.ndim, feature) for vector in (mean, spread, offset)]
-    normalised = (array - columns[0]) * columns[1] + columns[2]
+    others = _others(array.ndim, feature)
+    count = np.float64(prod(array.shape[axis] for axis in others))
+    mean = array.sum(others) / count
+    centred = array - _column(mean, array.ndim, feature)
+    variance = (centred * centred).sum(others) / count
+    columns = [_column(v, array.ndim, feature) for v in (scale / np.sqrt(variance + epsilon), offset)]
+    normalised = centred * columns[0] + columns[1]
     results = zip((normalised, mean, variance), instruction.shape.elements, strict=True)
     return tuple(round_to(result, shape.element_type) for result, shape in results)
 

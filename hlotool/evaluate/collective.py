@@ -17,14 +17,14 @@ from hlotool.ir import Instruction, Shape, UnsupportedError, dtype_of
 from hlotool.ir.devices import Groups, device_groups, device_pairs
 from hlotool.ir.shape_collectives import slice_sizes
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "zeros_of"]
 
 Members = Sequence[int]
 Combine = Callable[[Instruction, Members, Sequence[Operands], Context], Sequence[Value]]
 """(instruction, devices of the group, operands of each, context) to the result of each."""
 
 
-def _zeros(shape: Shape) -> Value:
+def zeros_of(shape: Shape) -> Value:
     def arrays() -> Iterator[AnyArray]:
         for leaf in shape.leaves():
             if leaf.is_array:
@@ -77,7 +77,7 @@ def _started(rule: Rule) -> Rule:
 
     def start(instruction: Instruction, operands: Operands, context: Context) -> Value:
         result = rule(instruction, operands, context)
-        return (_one_or_all(operands), result, *map(_zeros, instruction.shape.elements[2:]))
+        return (_one_or_all(operands), result, *map(zeros_of, instruction.shape.elements[2:]))
 
     return start
 
@@ -249,12 +249,12 @@ def _first_operand(instruction: Instruction, operands: Operands, context: Contex
 def _async_start(instruction: Instruction, operands: Operands, context: Context) -> Value:
     """((operands), result, context...): the work is done at once."""
     result = context.apply(instruction.attributes["calls"], operands)
-    return (tuple(operands), result, *map(_zeros, instruction.shape.elements[2:]))
+    return (tuple(operands), result, *map(zeros_of, instruction.shape.elements[2:]))
 
 
 def _copy_start(instruction: Instruction, operands: Operands, context: Context) -> Value:
     """(target, source, context...)."""
-    return (operands[0], operands[0], *map(_zeros, instruction.shape.elements[2:]))
+    return (operands[0], operands[0], *map(zeros_of, instruction.shape.elements[2:]))
 
 
 def _copy_done(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -286,7 +286,7 @@ def _send_done(instruction: Instruction, operands: Operands, context: Context) -
 def _recv(instruction: Instruction, operands: Operands, context: Context) -> Value:
     """The data comes with recv-done, which finds this one by its number."""
     number = context.device.start_receiving(instruction)
-    return _zeros(instruction.shape.elements[0]), np.array(number, np.uint32), ()
+    return zeros_of(instruction.shape.elements[0]), np.array(number, np.uint32), ()
 
 
 def _recv_done(instruction: Instruction, operands: Operands, context: Context) -> Value:

@@ -12,9 +12,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hlotool.evaluate.collective import zeros_of
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, leaves_of, one_or_tuple
-from hlotool.ir import Computation, Instruction, Shape, SliceDimension, UnsupportedError, array, tuple_shape
-from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, inner_rank, regroups, whole_slice
+from hlotool.ir import (
+    Computation,
+    Instruction,
+    Shape,
+    SliceDimension,
+    UnsupportedError,
+    WindowDimension,
+    array,
+    tuple_shape,
+)
+from hlotool.ir.devices import device_groups
+from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, regroups, rigid_dimensions, whole_slice
 from hlotool.ir.shape_checks import flags_of
 from hlotool.ir.shape_inference import infer
 
@@ -24,6 +35,7 @@ _MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
 _STRUCTURE = frozenset(
     {"tuple", "get-tuple-element", "while", "conditional", "call", "fusion", "copy", "copy-start", "copy-done"}
     | {"opt-barrier", "domain", "add-dependency", "after-all", "async-start", "async-update", "async-done"}
+    | {"all-reduce-done"}
 )
 """Opcodes that hand values on as they are."""
 
@@ -152,13 +164,97 @@ def _sort(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
     return _resized(instruction, _common(operands))
 
 
-def _batched(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
-    inner = inner_rank(instruction)
-    for value, given in zip(operands, instruction.operands, strict=True):
-        if value.shape[value.ndim - inner :] != given.shape.dimensions[value.ndim - inner :]:
-            raise UnsupportedError(f"{instruction.name}: {instruction.opcode} of an array of dynamic size")
-    least = {d: min(value.shape[d] for value in operands) for d in range(operands[0].ndim - inner)}
-    return _resized(instruction, [_cut(value, least) for value in operands])
+def _collective(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """On a lone device: what it has."""
+    _require_alone(instruction, context)
+    return one_or_tuple(instruction, operands)
+
+
+def _collective_start(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """(operands, results, context...), single ones bare."""
+    _require_alone(instruction, context)
+    value = operands[0] if len(operands) == 1 else tuple(operands)
+    return (value, value, *map(zeros_of, instruction.shape.elements[2:]))
+
+
+def _require_alone(instruction: Instruction, context: Context) -> None:
+    topology = context.device.world.topology
+    pairs = instruction.attributes.get("source_target_pairs")
+    alone = topology.devices == 1 and "slice_sizes" not in instruction.attributes
+    groups = [[0]] if pairs is not None else device_groups(instruction, topology)
+    if not alone or [list(group) for group in groups] != [[0]] or (pairs is not None and 0 not in dict(pairs)):
+        raise UnsupportedError(f"{instruction.name}: {instruction.opcode} of an array of dynamic size among devices")
+
+
+def _topk(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """All elements in order, and zeros up to the k that are wanted."""
+    from hlotool.evaluate.sort import RULES
+
+    (value,) = operands
+    *batch, length = value.shape
+    k = instruction.attributes["k"]
+    own, given = _resized(instruction, [value], None, {**instruction.attributes, "k": min(k, length)})
+    return tuple(_filled(leaf, (*batch, k)) for leaf in leaves_of(RULES["topk"](own, given, context)))
+
+
+def _batch_norm(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    feature, rank = instruction.attributes["feature_index"], operands[0].ndim
+    data = _common([a for a in operands if a.ndim == rank])
+    features = min(*(a.shape[feature if a.ndim == rank else 0] for a in operands))
+    whole = iter(_cut(a, {feature: features}) for a in data)
+    cut = [next(whole) if a.ndim == rank else _cut(a, {0: features}) for a in operands]
+    own = _resized(instruction, cut, cut[0].shape)[0]
+    if own.shape.is_tuple:  # (data, one number per feature, another)
+        kind = own.shape.elements[1].element_type
+        own.shape = tuple_shape([own.shape.elements[0], *[array(kind, (features,))] * 2])
+    return own, cut
+
+
+def _select_and_scatter(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    value, source, initial = operands
+    window = instruction.attributes.get("window")
+    rows = window.dimensions if window is not None else (WindowDimension(1),) * value.ndim
+    counts = {d: row.output_size(n) for d, (row, n) in enumerate(zip(rows, value.shape, strict=True))}
+    return _resized(instruction, [value, _cut(source, counts), initial], value.shape)
+
+
+def _cholesky(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    (value,) = operands
+    rows, columns = value.ndim - 2, value.ndim - 1
+    if not _alike(instruction, [(0, rows), (0, columns)], operands):
+        what = "cholesky of a matrix of which only one dimension has a dynamic size"
+        raise UnsupportedError(f"{instruction.name}: {what}")
+    order = min(value.shape[rows:])
+    return _resized(instruction, [_cut(value, {rows: order, columns: order})])
+
+
+def _triangular_solve(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    matrix, right = operands
+    rows, columns = matrix.ndim - 2, matrix.ndim - 1
+    side = rows if instruction.attributes.get("left_side", False) else columns
+    if not _alike(instruction, [(0, rows), (0, columns), (1, side)], operands):
+        what = "triangular-solve where not all dimensions of the order are of dynamic size"
+        raise UnsupportedError(f"{instruction.name}: {what}")
+    order = min(matrix.shape[rows], matrix.shape[columns], right.shape[side])
+    least = {d: min(matrix.shape[d], right.shape[d]) for d in range(rows)}
+    matrix = _cut(matrix, {**least, rows: order, columns: order})
+    return _resized(instruction, [matrix, _cut(right, {**least, side: order})])
+
+
+def _alike(instruction: Instruction, places: Sequence[tuple[int, int]], operands: Sequence[AnyArray]) -> bool:
+    """Whether all of some (operand, dimension) may have sizes, or none has."""
+    shapes = [instruction.operands[n].shape for n, _ in places]
+    flags = [flags_of(shape)[d] for shape, (_, d) in zip(shapes, places, strict=True)]
+    sized = [operands[n].shape[d] != shape.dimensions[d] for shape, (n, d) in zip(shapes, places, strict=True)]
+    return len({flag or size for flag, size in zip(flags, sized, strict=True)}) == 1
+
+
+def _fft(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    (value,) = operands
+    inner = len(instruction.attributes["fft_length"])
+    if value.shape[-inner:] != instruction.operands[0].shape.dimensions[-inner:]:
+        raise UnsupportedError(f"{instruction.name}: fft along a dimension of dynamic size")
+    return _resized(instruction, operands)
 
 
 def _paired(arrays: list[AnyArray], pairs: Sequence[tuple[int, int]]) -> list[AnyArray]:
@@ -177,11 +273,12 @@ def _dot(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
 
 def _convolution(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
     labels = instruction.attributes["dim_labels"]
-    kernel, bounds = operands[1], instruction.operands[1].shape.dimensions
-    grouped = [instruction.attributes.get(f"{kind}_group_count", 1) != 1 for kind in ("feature", "batch")]
-    if any(grouped) or any(kernel.shape[d] != bounds[d] for d in labels.kernel_spatial):
-        raise UnsupportedError(f"{instruction.name}: a convolution in groups, or with a window, of dynamic size")
-    return _resized(instruction, _paired(operands, [(labels.input_feature, labels.kernel_input_feature)]))
+    for value, given, rigid in zip(operands, instruction.operands, rigid_dimensions(instruction), strict=True):
+        if any(value.shape[d] != given.shape.dimensions[d] for d in rigid):
+            raise UnsupportedError(f"{instruction.name}: a convolution with a window or groups of dynamic size")
+    if instruction.attributes.get("feature_group_count", 1) == 1:
+        operands = _paired(operands, [(labels.input_feature, labels.kernel_input_feature)])
+    return _resized(instruction, operands)
 
 
 def _partial(instruction: Instruction, value: AnyArray) -> AnyArray:
@@ -338,12 +435,15 @@ def _slice_to_dynamic(instruction: Instruction, operands: Operands, context: Con
 
 _PREPARED: dict[str, Callable[[Instruction, list[AnyArray]], Prepared]] = {
     "broadcast": _broadcast,
-    "cholesky": _batched,
+    "batch-norm-grad": _batch_norm,
+    "batch-norm-inference": _batch_norm,
+    "batch-norm-training": _batch_norm,
+    "cholesky": _cholesky,
     "concatenate": _concatenate,
     "convolution": _convolution,
     "dot": _dot,
     "dynamic-slice": _dynamic_slice,
-    "fft": _batched,
+    "fft": _fft,
     "gather": _gather,
     "map": _elementwise,
     "pad": _pad,
@@ -351,17 +451,27 @@ _PREPARED: dict[str, Callable[[Instruction, list[AnyArray]], Prepared]] = {
     "reduce-window": _reduction,
     "reverse": _as_it_is,
     "slice": _slice,
+    "select-and-scatter": _select_and_scatter,
     "sort": _sort,
-    "topk": _batched,
     "transpose": _as_it_is,
-    "triangular-solve": _batched,
+    "triangular-solve": _triangular_solve,
 }
 
 _OWN: dict[str, Rule] = {
+    "all-gather": _collective,
+    "all-gather-start": _collective_start,
+    "all-reduce": _collective,
+    "all-reduce-start": _collective,
+    "all-to-all": _collective,
     "bitcast": _reshape,
+    "collective-broadcast": _collective,
+    "collective-permute": _collective,
+    "collective-permute-start": _collective_start,
     "dynamic-update-slice": _dynamic_update_slice,
+    "reduce-scatter": _collective,
     "reshape": _reshape,
     "scatter": _scatter,
+    "topk": _topk,
 }
 
 _BORDER: dict[str, Rule] = {PAD_TO_STATIC: _pad_to_static, SLICE_TO_DYNAMIC: _slice_to_dynamic}

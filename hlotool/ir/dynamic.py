@@ -8,12 +8,20 @@ is its elements below that size.  What opcodes make of sizes (in the spirit of X
   that size; concatenate packs, and a reshape moves the elements that there are;
 - slice, dynamic-slice and gather of a whole dimension keep its size; what reads a part of a dimension by its position,
   or a start index, sees the bound, and zeros from the size on;
-- fft, cholesky, triangular-solve and topk take batches of dynamic size;
+- cholesky and triangular-solve work on matrices of the order that all their dimensions have; topk gives its k elements,
+  with zeros where there are fewer; fft takes batches of dynamic size;
+- a convolution in groups is one of arrays of that size where what the groups divide has no size, and so is its window;
 - dynamic-update-slice writes the elements that the update has; scatter drops windows outside of the bounds;
 - set-dimension-size limits its size to 0..bound; elements that a dimension gains are zeros; a dynamic-reshape that has
   too few elements adds zeros, and one that has too many leaves out the last;
+- select-and-scatter selects among the elements that there are, for the windows that there are;
+- collectives work on a lone device;
 - PadToStatic (array) -> (array of the bounds with zeros, size of each dimension) and SliceToDynamic (array, size of
   each dimension) -> array are XLA's custom calls at the border between arrays with and without dynamic dimensions.
+
+UnsupportedError: fft along a dynamic dimension; the window of a convolution, or what its groups divide; scatter updates
+whose window has a size unlike the operand's; index vectors; a bitcast that moves elements or changes their type;
+collectives among devices; matrices that are dynamic in one dimension only; custom calls other than those above.
 """
 
 from __future__ import annotations
@@ -30,9 +38,9 @@ __all__ = [
     "SLICE_TO_DYNAMIC",
     "Regroup",
     "accepts",
-    "inner_rank",
     "is_dynamic",
     "regroups",
+    "rigid_dimensions",
     "static",
     "whole_slice",
 ]
@@ -74,12 +82,18 @@ def whole_slice(instruction: Instruction, dimension: int) -> bool:
     return bool(instruction.attributes[name][dimension] == bound)
 
 
-def inner_rank(instruction: Instruction) -> int:
-    """How many dimensions at the end of its operands an opcode on batches works along."""
-    return len(instruction.attributes["fft_length"]) if instruction.opcode == "fft" else _INNER[instruction.opcode]
-
-
-_INNER = {"cholesky": 2, "triangular-solve": 2, "topk": 1}
+def rigid_dimensions(convolution: Instruction) -> tuple[set[int], set[int]]:
+    """The dimensions of base and kernel that may have no dynamic size: the window, and what groups divide."""
+    attributes = convolution.attributes
+    labels = attributes["dim_labels"]
+    base, kernel = set[int](), set[int](labels.kernel_spatial)
+    if attributes.get("feature_group_count", 1) != 1:
+        base |= {labels.input_feature}
+        kernel |= {labels.kernel_input_feature, labels.kernel_output_feature}
+    if attributes.get("batch_group_count", 1) != 1:
+        base |= {labels.input_batch}
+        kernel |= {labels.kernel_output_feature}
+    return base, kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, Module
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.graph import replace_with
 
-__all__ = ["BatchNormExpander"]
+__all__ = ["BatchNormExpander", "spelled_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,41 +30,62 @@ class BatchNormExpander:
         changed = False
         for computation in list(module.computations.values()):
             for instruction in computation:
-                expand = _RULES.get(instruction.opcode)
-                if expand is not None and log.allow():
+                if instruction.opcode in _RULES and log.allow():
                     build = Builder(computation, instruction, like=instruction)
-                    norm = _Norm(module, build, instruction)
-                    result = norm.rounded(expand(norm, norm.operands))
+                    results = spelled_out(module, build, instruction, instruction.operands)
+                    shape = instruction.shape
+                    result = build.add("tuple", shape, results) if shape.is_tuple else results[0]
                     log.rewrite("expand", instruction, result, "batch norm is reductions and arithmetic")
                     replace_with(instruction, result)
                     changed = True
         return changed
 
 
+def spelled_out(
+    module: Module,
+    build: Builder,
+    norm: Instruction,
+    operands: Sequence[Instruction],
+    inside: Instruction | None = None,
+    count: Instruction | None = None,
+) -> list[Instruction]:
+    """The results of a batch norm of `operands`, in its types.
+
+    With `inside`, a pred of the dimensions of the data, only those elements count, and `count` (s32[]) is how many
+    there are of each feature.
+    """
+    own = _Norm(module, build, norm, operands, inside, count)
+    results = _RULES[norm.opcode](own, own.operands)
+    return [own.converted(a, leaf.element_type) for a, leaf in zip(results, norm.shape.leaves(), strict=True)]
+
+
 class _Norm:
     """The pieces that the three have in common."""
 
-    def __init__(self, module: Module, build: Builder, norm: Instruction) -> None:
+    def __init__(
+        self,
+        module: Module,
+        build: Builder,
+        norm: Instruction,
+        operands: Sequence[Instruction],
+        inside: Instruction | None,
+        count: Instruction | None,
+    ) -> None:
         self.module = module
         self.build = build
         self.norm = norm
         self.feature: int = norm.attributes["feature_index"]
-        self.kind = norm.operands[0].shape.element_type
+        self.inside = inside
+        self.kind = operands[0].shape.element_type
         if ELEMENT_TYPES[self.kind].bits < 32:
             self.kind = "f32"
-        self.operands = [self.converted(o, self.kind) for o in norm.operands]
+        self.operands = [self.converted(o, self.kind) for o in operands]
         self.data = self.operands[0]
         self.others = [d for d in range(self.data.shape.rank) if d != self.feature]
-        self.count = prod(self.data.shape.dimensions[d] for d in self.others)
+        self.count = count
 
     def converted(self, a: Instruction, kind: str) -> Instruction:
         return a if a.shape.element_type == kind else self.build.convert(a, kind)
-
-    def rounded(self, results: Sequence[Instruction]) -> Instruction:
-        """The result of the instruction, in its types."""
-        leaves = self.norm.shape.leaves()
-        own = [self.converted(a, leaf.element_type) for a, leaf in zip(results, leaves, strict=True)]
-        return self.build.add("tuple", self.norm.shape, own) if self.norm.shape.is_tuple else own[0]
 
     def spread(self, a: Instruction) -> Instruction:
         """A per-feature vector over the whole array."""
@@ -73,11 +94,20 @@ class _Norm:
     def total(self, a: Instruction) -> Instruction:
         """The sum over all but the feature dimension."""
         adder = self.module.add(binary_computation("add", self.kind))
+        if self.inside is not None:
+            a = self.build.select(self.inside, a, self.build.splat(0, a.shape))
         return self.build.reduce(a, self.build.scalar_constant(0, self.kind), self.others, adder)
 
     def mean(self, a: Instruction) -> Instruction:
-        total = self.total(a)
-        return self.build.binary("divide", total, self.build.splat(self.count, total.shape))
+        return self.per_element(self.total(a))
+
+    def per_element(self, total: Instruction) -> Instruction:
+        """A total by the number of elements that it is of."""
+        if self.count is None:
+            number = self.build.splat(prod(self.data.shape.dimensions[d] for d in self.others), total.shape)
+        else:
+            number = self.build.broadcast(self.build.convert(self.count, self.kind), (), total.shape)
+        return self.build.binary("divide", total, number)
 
     def inverse_deviation(self, variance: Instruction) -> Instruction:
         epsilon = self.build.splat(epsilon_of(self.norm), variance.shape)
@@ -109,10 +139,9 @@ def _grad(n: _Norm, operands: Sequence[Instruction]) -> list[Instruction]:
     projection = n.total(build.binary("multiply", gradient, centred))
     scale_gradient = build.binary("multiply", projection, inverse)
     # dx = scale * inverse * (dy - mean(dy) - centred * inverse^2 * mean(dy * centred))
-    count = build.splat(n.count, mean.shape)
-    mean_gradient = build.binary("divide", offset_gradient, count)
+    mean_gradient = n.per_element(offset_gradient)
     squared = build.binary("multiply", inverse, inverse)
-    slope = build.binary("multiply", squared, build.binary("divide", projection, count))
+    slope = build.binary("multiply", squared, n.per_element(projection))
     inner = build.binary("subtract", gradient, n.spread(mean_gradient))
     inner = build.binary("subtract", inner, build.binary("multiply", centred, n.spread(slope)))
     data_gradient = build.binary("multiply", inner, n.spread(build.binary("multiply", scale, inverse)))

@@ -47,6 +47,9 @@ def _is_padded(module: Module) -> bool:
         for i in computation:
             if i.opcode in ("set-dimension-size", "get-dimension-size", "dynamic-reshape"):
                 return False
+            takes = i.opcode in ("tuple", "get-tuple-element") or _target(i) == PAD_TO_STATIC
+            if not takes and any(not operand.shape.is_static for operand in i.operands):
+                return False
             at_border = i.opcode in ("parameter", "tuple", "get-tuple-element") or _target(i) == SLICE_TO_DYNAMIC
             if not i.shape.is_static and not (computation is module.entry and at_border):
                 return False

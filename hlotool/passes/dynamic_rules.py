@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 from hlotool.ir import Computation, Instruction, Module, UnsupportedError, WindowDimension, array, scalar, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.ir.dynamic import inner_rank, regroups, static, whole_slice
+from hlotool.ir.dynamic import regroups, rigid_dimensions, static, whole_slice
+from hlotool.passes import batch_norm_expander, select_and_scatter_expander
 from hlotool.passes.dynamic_values import Maker, Sized, neutral
+from hlotool.passes.topk_decomposer import ranking
 
 __all__ = ["RULES", "Rule", "elementwise"]
 
@@ -205,9 +207,8 @@ def _both_filled(make: Maker, values: Sequence[Sized], pairs: Sequence[tuple[int
 def _convolution(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     a, (base, kernel) = i.attributes, values
     labels = a["dim_labels"]
-    grouped = any(a.get(f"{kind}_group_count", 1) != 1 for kind in ("feature", "batch"))
-    if grouped or any(d in kernel.sizes for d in labels.kernel_spatial):
-        raise _unsupported(i, "a convolution in groups, or with a window,")
+    if any(d in v.sizes for v, own in zip(values, rigid_dimensions(i), strict=True) for d in own):
+        raise _unsupported(i, "a convolution with a window or groups")
     features = [(labels.input_feature, labels.kernel_input_feature)]
     left, right = _both_filled(make, values, features)
     spatial = {d: base.sizes[d] for d in labels.input_spatial if d in base.sizes}
@@ -339,7 +340,7 @@ def _sort(make: Maker, i: Instruction, values: list[Sized], module: Module) -> S
     shape = static(i.shape)
     if d in sizes:
         inside = make.below(arrays[0].shape, d, sizes[d])
-        attributes["to_apply"] = _inside_first(module, i)
+        attributes["to_apply"] = _inside_first(module, i, i.attributes["to_apply"])
         shape = tuple_shape([*map(static, i.shape.leaves()), inside.shape])
         arrays.append(inside)
     result = make.add("sort", shape, arrays, attributes)
@@ -349,10 +350,9 @@ def _sort(make: Maker, i: Instruction, values: list[Sized], module: Module) -> S
     return sorted_values if i.shape.is_tuple else sorted_values[0]
 
 
-def _inside_first(module: Module, sort: Instruction) -> Computation:
-    order: Computation = sort.attributes["to_apply"]
+def _inside_first(module: Module, like: Instruction, order: Computation) -> Computation:
     own = Computation(module.unique_name(f"inside_{order.name}"))
-    build = Builder(own, like=sort)
+    build = Builder(own, like=like)
     shapes = [*(p.shape for p in order.parameters), scalar("pred"), scalar("pred")]
     *given, left, right = [build.parameter(n, shape) for n, shape in enumerate(shapes)]
     before = build.binary("or", build.unary("not", right), build.call(order, given))
@@ -360,15 +360,110 @@ def _inside_first(module: Module, sort: Instruction) -> Computation:
     return module.add(own)
 
 
-def _batched(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized | list[Sized]:
-    inner = inner_rank(i)
-    if any(d >= value.array.shape.rank - inner for value in values for d in value.sizes):
-        raise UnsupportedError(f"{i.name}: {i.opcode} of an array of dynamic size")
-    sizes = make.common(value.sizes for value in values)
-    result = _again(make, i, [value.array for value in values])
-    if not i.shape.is_tuple:
-        return Sized(result, sizes)
-    return [Sized(make.gte(result, n), sizes) for n in range(len(i.shape.elements))]
+def _topk(make: Maker, i: Instruction, values: list[Sized], module: Module) -> list[Sized]:
+    """Along a dimension with a size: a sort and slices; zeros where there are fewer elements than wanted."""
+    (value,) = values
+    shape = value.array.shape
+    last = shape.rank - 1
+    if last not in value.sizes:
+        result = _again(make, i, [value.array])
+        return [Sized(make.gte(result, n), value.sizes) for n in (0, 1)]
+    largest = i.attributes.get("largest") is not False
+    order = module.add(ranking(shape.element_type, "s32", largest))
+    inside = make.below(shape, last, value.sizes[last])
+    positions = make.iota(array("s32", shape.dimensions), last)
+    both = tuple_shape([shape, positions.shape, inside.shape])
+    attributes = {"dimensions": (last,), "is_stable": True, "to_apply": _inside_first(module, i, order)}
+    result = make.add("sort", both, [value.array, positions, inside], attributes)
+    counts = (*shape.dimensions[:-1], i.attributes["k"])
+    parts = [make.slice(make.gte(result, n), [0] * shape.rank, counts) for n in range(2)]
+    others = {d: size for d, size in value.sizes.items() if d != last}
+    return [Sized(make.filled(Sized(part, {last: value.sizes[last]})), others) for part in parts]
+
+
+def _batch_norm(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized | list[Sized]:
+    """Sums of the elements that count, by how many they are."""
+    feature = i.attributes["feature_index"]
+    shape = values[0].array.shape
+    places = [range(shape.rank) if v.array.shape.rank == shape.rank else [feature] for v in values]
+    sizes = make.common({own[d]: s for d, s in v.sizes.items()} for own, v in zip(places, values, strict=True))
+    others = [d for d in range(shape.rank) if d != feature]
+    inside = make.inside(shape, {d: sizes[d] for d in others if d in sizes})
+    count = make.product(sizes.get(d, shape.dimensions[d]) for d in others)
+    arrays = [v.array for v in values]
+    results = batch_norm_expander.spelled_out(module, make, i, arrays, inside, count)
+    vector = {0: sizes[feature]} if feature in sizes else {}
+    whole, *vectors = results
+    sized = [Sized(whole, sizes), *(Sized(v, vector) for v in vectors)]
+    return sized if i.shape.is_tuple else sized[0]
+
+
+def _select_and_scatter(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    """Elements beyond the sizes are not selected; nor does the source count where there is no window."""
+    operand, source, initial = values
+    window = i.attributes.get("window")
+    windows = {d: s if window is None else _positions(make, window.dimensions[d], s) for d, s in operand.sizes.items()}
+    inside = make.inside(operand.array.shape, operand.sizes)
+    wanted = make.inside(source.array.shape, make.common([source.sizes, windows]))
+    arrays = [v.array for v in (operand, source, initial)]
+    result = select_and_scatter_expander.spelled_out(module, make, i, arrays, inside, wanted)
+    return Sized(result, operand.sizes)
+
+
+def _cholesky(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    """The matrix comes to stand behind a block of the identity, which has no part in its factor."""
+    (value,) = values
+    rank = value.array.shape.rank
+    row, column = rank - 2, rank - 1
+    sized = [d for d in (row, column) if d in value.sizes]
+    if not sized:
+        return Sized(_again(make, i, [value.array]), value.sizes)
+    if len(sized) == 1:
+        raise UnsupportedError(f"{i.name}: cholesky of a matrix of which only one dimension has a dynamic size")
+    order = make.binary("minimum", value.sizes[row], value.sizes[column])
+    gap = make.binary("subtract", make.number(value.array.shape.dimensions[row]), order)
+    cut = Sized(value.array, {row: order, column: order})
+    matrix = _with_identity(make, cut, row, column)
+    matrix = make.moved(make.moved(matrix, row, order), column, order)
+    result = _again(make, i, [matrix])
+    result = make.moved(make.moved(result, row, gap), column, gap)
+    return Sized(result, {**value.sizes, row: order, column: order})
+
+
+def _with_identity(make: Maker, value: Sized, row: int, column: int) -> Instruction:
+    """Matrices with the identity beyond the sizes of their dimensions."""
+    shape = value.array.shape
+    inside = make.inside(shape, value.sizes)
+    assert inside is not None
+    positions = array("s32", shape.dimensions)
+    diagonal = make.compare(make.iota(positions, row), make.iota(positions, column), "EQ")
+    return make.select(inside, value.array, make.convert(diagonal, shape.element_type))
+
+
+def _triangular_solve(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    """The identity solves for zeros beyond the size of the matrix."""
+    matrix, right = values
+    rank = matrix.array.shape.rank
+    row, column = rank - 2, rank - 1
+    side = row if i.attributes.get("left_side", False) else column
+    given = [v.sizes[d] for v, d in ((matrix, row), (matrix, column), (right, side)) if d in v.sizes]
+    batch = make.common({d: s for d, s in v.sizes.items() if d < row} for v in values)
+    other = {d: s for d, s in right.sizes.items() if d >= row and d != side}
+    if not given:
+        return Sized(_again(make, i, [matrix.array, right.array]), {**batch, **other})
+    if len(given) < 3:
+        raise UnsupportedError(f"{i.name}: triangular-solve where not all dimensions of the order are of dynamic size")
+    order = make.binary("minimum", make.binary("minimum", given[0], given[1]), given[2])
+    left = _with_identity(make, Sized(matrix.array, {row: order, column: order}), row, column)
+    result = _again(make, i, [left, make.filled(Sized(right.array, {side: order}))])
+    return Sized(result, {**batch, **other, side: order})
+
+
+def _fft(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    (value,) = values
+    if any(d >= value.array.shape.rank - len(i.attributes["fft_length"]) for d in value.sizes):
+        raise _unsupported(i, "fft along a dimension")
+    return Sized(_again(make, i, [value.array]), value.sizes)
 
 
 def _reshape(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
@@ -465,9 +560,12 @@ def _get_dimension_size(make: Maker, i: Instruction, values: list[Sized], module
 
 
 RULES: dict[str, Rule] = {
+    "batch-norm-grad": _batch_norm,
+    "batch-norm-inference": _batch_norm,
+    "batch-norm-training": _batch_norm,
     "bitcast": _reshape,
     "broadcast": _broadcast,
-    "cholesky": _batched,
+    "cholesky": _cholesky,
     "concatenate": _concatenate,
     "convolution": _convolution,
     "copy": elementwise,
@@ -475,7 +573,7 @@ RULES: dict[str, Rule] = {
     "dynamic-reshape": _dynamic_reshape,
     "dynamic-slice": _slice,
     "dynamic-update-slice": _dynamic_update_slice,
-    "fft": _batched,
+    "fft": _fft,
     "gather": _gather,
     "get-dimension-size": _get_dimension_size,
     "map": elementwise,
@@ -485,10 +583,11 @@ RULES: dict[str, Rule] = {
     "reshape": _reshape,
     "reverse": _reverse,
     "scatter": _scatter,
+    "select-and-scatter": _select_and_scatter,
     "set-dimension-size": _set_dimension_size,
     "slice": _slice,
     "sort": _sort,
-    "topk": _batched,
+    "topk": _topk,
     "transpose": _transpose,
-    "triangular-solve": _batched,
+    "triangular-solve": _triangular_solve,
 }

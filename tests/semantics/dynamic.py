@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from hlotool.ir import (
     ELEMENT_TYPES,
     ConvDimensionNumbers,
@@ -17,13 +19,14 @@ from hlotool.ir import (
     Window,
     WindowDimension,
     array,
+    dtype_of,
     scalar,
     tuple_shape,
 )
 from hlotool.ir.builder import Builder
 from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC
 from semantics.sample import Draw, Family, Sample, types_of
-from semantics.values import Filler, anything, below, small
+from semantics.values import Array, Filler, anything, below, modest, small
 
 __all__ = ["DYNAMIC"]
 
@@ -302,6 +305,164 @@ def _convolution(s: Sample, opcode: str, kind: str) -> Instruction:
     ours, theirs = base.shape.dynamic or (False,) * 3, kernel.shape.dynamic or (False,) * 3
     result.shape = _flagged(result.shape, [ours[0], ours[1], theirs[2]])
     return result
+
+
+@_way("convolution", "float", ulps=1)
+def _groups(s: Sample, opcode: str, kind: str) -> Instruction:
+    """What the groups do not divide has sizes."""
+    rng = s.rng
+    groups, batch, features, outputs, length, size = (rng.choice((1, 2, 3)) for _ in range(6))
+    by_batch = rng.random() < 0.5
+    base = _sized(
+        s, kind, (batch * groups if by_batch else batch, length, features if by_batch else features * groups), small,
+        among=[1, 2] if by_batch else [0, 1],
+    )  # fmt: skip
+    kernel = _sized(s, kind, (size, features, outputs * groups), small, among=[1] if by_batch else [])
+    labels = ConvDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,))
+    attributes = {
+        "window": Window((WindowDimension(size, 1, rng.choice((0, 1)), rng.choice((0, 1))),)),
+        "dim_labels": labels,
+        f"{'batch' if by_batch else 'feature'}_group_count": groups,
+    }
+    result = s.builder.add(opcode, None, (base, kernel), attributes)
+    ours = base.shape.dynamic or (False,) * 3
+    result.shape = _flagged(result.shape, [ours[0] and not by_batch, ours[1], False])
+    return result
+
+
+@_way("topk", "signed unsigned narrow float", ulps=0)
+def _topk(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Now and then fewer elements than are wanted."""
+    operand = _sized(s, kind, _dims(s), anything)
+    *batch, length = operand.shape.dimensions
+    k = s.rng.randint(0, length)
+    attributes = {"k": k, **s.rng.choice(({}, {"largest": True}, {"largest": False}))}
+    flags = [*(operand.shape.dynamic or (False,) * operand.shape.rank)[:-1], False]
+    sizes = (*batch, k)
+    shape = tuple_shape([_flagged(array(one, sizes), flags) for one in (kind, "s32")])
+    return s.builder.add(opcode, shape, (operand,), attributes)
+
+
+@_way("select-and-scatter", "signed unsigned float", ulps=0)
+def _select_and_scatter(s: Sample, opcode: str, kind: str) -> Instruction:
+    rng = s.rng
+    sizes = _dims(s, most=60)
+    rows = [
+        WindowDimension(rng.choice((1, 2, 3)), rng.choice((1, 2)), rng.choice((0, 1, 2)), rng.choice((0, 1, 3)))
+        for _ in sizes
+    ]
+    two = [scalar(kind), scalar(kind)]
+    direction = rng.choice(("GE", "GT", "LE", "LT"))
+    attributes = {
+        "window": Window(tuple(rows)),
+        "select": s.computation(two, lambda b, p: b.compare(p[0], p[1], direction), "select"),
+        "scatter": s.binary("add", kind),
+    }
+    source = [row.output_size(n) for row, n in zip(rows, sizes, strict=True)]
+    operand = _sized(s, kind, sizes, rng.choice((small, anything)))
+    updates = _sized(s, kind, source, small)
+    return s.builder.add(opcode, None, (operand, updates, s.operand(kind, (), small)), attributes)
+
+
+@_way("copy-start async-start", "all", ulps=0)
+def _in_flight(s: Sample, opcode: str, kind: str) -> Instruction:
+    value, b = _sized(s, kind, _dims(s)), s.builder
+    shape = value.shape
+    if opcode == "copy-start":
+        start = b.add(opcode, tuple_shape([shape, shape, scalar("u32")]), (value,))
+        return b.add("copy-done", shape, (start,))
+    body = s.computation([shape], lambda inner, p: inner.reverse(p[0], [0]), "reversed")
+    start = b.add(opcode, tuple_shape([tuple_shape([shape]), shape, scalar("u32")]), (value,), {"calls": body})
+    update = b.add("async-update", start.shape, (start,))
+    return b.add("async-done", shape, (update,))
+
+
+@_way("all-reduce all-gather reduce-scatter all-to-all collective-permute", _NUMBERS, ulps=0)
+def _collective(s: Sample, opcode: str, kind: str) -> Instruction:
+    """On a lone device."""
+    value = _sized(s, kind, _dims(s))
+    attributes: dict[str, object] = {}
+    if opcode == "collective-permute":
+        attributes = {"source_target_pairs": ((0, 0),)}
+    elif opcode != "all-reduce":
+        attributes["dimensions"] = (s.rng.randrange(value.shape.rank),)
+    if opcode in ("all-reduce", "reduce-scatter"):
+        attributes["to_apply"] = s.binary("add", kind)
+    return s.builder.add(opcode, value.shape, (value,), attributes)
+
+
+def _square(s: Sample) -> tuple[int, Callable[[Instruction, Sequence[int]], Instruction]]:
+    """The bound of an order, and what gives dimensions of an array an order below it."""
+    bound = s.rng.choice((1, 2, 3, 5, 8))
+    order = s.operand("s32", (), below(bound))
+
+    def cut(value: Instruction, dimensions: Sequence[int]) -> Instruction:
+        for d in dimensions:
+            value = _set(s.builder, value, d, order if s.rng.random() < 0.8 else s.operand("s32", (), below(bound)))
+        return value
+
+    return bound, cut
+
+
+@_way("cholesky", "float", ulps=64)
+def _cholesky(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Diagonally dominant matrices."""
+    bound, cut = _square(s)
+    matrix = cut(s.operand(kind, (s.rng.randint(0, 2), bound, bound), _dominant), [1, 2])
+    return s.builder.add(opcode, None, (matrix,), {"lower": s.rng.random() < 0.5})
+
+
+@_way("triangular-solve", "float", ulps=64)
+def _triangular_solve(s: Sample, opcode: str, kind: str) -> Instruction:
+    rng = s.rng
+    bound, cut = _square(s)
+    batch, count, left = rng.randint(1, 2), rng.choice((1, 2, 4)), rng.random() < 0.5
+    matrix = cut(s.operand(kind, (batch, bound, bound), _dominant), [1, 2])
+    sizes = (batch, bound, count) if left else (batch, count, bound)
+    right = cut(_sized(s, kind, sizes, small, among=[2 if left else 1]), [1 if left else 2])
+    attributes = {
+        "left_side": left, "lower": rng.random() < 0.5, "unit_diagonal": rng.random() < 0.3,
+        "transpose_a": rng.choice(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")),
+    }  # fmt: skip
+    return s.builder.add(opcode, None, (matrix, right), attributes)
+
+
+def _dominant(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:
+    """Matrices whose factors are well conditioned: twice the order on the diagonal, numbers between 0 and 1 beside."""
+    order = sizes[-1]
+    value = generator.integers(0, 5, sizes) / 4 + 2 * order * np.eye(order)
+    return np.asarray(value).astype(dtype_of(kind))
+
+
+@_way("batch-norm-training batch-norm-inference batch-norm-grad", "float", ulps=8)
+def _batch_norm(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Results have 256 added: how far they may be off is a matter of what they are sums of."""
+    rng, b = s.rng, s.builder
+    sizes = _dims(s)
+    feature = rng.randrange(len(sizes))
+
+    def column(values: Filler) -> Instruction:
+        return s.operand(kind, (sizes[feature],), values)
+
+    operands: list[Instruction] = [_sized(s, kind, sizes, modest), column(modest)]
+    if opcode == "batch-norm-grad":
+        operands += [column(modest), column(_positive), _sized(s, kind, sizes, modest)]
+    else:
+        operands += [column(modest)]
+        operands += [column(modest), column(_positive)] if opcode == "batch-norm-inference" else []
+    attributes = {"epsilon": rng.choice((0.1, 1.0)), "feature_index": feature}
+    result = s.builder.add(opcode, None, operands, attributes)
+    flags = [o.shape.dynamic or (False,) * len(sizes) for o in operands if o.shape.rank == len(sizes)]
+    own = [any(all_) for all_ in zip(*flags, strict=True)]
+    data, vector = _flagged(array(kind, sizes), own), _flagged(array(kind, (sizes[feature],)), [own[feature]])
+    result.shape = data if opcode == "batch-norm-inference" else tuple_shape([data, vector, vector])
+    parts = [b.gte(result, n) for n in range(3)] if result.shape.is_tuple else [result]
+    shift = b.scalar_constant(256, kind)
+    return b.tuple([b.binary("add", part, b.broadcast(shift, (), part.shape.dimensions)) for part in parts])
+
+
+def _positive(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:
+    return np.asarray(generator.uniform(0.5, 2.0, sizes)).astype(dtype_of(kind))
 
 
 @_way("sort", _NUMBERS.replace("complex", ""), ulps=0)
