@@ -203,7 +203,8 @@ def _at_the_ends(
     if kind == "f8e8m0fnu":
         beyond, sure = beyond | ~(value - bound >= own.smallest), sure | (value + bound < 0)
     if near is not None:
-        sure = beyond
+        # Below the least number of a type without zero it matters whether f32 still holds the result.
+        sure = beyond & ~((value >= 0) & (value < own.smallest)) if kind == "f8e8m0fnu" else beyond
     held = round_to(value, kind).astype(own.wide) if near is None else near
     # Types without infinity or NaN have other numbers for them.
     return np.where(sure | ~finite, held, value), np.where(sure, rest, np.where(beyond, np.inf, bound))
