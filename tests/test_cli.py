@@ -16,6 +16,7 @@ import click
 import numpy as np
 import pytest
 from conftest import ROOT, Run, environment
+from tiny_modules import ENDLESS
 
 from hlotool.cli import COMMANDS, cli
 from hlotool.cli.errors import EXIT_CODES
@@ -32,26 +33,6 @@ ENTRY main {
 """
 BAD_OPCODE = SMALL.replace("add(", "ad(")
 BAD_SHAPE = SMALL.replace("ROOT sum = f32[4]", "ROOT sum = f32[5]")
-ENDLESS = """HloModule endless
-
-yes {
-  a = s32[] parameter(0)
-  ROOT t = pred[] constant(true)
-}
-
-more {
-  a = s32[] parameter(0)
-  one = s32[] constant(1)
-  ROOT b = s32[] add(a, one)
-}
-
-ENTRY main {
-  x = s32[] parameter(0)
-  ROOT end = s32[] while(x), condition=yes, body=more
-}
-"""
-
-
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.hlo"

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import Run
+from tiny_modules import ENDLESS
 
 SUM = """HloModule sum, replica_count=2
 
@@ -41,24 +42,6 @@ ENTRY main {
   s = (s32[], u32[], token[]) send(n, o), channel_id=7, is_host_transfer=true
   d = token[] send-done(s), channel_id=7, is_host_transfer=true
   ROOT m = s32[] negate(n)
-}
-"""
-ENDLESS = """HloModule endless
-
-yes {
-  a = s32[] parameter(0)
-  ROOT t = pred[] constant(true)
-}
-
-more {
-  a = s32[] parameter(0)
-  one = s32[] constant(1)
-  ROOT b = s32[] add(a, one)
-}
-
-ENTRY main {
-  x = s32[] parameter(0)
-  ROOT forever = s32[] while(x), condition=yes, body=more
 }
 """
 

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-__all__ = ["OUTSIDE_WORLD", "TINY", "tiny_module"]
+__all__ = ["ENDLESS", "OUTSIDE_WORLD", "TINY", "tiny_module"]
+
+ENDLESS = """HloModule endless
+
+yes {
+  a = s32[] parameter(0)
+  ROOT t = pred[] constant(true)
+}
+
+more {
+  a = s32[] parameter(0)
+  one = s32[] constant(1)
+  ROOT b = s32[] add(a, one)
+}
+
+ENTRY main {
+  x = s32[] parameter(0)
+  ROOT end = s32[] while(x), condition=yes, body=more
+}
+"""
+"""A loop that goes on for ever."""
 
 _COMPUTATIONS = """HloModule tiny
 
