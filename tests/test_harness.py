@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hlotool.harness.archive import from_bits, read_array, read_arrays, to_bits, write_arrays
 from hlotool.harness.compare import Tolerance, compare, compare_all, default_tolerance
-from hlotool.harness.inputs import check_arrays, parameter_names, parse_input, random_inputs
+from hlotool.harness.inputs import check_arrays, inputs_of, parse_input, random_inputs
 from hlotool.ir import InputError, array
 from hlotool.text.parser import parse
 
@@ -99,7 +99,7 @@ def test_random_inputs_have_the_types_and_are_the_same_for_the_same_seed(kind: s
     text = f"HloModule m\n\nENTRY main {{\n  ROOT x = {kind}[7]{{0}} parameter(0)\n}}\n"
     module = parse(text)
     first, again, other = (random_inputs(module, seed)[0] for seed in (3, 3, 4))
-    check_arrays(module, [first], [module.entry.root.shape])
+    check_arrays(inputs_of(module), [first], [module.entry.root.shape])
     np.testing.assert_array_equal(to_bits(first), to_bits(again))
     if kind != "pred":
         assert not np.array_equal(to_bits(first), to_bits(other))
@@ -110,17 +110,17 @@ def test_indices_stay_within_what_they_index() -> None:
     table, rows, *pair = random_inputs(module, 0)
     assert (table.shape, [p.shape for p in pair]) == ((5, 3), [(2,), (4,)])
     assert 0 <= rows.min() <= rows.max() < 3  # the smaller of the table's sizes
-    assert parameter_names(module) == ["table", "rows", "pair.0", "pair.1"]
+    assert [leaf.name for leaf in inputs_of(module)] == ["table", "rows", "pair.0", "pair.1"]
 
 
 def test_wrong_arrays_name_the_parameter() -> None:
     module = parse(LOOKUP)
     arrays = random_inputs(module, 0)
     shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves()]
-    check_arrays(module, arrays, shapes)
+    check_arrays(inputs_of(module), arrays, shapes)
     arrays[3] = arrays[3].astype(np.int16)
     with pytest.raises(InputError, match=r"parameter 3 \(pair.1\): expected s8\[4\], got int16 of shape \[4\]"):
-        check_arrays(module, arrays, shapes)
+        check_arrays(inputs_of(module), arrays, shapes)
 
 
 @pytest.mark.parametrize(

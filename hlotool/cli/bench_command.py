@@ -20,8 +20,10 @@ import numpy.typing as npt
 import hlotool
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.peak_memory import peak_bytes
-from hlotool.cli.common import read_module, threads_option, write_text
+from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.options import threads_option
+from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.codegen.machine import host
@@ -29,7 +31,7 @@ from hlotool.driver import compile_module, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
 from hlotool.harness.compare import compare_all
-from hlotool.harness.inputs import check_arrays, random_inputs
+from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla_peer import XlaPeer
@@ -182,7 +184,7 @@ def _load(file: str, inputs: str | None, seed: int) -> Program:
     module = read_module(file)
     shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
     arrays = random_inputs(module, seed) if inputs is None else read_arrays(inputs, "arg", shapes)
-    check_arrays(module, arrays, shapes)
+    check_arrays(inputs_of(module), arrays, shapes)
     return Program(file, print_module(module), module, arrays)
 
 

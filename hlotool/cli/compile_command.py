@@ -9,15 +9,9 @@ from typing import Any
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import (
-    format_option,
-    numerics_options,
-    optional_file_argument,
-    threads_option,
-    write_bytes,
-    write_text,
-)
 from hlotool.cli.dump_options import DumpChoice, dump_options
+from hlotool.cli.options import format_option, numerics_options, optional_file_argument, threads_option
+from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.driver import compile_module
 from hlotool.inspect.dump import Dump

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hlotool.cli.common import file_argument, passes_option, read_module, write_text
+from hlotool.cli.common import read_module
+from hlotool.cli.options import file_argument, passes_option
+from hlotool.cli.output import write_text
 from hlotool.codegen.machine import named
 from hlotool.driver import LOWERING, optimise
 from hlotool.text.printer import print_module

@@ -12,7 +12,8 @@ import click
 
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
-from hlotool.cli.common import format_option, read_module
+from hlotool.cli.common import read_module
+from hlotool.cli.options import format_option
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.driver import optimise
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of

@@ -8,8 +8,9 @@ from difflib import unified_diff
 
 import click
 
-from hlotool.cli.common import read_source, write_text
+from hlotool.cli.common import read_source
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.output import write_text
 from hlotool.text.load import SEPARATOR, Source, pieces, read_modules
 from hlotool.text.presets import PRESETS, print_preset
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from hlotool.analysis.cost import ModuleCost
-from hlotool.cli.common import file_argument, read_module, write_bytes, write_text
+from hlotool.cli.common import read_module
+from hlotool.cli.options import file_argument
+from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.driver import optimise
 from hlotool.inspect.graph import draw_scene

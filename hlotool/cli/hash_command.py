@@ -6,7 +6,8 @@ import json
 
 import click
 
-from hlotool.cli.common import format_option, read_all_modules
+from hlotool.cli.common import read_all_modules
+from hlotool.cli.options import format_option
 from hlotool.text.fingerprint import content_hash
 
 __all__ = ["command"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import optional_file_argument, read_all_modules, write_text
+from hlotool.cli.common import read_all_modules
 from hlotool.cli.dump_options import DumpChoice, dump_options
+from hlotool.cli.options import optional_file_argument
+from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.passes.manager import Progress
 from hlotool.text.load import SEPARATOR

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 import click
 
-from hlotool.cli.common import format_option
+from hlotool.cli.options import format_option
 from hlotool.passes.registry import PIPELINES, find_pass, pass_help, pass_names, pass_options
 
 __all__ = ["command"]

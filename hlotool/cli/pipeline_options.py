@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import read_module, write_text
+from hlotool.cli.common import read_module
 from hlotool.cli.config import named_pipelines
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.output import write_text
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
 from hlotool.driver import optimise
@@ -136,11 +137,11 @@ class PipelineChoice:
     def _check_each(self, module: Module) -> Instrument:
         from hlotool.harness.archive import read_arrays
         from hlotool.harness.check_each import CheckEach
-        from hlotool.harness.inputs import check_arrays, random_inputs
+        from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 
         shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
         arrays = random_inputs(module, self.seed) if self.inputs is None else read_arrays(self.inputs, "arg", shapes)
-        check_arrays(module, arrays, shapes)
+        check_arrays(inputs_of(module), arrays, shapes)
         return CheckEach(module, arrays)
 
     def _report(self, statistics: Statistics) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import optional_file_argument
+from hlotool.cli.options import optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.driver import compile_module
 from hlotool.inspect.dump import Dump

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.common import file_argument, read_module
+from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.options import file_argument
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.session import current
 from hlotool.driver import optimise

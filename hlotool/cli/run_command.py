@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.cli.common import (
-    file_argument,
-    format_option,
-    numerics_options,
-    passes_option,
-    read_run,
-    threads_option,
-    write_bytes,
-)
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
-from hlotool.cli.truth_report import report_truth
-from hlotool.driver import backend_names, compile_module
-from hlotool.evaluate.bounds import Bounded
-from hlotool.evaluate.feeds import Feeds
-from hlotool.evaluate.truth import truth
-from hlotool.harness.archive import read_arrays, read_feeds, write_feeds, write_named
+from hlotool.cli.options import file_argument, format_option, numerics_options, passes_option, threads_option
+from hlotool.cli.output import write_bytes
+from hlotool.cli.runnable import Runnable, compiled, warm
+from hlotool.codegen.machine import Numerics
+from hlotool.harness.archive import read_arrays, write_named
 from hlotool.harness.compare import Comparison, Tolerance, compare_all, compare_with_truth
-from hlotool.harness.inputs import check_arrays, parameter_names, parse_input, random_inputs
-from hlotool.ir import InputError, Literal, Module, Shape, UnsupportedError
-from hlotool.runtime.executable import Executable
-from hlotool.text.load import Snapshot
+from hlotool.ir import Module, Shape, UnsupportedError
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.bounds import Bounded
+    from hlotool.evaluate.feeds import Feeds
 
 __all__ = ["command"]
 
@@ -153,59 +145,87 @@ def command(
     that lead to it. Elements that hang on a comparison too close to call are undecided; they are counted, and may be
     anything.
     """
-    if backend not in backend_names():
-        raise click.UsageError(f"no backend {backend!r}; there are {', '.join(backend_names())}")
-    snapshot = read_run(file)
-    module = snapshot.module
-    executable = compile_module(
-        module, backend, passes, threads, replicas=replicas, partitions=partitions, timeout=timeout,
-        excess_precision=excess_precision, flush_denormals=flush_denormals,
-    )  # fmt: skip
-    devices = executable.devices
-    recorded = None if inputs is not None or seed is not None else _recorded(snapshot, devices)
-    arrays = _inputs(module, executable, inputs, values, seed, recorded)
-    for row in arrays:
-        check_arrays(module, row, executable.parameters)
+    numerics = Numerics(excess_precision, flush_denormals)
+    # The rest is for those who look closer, and costs less than what they ask for.
+    plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
+    one_device = replicas is None and partitions is None and infeed is None and outfeed is None
+    program = warm(file, passes, numerics, threads) if plain and one_device else None
+    if program is None:
+        program = _compiled(file, backend, passes, numerics, threads, replicas, partitions, timeout)
+    devices = program.devices
+    recorded = None if inputs is not None or seed is not None else program.recorded
+    arrays = input_arrays(program.inputs, program.parameters, devices, inputs, values, seed, recorded)
     feeds = _feeds(infeed, outfeed, devices)
     if precision != "declared":
         if backend != "evaluate" or devices > 1 or feeds is not None or flush_denormals or reference == "evaluate":
             raise click.UsageError("--precision f64 is for --backend evaluate on one device without feeds")
-        report_truth(module, arrays[0], executable.outputs, output, reference, form)
+        from hlotool.cli.truth_report import report_truth
+
+        assert program.module is not None
+        report_truth(program.module, arrays[0], program.outputs, output, reference, form)
         return
-    outputs = interruptible(lambda: executable.run_devices(arrays, feeds))
-    names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(executable.outputs))]
+    run = program.run
+    outputs = interruptible(lambda: run(arrays, feeds))
+    names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(program.outputs))]
     results = [array for row in outputs for array in row]
     if output is not None:
         write_bytes(output, lambda stream: write_named(stream, zip(names, results, strict=True)))
     if outfeed is not None and feeds is not None:
+        from hlotool.harness.feeds import write_feeds
+
         written = feeds
         write_bytes(outfeed, lambda stream: write_feeds(stream, written, devices))
     comparisons: list[Comparison] = []
-    if reference is not None:
-        tolerance = _tolerance(atol, rtol)
-        bounds = None
-        if reference == "evaluate" and tolerance is None and devices == 1 and feeds is None and not flush_denormals:
-            bounds = _truth(module, arrays[0])
-        if bounds is not None:
-            comparisons = compare_with_truth(results, bounds)
-        elif reference == "evaluate":
-            evaluated = compile_module(
-                module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush_denormals
-            )
-            rows = evaluated.run_devices(arrays, _feeds(infeed, outfeed, devices))
-            comparisons = compare_all(results, [array for row in rows for array in row], tolerance)
-        else:
-            expected = [a for d in range(devices) for a in read_arrays(reference, "out", executable.outputs, d)]
-            comparisons = compare_all(results, expected, tolerance)
-    elif recorded is not None and not values and snapshot.result is not None and devices == 1:
-        comparisons = compare_all(results, _arrays(snapshot.result), _tolerance(atol, rtol))
-    _report(names, list(executable.outputs) * devices, results, comparisons, form, quiet=output is not None)
+    tolerance = _tolerance(atol, rtol)
+    if reference == "evaluate":
+        comparisons = _compared(program, arrays, results, tolerance, numerics, replicas, partitions, infeed, outfeed)
+    elif reference is not None:
+        expected = [a for d in range(devices) for a in read_arrays(reference, "out", program.outputs, d)]
+        comparisons = compare_all(results, expected, tolerance)
+    elif recorded is not None and not values and program.result is not None and devices == 1:
+        comparisons = compare_all(results, program.result, tolerance)
+    _report(names, list(program.outputs) * devices, results, comparisons, form, quiet=output is not None)
     if not all(c.ok for c in comparisons):
         raise CheckFailed
 
 
+def _compiled(file: str, backend: str, *choices: Any) -> Runnable:
+    from hlotool.driver import backend_names
+
+    if backend not in backend_names():
+        raise click.UsageError(f"no backend {backend!r}; there are {', '.join(backend_names())}")
+    return compiled(file, backend, *choices)
+
+
+def _compared(
+    program: Runnable,
+    arrays: list[list[npt.NDArray[Any]]],
+    results: list[npt.NDArray[Any]],
+    tolerance: Tolerance | None,
+    numerics: Numerics,
+    replicas: int | None,
+    partitions: int | None,
+    infeed: str | None,
+    outfeed: str | None,
+) -> list[Comparison]:
+    """Results against those of the evaluator: within their error bounds, unless there are none or `tolerance` says."""
+    from hlotool.driver import compile_module
+
+    module, flush = program.module, numerics.flush_denormals
+    assert module is not None
+    feeds = _feeds(infeed, outfeed, program.devices)
+    if tolerance is None and program.devices == 1 and feeds is None and not flush:
+        bounds = _truth(module, arrays[0])
+        if bounds is not None:
+            return compare_with_truth(results, bounds)
+    evaluated = compile_module(module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush)
+    return compare_all(results, [array for row in evaluated.run_devices(arrays, feeds) for array in row], tolerance)
+
+
 def _truth(module: Module, arrays: list[npt.NDArray[Any]]) -> tuple[Bounded, ...] | None:
     """True results with error bounds; None for programs that they are not defined for."""
+    from hlotool.evaluate.truth import truth
+
     try:
         return truth(module, arrays)
     except UnsupportedError:
@@ -217,75 +237,12 @@ def _at(device: int, devices: int) -> str:
 
 
 def _feeds(infeed: str | None, outfeed: str | None, devices: int) -> Feeds | None:
-    if infeed is not None:
-        return read_feeds(infeed, devices)
-    return None if outfeed is None else Feeds()
-
-
-def _recorded(snapshot: Snapshot, devices: int) -> list[list[npt.NDArray[Any]]] | None:
-    """The arguments that a snapshot holds for each device; None where it holds none."""
-    found = [[array for literal in row for array in _arrays(literal)] for row in snapshot.partitions]
-    if not any(found):
+    if infeed is None and outfeed is None:
         return None
-    if len(found) != devices:
-        raise InputError(f"the snapshot holds arguments for {len(found)} devices, the program runs on {devices}")
-    leaves = sum(leaf.is_array for p in snapshot.module.entry.parameters for leaf in p.shape.leaves())
-    if any(len(row) != leaves for row in found):
-        counts = ", ".join(str(len(row)) for row in found)
-        raise InputError(f"the snapshot holds {counts} arrays, the program takes {leaves}")
-    return found
+    from hlotool.evaluate.feeds import Feeds
+    from hlotool.harness.feeds import read_feeds
 
-
-def _arrays(literal: Literal) -> list[npt.NDArray[Any]]:
-    return [leaf.value() for leaf in literal.leaves() if leaf.shape.is_array]
-
-
-def _inputs(
-    module: Module,
-    executable: Executable,
-    archive: str | None,
-    values: tuple[str, ...],
-    seed: int | None,
-    recorded: list[list[npt.NDArray[Any]]] | None,
-) -> list[list[npt.NDArray[Any]]]:
-    """The arrays of each device; `recorded` are those that the file itself holds."""
-    devices = executable.devices
-    if archive is not None:
-        if values or seed is not None:
-            raise click.UsageError("--inputs gives all parameters; it does not go with --input or --random")
-        return [read_arrays(archive, "arg", executable.parameters, device) for device in range(devices)]
-    if recorded is not None:
-        arrays = recorded
-        for row in arrays:
-            check_arrays(module, row, executable.parameters)
-    else:
-        arrays = [random_inputs(module, seed or 0, device) for device in range(devices)]
-    names = parameter_names(module)
-    given: set[tuple[int, int]] = set()
-    pinned: set[tuple[int, int]] = set()  # by an option for one device, which counts more than one for all
-    for value in values:
-        target, equals, spec = value.partition("=")
-        name, at, device = target.partition("@")
-        if not equals or (name not in names and not (name.isdecimal() and int(name) < len(names))):
-            raise click.UsageError(f"--input {value}: the parameters are {', '.join(names) or 'none'}")
-        if at and not (device.isdecimal() and int(device) < devices):
-            raise click.UsageError(f"--input {value}: the devices are 0 to {devices - 1}")
-        number = names.index(name) if name in names else int(name)
-        try:
-            array = parse_input(spec, executable.parameters[number])
-        except (ValueError, OverflowError, InputError) as error:
-            raise InputError(f"parameter {number} ({names[number]}): {error}") from error
-        for one in [int(device)] if at else range(devices):
-            if at or (one, number) not in pinned:
-                arrays[one][number] = array
-            given.add((one, number))
-            if at:
-                pinned.add((one, number))
-    if values and seed is None and recorded is None and len(given) < len(names) * devices:
-        every = [(device, number) for device in range(devices) for number in range(len(names))]
-        missing = ", ".join(f"{names[n]}{_at(d, devices)}" for d, n in every if (d, n) not in given)
-        raise click.UsageError(f"no value for {missing}; add --input for each, or --random SEED")
-    return arrays
+    return Feeds() if infeed is None else read_feeds(infeed, devices)
 
 
 def _tolerance(absolute: float | None, relative: float | None) -> Tolerance | None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import click
 
 import hlotool
-from hlotool.cli.common import file_argument, format_option, read_module
+from hlotool.cli.common import read_module
+from hlotool.cli.options import file_argument, format_option
 from hlotool.cli.tables import Table, byte_text, show_tables
 from hlotool.inspect.signature import Port, Signature, signature
 

@@ -7,7 +7,8 @@ import json
 import click
 
 import hlotool
-from hlotool.cli.common import file_argument, format_option, read_module
+from hlotool.cli.common import read_module
+from hlotool.cli.options import file_argument, format_option
 from hlotool.cli.signature_command import signature_tables
 from hlotool.cli.tables import Table, amount, at_least, byte_text, show_tables
 from hlotool.inspect.stats import Stats, as_json, stats

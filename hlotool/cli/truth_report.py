@@ -10,8 +10,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.cli.common import write_bytes
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.output import write_bytes
 from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import truth
 from hlotool.harness.archive import read_arrays, write_named

@@ -2,13 +2,11 @@
 
 One array per leaf, tuples flattened depth first.  Types that NumPy lacks (bf16, f8*, s4...) are stored as
 the unsigned integers of their bits.  Of a program on several devices ``arg0@3`` is for device 3, ``arg0`` for all that
-have none of their own; results are ``out0@0, out0@1, ...``.  Queues hold ``infeed0, infeed1, ...`` in the order of
-reading (``outfeed0, ...`` of writing), and ``channel7_0, channel7_1, ...`` for transfers on channel 7.
+have none of their own; results are ``out0@0, out0@1, ...``.
 """
 
 from __future__ import annotations
 
-import re
 import struct
 import zipfile
 import zlib
@@ -18,17 +16,16 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Shape, dtype_of
 
 __all__ = [
+    "DAMAGED",
     "from_bits",
     "read_array",
     "read_arrays",
-    "read_feeds",
+    "read_member",
     "to_bits",
     "write_arrays",
-    "write_feeds",
     "write_named",
 ]
 
@@ -75,69 +72,15 @@ def read_arrays(path: str, prefix: str, shapes: Sequence[Shape], device: int | N
                 if name not in names:
                     there = ", ".join(sorted(names, key=_natural)) or "none"
                     raise InputError(f"{path}: no array {name} (a {shape}); there are {there}")
-                arrays.append(from_bits(_read(archive, path, name), shape))
+                arrays.append(from_bits(read_member(archive, path, name), shape))
             extra = f"{prefix}{len(shapes)}"
             if extra in names:
                 raise InputError(f"{path}: {extra} is one too many: {len(shapes)} arrays are expected")
             return arrays
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: not an .npz archive of arrays") from error
-
-
-_QUEUED = re.compile(r"(?:infeed|channel(\d+)_)(\d+)(?:@(\d+))?")
-
-
-def read_feeds(path: str, devices: int) -> Feeds:
-    """The queues in the archive `path`; InputError names what is none, and what is missing in one."""
-    found: dict[tuple[str | None, int, int | None], npt.NDArray[Any]] = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for name in archive.files:
-                match = _QUEUED.fullmatch(name)
-                if match is None:
-                    raise InputError(f"{path}: {name} is no queue; names are infeed0, infeed0@DEVICE and channelN_0")
-                channel, number, device = match.groups()
-                found[channel, int(number), None if device is None else int(device)] = _read(archive, path, name)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except _DAMAGED as error:
-        raise InputError(f"{path}: not an .npz archive of arrays") from error
-    queues: dict[str | None, dict[int, list[npt.NDArray[Any]]]] = {}
-    for channel in dict.fromkeys((None, *(key[0] for key in found))):
-        queues[channel] = {device: _queue(found, channel, device) for device in range(devices)}
-    used = {id(array) for queue in queues.values() for arrays in queue.values() for array in arrays}
-    for (channel, number, device), array in found.items():
-        if id(array) not in used:
-            stem = "infeed" if channel is None else f"channel{channel}_"
-            name = f"{stem}{number}" + ("" if device is None else f"@{device}")
-            raise InputError(f"{path}: {name} follows nothing, or is for a device that is not there")
-    infeed = queues.pop(None)
-    return Feeds(infeed, {int(channel): queue for channel, queue in queues.items() if channel is not None})
-
-
-def _queue(found: Any, channel: str | None, device: int) -> list[npt.NDArray[Any]]:
-    """The arrays numbered from 0 on that are for `device`, or for all."""
-    arrays: list[npt.NDArray[Any]] = []
-    while True:
-        number = len(arrays)
-        array = found.get((channel, number, device), found.get((channel, number, None)))
-        if array is None:
-            return arrays
-        arrays.append(array)
-
-
-def write_feeds(stream: IO[bytes], feeds: Feeds, devices: int) -> None:
-    """Write what a run left in its outfeed and its channels to the host."""
-
-    def named() -> Iterable[tuple[str, npt.NDArray[Any]]]:
-        for channel, device, arrays in feeds.written():
-            stem = "outfeed" if channel is None else f"channel{channel}_"
-            for number, array in enumerate(arrays):
-                yield f"{stem}{number}" + (f"@{device}" if devices > 1 else ""), array
-
-    write_named(stream, named())
 
 
 def read_array(path: str, shape: Shape) -> npt.NDArray[Any]:
@@ -146,7 +89,7 @@ def read_array(path: str, shape: Shape) -> npt.NDArray[Any]:
         found = np.load(path, allow_pickle=False)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: not an .npy file of numbers") from error
     if not isinstance(found, np.ndarray):
         found.close()
@@ -154,15 +97,16 @@ def read_array(path: str, shape: Shape) -> npt.NDArray[Any]:
     return from_bits(found, shape)
 
 
-def _read(archive: Any, path: str, name: str) -> npt.NDArray[Any]:
+def read_member(archive: Any, path: str, name: str) -> npt.NDArray[Any]:
+    """Array `name` of an open archive; InputError where it is none."""
     try:
         found: npt.NDArray[Any] = archive[name]
-    except (OSError, *_DAMAGED) as error:
+    except (OSError, *DAMAGED) as error:
         raise InputError(f"{path}: the array {name} is damaged, or no array of numbers") from error
     return found
 
 
-_DAMAGED = (
+DAMAGED = (
     ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, KeyError, zlib.error, NotImplementedError,
     RuntimeError, struct.error, UnicodeDecodeError, MemoryError, OverflowError, SyntaxError,
 )  # fmt: skip

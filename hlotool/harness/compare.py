@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.evaluate.bounds import Bounded
 from hlotool.ir import element_type, element_type_of
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.bounds import Bounded
 
 __all__ = ["Comparison", "Tolerance", "compare", "compare_all", "compare_with_truth", "default_tolerance"]
 

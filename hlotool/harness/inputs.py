@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,46 +15,70 @@ from hlotool.harness.archive import read_array
 from hlotool.ir import InputError, Instruction, Module, Shape, dtype_of, element_type
 from hlotool.ir.dynamic import accepts
 
-__all__ = ["check_arrays", "parameter_names", "parse_input", "random_inputs"]
+__all__ = ["Input", "check_arrays", "inputs_of", "parse_input", "random_arrays", "random_inputs"]
+
+_WORTH_THREADS = 100_000
+"""Numbers, which take about a millisecond to draw."""
 
 _FOLLOWED = frozenset({"reshape", "bitcast", "broadcast", "convert", "copy", "transpose", "slice", "get-tuple-element"})
 
 
-def parameter_names(module: Module) -> list[str]:
-    """A name for every array leaf of the parameters: the parameter's, with ``.0``, ``.1``... for those of a tuple."""
-    return [
-        parameter.name if parameter.shape.is_array else f"{parameter.name}.{number}"
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An array leaf of the parameters.
+
+    Its name is the parameter's, with ``.0``, ``.1``... for those of a tuple; `bound` is how far its values may reach
+    where they serve as indices (None where they do not).
+    """
+
+    name: str
+    shape: Shape
+    bound: int | None = None
+
+
+def inputs_of(module: Module) -> tuple[Input, ...]:
+    """What a module takes, in order."""
+    return tuple(
+        Input(parameter.name, leaf, _index_bound(parameter))
+        if parameter.shape.is_array
+        else Input(f"{parameter.name}.{number}", leaf)
         for parameter in module.entry.parameters
         for number, leaf in enumerate(parameter.shape.leaves())
         if leaf.is_array
-    ]
+    )
 
 
-def check_arrays(module: Module, arrays: Sequence[npt.NDArray[Any]], shapes: Sequence[Shape]) -> None:
+def check_arrays(inputs: Sequence[Input], arrays: Sequence[npt.NDArray[Any]], shapes: Sequence[Shape]) -> None:
     """Raise InputError, naming the parameter, unless the arrays have the shapes and types of the parameter leaves.
 
     Along a dynamic dimension they may have any size up to its bound.
     """
-    for number, (name, array, shape) in enumerate(zip(parameter_names(module), arrays, shapes, strict=True)):
+    for number, (leaf, array, shape) in enumerate(zip(inputs, arrays, shapes, strict=True)):
         if not accepts(shape, array.shape) or array.dtype != dtype_of(shape.element_type):
             found = f"{array.dtype} of shape {list(array.shape)}"
-            raise InputError(f"parameter {number} ({name}): expected {shape}, got {found}")
+            raise InputError(f"parameter {number} ({leaf.name}): expected {shape}, got {found}")
 
 
 def random_inputs(module: Module, seed: int, device: int = 0) -> list[npt.NDArray[Any]]:
+    """`random_arrays` for what `module` takes."""
+    return random_arrays(inputs_of(module), seed, device)
+
+
+def random_arrays(inputs: Sequence[Input], seed: int, device: int = 0) -> list[npt.NDArray[Any]]:
     """One array per parameter leaf.
 
     Floats are standard normal; integers lie in [0, 8), or within what they index where a gather, scatter or dynamic
     slice reads them.  Every leaf on every device has a random stream of its own.
     """
-    arrays: list[npt.NDArray[Any]] = []
-    for parameter in module.entry.parameters:
-        bound = _index_bound(parameter) if parameter.shape.is_array else None
-        for shape in parameter.shape.leaves():
-            if shape.is_array:
-                generator = np.random.Generator(np.random.PCG64([seed, len(arrays), *([device] if device else [])]))
-                arrays.append(_fill(shape, generator, bound))
-    return arrays
+    own = [device] if device else []
+
+    def made(number: int, leaf: Input) -> npt.NDArray[Any]:
+        return _fill(leaf.shape, np.random.Generator(np.random.PCG64([seed, number, *own])), leaf.bound)
+
+    if sum(leaf.shape.size for leaf in inputs) < _WORTH_THREADS:
+        return [made(number, leaf) for number, leaf in enumerate(inputs)]
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        return list(workers.map(made, range(len(inputs)), inputs))
 
 
 def _fill(shape: Shape, generator: np.random.Generator, bound: int | None) -> npt.NDArray[Any]:
@@ -64,7 +91,9 @@ def _fill(shape: Shape, generator: np.random.Generator, bound: int | None) -> np
     if row.is_complex:
         values = generator.standard_normal(size) + 1j * generator.standard_normal(size)
         return np.asarray(values).astype(dtype_of(row.name))
-    return np.asarray(generator.standard_normal(size)).astype(dtype_of(row.name))
+    # Half the numbers' width takes half the time, and large models have many weights.
+    width = np.float64 if row.bits == 64 else np.float32
+    return np.asarray(generator.standard_normal(size, width)).astype(dtype_of(row.name), copy=False)
 
 
 def _index_bound(parameter: Instruction) -> int | None:

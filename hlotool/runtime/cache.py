@@ -15,13 +15,14 @@ import hashlib
 import os
 import struct
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Cache", "compiled", "default_cache", "pack", "text_key", "unpack"]
+__all__ = ["Cache", "compiled", "compiler_identity", "default_cache", "pack", "text_key", "unpack"]
 
 _MAGIC = b"hlotool object cache 1\n"
 _SUFFIX = ".hlo-cache"
@@ -127,6 +128,29 @@ def text_key(texts: Sequence[str], machine: Machine) -> str:
         digest.update(struct.pack("<Q", len(data)))
         digest.update(data)
     return digest.hexdigest()
+
+
+@cache
+def compiler_identity() -> str:
+    """What turns files into code: our version, our own files (in a checkout they change without a new version), LLVM's
+    and NumPy's version."""
+    import llvmlite
+    import numpy as np
+
+    import hlotool
+
+    root = os.path.dirname(hlotool.__file__)
+    return repr((hlotool.__version__, llvmlite.__version__, np.__version__, root, sorted(_sources(root))))
+
+
+def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _sources(entry.path)
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
 
 
 def compiled(texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None) -> list[bytes]:

@@ -1,8 +1,8 @@
 """Calls from emitted code back into Python: custom calls, and what concerns other devices, queues or the time.
 
 A site is a C function ``i32 (ptr args)``; `args` is the table of a kernel, operand leaves and then output leaves.  It
-gives 0, or 1 when it failed: its outputs are then zero, the error waits in this thread for `raise_pending`, and further
-calls of the same execution do nothing but give 1.
+gives 0, or 1 when it failed: its outputs are then zero, the error waits in this thread (`hlotool.runtime.pending`), and
+further calls of the same execution do nothing but give 1.
 
 Which device a thread is, `on_device` says; without it, it is a lone one.
 """
@@ -30,6 +30,7 @@ from hlotool.evaluate.custom_calls import (
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.values import leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
+from hlotool.runtime.pending import is_pending, keep_pending
 
 __all__ = [
     "CallSite",
@@ -40,7 +41,6 @@ __all__ = [
     "custom_call_handler",
     "custom_call_of",
     "on_device",
-    "raise_pending",
     "register_custom_call",
     "unregister_custom_call",
 ]
@@ -50,18 +50,10 @@ Leaf = tuple[np.dtype[Any], tuple[int, ...]]
 
 
 class _Thread(threading.local):
-    error: BaseException | None = None
     device: Device | None = None
 
 
 _thread = _Thread()
-
-
-def raise_pending() -> None:
-    """Raise what a site raised in this thread since the last call, if anything."""
-    error, _thread.error = _thread.error, None
-    if error is not None:
-        raise error
 
 
 @contextmanager
@@ -94,7 +86,7 @@ class Site:
         arrays = [_view(pointer, dtype, shape) for pointer, (dtype, shape) in zip(pointers, self._leaves, strict=True)]
         inputs, outputs = arrays[: self._operands], arrays[self._operands :]
         try:
-            if _thread.error is None:
+            if not is_pending():
                 if not {*pointers[: self._operands]}.isdisjoint(pointers[self._operands :]):
                     inputs = [array.copy() for array in inputs]
                 for array in inputs:
@@ -103,7 +95,7 @@ class Site:
                     output[...] = value
                 return 0
         except BaseException as error:  # the caller is native code: nothing may pass through it
-            _thread.error = error
+            keep_pending(error)
         for output in outputs:
             output[...] = np.zeros((), output.dtype)
         return 1

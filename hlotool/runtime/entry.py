@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.ir import InputError
 from hlotool.runtime import fastcall
-from hlotool.runtime.custom_calls import Site, raise_pending
 from hlotool.runtime.memory import ALIGNMENT, aligned, empty
+from hlotool.runtime.pending import raise_pending
+
+if TYPE_CHECKING:
+    from hlotool.runtime.custom_calls import Site
 
 __all__ = ["Entry", "check_input"]
 

@@ -20,14 +20,13 @@ from hlotool.codegen.machine import Machine
 from hlotool.codegen.program import POLL_FLAG, HostCall, Program
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
-from hlotool.ir import InputError, Module, Shape, UnsupportedError, dtype_of
+from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
 from hlotool.runtime import pool
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.compile import assembly
 from hlotool.runtime.custom_calls import CallSite, HostSite, PollSite, Site, custom_call_of, on_device
-from hlotool.runtime.entry import Entry
-from hlotool.runtime.load import load
+from hlotool.runtime.image import Image, load_image
 
 __all__ = ["Executable", "Memory", "link"]
 
@@ -57,7 +56,8 @@ class Executable:
 
     `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
     several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
-    are, `timeout` how many seconds a run may take.
+    are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
+    the code needs more of this one than memory and threads.
     """
 
     module: Module
@@ -69,6 +69,7 @@ class Executable:
     program: Program | None = None
     machine: Machine | None = None
     objects: tuple[bytes, ...] = field(default=(), repr=False)
+    image: Image | None = field(default=None, repr=False)
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
     devices: int = 1
     timeout: float | None = None
@@ -139,29 +140,23 @@ def link(
     """
     sites = [_site(call) for call in program.host_calls]
     workers = pool.default_threads() if threads is None else threads
-    objects = compiled(program.units, machine, workers, default_cache())
-    symbols = dict(pool.symbols(threads))
-    symbols.update({call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)})
     alarm = _Alarm()
+    symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     symbols[POLL_FLAG] = alarm.address
-    library = load(objects, symbols)
-    entry = Entry(
-        library.address(program.entry),
-        [_leaf(shape) for shape in program.parameters],
-        [_leaf(shape) for shape in program.outputs],
-        program.arena_bytes,
-        program.constants,
-        keep=(library, alarm),
-        custom_calls=sites,
-        alignment=1,
-        allow_bits=True,
-    )
     cost = sum(use.cost for use in program.kernels)
     devices = topology_of(module).devices
     loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
-    # Without the GIL other devices, the alarm, and whoever waits for the end, have their turn.
-    release = cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None
-    call = entry.function(release)
+    image = Image(
+        tuple(compiled(program.units, machine, workers, default_cache())),
+        program.entry,
+        program.parameters,
+        program.outputs,
+        program.arena_bytes,
+        program.constants,
+        # Without the GIL other devices, the alarm, and whoever waits for the end, have their turn.
+        releases_gil=cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None,
+    )
+    call = load_image(image, threads, symbols, sites, alarm)
 
     def work(device: Device, arrays: Sequence[object]) -> Arrays:
         limit = nullcontext() if timeout is None else alarm.after(timeout)
@@ -186,7 +181,8 @@ def link(
         run=alone if needs_device else call,
         program=program,
         machine=machine,
-        objects=tuple(objects),
+        image=image if not sites and timeout is None else None,
+        objects=image.objects,
         work=work,
         devices=devices,
         timeout=timeout,
@@ -237,7 +233,3 @@ class _Alarm:
         with self._lock:
             self._late += change
             self._flag.value = int(self._late > 0)
-
-
-def _leaf(shape: Shape) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    return dtype_of(shape.element_type), shape.dimensions

@@ -6,6 +6,7 @@ files; places in messages are those of the file as it is.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import zlib
@@ -54,12 +55,16 @@ _LARGEST = 1 << 30  # bytes that a compressed file may hold
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``."""
+    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``.
+
+    `digest` is the SHA-256 of the file as it is.
+    """
 
     name: str
     form: str
     data: bytes = b""
     text: str | None = None
+    digest: str = ""
 
 
 def open_source(path: str | Path) -> Source:
@@ -70,14 +75,14 @@ def open_source(path: str | Path) -> Source:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ParseError(f"cannot read {name}: {reason}") from error
-    lower = name.lower()
+    lower, digest = name.lower(), hashlib.sha256(data).hexdigest()
     if data[:2] == _GZIP:
         data, lower = _inflate(data, name), lower.removesuffix(".gz")
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
-        return Source(name, "binary", data)
+        return Source(name, "binary", data, digest=digest)
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     form = "prototext" if lower.endswith(_TEXT_NAMES) or looks_text(text) else "hlo"
-    return Source(name, form, b"", text)
+    return Source(name, form, b"", text, digest)
 
 
 def _inflate(data: bytes, name: str) -> bytes:

@@ -1,0 +1,30 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import click
+
+from hlotool.inspect.files import write_file
+from hlotool.ir import ExecutionError
+
+__all__ = ["write_bytes", "write_text"]
+
+
+def write_bytes(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file through `write(stream)`, whole or not at all; ExecutionError names the file."""
+    try:
+        write_file(path, write)
+    except OSError as error:
+        raise ExecutionError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_text(path: str | None, text: str) -> None:
+    """Write `text` to a file, or to standard output when `path` is None or ``-``."""
+    if path is None or path == "-":
+        click.echo(text.encode("utf-8"), nl=not text.endswith("\n"))
+    else:
+        write_bytes(path, lambda stream: stream.write(text.encode("utf-8")))

@@ -1,0 +1,107 @@
+"""What ``hlotool run`` runs: a file compiled now, or the code that an earlier run left in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy.typing as npt
+
+from hlotool.cli.warm import digest_of_file, recall, remember
+from hlotool.codegen.machine import Numerics
+from hlotool.harness.inputs import Input, inputs_of
+from hlotool.ir import InputError, Literal, Module, Shape
+from hlotool.runtime.image import load_image
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.feeds import Feeds
+    from hlotool.text.load import Snapshot
+
+__all__ = ["Runnable", "compiled", "warm"]
+
+Rows: TypeAlias = list[list[npt.NDArray[Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Runnable:
+    """A program on `devices` devices; `run` takes the arrays of each, and gives the results of each.
+
+    `recorded` and `result` are arrays that a snapshot holds: the arguments of each device, and what they gave.
+    `module` is None where the code came from the cache.
+    """
+
+    inputs: tuple[Input, ...]
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    devices: int
+    run: Callable[[Rows, Feeds | None], Sequence[Sequence[npt.NDArray[Any]]]]
+    recorded: Rows | None = None
+    result: list[npt.NDArray[Any]] | None = None
+    module: Module | None = None
+
+
+def warm(file: str, passes: str, numerics: Numerics, threads: int | None) -> Runnable | None:
+    """The program in `file` from the cache; None where it is not there."""
+    digest = digest_of_file(file)
+    found = None if digest is None else recall(file, digest, passes, numerics)
+    if found is None:
+        return None
+    call = load_image(found.image, threads)
+    return Runnable(
+        found.inputs, found.image.parameters, found.image.outputs, 1, lambda rows, feeds: [call(*row) for row in rows]
+    )
+
+
+def compiled(
+    file: str,
+    backend: str,
+    passes: str,
+    numerics: Numerics,
+    threads: int | None,
+    replicas: int | None,
+    partitions: int | None,
+    timeout: float | None,
+) -> Runnable:
+    """Read `file` and compile it."""
+    from hlotool.cli.common import read_run
+    from hlotool.driver import compile_module
+
+    source, snapshot = read_run(file)
+    module = snapshot.module
+    executable = compile_module(
+        module, backend, passes, threads, replicas=replicas, partitions=partitions, timeout=timeout,
+        excess_precision=numerics.excess_precision, flush_denormals=numerics.flush_denormals,
+    )  # fmt: skip
+    inputs = inputs_of(module)
+    recorded = _recorded(snapshot, executable.devices)
+    if recorded is None and snapshot.result is None and replicas is None and partitions is None:
+        remember(file, source.digest, passes, numerics, inputs, executable.image)
+    return Runnable(
+        inputs,
+        executable.parameters,
+        executable.outputs,
+        executable.devices,
+        executable.run_devices,
+        recorded,
+        None if snapshot.result is None else _arrays(snapshot.result),
+        module,
+    )
+
+
+def _recorded(snapshot: Snapshot, devices: int) -> list[list[npt.NDArray[Any]]] | None:
+    """The arguments that a snapshot holds for each device; None where it holds none."""
+    found = [[array for literal in row for array in _arrays(literal)] for row in snapshot.partitions]
+    if not any(found):
+        return None
+    if len(found) != devices:
+        raise InputError(f"the snapshot holds arguments for {len(found)} devices, the program runs on {devices}")
+    leaves = sum(leaf.is_array for p in snapshot.module.entry.parameters for leaf in p.shape.leaves())
+    if any(len(row) != leaves for row in found):
+        counts = ", ".join(str(len(row)) for row in found)
+        raise InputError(f"the snapshot holds {counts} arrays, the program takes {leaves}")
+    return found
+
+
+def _arrays(literal: Literal) -> list[npt.NDArray[Any]]:
+    return [leaf.value() for leaf in literal.leaves() if leaf.shape.is_array]

@@ -1,0 +1,74 @@
+"""Running a file that was run before: its compiled code is in the cache under the bytes of the file.
+
+Nothing here imports the parser, passes or code generation, and neither does the command when the code is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hlotool.codegen.machine import Numerics, host
+from hlotool.harness.inputs import Input
+from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
+from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
+
+__all__ = ["Prepared", "digest_of_file", "recall", "remember"]
+
+_OWN_PIPELINES = frozenset({"default", "none", "O0", "O1", "O2", "O3"})
+"""Those that hold no passes of other packages, whose code may change without our knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The code of a file, and what it takes."""
+
+    inputs: tuple[Input, ...]
+    image: Image
+
+
+def digest_of_file(file: str) -> str | None:
+    """The digest of what is in `file`; None where that cannot be read, or read twice."""
+    if not os.path.isfile(file):
+        return None
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return None
+
+
+def recall(file: str, digest: str, passes: str, numerics: Numerics) -> Prepared | None:
+    """What `remember` stored for this file and these options on this machine; None when there is nothing."""
+    store = default_cache()
+    data = store.get(_key(file, digest, passes, numerics)) if store is not None and passes in _OWN_PIPELINES else None
+    if data is None:
+        return None
+    described, image = unpack(data)
+    found = image_from_bytes(image)
+    names = zip(json.loads(described), found.parameters, strict=True)
+    return Prepared(tuple(Input(name, shape, bound) for (name, bound), shape in names), found)
+
+
+def remember(
+    file: str, digest: str, passes: str, numerics: Numerics, inputs: Sequence[Input], image: Image | None
+) -> None:
+    """Store the code of a file whose bytes have `digest`; `image` is None for code that cannot be stored."""
+    store = default_cache()
+    if store is None or image is None or passes not in _OWN_PIPELINES:
+        return
+    try:
+        content = image_to_bytes(image)
+    except ValueError:
+        return
+    described = json.dumps([[leaf.name, leaf.bound] for leaf in inputs]).encode()
+    store.put(_key(file, digest, passes, numerics), pack([described, content]))
+
+
+def _key(file: str, digest: str, passes: str, numerics: Numerics) -> str:
+    # The name of a file may say in which form it is.
+    parts = ["file", os.path.basename(file), digest, passes, repr(numerics), repr(host()), compiler_identity()]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
