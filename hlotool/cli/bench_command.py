@@ -8,9 +8,10 @@ import json
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,17 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import threads_option
+from hlotool.cli.options import cpus_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
 from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
+from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla_peer import XlaPeer
@@ -82,7 +84,12 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "-p", "--passes", "pipelines", multiple=True, metavar="PIPELINE", help="Passes; several make several variants."
 )
-@click.option("--against", type=click.Choice(["xla", "evaluate"]), multiple=True, help="Time these too, taking turns.")
+@click.option(
+    "--against",
+    type=click.Choice(["xla", "evaluate", "op-by-op"]),
+    multiple=True,
+    help="Time these too, taking turns: XLA, the evaluator, native code with one call for every instruction.",
+)
 @click.option("--xla-python", metavar="PYTHON", help="A Python with jax; else HLOTOOL_XLA_PYTHON, else this one.")
 @click.option("--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ...")
 @click.option("--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones instead.")
@@ -98,6 +105,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--fail-if", "gate", callback=_gate, metavar="'>5% @99%'", help="Exit 1 if slower than that by so much, surely."
 )
+@cpus_option
 @threads_option
 @click.option(
     "--format",
@@ -111,6 +119,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 def command(
     files: tuple[str, ...],
     pipelines: tuple[str, ...],
+    machines: dict[str, Machine | None],
     against: tuple[str, ...],
     xla_python: str | None,
     inputs: str | None,
@@ -141,7 +150,7 @@ def command(
     verdicts: list[Verdict] = []
     for file in files:
         program = _load(file, inputs, seed)
-        contestants = _contestants(program, pipelines or ("default",), against, xla_python, threads)
+        contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads)
         try:
             found = _cases(program, measure(contestants, rounds, seconds, warmup))
             for case, contestant in zip(found, contestants, strict=True):
@@ -189,16 +198,24 @@ def _load(file: str, inputs: str | None, seed: int) -> Program:
 
 
 def _contestants(
-    program: Program, pipelines: Sequence[str], against: Sequence[str], python: str | None, threads: int | None
+    program: Program,
+    pipelines: Sequence[str],
+    machines: Mapping[str, Machine | None],
+    against: Sequence[str],
+    python: str | None,
+    threads: int | None,
 ) -> list[Contestant]:
     parse = partial(hlotool.parse, program.text)
     found: list[Contestant] = []
-    for passes in pipelines:
+    for passes, (name, machine) in product(pipelines, machines.items() or [("", None)]):
         label = "hlotool" if len(pipelines) == 1 else f"hlotool -p {passes}"
-        compile_ = partial(compile_module, pipeline=named_pipeline(passes), threads=threads)
+        label += f" --cpu {name}" if name else ""
+        compile_ = partial(compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine)
         found.append(Native(label, parse, compile_, program.arguments))
     if "evaluate" in against:
         found.append(Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments))
+    if "op-by-op" in against:
+        found.append(Native("op-by-op", parse, partial(op_by_op, threads=threads), program.arguments))
     if "xla" in against:
         found.append(XlaPeer(program.text, program.arguments, python))
     return found

@@ -10,9 +10,10 @@ import click
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.dump_options import DumpChoice, dump_options
-from hlotool.cli.options import format_option, numerics_options, optional_file_argument, threads_option
+from hlotool.cli.options import cpu_option, format_option, numerics_options, optional_file_argument, threads_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.memory import buffer_plan, plan_text
@@ -34,6 +35,7 @@ __all__ = ["command"]
     type=click.Choice(["hlo", "llvm", "asm", "object"]),
     help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo).",
 )
+@cpu_option
 @threads_option
 @numerics_options
 @format_option
@@ -43,6 +45,7 @@ def command(
     choice: PipelineChoice,
     output: str | None,
     stage: str | None,
+    machine: Machine | None,
     threads: int | None,
     excess_precision: bool,
     flush_denormals: bool,
@@ -63,7 +66,7 @@ def command(
         log = DecisionLog()
         optimised = choice.apply(module, instruments, log, progress)
         executable = compile_module(
-            optimised, pipeline="none", threads=threads, instruments=instruments, log=log,
+            optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,
             excess_precision=excess_precision, flush_denormals=flush_denormals,
         )  # fmt: skip
         seconds = time.perf_counter() - start

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import file_argument, passes_option
+from hlotool.cli.options import cpu_option, file_argument, passes_option
 from hlotool.cli.output import write_text
-from hlotool.codegen.machine import named
+from hlotool.codegen.machine import Machine, named
 from hlotool.driver import LOWERING, optimise
 from hlotool.text.printer import print_module
 
@@ -24,20 +24,10 @@ __all__ = ["command"]
     help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
 )
 @passes_option
-@click.option(
-    "--cpu",
-    default="host",
-    show_default=True,
-    metavar="NAME",
-    help="Processor to emit for: host, x86-64, x86-64-v2, -v3, -v4.",
-)
+@cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
-def command(file: str, stage: str, passes: str, cpu: str, output: str | None) -> None:
+def command(file: str, stage: str, passes: str, machine: Machine | None, output: str | None) -> None:
     """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly."""
-    try:
-        machine = named(cpu)
-    except ValueError as error:
-        raise click.UsageError(f"--cpu: {error}") from None
     module = optimise(optimise(read_module(file), passes), LOWERING)
     if stage == "hlo":
         write_text(output, print_module(module))
@@ -45,8 +35,9 @@ def command(file: str, stage: str, passes: str, cpu: str, output: str | None) ->
     from hlotool.codegen.program import build
     from hlotool.runtime.compile import assembly
 
-    units = build(module, machine).units
+    target = machine or named("host")
+    units = build(module, target).units
     if stage == "asm":
-        units = tuple(assembly(text, machine) for text in units)
+        units = tuple(assembly(text, target) for text in units)
     mark = ";" if stage == "llvm" else "#"
     write_text(output, "\n".join(f"{mark} unit {number}\n{text}" for number, text in enumerate(units)))

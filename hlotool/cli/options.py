@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from hlotool.codegen.machine import Machine
+
 __all__ = [
+    "cpu_option",
+    "cpus_option",
     "file_argument",
     "format_option",
     "numerics_options",
@@ -56,3 +61,34 @@ def numerics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _machine(context: click.Context, parameter: click.Parameter, value: str | None) -> Machine | None:
+    from hlotool.codegen.machine import named
+
+    try:
+        return None if value is None else named(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+def _machines(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, Machine | None]:
+    return {value: _machine(context, parameter, value) for value in values}
+
+
+_NAMES = "x86-64, x86-64-v2, -v3, -v4, aarch64, or host with other properties: host,l2=512K,cores=4."
+cpu_option = click.option(
+    "--cpu",
+    "machine",
+    callback=_machine,
+    metavar="NAME",
+    help=f"Processor to compile for, if not this one: {_NAMES}",
+)
+cpus_option = click.option(
+    "--cpu",
+    "machines",
+    callback=_machines,
+    metavar="NAME",
+    multiple=True,
+    help=f"Processor to compile for; several make several variants: {_NAMES}",
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +13,17 @@ import numpy.typing as npt
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
-from hlotool.cli.options import file_argument, format_option, numerics_options, passes_option, threads_option
+from hlotool.cli.options import (
+    cpu_option,
+    file_argument,
+    format_option,
+    numerics_options,
+    passes_option,
+    threads_option,
+)
 from hlotool.cli.output import write_bytes
 from hlotool.cli.runnable import Runnable, compiled, warm
-from hlotool.codegen.machine import Numerics
+from hlotool.codegen.machine import Machine, Numerics, host
 from hlotool.harness.archive import read_arrays, write_named
 from hlotool.harness.compare import Comparison, Tolerance, compare_all, compare_with_truth
 from hlotool.ir import Module, Shape, UnsupportedError
@@ -106,6 +114,7 @@ class _Positive(_Bound):
     metavar="SECONDS",
     help="Stop a run that takes longer, with exit code 5. Native code looks at the clock when a loop goes round.",
 )
+@cpu_option
 @threads_option
 @numerics_options
 @format_option
@@ -126,6 +135,7 @@ def command(
     infeed: str | None,
     outfeed: str | None,
     timeout: float | None,
+    machine: Machine | None,
     threads: int | None,
     excess_precision: bool,
     flush_denormals: bool,
@@ -145,13 +155,13 @@ def command(
     that lead to it. Elements that hang on a comparison too close to call are undecided; they are counted, and may be
     anything.
     """
-    numerics = Numerics(excess_precision, flush_denormals)
+    target = replace(machine or host(), numerics=Numerics(excess_precision, flush_denormals))
     # The rest is for those who look closer, and costs less than what they ask for.
     plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
     one_device = replicas is None and partitions is None and infeed is None and outfeed is None
-    program = warm(file, passes, numerics, threads) if plain and one_device else None
+    program = warm(file, passes, target, threads) if plain and one_device else None
     if program is None:
-        program = _compiled(file, backend, passes, numerics, threads, replicas, partitions, timeout)
+        program = _compiled(file, backend, passes, target, threads, replicas, partitions, timeout)
     devices = program.devices
     recorded = None if inputs is not None or seed is not None else program.recorded
     arrays = input_arrays(program.inputs, program.parameters, devices, inputs, values, seed, recorded)
@@ -178,7 +188,7 @@ def command(
     comparisons: list[Comparison] = []
     tolerance = _tolerance(atol, rtol)
     if reference == "evaluate":
-        comparisons = _compared(program, arrays, results, tolerance, numerics, replicas, partitions, infeed, outfeed)
+        comparisons = _compared(program, arrays, results, tolerance, target, replicas, partitions, infeed, outfeed)
     elif reference is not None:
         expected = [a for d in range(devices) for a in read_arrays(reference, "out", program.outputs, d)]
         comparisons = compare_all(results, expected, tolerance)
@@ -202,7 +212,7 @@ def _compared(
     arrays: list[list[npt.NDArray[Any]]],
     results: list[npt.NDArray[Any]],
     tolerance: Tolerance | None,
-    numerics: Numerics,
+    machine: Machine,
     replicas: int | None,
     partitions: int | None,
     infeed: str | None,
@@ -211,7 +221,7 @@ def _compared(
     """Results against those of the evaluator: within their error bounds, unless there are none or `tolerance` says."""
     from hlotool.driver import compile_module
 
-    module, flush = program.module, numerics.flush_denormals
+    module, flush = program.module, machine.numerics.flush_denormals
     assert module is not None
     feeds = _feeds(infeed, outfeed, program.devices)
     if tolerance is None and program.devices == 1 and feeds is None and not flush:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy.typing as npt
 
 from hlotool.cli.warm import digest_of_file, recall, remember
-from hlotool.codegen.machine import Numerics
+from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input, inputs_of
 from hlotool.ir import InputError, Literal, Module, Shape
 from hlotool.runtime.image import load_image
@@ -41,10 +41,10 @@ class Runnable:
     module: Module | None = None
 
 
-def warm(file: str, passes: str, numerics: Numerics, threads: int | None) -> Runnable | None:
+def warm(file: str, passes: str, machine: Machine, threads: int | None) -> Runnable | None:
     """The program in `file` from the cache; None where it is not there."""
     digest = digest_of_file(file)
-    found = None if digest is None else recall(file, digest, passes, numerics)
+    found = None if digest is None else recall(file, digest, passes, machine)
     if found is None:
         return None
     call = load_image(found.image, threads)
@@ -57,7 +57,7 @@ def compiled(
     file: str,
     backend: str,
     passes: str,
-    numerics: Numerics,
+    machine: Machine,
     threads: int | None,
     replicas: int | None,
     partitions: int | None,
@@ -70,13 +70,12 @@ def compiled(
     source, snapshot = read_run(file)
     module = snapshot.module
     executable = compile_module(
-        module, backend, passes, threads, replicas=replicas, partitions=partitions, timeout=timeout,
-        excess_precision=numerics.excess_precision, flush_denormals=numerics.flush_denormals,
-    )  # fmt: skip
+        module, backend, passes, threads, machine, replicas=replicas, partitions=partitions, timeout=timeout
+    )
     inputs = inputs_of(module)
     recorded = _recorded(snapshot, executable.devices)
     if recorded is None and snapshot.result is None and replicas is None and partitions is None:
-        remember(file, source.digest, passes, numerics, inputs, executable.image)
+        remember(file, source.digest, passes, machine, inputs, executable.image)
     return Runnable(
         inputs,
         executable.parameters,

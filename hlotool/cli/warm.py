@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hlotool.codegen.machine import Numerics, host
+from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input
 from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
@@ -41,10 +41,10 @@ def digest_of_file(file: str) -> str | None:
         return None
 
 
-def recall(file: str, digest: str, passes: str, numerics: Numerics) -> Prepared | None:
-    """What `remember` stored for this file and these options on this machine; None when there is nothing."""
+def recall(file: str, digest: str, passes: str, machine: Machine) -> Prepared | None:
+    """What `remember` stored for this file and these options; None when there is nothing."""
     store = default_cache()
-    data = store.get(_key(file, digest, passes, numerics)) if store is not None and passes in _OWN_PIPELINES else None
+    data = store.get(_key(file, digest, passes, machine)) if store is not None and passes in _OWN_PIPELINES else None
     if data is None:
         return None
     described, image = unpack(data)
@@ -54,7 +54,7 @@ def recall(file: str, digest: str, passes: str, numerics: Numerics) -> Prepared 
 
 
 def remember(
-    file: str, digest: str, passes: str, numerics: Numerics, inputs: Sequence[Input], image: Image | None
+    file: str, digest: str, passes: str, machine: Machine, inputs: Sequence[Input], image: Image | None
 ) -> None:
     """Store the code of a file whose bytes have `digest`; `image` is None for code that cannot be stored."""
     store = default_cache()
@@ -65,10 +65,10 @@ def remember(
     except ValueError:
         return
     described = json.dumps([[leaf.name, leaf.bound] for leaf in inputs]).encode()
-    store.put(_key(file, digest, passes, numerics), pack([described, content]))
+    store.put(_key(file, digest, passes, machine), pack([described, content]))
 
 
-def _key(file: str, digest: str, passes: str, numerics: Numerics) -> str:
+def _key(file: str, digest: str, passes: str, machine: Machine) -> str:
     # The name of a file may say in which form it is.
-    parts = ["file", os.path.basename(file), digest, passes, repr(numerics), repr(host()), compiler_identity()]
+    parts = ["file", os.path.basename(file), digest, passes, repr(machine), compiler_identity()]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

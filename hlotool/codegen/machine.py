@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-__all__ = ["Machine", "Numerics", "host", "named"]
+__all__ = ["Machine", "Numerics", "host", "named", "runs_here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +50,96 @@ class Machine:
 
 
 def host() -> Machine:
-    """The processor this process runs on."""
+    """The processor this process runs on, with as many cores as it may use now."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    machine = _processor()
+    # A virtual machine shows the cache of the whole chip, which others use as well.
+    return replace(machine, cores=cores, l3=min(machine.l3, cores * _L3_PER_CORE))
+
+
+@cache
+def _processor() -> Machine:
     from llvmlite import binding
 
     found = binding.get_host_cpu_features()
     if found.get("amx-bf16") and not _may_use_tiles():
         found["amx-bf16"] = False
-    return Machine(
+    machine = Machine(
         triple=binding.get_process_triple(),
         cpu=binding.get_host_cpu_name(),
         features=found.flatten(),
         vector_bits=_vector_bits({name for name, on in found.items() if on}),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
+    return _with_sizes(machine, _caches())
+
+
+def named(text: str) -> Machine:
+    """The machine that ``--cpu`` describes; ValueError where the text does not.
+
+    A name may be followed by properties that differ from the host's: ``x86-64-v3,l2=512K,cores=4``.  Machines by name
+    are without tile registers, which the process that links the code would have to ask its system for.
+    """
+    name, *changes = text.split(",")
+    mine = host()
+    if name == "host":
+        machine = replace(mine, features=mine.features.replace("+amx-bf16", "-amx-bf16"))
+    elif name in _LEVELS:
+        machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
+    elif name == "aarch64":
+        machine = replace(mine, triple="aarch64-unknown-linux-gnu", cpu="generic", features="+neon", vector_bits=128)
+    else:
+        raise ValueError(f"unknown cpu {name!r}; known: host, {', '.join(_LEVELS)}, aarch64")
+    values: dict[str, int] = {}
+    for change in changes:
+        key, _, value = change.partition("=")
+        number = re.fullmatch(r"([1-9][0-9]{0,9})([KMG]?)", value)
+        if key not in ("l1", "l2", "l3", "cores") or number is None or (key == "cores" and number[2]):
+            raise ValueError(f"{change!r}: expected l1, l2, l3 or cores = a number of bytes (K, M, G) or of cores")
+        values[key] = int(number[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[number[2]]
+    return _with_sizes(machine, values)
+
+
+def _with_sizes(machine: Machine, values: Mapping[str, int]) -> Machine:
+    get = values.get
+    return replace(
+        machine,
+        l1=get("l1", machine.l1),
+        l2=get("l2", machine.l2),
+        l3=get("l3", machine.l3),
+        cores=get("cores", machine.cores),
     )
 
 
-def named(cpu: str) -> Machine:
-    """The machine for a ``--cpu`` name: ``host``, ``x86-64``, ``x86-64-v2``, ``-v3``, ``-v4``.
-
-    Without tile registers, which the process that links the code would have to ask its system for.
-    """
+def runs_here(machine: Machine) -> bool:
+    """Whether this process can run code for `machine`."""
     mine = host()
-    if cpu == "host":
-        return replace(mine, features=mine.features.replace("+amx-bf16", "-amx-bf16"))
-    widths = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
-    if cpu not in widths:
-        raise ValueError(f"unknown cpu {cpu!r}; known: host, {', '.join(widths)}")
-    return Machine("x86_64-unknown-linux-gnu", cpu, "", widths[cpu], mine.l1, mine.l2, mine.l3, mine.cores)
+    if mine.triple.partition("-")[0] != machine.triple.partition("-")[0] or machine.vector_bits > mine.vector_bits:
+        return False
+    if machine.cpu == "x86-64-v2":
+        return "+sse4.2" in mine.features.split(",")
+    wanted = {name for name in machine.features.split(",") if name.startswith("+")}
+    return wanted <= set(mine.features.split(","))
 
 
-@cache
+def _caches() -> dict[str, int]:
+    """Bytes of the data caches of the first processor by level, as Linux gives them; empty where it does not."""
+    found: dict[str, int] = {}
+    for index in range(8):
+        folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
+        try:
+            level, kind, size = (_line(f"{folder}/{name}") for name in ("level", "type", "size"))
+        except OSError:
+            break
+        if kind != "Instruction" and size[:-1].isdecimal() and size.endswith("K"):
+            found[f"l{level}"] = int(size[:-1]) << 10
+    return found
+
+
+def _line(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.readline().strip()
+
+
 def _may_use_tiles() -> bool:
     """Ask the system to let this process use tile registers (AMX); they are off until then.
 
@@ -92,6 +154,12 @@ def _may_use_tiles() -> bool:
     call.restype = ctypes.c_long
     arguments = (ctypes.c_long(number) for number in (arch_prctl, request_permission, tile_data))
     return bool(call(*arguments) == 0)
+
+
+_LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
+"""The levels of the x86-64 psABI, with the vectors that each has."""
+
+_L3_PER_CORE = 16 << 20
 
 
 def _vector_bits(features: set[str]) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
-from hlotool.codegen.machine import Machine
+from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.program import POLL_FLAG, HostCall, Program
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
@@ -136,8 +136,10 @@ def link(
     """Compile the units of `program` (or find them in the cache) and load them.
 
     `timeout` is the number of seconds that a run may take; the program must poll then.  UnsupportedError names a custom
-    call without a handler.
+    call without a handler, or the machine if it is not like this one.
     """
+    if not runs_here(machine):
+        raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
     sites = [_site(call) for call in program.host_calls]
     workers = pool.default_threads() if threads is None else threads
     alarm = _Alarm()

@@ -1,0 +1,107 @@
+"""A module run as eager frameworks run it: every instruction is a program of its own, called one after the other.
+
+What fusing pays is the time of this over that of the compiled module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from hlotool.codegen.machine import Machine
+from hlotool.driver import compile_module
+from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
+from hlotool.ir.builder import Builder
+from hlotool.ir.devices import topology_of
+from hlotool.ir.module import clone_computation
+from hlotool.text.printer import print_module
+
+__all__ = ["op_by_op"]
+
+Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
+
+
+def op_by_op(
+    module: Module, threads: int | None = None, machine: Machine | None = None
+) -> Callable[..., Arrays]:
+    """A function of the arrays of `module` that calls the code of each instruction of its entry computation.
+
+    A loop or conditional is one instruction; its insides are compiled without passes.  UnsupportedError names an
+    instruction that has no native code.
+    """
+    if topology_of(module).devices > 1:
+        raise UnsupportedError("op by op runs on one device")
+    programs: dict[str, Callable[..., Arrays]] = {}
+    steps: list[_Step] = []
+    places: dict[Instruction, list[int]] = {}  # where the leaves of a value are in the list of all arrays
+    known = 0
+
+    def places_for(instruction: Instruction) -> list[int]:
+        nonlocal known
+        first, known = known, known + _leaf_count(instruction.shape)
+        return list(range(first, known))
+
+    for parameter in module.entry.parameters:
+        places[parameter] = places_for(parameter)
+    for instruction in module.entry:
+        given = [place for operand in instruction.operands for place in places[operand]]
+        if instruction.opcode == "tuple":
+            places[instruction] = given
+        elif instruction.opcode == "get-tuple-element":
+            index = instruction.attributes["index"]
+            before = sum(map(_leaf_count, instruction.operands[0].shape.elements[:index]))
+            places[instruction] = given[before : before + _leaf_count(instruction.shape)]
+        elif instruction.opcode != "parameter":
+            alone = _alone(instruction)
+            text = print_module(alone)
+            if text not in programs:
+                programs[text] = compile_module(alone, pipeline="none", threads=threads, machine=machine).run
+            steps.append(_Step(programs[text], tuple(given)))
+            places[instruction] = places_for(instruction)
+    results = places[module.entry.root]
+
+    def run(*arrays: npt.NDArray[Any]) -> Arrays:
+        values = list(arrays)
+        for step in steps:
+            values += step.run(*[values[place] for place in step.operands])
+        return tuple([values[place] for place in results])
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One instruction: its program, and where its operands are among all arrays so far."""
+
+    run: Callable[..., Arrays]
+    operands: tuple[int, ...]
+
+
+def _alone(instruction: Instruction) -> Module:
+    """A module that computes `instruction` from parameters alone."""
+    module = Module("alone")
+    copies: dict[Computation, Computation] = {}
+
+    def add(computation: Computation) -> Computation:
+        if computation not in copies:
+            for caller in computation:
+                for called in caller.called:
+                    add(called)
+            copies[computation] = module.add(clone_computation(computation, called=copies, keep_names=True))
+        return copies[computation]
+
+    entry = Computation("main")
+    builder = Builder(entry)
+    operands = [builder.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]
+    result = entry.add(Instruction(instruction.opcode, instruction.shape, operands, instruction.attributes, "result"))
+    result.replace_called(add)
+    entry.root = result
+    module.add(entry, entry=True)
+    return module
+
+
+def _leaf_count(shape: Shape) -> int:
+    return sum(leaf.is_array for leaf in shape.leaves())

@@ -1,0 +1,97 @@
+"""The model of the machine: read from the host, and described by ``--cpu``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, Run
+
+import hlotool as library
+from hlotool.codegen.machine import host, named, runs_here
+from hlotool.driver import LOWERING, optimise
+from hlotool.harness.inputs import random_inputs
+from hlotool.harness.op_by_op import op_by_op
+from hlotool.runtime.compile import assembly
+
+SAMPLES = sorted((ROOT / "samples").glob("*.hlo"))
+
+
+def test_host_has_caches_that_grow() -> None:
+    machine = host()
+    assert 4 << 10 <= machine.l1 <= machine.l2 <= 64 << 20
+    assert machine.l2 <= machine.l3 <= machine.cores * 16 << 20 or machine.cores == 1
+    assert runs_here(machine)
+
+
+def test_names_and_properties() -> None:
+    mine = host()
+    assert named("host").l2 == mine.l2
+    machine = named("x86-64-v3,l1=16K,l2=3M,l3=1G,cores=7")
+    assert (machine.vector_bits, machine.l1, machine.l2) == (256, 16 << 10, 3 << 20)
+    assert (machine.l3, machine.cores) == (1 << 30, 7)
+    assert named("aarch64").lanes(32) == 4
+    assert named("x86-64-v4").registers == named("aarch64").registers == 32
+    assert not runs_here(replace(mine, features=mine.features + ",+no-such-feature"))
+    assert not runs_here(replace(mine, vector_bits=1024))
+
+
+@pytest.mark.parametrize("text", ["", "z80", "host,", "host,l4=1", "host,l2=0", "host,l2", "host,cores=2K"])
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"known|expected"):
+        named(text)
+
+
+def test_code_for_other_machines_is_made_and_not_run(hlotool: Run) -> None:
+    program = SAMPLES[0]
+    done = hlotool("emit", program, "--stage", "asm", "--cpu", "aarch64")
+    assert done.returncode == 0
+    assert "fmla" in done.stdout or "fadd" in done.stdout or "ret" in done.stdout
+    other = "aarch64" if host().triple.startswith("x86_64") else "x86-64"
+    done = hlotool("run", program, "--cpu", other)
+    assert done.returncode == 4
+    assert "does not run on this machine" in done.stderr
+    done = hlotool("compile", program, "--cpu", "z80")
+    assert done.returncode == 2
+    assert "x86-64-v3" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["aarch64", "x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
+def test_samples_have_assembly_for_every_machine(program: Path, name: str) -> None:
+    from hlotool.codegen.program import build
+
+    machine = named(name)
+    module = optimise(optimise(library.load(program)), LOWERING)
+    assert all(assembly(text, machine) for text in build(module, machine).units)
+
+
+@pytest.mark.parametrize("name", ["x86-64", "x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
+def test_samples_run_on_smaller_machines(hlotool: Run, program: Path, name: str) -> None:
+    if not runs_here(named(name)):
+        pytest.skip(f"this machine is no {name}")
+    done = hlotool("run", program, "--cpu", name, "--compare", "evaluate")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
+def test_op_by_op_gives_what_the_whole_program_gives(program: Path) -> None:
+    module = library.load(program)
+    arrays = random_inputs(module, 1)
+    found = op_by_op(module)(*arrays)
+    for got, want in zip(found, library.compile(module, backend="evaluate")(*arrays), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=2e-4, atol=2e-4)
+
+
+def test_bench_has_variants_of_machines_and_op_by_op(hlotool: Run) -> None:
+    done = hlotool(
+        "bench", SAMPLES[0], "--cpu", "host,l2=1M", "--cpu", "x86-64", "--against", "op-by-op", "--time", "0.01",
+        "--warmup", "0", "--no-roof", "--rounds", "1", "--format", "csv",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for label in ("hlotool --cpu host,l2=1M", "hlotool --cpu x86-64", "op-by-op"):
+        assert label in done.stdout
