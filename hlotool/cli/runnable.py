@@ -47,7 +47,7 @@ def warm(file: str, passes: str, machine: Machine, threads: int | None) -> Runna
     found = None if digest is None else recall(file, digest, passes, machine)
     if found is None:
         return None
-    call = load_image(found.image, threads)
+    call = load_image(found.image, threads).function(found.image.releases_gil)
     return Runnable(
         found.inputs, found.image.parameters, found.image.outputs, 1, lambda rows, feeds: [call(*row) for row in rows]
     )

@@ -46,6 +46,7 @@ def at_border(executable: Executable, parameters: Sequence[Shape], outputs: Sequ
         parameters=tuple(parameters),
         outputs=tuple(outputs),
         run=outside(executable.run),
+        into=None,
         image=None,
         work=None if inner is None else work,
     )

@@ -22,7 +22,7 @@ from hlotool.runtime.pending import raise_pending
 if TYPE_CHECKING:
     from hlotool.runtime.custom_calls import Site
 
-__all__ = ["Entry", "check_input"]
+__all__ = ["Entry", "check_input", "check_output"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
@@ -94,6 +94,29 @@ class Entry:
             raise_pending()
         return outputs
 
+    def run_into(self, arrays: Sequence[object], outputs: Sequence[object]) -> tuple[Array, ...]:
+        """Run with results in `outputs`, which are given back; InputError when one does not fit.
+
+        They are dense, writable arrays of the results' types and shapes, none within another.  Arguments in the same
+        memory are copied first.
+        """
+        if len(arrays) != len(self.parameters) or len(outputs) != len(self.outputs):
+            wanted = f"{_count(len(self.parameters))} and {len(self.outputs)} arrays for results"
+            raise InputError(f"expected {wanted}, got {len(arrays)} and {len(outputs)}")
+        results = [check_output(n, leaf, out) for n, (leaf, out) in enumerate(zip(self.outputs, outputs, strict=True))]
+        for number, result in enumerate(results):
+            if any(np.may_share_memory(result, other) for other in results[:number]):
+                raise InputError(f"result {number}: its memory is that of another result")
+        inputs = [
+            check_input(number, leaf, value, self.alignment, self.allow_bits)
+            for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
+        ]
+        inputs = [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in inputs]
+        self._call_code(inputs, results)
+        if self.custom_calls:
+            raise_pending()
+        return tuple(results)
+
     def function(self, release_gil: bool = True) -> Callable[..., tuple[Array, ...]]:
         """The quickest callable there is for this entry, which keeps the entry alive.
 
@@ -123,12 +146,15 @@ class Entry:
     def _run_in_python(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Call the code with inputs that fit, where no builtin can be made."""
         outputs = tuple(empty(shape, dtype) for dtype, shape in self.outputs)
+        self._call_code(inputs, outputs)
+        return outputs
+
+    def _call_code(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         arena = empty((self.arena_bytes,), np.uint8) if self.arena_bytes else None
         buffers = (*inputs, *outputs, arena, self._constants)
         pointers = (None if buffer is None else buffer.ctypes.data for buffer in buffers)
         # A CFUNCTYPE function gives up the GIL for the time of the call.
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address)((ctypes.c_void_p * len(buffers))(*pointers))
-        return outputs
 
 
 def check_input(number: int, leaf: Leaf, value: object, alignment: int = 1, allow_bits: bool = True) -> Array:
@@ -152,6 +178,20 @@ def check_input(number: int, leaf: Leaf, value: object, alignment: int = 1, allo
             f"parameter {number}: expected {_described(dtype, shape)}, got {_described(given, array.shape)}"
         )
     return _placed(array, alignment)
+
+
+def check_output(number: int, leaf: Leaf, value: object) -> Array:
+    """`value`, an array that result `number` can be written to; InputError where it cannot."""
+    dtype, shape = leaf
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"result {number}: expected {_described(dtype, shape)}, got a {type(value).__name__}")
+    if value.dtype != dtype or value.shape != shape:
+        raise InputError(
+            f"result {number}: expected {_described(dtype, shape)}, got {_described(value.dtype, value.shape)}"
+        )
+    if not (value.flags.c_contiguous and value.flags.aligned and value.flags.writeable):
+        raise InputError(f"result {number}: expected a dense row-major array that can be written to")
+    return value
 
 
 def _leaves(leaves: Sequence[tuple[npt.DTypeLike, Sequence[int]]]) -> tuple[Leaf, ...]:

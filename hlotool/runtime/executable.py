@@ -26,6 +26,7 @@ from hlotool.runtime import pool
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.compile import assembly
 from hlotool.runtime.custom_calls import CallSite, HostSite, PollSite, Site, custom_call_of, on_device
+from hlotool.runtime.entry import check_output
 from hlotool.runtime.image import Image, load_image
 
 __all__ = ["Executable", "Memory", "link"]
@@ -57,7 +58,8 @@ class Executable:
     `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
     several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
     are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
-    the code needs more of this one than memory and threads.
+    the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
+    results there without a copy (None where that is not possible).
     """
 
     module: Module
@@ -71,6 +73,7 @@ class Executable:
     objects: tuple[bytes, ...] = field(default=(), repr=False)
     image: Image | None = field(default=None, repr=False)
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
+    into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     devices: int = 1
     timeout: float | None = None
 
@@ -79,17 +82,36 @@ class Executable:
         """The devices that a call runs on."""
         return topology_of(self.module)
 
-    def __call__(self, *arrays: object, feeds: Feeds | None = None) -> Arrays:
+    def __call__(
+        self, *arrays: object, feeds: Feeds | None = None, out: Sequence[npt.NDArray[Any]] | None = None
+    ) -> Arrays:
         """Run; InputError names the parameter whose array does not fit.
+
+        With `out`, dense writable arrays of the results' types and shapes, results are written there, and no memory is
+        taken for them; an argument that lies there too is read before.
 
         On several devices an array of the parameter's shape goes to all of them, one with a leading dimension of as
         many rows as there are devices goes to each its row, and results have such a dimension.  `feeds` are the queues
         of infeed, outfeed and host transfers.
         """
+        if out is not None:
+            return self._run_into(arrays, feeds, out)
         if self.devices == 1:
             return self.run(*arrays) if feeds is None else self.run_devices([arrays], feeds)[0]
         rows = self._rows(arrays, self.devices)
         return tuple(np.stack(leaf) for leaf in zip(*self.run_devices(rows, feeds), strict=True))
+
+    def _run_into(self, arrays: Sequence[object], feeds: Feeds | None, out: Sequence[npt.NDArray[Any]]) -> Arrays:
+        if self.into is not None and feeds is None:
+            return self.into(arrays, out)
+        results = self(*arrays, feeds=feeds)
+        if len(out) != len(results):
+            raise InputError(f"expected {len(results)} arrays for results, got {len(out)}")
+        pairs = zip(out, results, strict=True)
+        checked = [check_output(n, (found.dtype, found.shape), array) for n, (array, found) in enumerate(pairs)]
+        for array, found in zip(checked, results, strict=True):
+            array[...] = found
+        return tuple(checked)
 
     def run_devices(self, arrays: Sequence[Sequence[object]], feeds: Feeds | None = None) -> list[Arrays]:
         """Run with the arrays of each device, in order of their numbers; the results of each."""
@@ -158,7 +180,8 @@ def link(
         # Without the GIL other devices, the alarm, and whoever waits for the end, have their turn.
         releases_gil=cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None,
     )
-    call = load_image(image, threads, symbols, sites, alarm)
+    entry = load_image(image, threads, symbols, sites, alarm)
+    call = entry.function(image.releases_gil)
 
     def work(device: Device, arrays: Sequence[object]) -> Arrays:
         limit = nullcontext() if timeout is None else alarm.after(timeout)
@@ -186,6 +209,7 @@ def link(
         image=image if not sites and timeout is None else None,
         objects=image.objects,
         work=work,
+        into=None if needs_device or devices > 1 else entry.run_into,
         devices=devices,
         timeout=timeout,
     )

@@ -6,9 +6,9 @@ As bytes it goes into the cache, so that running the same file once more needs n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from hlotool.runtime.custom_calls import Site
 
 __all__ = ["Image", "image_from_bytes", "image_to_bytes", "load_image"]
-
-Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +47,14 @@ def load_image(
     symbols: Mapping[str, int] | None = None,
     sites: Sequence[Site] = (),
     keep: object = None,
-) -> Callable[..., Arrays]:
+) -> Entry:
     """The entry function, to be called with arrays, on at most `threads` threads (all there are by default).
 
     `symbols` are what the code imports apart from the thread pool, `sites` where it calls Python, and `keep` whatever
     must live as long as it may run.
     """
     library = load(image.objects, {**pool.symbols(threads), **(symbols or {})})
-    entry = Entry(
+    return Entry(
         library.address(image.entry),
         [_leaf(shape) for shape in image.parameters],
         [_leaf(shape) for shape in image.outputs],
@@ -67,7 +65,6 @@ def load_image(
         alignment=1,
         allow_bits=True,
     )
-    return entry.function(image.releases_gil)
 
 
 def image_to_bytes(image: Image) -> bytes:
