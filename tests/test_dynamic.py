@@ -17,11 +17,15 @@ from semantics.units import distance
 import hlotool
 from hlotool.driver import optimise
 from hlotool.evaluate import evaluate
-from hlotool.ir import HloError, InputError, Module, UnsupportedError
+from hlotool.harness.check_each import CheckEach
+from hlotool.ir import HloError, InputError, Module, UnsupportedError, dtype_of
+from hlotool.ir.devices import topology_of
 from hlotool.ir.dynamic import regroups
+from hlotool.ir.shape_checks import flags_of
 from hlotool.ir.verifier import check
 from hlotool.passes.manager import run_pipeline
 from hlotool.passes.pipeline import parse_pipeline
+from hlotool.passes.registry import PASSES
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
@@ -172,10 +176,25 @@ def test_the_padder_keeps_what_opcodes_mean(family: Family) -> None:
     before = parse(print_module(sample.module))
     after = parse(print_module(optimise(before, "async-to-sync,trivial-collective-remover,dynamic-padder")))
     check(after)
-    given = sample.arguments(np.random.default_rng(5))
-    for got, want in zip(evaluate(after, given), evaluate(before, given), strict=True):
-        assert got.shape == want.shape
-        assert not distance(got, want).any()
+    generator = np.random.default_rng(5)
+    old, new = (hlotool.compile(module, backend="evaluate") for module in (before, after))
+    rows = [sample.arguments(generator) for _ in range(old.devices)]
+    for found, wanted in zip(new.run_devices(rows), old.run_devices(rows), strict=True):
+        for got, want in zip(found, wanted, strict=True):
+            assert got.shape == want.shape
+            assert not distance(got, want).any()
+
+
+@pytest.mark.parametrize("family", DYNAMIC, ids=lambda family: family.opcode)
+def test_no_pass_changes_what_has_sizes(family: Family) -> None:
+    """Whatever goes ahead of the padder."""
+    kind = family.types[DYNAMIC.index(family) % len(family.types)]
+    sample = draw([(0, (family, kind))], 4)
+    if topology_of(sample.module).devices > 1:
+        pytest.skip("the check runs on one device")
+    given = sample.arguments(np.random.default_rng(6))
+    for name in sorted(set(PASSES) - {"dynamic-padder", "dynamic-entry"}):
+        optimise(sample.module, name, instruments=[CheckEach(sample.module, given)])
 
 
 @pytest.mark.parametrize(
@@ -220,34 +239,107 @@ def test_collectives_of_a_lone_device_in_flight(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "operation", "message"),
+    ("body", "words"),
     [
-        ("c64[<=4]", "fft(c), fft_type=FFT, fft_length={4}", "r: fft along a dimension of dynamic size"),
-        ("f32[<=4,4]", "triangular-solve(y, z), left_side=true, lower=true, unit_diagonal=false, "
-         "transpose_a=NO_TRANSPOSE", "r: triangular-solve where not all dimensions"),
-        ("f32[1,4,2]", "convolution(b, k), window={size=1}, dim_labels=b0f_0io->b0f, feature_group_count=2",
-         "r: a convolution with a window or groups of dynamic size"),
-        ("f32[<=4,4]", "collective-permute(z), source_target_pairs={}", "r: collective-permute of an array of dynamic"),
+        ("ROOT r = f32[4] negate(x)", "the result has a dimension of dynamic size where f32"),
+        ("ROOT r = (f32[4]) tuple(x)", "r: a dimension of dynamic size goes where f32"),
+        ("t = (f32[<=4]) tuple(x)\n  ROOT r = (f32[4]) opt-barrier(t)", "r: a value of another dynamic shape goes"),
     ],
-)  # fmt: skip
-def test_what_stays_unsupported_is_named(kind: str, operation: str, message: str) -> None:
+)
+def test_a_dynamic_size_goes_nowhere_where_none_is_declared(body: str, words: str) -> None:
+    module = entry(f"y = f32[<=4] parameter(0)\n  x = f32[<=4] negate(y)\n  {body}")
+    with pytest.raises(UnsupportedError, match=words):
+        hlotool.compile(module, pipeline="none")
+
+
+def test_what_is_in_flight_must_land_first() -> None:
     module = entry(
-        "c = c64[<=4] parameter(0)\n  y = f32[4,4] parameter(1)\n  z = f32[<=4,4] parameter(2)\n"
-        "  b = f32[1,4,<=2] parameter(3)\n  k = f32[1,1,2] parameter(4)\n"
-        f"  ROOT r = {kind} {operation}"
+        "x = f32[<=4] parameter(0)\n  s = (f32[<=4], f32[<=4], u32[]) copy-start(x)\n"
+        "  ROOT r = f32[<=4] copy-done(s)"
     )
-    shapes = [(3,), (4, 4), (3, 4), (1, 4, 1), (1, 1, 2)]
-    given = [np.zeros(n, np.complex64 if n == (3,) else np.float32) for n in shapes]
-    for backend in ("evaluate", "cpu"):
-        with pytest.raises(UnsupportedError, match=message):
-            hlotool.compile(module, backend=backend)(*given)
+    with pytest.raises(UnsupportedError, match="s: copy-start of an array of dynamic size: async-to-sync must go"):
+        optimise(module, "dynamic-padder")
 
 
-def test_what_cannot_be_padded_is_named() -> None:
+def test_matrices_dynamic_in_one_dimension() -> None:
+    """The factor of the leading block, and zeros where the other dimension goes on."""
+    matrix = np.array([[4, 2, 0, 1], [2, 5, 1, 0], [0, 1, 3, 1], [1, 0, 1, 6]], np.float32)
+    want = np.zeros((3, 4), np.float32)
+    want[:, :3] = np.linalg.cholesky(matrix[:3, :3])
     module = entry("x = f32[<=4,4] parameter(0)\n  ROOT r = f32[<=4,4] cholesky(x), lower=true")
     for backend in ("evaluate", "cpu"):
-        with pytest.raises(UnsupportedError, match="r: cholesky of a matrix of which only one dimension"):
-            hlotool.compile(module, backend=backend)(np.eye(3, 4, dtype=np.float32))
+        (got,) = hlotool.compile(module, backend=backend)(matrix[:3])
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_transform_has_the_length_that_it_states() -> None:
+    given = np.array([1, 2j, 3], np.complex64)
+    module = entry("x = c64[<=4] parameter(0)\n  ROOT r = c64[<=4] fft(x), fft_type=FFT, fft_length={4}")
+    for backend in ("evaluate", "cpu"):
+        (got,) = hlotool.compile(module, backend=backend)(given)
+        np.testing.assert_allclose(got, np.fft.fft(given, 4), rtol=1e-6, atol=1e-6)
+
+
+def test_a_custom_call_sees_the_bounds() -> None:
+    body = "x = s64[<=4] parameter(0)\n  ROOT r = u32[<=4] custom-call(x), custom_call_target=\"X64SplitLow\""
+    for backend in ("evaluate", "cpu"):
+        (got,) = hlotool.compile(entry(body), backend=backend)(np.array([5, 6], np.int64))
+        assert got.tolist() == [5, 6, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "i = s32[<=2] parameter(0)\n  x = f32[3,4] parameter(1)\n"
+        "  ROOT r = f32[2,2] dynamic-slice(x, i), dynamic_slice_sizes={2,2}",
+        "i = s32[<=2] parameter(0)\n  x = f32[3,4] parameter(1)\n  u = f32[<=2,<=2] parameter(2)\n"
+        "  ROOT r = f32[3,4] dynamic-update-slice(x, u, i)",
+        "x = f32[<=4,<=3] parameter(0)\n  v = f32[<=3] parameter(1)\n"
+        "  ROOT r = (f32[<=4,<=3], f32[<=3], f32[<=3]) batch-norm-training(x, v, v), epsilon=1, feature_index=1",
+        "x = f32[<=4] parameter(0)\n  ROOT r = f32[4] custom-call(x), custom_call_target=\"Sharding\"",
+        "x = f32[<=4] parameter(0)\n  n = s32[1] parameter(1)\n  o = f32[<=5] parameter(2)\n"
+        "  ROOT r = f32[<=5] ragged-all-to-all(x, o, n, n, n, n), replica_groups={{0}}",
+        "x = s4[<=8,<=3] parameter(0)\n  t = (s4[<=8,<=3], (s4[<=8,<=3])) tuple(x, (s4[<=8,<=3]) tuple(x))\n"
+        "  ROOT r = (s4[<=8,<=3], (s4[<=8,<=3])) copy(t)",
+        "x = f32[<=1] parameter(0)\n  ROOT r = f32[] reshape(x)",
+    ],
+)
+def test_any_sizes(body: str) -> None:
+    module = entry(body)
+    shapes = [p.shape for p in module.entry.parameters]
+    choice, generator = Random(2), np.random.default_rng(2)
+    compiled = [hlotool.compile(module, pipeline=name) for name in ("default", "none")]
+    for _ in range(6):
+        given = []
+        for shape in shapes:
+            sizes = [choice.randint(0, n) if f else n for n, f in zip(shape.dimensions, flags_of(shape), strict=True)]
+            given.append(generator.integers(0, 3, sizes).astype(dtype_of(shape.element_type)))
+        want = evaluate(module, given)
+        for executable in compiled:
+            for got, expected in zip(executable(*given), want, strict=True):
+                assert got.shape == expected.shape
+                assert (distance(got, expected) <= 2).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "operation", "want"),
+    [
+        ("f32[<=4]", "all-reduce(x), to_apply=add", [[11, 22], [11, 22]]),
+        ("f32[<=8]", "all-gather(x), dimensions={0}", [[1, 2, 3, 10, 20], [1, 2, 3, 10, 20]]),
+        ("f32[<=2]", "reduce-scatter(x), dimensions={0}, to_apply=add", [[11, 22], []]),
+        ("f32[<=4]", "all-to-all(x), dimensions={0}", [[1, 2, 10, 20], [3]]),
+        ("f32[<=4]", "collective-permute(x), source_target_pairs={{0,1}}", [[], [1, 2, 3]]),
+        ("f32[<=4]", "collective-broadcast(x), replica_groups={{1,0}}", [[10, 20], [10, 20]]),
+    ],
+)
+def test_sizes_differ_among_devices(kind: str, operation: str, want: list[list[float]]) -> None:
+    text = TEXT.split("ENTRY")[0].replace("HloModule m", "HloModule m, replica_count=2")
+    module = hlotool.parse(f"{text}ENTRY main {{\n  x = f32[<=4] parameter(0)\n  ROOT r = {kind} {operation}\n}}\n")
+    given = [[np.array(values, np.float32)] for values in ([1, 2, 3], [10, 20])]
+    for backend in ("evaluate", "cpu"):
+        results = hlotool.compile(module, backend=backend).run_devices(given)
+        assert [result.tolist() for (result,) in results] == want, backend
 
 
 def test_only_the_operand_is_of_dynamic_size() -> None:

@@ -1,7 +1,8 @@
 """Collectives, asynchronous pairs, copies in flight, and what goes to and comes from the host.
 
 A collective is a function from the operands of all devices of a group to the result of each; the devices meet for it.
-Reductions go from the first device of the group to the last.
+Reductions go from the first device of the group to the last.  Sizes of dynamic dimensions may differ between devices:
+`hlotool.ir.dynamic`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hlotool.evaluate.rounding import convert
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, value_from_leaves
 from hlotool.ir import Instruction, Shape, UnsupportedError, dtype_of
 from hlotool.ir.devices import Groups, device_groups, device_pairs
+from hlotool.ir.shape_checks import flags_of
 from hlotool.ir.shape_collectives import slice_sizes
 
 __all__ = ["RULES", "zeros_of"]
@@ -46,7 +48,7 @@ def _grouped(combine: Combine) -> Rule:
     def rule(instruction: Instruction, operands: Operands, context: Context) -> Value:
         members = _group_of(instruction, context, device_groups(instruction, context.device.world.topology))
         if not members:
-            return _one_or_all([np.zeros_like(operand) for operand in operands])
+            return _one_or_all(_nothing(instruction, operands))
         return _together(combine, instruction, members, operands, context)
 
     return rule
@@ -70,6 +72,13 @@ def _group_of(instruction: Instruction, context: Context, groups: Groups) -> Mem
             f"{instruction.name}: {instruction.opcode} among several participants: the program runs on {topology}"
         )
     return found
+
+
+def _nothing(instruction: Instruction, operands: Operands) -> list[AnyArray]:
+    """What a device gets to which nothing is sent: zeros; none where the size is dynamic."""
+    shapes = [(given.shape.dimensions, flags_of(given.shape)) for given in instruction.operands]
+    sizes = [[0 if flag else n for n, flag in zip(*shape, strict=True)] for shape in shapes]
+    return [np.zeros(own, operand.dtype) for operand, own in zip(operands, sizes, strict=True)]
 
 
 def _started(rule: Rule) -> Rule:
@@ -99,9 +108,17 @@ def _reduced(instruction: Instruction, operands: Sequence[Operands], context: Co
     return totals
 
 
-def _columns(operands: Sequence[Operands]) -> Iterator[tuple[AnyArray, ...]]:
-    """For each operand its values on all devices."""
-    return zip(*operands, strict=True)
+def _columns(operands: Sequence[Operands], joined: int | None = None) -> Iterator[Sequence[AnyArray]]:
+    """For each operand its values on all devices, cut to the sizes that all have but along dimension `joined`."""
+    for arrays in zip(*operands, strict=True):
+        shapes = zip(*(array.shape for array in arrays), strict=True)
+        least = [None if d == joined else min(sizes) for d, sizes in enumerate(shapes)]
+        yield [np.asarray(array[tuple(map(slice, least))]) for array in arrays]
+
+
+def _split(array: AnyArray, dimension: int, bound: int, count: int) -> list[AnyArray]:
+    """The parts in which a dimension of the size `bound` is cut, with the elements that there are."""
+    return np.split(array, [bound // count * n for n in range(1, count)], axis=dimension)
 
 
 def _all_reduce(
@@ -114,7 +131,7 @@ def _all_gather(
     instruction: Instruction, members: Members, operands: Sequence[Operands], context: Context
 ) -> Sequence[Value]:
     (dimension,) = instruction.attributes["dimensions"]
-    value = _one_or_all([np.concatenate(arrays, axis=dimension) for arrays in _columns(operands)])
+    value = _one_or_all([np.concatenate(arrays, axis=dimension) for arrays in _columns(operands, dimension)])
     return [value] * len(members)
 
 
@@ -122,8 +139,8 @@ def _reduce_scatter(
     instruction: Instruction, members: Members, operands: Sequence[Operands], context: Context
 ) -> Sequence[Value]:
     (dimension,) = instruction.attributes["dimensions"]
-    totals = _reduced(instruction, operands, context)
-    parts = [np.split(total, len(members), axis=dimension) for total in totals]
+    totals = zip(_reduced(instruction, operands, context), instruction.operands, strict=True)
+    parts = [_split(total, dimension, given.shape.dimensions[dimension], len(members)) for total, given in totals]
     return [_one_or_all(mine) for mine in zip(*parts, strict=True)]
 
 
@@ -133,9 +150,12 @@ def _all_to_all(
     """Part N of everybody's operand goes to member N: parts are the operands themselves, or slices of the only one."""
     dimensions = instruction.attributes.get("dimensions")
     if not dimensions:
-        return [tuple(parts) for parts in _columns(operands)]
-    cut = [np.split(array, len(members), axis=dimensions[0]) for (array,) in operands]
-    return [np.concatenate(parts, axis=dimensions[0]) for parts in zip(*cut, strict=True)]
+        return [tuple(parts) for parts in zip(*operands, strict=True)]
+    (dimension,) = dimensions
+    bound = instruction.operands[0].shape.dimensions[dimension]
+    (arrays,) = _columns(operands, dimension)
+    cut = [_split(array, dimension, bound, len(members)) for array in arrays]
+    return [np.concatenate(parts, axis=dimension) for parts in zip(*cut, strict=True)]
 
 
 def _ragged_all_to_all(
@@ -190,7 +210,7 @@ def _permute(sources: dict[int, int]) -> Combine:
             sizes = slice_sizes(instruction.attributes)
             return [_updated(mine, theirs, sizes) for mine, theirs in zip(operands, sent, strict=True)]
         return [
-            _one_or_all([np.zeros_like(operand) for operand in mine] if theirs is None else theirs)
+            _one_or_all(_nothing(instruction, mine) if theirs is None else theirs)
             for mine, theirs in zip(operands, sent, strict=True)
         ]
 

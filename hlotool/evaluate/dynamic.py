@@ -6,26 +6,23 @@ sizes, once operands that must agree are cut to what they have in common.  Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hlotool.evaluate.collective import zeros_of
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, leaves_of, one_or_tuple
-from hlotool.ir import (
-    Computation,
-    Instruction,
-    Shape,
-    SliceDimension,
-    UnsupportedError,
-    WindowDimension,
-    array,
-    tuple_shape,
+from hlotool.evaluate.xla_calls import is_annotation
+from hlotool.ir import Computation, Instruction, Shape, SliceDimension, WindowDimension, array, tuple_shape
+from hlotool.ir.dynamic import (
+    PAD_TO_STATIC,
+    SLICE_TO_DYNAMIC,
+    bitcast_steps,
+    bounded_dimensions,
+    regroups,
+    whole_slice,
 )
-from hlotool.ir.devices import device_groups
-from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, regroups, rigid_dimensions, whole_slice
 from hlotool.ir.shape_checks import flags_of
 from hlotool.ir.shape_inference import infer
 
@@ -35,9 +32,15 @@ _MAKERS = frozenset({"set-dimension-size", "dynamic-reshape"})
 _STRUCTURE = frozenset(
     {"tuple", "get-tuple-element", "while", "conditional", "call", "fusion", "copy", "copy-start", "copy-done"}
     | {"opt-barrier", "domain", "add-dependency", "after-all", "async-start", "async-update", "async-done"}
-    | {"all-reduce-done"}
 )
 """Opcodes that hand values on as they are."""
+
+_COLLECTIVES = frozenset({
+    "all-gather", "all-gather-start", "all-gather-done", "all-reduce", "all-reduce-start", "all-reduce-done",
+    "all-to-all", "collective-broadcast", "collective-permute", "collective-permute-start", "collective-permute-done",
+    "reduce-scatter",
+})  # fmt: skip
+"""Opcodes whose rules know that sizes differ."""
 
 
 def has_sizes(computation: Computation) -> bool:
@@ -58,16 +61,23 @@ def for_sizes(rule: Rule) -> Rule:
         opcode = instruction.opcode
         if opcode in _STRUCTURE or opcode in RULES:
             return rule(instruction, operands, context)
-        if opcode == "custom-call" and instruction.attributes.get("custom_call_target") in _BORDER:
-            return _BORDER[instruction.attributes["custom_call_target"]](instruction, operands, context)
+        target = instruction.attributes.get("custom_call_target")
+        if target in _BORDER:
+            return _BORDER[target](instruction, operands, context)
+        if opcode in _COLLECTIVES and "slice_sizes" not in instruction.attributes:
+            return rule(instruction, operands, context)
         arrays = zip(operands, instruction.operands, strict=True)
-        if all(not isinstance(a, np.ndarray) or a.shape == i.shape.dimensions for a, i in arrays):
+        if all(isinstance(a, np.ndarray) and a.shape == i.shape.dimensions for a, i in arrays):
             return rule(instruction, operands, context)
         if opcode in _OWN:
             return _OWN[opcode](instruction, operands, context)
+        if is_annotation(instruction):
+            value: Value = operands[0]
+            return value
         prepare = _elementwise if instruction.has("elementwise") else _PREPARED.get(opcode)
         if prepare is None:
-            raise UnsupportedError(f"{instruction.name}: {opcode} of an array of dynamic size")
+            shapes = [operand.shape for operand in instruction.operands]
+            return rule(instruction, list(map(_all_bounded, operands, shapes)), context)
         own, cut = prepare(instruction, list(operands))
         return rule(own, cut, context)
 
@@ -103,13 +113,24 @@ def _cut(value: AnyArray, sizes: Mapping[int, int]) -> AnyArray:
     return np.asarray(value[tuple(slice(sizes.get(d)) for d in range(value.ndim))])
 
 
-def _filled(value: AnyArray, bounds: Sequence[int], dimensions: Sequence[int] | None = None) -> AnyArray:
+def _filled(value: AnyArray, bounds: Sequence[int], dimensions: Collection[int] | None = None) -> AnyArray:
     """Zeros up to the bounds, along some dimensions or all."""
     chosen = range(value.ndim) if dimensions is None else dimensions
     sizes = [bounds[d] if d in chosen else n for d, n in enumerate(value.shape)]
     result = np.zeros(sizes, value.dtype)
     result[tuple(map(slice, value.shape))] = value
     return result
+
+
+def _all_bounded(value: Value, shape: Shape) -> Value:
+    """The value with zeros up to the bounds of all its arrays."""
+    if isinstance(value, tuple):
+        return tuple(map(_all_bounded, value, shape.elements))
+    return _bounded(value, shape)
+
+
+def _bounded(value: AnyArray, shape: Shape) -> AnyArray:
+    return value if value.shape == shape.dimensions else _filled(value, shape.dimensions)
 
 
 def _common(arrays: Sequence[AnyArray], but: int | None = None) -> list[AnyArray]:
@@ -124,14 +145,9 @@ def _elementwise(instruction: Instruction, operands: list[AnyArray]) -> Prepared
     cut = [next(common) if a.ndim == rank else a for a in operands]
     sizes = next(a.shape for a in cut if a.ndim == rank)
     target = instruction.shape.dimensions
-    if instruction.opcode == "bitcast-convert" and len(target) < rank and sizes[-1] != _last_bound(instruction):
-        raise UnsupportedError(f"{instruction.name}: a bitcast-convert of elements in parts, some of which are missing")
+    if instruction.opcode == "bitcast-convert" and len(target) < rank:
+        cut = [_filled(cut[0], instruction.operands[0].shape.dimensions, [rank - 1])]
     return _resized(instruction, cut, (*sizes, *target[rank:])[: len(target)])
-
-
-def _last_bound(instruction: Instruction) -> int:
-    """The bound of the last dimension of the first operand."""
-    return instruction.operands[0].shape.dimensions[-1]
 
 
 def _broadcast(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
@@ -162,28 +178,6 @@ def _reduction(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
 
 def _sort(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
     return _resized(instruction, _common(operands))
-
-
-def _collective(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    """On a lone device: what it has."""
-    _require_alone(instruction, context)
-    return one_or_tuple(instruction, operands)
-
-
-def _collective_start(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    """(operands, results, context...), single ones bare."""
-    _require_alone(instruction, context)
-    value = operands[0] if len(operands) == 1 else tuple(operands)
-    return (value, value, *map(zeros_of, instruction.shape.elements[2:]))
-
-
-def _require_alone(instruction: Instruction, context: Context) -> None:
-    topology = context.device.world.topology
-    pairs = instruction.attributes.get("source_target_pairs")
-    alone = topology.devices == 1 and "slice_sizes" not in instruction.attributes
-    groups = [[0]] if pairs is not None else device_groups(instruction, topology)
-    if not alone or [list(group) for group in groups] != [[0]] or (pairs is not None and 0 not in dict(pairs)):
-        raise UnsupportedError(f"{instruction.name}: {instruction.opcode} of an array of dynamic size among devices")
 
 
 def _topk(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -218,43 +212,41 @@ def _select_and_scatter(instruction: Instruction, operands: list[AnyArray]) -> P
     return _resized(instruction, [value, _cut(source, counts), initial], value.shape)
 
 
-def _cholesky(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+def _cholesky(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    from hlotool.evaluate.linalg import RULES
+
     (value,) = operands
-    rows, columns = value.ndim - 2, value.ndim - 1
-    if not _alike(instruction, [(0, rows), (0, columns)], operands):
-        what = "cholesky of a matrix of which only one dimension has a dynamic size"
-        raise UnsupportedError(f"{instruction.name}: {what}")
-    order = min(value.shape[rows:])
-    return _resized(instruction, [_cut(value, {rows: order, columns: order})])
+    square = [value.ndim - 2, value.ndim - 1]
+    order = min(value.shape[-2:])
+    own, given = _resized(instruction, [_cut(value, dict.fromkeys(square, order))])
+    return _filled_static(instruction, 0, square, RULES["cholesky"](own, given, context))
 
 
-def _triangular_solve(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+def _triangular_solve(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    from hlotool.evaluate.linalg import RULES
+
     matrix, right = operands
     rows, columns = matrix.ndim - 2, matrix.ndim - 1
     side = rows if instruction.attributes.get("left_side", False) else columns
-    if not _alike(instruction, [(0, rows), (0, columns), (1, side)], operands):
-        what = "triangular-solve where not all dimensions of the order are of dynamic size"
-        raise UnsupportedError(f"{instruction.name}: {what}")
     order = min(matrix.shape[rows], matrix.shape[columns], right.shape[side])
     least = {d: min(matrix.shape[d], right.shape[d]) for d in range(rows)}
     matrix = _cut(matrix, {**least, rows: order, columns: order})
-    return _resized(instruction, [matrix, _cut(right, {**least, side: order})])
+    own, given = _resized(instruction, [matrix, _cut(right, {**least, side: order})])
+    return _filled_static(instruction, 1, [side], RULES["triangular-solve"](own, given, context))
 
 
-def _alike(instruction: Instruction, places: Sequence[tuple[int, int]], operands: Sequence[AnyArray]) -> bool:
-    """Whether all of some (operand, dimension) may have sizes, or none has."""
-    shapes = [instruction.operands[n].shape for n, _ in places]
-    flags = [flags_of(shape)[d] for shape, (_, d) in zip(shapes, places, strict=True)]
-    sized = [operands[n].shape[d] != shape.dimensions[d] for shape, (n, d) in zip(shapes, places, strict=True)]
-    return len({flag or size for flag, size in zip(flags, sized, strict=True)}) == 1
+def _filled_static(instruction: Instruction, number: int, dimensions: Sequence[int], result: Value) -> AnyArray:
+    """A result like operand `number`, with zeros up to the bounds of those of its `dimensions` that are static."""
+    assert isinstance(result, np.ndarray)
+    flags = flags_of(instruction.operands[number].shape)
+    return _filled(result, instruction.shape.dimensions, [d for d in dimensions if not flags[d]])
 
 
 def _fft(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    """What is transformed has the length that the instruction says: zeros where there are no elements."""
     (value,) = operands
-    inner = len(instruction.attributes["fft_length"])
-    if value.shape[-inner:] != instruction.operands[0].shape.dimensions[-inner:]:
-        raise UnsupportedError(f"{instruction.name}: fft along a dimension of dynamic size")
-    return _resized(instruction, operands)
+    inner = range(value.ndim - len(instruction.attributes["fft_length"]), value.ndim)
+    return _resized(instruction, [_filled(value, instruction.operands[0].shape.dimensions, inner)])
 
 
 def _paired(arrays: list[AnyArray], pairs: Sequence[tuple[int, int]]) -> list[AnyArray]:
@@ -271,14 +263,19 @@ def _dot(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
     return _resized(instruction, _paired(operands, pairs))
 
 
-def _convolution(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+def _convolution(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
+    from hlotool.evaluate.convolution import RULES
+
     labels = instruction.attributes["dim_labels"]
-    for value, given, rigid in zip(operands, instruction.operands, rigid_dimensions(instruction), strict=True):
-        if any(value.shape[d] != given.shape.dimensions[d] for d in rigid):
-            raise UnsupportedError(f"{instruction.name}: a convolution with a window or groups of dynamic size")
+    outputs = operands[1].shape[labels.kernel_output_feature]
+    bounded = zip(operands, instruction.operands, bounded_dimensions(instruction), strict=True)
+    arrays = [_filled(value, given.shape.dimensions, own) for value, given, own in bounded]
     if instruction.attributes.get("feature_group_count", 1) == 1:
-        operands = _paired(operands, [(labels.input_feature, labels.kernel_input_feature)])
-    return _resized(instruction, operands)
+        arrays = _paired(arrays, [(labels.input_feature, labels.kernel_input_feature)])
+    own, given = _resized(instruction, arrays)
+    result = RULES["convolution"](own, given, context)
+    assert isinstance(result, np.ndarray)
+    return _cut(result, {labels.output_feature: outputs})
 
 
 def _partial(instruction: Instruction, value: AnyArray) -> AnyArray:
@@ -301,8 +298,7 @@ def _windows(instruction: Instruction, operands: list[AnyArray], name: str) -> P
     arrays = [_partial(instruction, operands[0]), *operands[1:]]
     ours: Sequence[int] = instruction.attributes.get("operand_batching_dims") or ()
     if instruction.opcode == "gather":
-        if instruction.attributes["index_vector_dim"] < operands[1].ndim:
-            _require_vectors(instruction, operands[1], instruction.operands[1])
+        arrays[1] = _whole_vectors(instruction, operands[1], instruction.operands[1])
         theirs = instruction.attributes.get("start_indices_batching_dims") or ()
         arrays = _paired(arrays, list(zip(ours, theirs, strict=True)))
     old = instruction.attributes[name]
@@ -312,15 +308,15 @@ def _windows(instruction: Instruction, operands: list[AnyArray], name: str) -> P
     return _resized(instruction, arrays, None, {**instruction.attributes, name: sizes})
 
 
-def _require_vectors(instruction: Instruction, indices: AnyArray, given: Instruction) -> None:
-    """Index vectors themselves have no dynamic size."""
-    d = instruction.attributes["index_vector_dim"]
-    if indices.shape[d] != given.shape.dimensions[d]:
-        raise UnsupportedError(f"{instruction.name}: index vectors of dynamic size")
+def _whole_vectors(instruction: Instruction, indices: AnyArray, given: Instruction) -> AnyArray:
+    """Index vectors with zeros for the numbers that they do not have."""
+    vector = instruction.attributes["index_vector_dim"]
+    return _filled(indices, given.shape.dimensions, [vector]) if vector < indices.ndim else indices
 
 
 def _dynamic_slice(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
-    return _windows(instruction, operands, "dynamic_slice_sizes")
+    given = zip(operands[1:], instruction.operands[1:], strict=True)
+    return _windows(instruction, [operands[0], *(_bounded(a, i.shape) for a, i in given)], "dynamic_slice_sizes")
 
 
 def _gather(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
@@ -334,44 +330,36 @@ def _dynamic_update_slice(instruction: Instruction, operands: Operands, context:
     value, update, *indices = operands
     bounds = instruction.shape.dimensions
     result = _filled(value, bounds)
-    starts = clamped_starts(indices, bounds, instruction.operands[1].shape.dimensions)
+    whole = [_bounded(index, given.shape) for index, given in zip(indices, instruction.operands[2:], strict=True)]
+    starts = clamped_starts(whole, bounds, instruction.operands[1].shape.dimensions)
     result[tuple(slice(start, start + n) for start, n in zip(starts, update.shape, strict=True))] = update
     return _cut(result, dict(enumerate(value.shape)))
 
 
 def _scatter(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    from hlotool.evaluate.gather import RULES
+    """As if updates and indices were whole, but for the elements of the updates that there are not."""
+    from hlotool.evaluate.gather import combine_at, scatter_places
 
     half = len(operands) // 2
     arrays, indices, updates = operands[:half], operands[half], operands[half + 1 :]
     attributes = instruction.attributes
-    bounds, update = arrays[0].shape, instruction.operands[half + 1].shape.dimensions
-    vector = attributes["index_vector_dim"]
-    if vector < indices.ndim:
-        _require_vectors(instruction, indices, instruction.operands[half])
-    window = attributes["update_window_dims"]
-    batch = [d for d in range(len(update)) if d not in window]
+    shapes = [operand.shape.dimensions for operand in instruction.operands]
+    bounds, wide = shapes[0], shapes[half + 1]
+    vector, window = attributes["index_vector_dim"], attributes["update_window_dims"]
+    batch = [d for d in range(len(wide)) if d not in window]
     outer = [d for d in range(indices.ndim) if d != vector]
-    least = [min(*(u.shape[d] for u in updates), indices.shape[o]) for d, o in zip(batch, outer, strict=True)]
-    indices = _cut(indices, dict(zip(outer, least, strict=True)))
-    updates = [_cut(u, dict(zip(batch, least, strict=True))) for u in updates]
-    bounds = instruction.operands[0].shape.dimensions
+    sizes = [min(u.shape[d] for u in updates) for d in range(len(wide))]
+    for d, o in zip(batch, outer, strict=True):
+        sizes[d] = min(sizes[d], indices.shape[o])
+    exists = _filled(np.ones(sizes, bool), wide)
     cut = {d: min(a.shape[d] for a in arrays) for d in range(len(bounds))}
-    gone = {*attributes["inserted_window_dims"], *(attributes.get("input_batching_dims") or ())}
-    kept = [d for d in range(len(bounds)) if d not in gone]
-    for own, place in zip(kept, window, strict=True):
-        size = min(u.shape[place] for u in updates)
-        whole = update[place] == bounds[own] and size >= cut[own]
-        if size != update[place] and not whole:
-            raise UnsupportedError(f"{instruction.name}: update windows of dynamic size")
-    full = [*update]
-    for d, n in zip(batch, least, strict=True):
-        full[d] = n
-    filled = [*(_filled(a, bounds) for a in arrays), indices, *(_filled(u, full) for u in updates)]
-    own_instruction, given = _resized(instruction, filled, bounds)
-    result = RULES["scatter"](own_instruction, given, context)
-    leaves = [_cut(leaf, cut) for leaf in leaves_of(result)]
-    return one_or_tuple(instruction, leaves)
+    flats = [_filled(_cut(a, cut), bounds).reshape(-1) for a in arrays]
+    if exists.any() and flats[0].size:
+        given = [*(_filled(u, wide) for u in updates), exists]
+        places, (*rows, wanted) = scatter_places(attributes, bounds, _filled(indices, shapes[half]), given)
+        rows = [row[wanted] for row in rows]
+        flats = combine_at(flats, places[wanted], rows, attributes["to_apply"], context)
+    return one_or_tuple(instruction, [_cut(flat.reshape(bounds), cut) for flat in flats])
 
 
 def _limited(size: AnyArray, bound: int) -> int:
@@ -401,14 +389,26 @@ def _dynamic_reshape(instruction: Instruction, operands: Operands, context: Cont
 
 
 def _reshape(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    source, target = instruction.operands[0].shape, instruction.shape
-    layouts = [shape.layout for shape in (source, target)]
-    if source.element_type != target.element_type or any(o is not None and not o.is_row_major for o in layouts):
-        raise UnsupportedError(f"{instruction.name}: a bitcast of an array of dynamic size that moves its elements")
-    value = operands[0]
+    from hlotool.evaluate.movement import RULES, bitcast_linear
+
+    (value,) = operands
+    steps = bitcast_steps(instruction)
+    if steps is None:
+        result = RULES["bitcast"](instruction, [_bounded(value, instruction.operands[0].shape)], context)
+        assert isinstance(result, np.ndarray)
+        return result
+    before, reshape, after = steps
+    result = _regrouped(reshape, value.transpose(before)).transpose(after)
+    kinds = [shape.element_type for shape in (instruction.operands[0].shape, instruction.shape)]
+    return result if kinds[0] == kinds[1] else bitcast_linear(result.reshape(-1), *kinds).reshape(result.shape)
+
+
+def _regrouped(reshape: Instruction, value: AnyArray) -> AnyArray:
+    """Elements in order, group by group of dimensions."""
+    source, target = reshape.operands[0].shape, reshape.shape
     flags = flags_of(source)
     dynamic = [d for d, n in enumerate(value.shape) if n != source.dimensions[d] or flags[d]]
-    groups = regroups(instruction, dynamic)
+    groups = regroups(reshape, dynamic)
     counts = [prod(value.shape[d] for d in group.inputs) for group in groups]
     sizes = list(target.dimensions)
     kept = []
@@ -417,7 +417,8 @@ def _reshape(instruction: Instruction, operands: Operands, context: Context) -> 
         if group.free is not None:
             sizes[group.free] = count // others if others else 0
         kept.append(prod(sizes[d] for d in group.outputs))
-    return np.asarray(value.reshape(counts)[tuple(map(slice, kept))].reshape(sizes))
+    cut = value.reshape(counts)[tuple(map(slice, kept))]
+    return _filled(cut, kept).reshape(sizes)
 
 
 def _pad_to_static(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -438,9 +439,7 @@ _PREPARED: dict[str, Callable[[Instruction, list[AnyArray]], Prepared]] = {
     "batch-norm-grad": _batch_norm,
     "batch-norm-inference": _batch_norm,
     "batch-norm-training": _batch_norm,
-    "cholesky": _cholesky,
     "concatenate": _concatenate,
-    "convolution": _convolution,
     "dot": _dot,
     "dynamic-slice": _dynamic_slice,
     "fft": _fft,
@@ -454,24 +453,17 @@ _PREPARED: dict[str, Callable[[Instruction, list[AnyArray]], Prepared]] = {
     "select-and-scatter": _select_and_scatter,
     "sort": _sort,
     "transpose": _as_it_is,
-    "triangular-solve": _triangular_solve,
 }
 
 _OWN: dict[str, Rule] = {
-    "all-gather": _collective,
-    "all-gather-start": _collective_start,
-    "all-reduce": _collective,
-    "all-reduce-start": _collective,
-    "all-to-all": _collective,
     "bitcast": _reshape,
-    "collective-broadcast": _collective,
-    "collective-permute": _collective,
-    "collective-permute-start": _collective_start,
+    "cholesky": _cholesky,
+    "convolution": _convolution,
     "dynamic-update-slice": _dynamic_update_slice,
-    "reduce-scatter": _collective,
     "reshape": _reshape,
     "scatter": _scatter,
     "topk": _topk,
+    "triangular-solve": _triangular_solve,
 }
 
 _BORDER: dict[str, Rule] = {PAD_TO_STATIC: _pad_to_static, SLICE_TO_DYNAMIC: _slice_to_dynamic}

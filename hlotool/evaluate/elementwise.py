@@ -172,7 +172,8 @@ def _power(base: AnyArray, exponent: AnyArray) -> Any:
     if base.dtype.kind in "iu":
         return integers.power(base, exponent)
     base, exponent = _extended(base), _extended(exponent)
-    result = np.power(base, exponent)
+    # As a vector: of a single exponent of 0.5 NumPy takes the square root, which differs at -inf and -0.
+    result = np.power(base, np.atleast_1d(exponent)).reshape(np.broadcast_shapes(base.shape, exponent.shape))
     if base.dtype.kind == "c":  # NumPy gives NaN at zero bases
         result = np.where((base == 0) & (exponent.real > 0), 0, result)
         result = np.where(exponent == 0, 1, result)

@@ -12,7 +12,7 @@ from hlotool.evaluate.rounding import convert, round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
 from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape, UnsupportedError, dtype_of, storage_moves
 
-__all__ = ["RULES", "as_index", "clamped_starts", "pad"]
+__all__ = ["RULES", "as_index", "bitcast_linear", "clamped_starts", "pad"]
 
 
 def as_index(array: AnyArray) -> AnyArray:
@@ -111,7 +111,7 @@ def _bitcast(instruction: Instruction, operands: Operands, context: Context) -> 
         return np.zeros(target.dimensions, dtype_of(target.element_type))
     memory = _to_memory(operands[0], source)
     if source.element_type != target.element_type:
-        memory = _bitcast_linear(memory, source.element_type, target.element_type)
+        memory = bitcast_linear(memory, source.element_type, target.element_type)
     try:
         return _from_memory(memory, target)
     except ValueError:
@@ -119,11 +119,12 @@ def _bitcast(instruction: Instruction, operands: Operands, context: Context) -> 
         raise UnsupportedError(message) from None
 
 
-def _bitcast_linear(linear: AnyArray, source: str, target: str) -> AnyArray:
+def bitcast_linear(linear: AnyArray, source: str, target: str) -> AnyArray:
+    """The bytes of a vector of elements of type `source` as such of type `target`."""
     if source == "pred":  # a byte each
-        return _bitcast_linear(linear.view(np.uint8), "u8", target)
+        return bitcast_linear(linear.view(np.uint8), "u8", target)
     if target == "pred":
-        return np.asarray(_bitcast_linear(linear, source, "u8") != 0)
+        return np.asarray(bitcast_linear(linear, source, "u8") != 0)
     ratio = max(1, ELEMENT_TYPES[target].bits // ELEMENT_TYPES[source].bits)
     grouped = linear.reshape(-1, ratio) if ratio > 1 else linear
     return bitcast(grouped, source, target).reshape(-1)

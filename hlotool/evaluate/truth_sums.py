@@ -58,7 +58,7 @@ def _squares(x: Bounded, kind: str) -> AnyArray:
     all elements more than half as large, where the rest of the bound has room: it counts several times."""
     if x.error is None:
         return np.broadcast_to(np.float64(0), x.shape)
-    last = 4 * unit(kind) * _finite_size(x.value)
+    last = 4 * unit(kind) * _finite_size(x.value) if is_inexact(kind) else np.float64(0)
     return np.where(x.error == 0, 0.0, x.error**2 + last**2)
 
 
@@ -415,7 +415,7 @@ def _bilinear(
     a, b = _numbers(left.value), _numbers(right.value)
     value = evaluate(a, b, wide)
     sum_kind = next((k for k in (kind, *kinds) if is_inexact(k)), kind)
-    roundoff = max(_accumulated(k) for k in (kind, *kinds) if is_inexact(k))
+    roundoff = max((_accumulated(k) for k in (kind, *kinds) if is_inexact(k)), default=0.0)
     # The wide product itself is in f64.
     gamma = growth(count + 1, roundoff) + growth(count + 1, 2.0**-53) + more
     gamma *= 3 if is_complex else 1

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate.sort import top_positions
-from hlotool.ir import ExecutionError, UnsupportedError
+from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 
 if TYPE_CHECKING:
     from hlotool.evaluate.custom_calls import CustomCall
 
-__all__ = ["IDENTITY_TARGETS", "XLA_CALLS"]
+__all__ = ["IDENTITY_TARGETS", "XLA_CALLS", "is_annotation"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]"
@@ -25,6 +25,16 @@ IDENTITY_TARGETS = frozenset({
     "MoveToHost", "MoveToDevice",
 })  # fmt: skip
 """They return their operand, where its shape is that of the result."""
+
+
+def is_annotation(instruction: Instruction) -> bool:
+    """Whether the instruction is a custom call that returns its operand."""
+    return (
+        instruction.opcode == "custom-call"
+        and len(instruction.operands) == 1
+        and instruction.attributes.get("custom_call_target") in IDENTITY_TARGETS
+        and instruction.operands[0].shape.compatible(instruction.shape)
+    )
 
 
 def _identity(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:

@@ -8,20 +8,26 @@ is its elements below that size.  What opcodes make of sizes (in the spirit of X
   that size; concatenate packs, and a reshape moves the elements that there are;
 - slice, dynamic-slice and gather of a whole dimension keep its size; what reads a part of a dimension by its position,
   or a start index, sees the bound, and zeros from the size on;
-- cholesky and triangular-solve work on matrices of the order that all their dimensions have; topk gives its k elements,
-  with zeros where there are fewer; fft takes batches of dynamic size;
-- a convolution in groups is one of arrays of that size where what the groups divide has no size, and so is its window;
-- dynamic-update-slice writes the elements that the update has; scatter drops windows outside of the bounds;
+- a dimension whose length an attribute states, or that is divided by position, has its bound, and zeros from the size
+  on: what fft transforms, the window of a convolution and what its groups divide, index vectors, the parts of elements
+  in a bitcast-convert;
+- cholesky and triangular-solve work on matrices of the order that all their dimensions have, and what of the result has
+  no dynamic dimension is zeros beyond it; topk gives its k elements, with zeros where there are fewer;
+- dynamic-update-slice and scatter place an update as if it were whole, and write the elements that it has;
 - set-dimension-size limits its size to 0..bound; elements that a dimension gains are zeros; a dynamic-reshape that has
   too few elements adds zeros, and one that has too many leaves out the last;
 - select-and-scatter selects among the elements that there are, for the windows that there are;
-- collectives work on a lone device;
+- a bitcast transposes and reshapes as its layouts say;
+- collectives: where arrays meet (all-reduce, reduce-scatter, what all-gather and all-to-all do not join), the elements
+  that all devices have; what is joined is packed; what is split, is split by position, and its parts have the elements
+  that there are; a permute or broadcast brings the size with it, and who gets nothing gets the size 0;
 - PadToStatic (array) -> (array of the bounds with zeros, size of each dimension) and SliceToDynamic (array, size of
-  each dimension) -> array are XLA's custom calls at the border between arrays with and without dynamic dimensions.
+  each dimension) -> array are XLA's custom calls at the border between arrays with and without dynamic dimensions;
+- all else (other custom calls, feeds, ragged products, collectives in place, bitcasts to elements of another width or
+  between tiles) takes arrays of the bounds, with zeros from the sizes on, and gives such.
 
-UnsupportedError: fft along a dynamic dimension; the window of a convolution, or what its groups divide; scatter updates
-whose window has a size unlike the operand's; index vectors; a bitcast that moves elements or changes their type;
-collectives among devices; matrices that are dynamic in one dimension only; custom calls other than those above.
+UnsupportedError: a reshape of which nothing says which dimension takes up the size, as in XLA; an array of dynamic size
+where a loop, call or branch declares a static one.
 """
 
 from __future__ import annotations
@@ -31,16 +37,19 @@ from dataclasses import dataclass, replace
 
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.module import Instruction, Module
-from hlotool.ir.shape import Shape
+from hlotool.ir.shape import Shape, row_major
+from hlotool.ir.storage import storage_moves
+from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = [
     "PAD_TO_STATIC",
     "SLICE_TO_DYNAMIC",
     "Regroup",
     "accepts",
+    "bitcast_steps",
+    "bounded_dimensions",
     "is_dynamic",
     "regroups",
-    "rigid_dimensions",
     "static",
     "whole_slice",
 ]
@@ -52,7 +61,11 @@ _MAKERS = frozenset({"set-dimension-size", "get-dimension-size", "dynamic-reshap
 
 def is_dynamic(module: Module) -> bool:
     """Whether any value of the module may have sizes below its bounds."""
-    return any(i.opcode in _MAKERS or not i.shape.is_static for c in module.computations.values() for i in c)
+    for computation in module.computations.values():
+        for instruction in computation:
+            if instruction.opcode in _MAKERS or not instruction.shape.is_static:
+                return True
+    return False
 
 
 def accepts(shape: Shape, sizes: Sequence[int]) -> bool:
@@ -82,8 +95,8 @@ def whole_slice(instruction: Instruction, dimension: int) -> bool:
     return bool(instruction.attributes[name][dimension] == bound)
 
 
-def rigid_dimensions(convolution: Instruction) -> tuple[set[int], set[int]]:
-    """The dimensions of base and kernel that may have no dynamic size: the window, and what groups divide."""
+def bounded_dimensions(convolution: Instruction) -> tuple[set[int], set[int]]:
+    """The dimensions of base and kernel that have their bounds: the window, and what groups divide."""
     attributes = convolution.attributes
     labels = attributes["dim_labels"]
     base, kernel = set[int](), set[int](labels.kernel_spatial)
@@ -94,6 +107,38 @@ def rigid_dimensions(convolution: Instruction) -> tuple[set[int], set[int]]:
         base |= {labels.input_batch}
         kernel |= {labels.kernel_output_feature}
     return base, kernel
+
+
+def bitcast_steps(bitcast: Instruction) -> tuple[tuple[int, ...], Instruction, tuple[int, ...]] | None:
+    """The order of a transpose, a reshape and the order of another transpose that are a bitcast (or reshape) to
+    elements of one width; None where there are no such, because of tiles or because elements are taken apart.
+
+    The reshape is on shapes alone, its operand is a parameter.
+    """
+    source, target = bitcast.operands[0].shape, bitcast.shape
+    if _width(source) != _width(target):
+        return None
+    down, up = storage_moves(source), storage_moves(target)
+    if any(move.kind != "transpose" for move in (*down, *up)):
+        return None
+    before = down[0].argument if down else tuple(range(source.rank))
+    memory = up[0].argument if up else tuple(range(target.rank))
+    given = Instruction("parameter", _transposed(source, before))
+    kind = replace(_transposed(target, memory), element_type=source.element_type)
+    reshape = Instruction("reshape", kind, [given], bitcast.attributes, bitcast.name)
+    after = tuple(sorted(range(len(memory)), key=memory.__getitem__))
+    return before, reshape, after
+
+
+def _width(shape: Shape) -> int:
+    """The bits of an element; a pred is a byte."""
+    return 8 if shape.element_type == "pred" else ELEMENT_TYPES[shape.element_type].bits
+
+
+def _transposed(shape: Shape, order: Sequence[int]) -> Shape:
+    dynamic = tuple(shape.dynamic[d] for d in order) if shape.dynamic else ()
+    dimensions = tuple(shape.dimensions[d] for d in order)
+    return Shape(shape.element_type, dimensions, row_major(shape.rank), (), dynamic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +210,9 @@ def _free(reshape: Instruction, ins: Sequence[int], outs: Sequence[int], dynamic
     for choice in (flagged, outs, alike):
         if len(choice) == 1:
             return choice[0]
-    if flagged or not outs:
+    if not outs:
+        return None
+    if flagged:
         message = f"{reshape.name}: nothing says which dimension of {target} takes up the size of {source}"
         raise UnsupportedError(message)
     return next((d for d in outs if target.dimensions[d] > 1), outs[0])

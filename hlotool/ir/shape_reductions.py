@@ -10,6 +10,7 @@ from hlotool.ir.shape import UNBOUNDED, Shape, array, row_major, tuple_shape
 from hlotool.ir.shape_checks import (
     Rule,
     ShapeError,
+    agree,
     any_dynamic,
     in_range,
     like,
@@ -184,7 +185,7 @@ def _batch_norm(opcode: str, operands: Sequence[Shape], attributes: Mapping[str,
     vector = array(operand.element_type, (operand.dimensions[feature],))
     vectors = operands[1:4] if opcode == "batch-norm-grad" else operands[1:]
     for index, one in enumerate(vectors, 1):
-        require(one.compatible(vector), f"operand {index} of {opcode} is {one}, not {vector}", f"operand:{index}")
+        require(agree(one, vector), f"operand {index} of {opcode} is {one}, not {vector}", f"operand:{index}")
     if opcode == "batch-norm-inference":
         return like(operand)
     return tuple_shape([like(operand), vector, vector])

@@ -18,6 +18,7 @@ class DynamicIndexSplitter:
     """Rewrites dynamic-slice and dynamic-update-slice with a vector of indices, the old form, to scalar indices."""
 
     name: ClassVar[str] = "dynamic-index-splitter"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"dynamic-slice", "dynamic-update-slice"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.evaluate.xla_calls import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, scalar, tuple_shape
 from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, is_dynamic, static
+from hlotool.ir.shape_checks import flags_of
 from hlotool.passes.dynamic_rules import RULES, elementwise
 from hlotool.passes.dynamic_values import Maker, Sized
 from hlotool.passes.graph import erase, replace_with
@@ -75,6 +77,19 @@ def packed(shape: Shape) -> Shape:
     return tuple_shape([static(shape), *(scalar("s32") for flag in shape.dynamic if flag)])
 
 
+def _wanted(i: Instruction) -> list[Shape]:
+    """The shapes that an opcode that hands values on declares for its operands."""
+    match i.opcode:
+        case "tuple":
+            return list(i.shape.elements)
+        case "opt-barrier" | "domain" | "copy" | "while":
+            return [i.shape]
+        case "add-dependency":
+            return [i.shape, i.operands[1].shape]
+        case _:
+            return [operand.shape for operand in i.operands]
+
+
 class _Padder:
     """Rewrites one computation; those that it calls are done."""
 
@@ -134,8 +149,10 @@ class _Padder:
     def pack(self, make: Maker, value: Value, shape: Shape, who: Instruction) -> Instruction:
         """The packed form of a value that is declared to be of `shape`."""
         if not isinstance(value, Sized):
+            if not value.shape.compatible(packed(shape)):
+                raise UnsupportedError(f"{who.name}: a value of another dynamic shape goes where {shape} is declared")
             return value
-        flags = shape.dynamic or (False,) * shape.rank
+        flags = flags_of(shape)
         if any(not flags[d] for d in value.sizes):
             raise UnsupportedError(f"{who.name}: a dimension of dynamic size goes where {shape} is declared")
         if not any(flags):
@@ -173,11 +190,11 @@ class _Padder:
         if not isinstance(value, Sized):
             return value
         flags = tuple(d in value.sizes for d in range(shape.rank))
-        if not any(flags) and not any(shape.dynamic):
-            return value.array
-        target = Shape(shape.element_type, shape.dimensions, value.array.shape.layout, (), shape.dynamic or flags)
-        if any(flag and not declared for flag, declared in zip(flags, target.dynamic, strict=True)):
+        if any(flag and not declared for flag, declared in zip(flags, flags_of(shape), strict=True)):
             raise UnsupportedError(f"the result has a dimension of dynamic size where {shape} is declared")
+        if not any(shape.dynamic):
+            return value.array
+        target = Shape(shape.element_type, shape.dimensions, value.array.shape.layout, (), shape.dynamic)
         sizes = [make.size(value, d) for d in range(shape.rank)]
         return make.add("custom-call", target, [value.array, *sizes], {"custom_call_target": SLICE_TO_DYNAMIC})
 
@@ -187,29 +204,51 @@ class _Padder:
         opcode = i.opcode
         if opcode == "parameter":
             return self.parameter(make, i)
-        if opcode in _STRUCTURE:
+        if opcode in _STRUCTURE or (opcode == "copy" and i.shape.is_tuple):
             return self.structure(make, i)
         if opcode == "get-tuple-element":
             whole = self.values[i.operands[0]]
             assert isinstance(whole, Instruction)
             return self.unpack(make, make.gte(whole, i.attributes["index"]), i.shape)
         operands = [self.values[operand] for operand in i.operands]
-        if not all(isinstance(value, Sized) for value in operands):
-            raise UnsupportedError(f"{i.name}: {opcode} of a tuple with arrays of dynamic size")
-        arrays = [value for value in operands if isinstance(value, Sized)]
         if opcode == "custom-call":
-            return self.custom_call(make, i, arrays)
+            return self.custom_call(make, i, operands)
+        if opcode.endswith(("-start", "-update", "-done")) and i.info.group != "feed":
+            raise UnsupportedError(f"{i.name}: {opcode} of an array of dynamic size: async-to-sync must go first")
         rule = elementwise if i.has("elementwise") else RULES.get(opcode)
-        if rule is None:
-            if any(value.sizes for value in arrays):
-                raise UnsupportedError(f"{i.name}: {opcode} of an array of dynamic size")
-            new = make.add(opcode, static(i.shape), [value.array for value in arrays], i.attributes)
-            return Sized(new) if new.shape.is_array else new
+        arrays = [value for value in operands if isinstance(value, Sized)]
+        in_place = opcode == "collective-permute" and "slice_sizes" in i.attributes
+        if rule is None or in_place or len(arrays) < len(operands):
+            return self.bounded_call(make, i, operands)
         result = rule(make, i, arrays, self.module)
         if isinstance(result, Sized):
             return result
         shapes = i.shape.elements
         parts = [self.pack(make, part, shape, i) for part, shape in zip(result, shapes, strict=True)]
+        return make.tuple(parts)
+
+    def bounded_call(self, make: Maker, i: Instruction, operands: Sequence[Value]) -> Value:
+        """An opcode that knows no sizes: it takes and gives arrays of the bounds."""
+        given = [self.bounded(make, value, o.shape) for value, o in zip(operands, i.operands, strict=True)]
+        new = make.add(i.opcode, static(i.shape), given, i.attributes)
+        return Sized(new) if new.shape.is_array else self.unbounded(make, new, i.shape, i)
+
+    def bounded(self, make: Maker, value: Value, shape: Shape) -> Instruction:
+        """A value with zeros up to the bounds of all its arrays."""
+        if isinstance(value, Sized):
+            return make.filled(value)
+        if shape.is_static:
+            return value
+        parts = [self.unpack(make, make.gte(value, n), one) for n, one in enumerate(shape.elements)]
+        return make.tuple([self.bounded(make, part, one) for part, one in zip(parts, shape.elements, strict=True)])
+
+    def unbounded(self, make: Maker, value: Instruction, shape: Shape, who: Instruction) -> Instruction:
+        """The packed form of a value of static shape that is declared to be of `shape`."""
+        if shape.is_static:
+            return value
+        if not shape.is_tuple:
+            return self.pack(make, Sized(value), shape, who)
+        parts = [self.unbounded(make, make.gte(value, n), one, who) for n, one in enumerate(shape.elements)]
         return make.tuple(parts)
 
     def parameter(self, make: Maker, i: Instruction) -> Value:
@@ -221,17 +260,21 @@ class _Padder:
 
     def structure(self, make: Maker, i: Instruction) -> Value:
         """Values pass as they are, in packed form."""
-        parts = [self.pack(make, self.values[o], o.shape, i) for o in i.operands]
-        shape = packed(i.shape)
+        parts = [self.pack(make, self.values[o], shape, i) for o, shape in zip(i.operands, _wanted(i), strict=True)]
         opcode, attributes = i.opcode, dict(i.attributes)
         if opcode == "fusion":
             opcode, attributes = "call", {"to_apply": i.attributes["calls"]}
         if opcode == "copy":  # of a tuple
             return parts[0]
+        shape = packed(i.shape)
+        results = [one for one in i.called if one is not i.attributes.get("condition")]
+        if any(not one.root.shape.compatible(shape) for one in results):  # done already
+            raise UnsupportedError(f"{i.name}: {i.shape} is declared with other dynamic dimensions elsewhere")
         return self.unpack(make, make.add(opcode, shape, parts, attributes), i.shape)
 
-    def custom_call(self, make: Maker, i: Instruction, values: Sequence[Sized]) -> Value:
+    def custom_call(self, make: Maker, i: Instruction, operands: Sequence[Value]) -> Value:
         target = _target(i)
+        values = [value for value in operands if isinstance(value, Sized)]
         if target == PAD_TO_STATIC:
             (value,) = values
             return make.tuple([make.filled(value), *(make.size(value, d) for d in range(value.array.shape.rank))])
@@ -240,7 +283,9 @@ class _Padder:
             bounds = i.shape.dimensions
             flags = [d for d, flag in enumerate(i.shape.dynamic) if flag]
             return Sized(value.array, {d: make.limited(sizes[d].array, bounds[d]) for d in flags})
-        raise UnsupportedError(f"{i.name}: custom call {target!r} with arrays of dynamic size")
+        if is_annotation(i):
+            return operands[0]
+        return self.bounded_call(make, i, operands)
 
 
 _STRUCTURE = frozenset(

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
-from hlotool.ir import Computation, Instruction, Module, UnsupportedError, WindowDimension, array, scalar, tuple_shape
+from hlotool.ir import Computation, Instruction, Module, WindowDimension, array, scalar, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.ir.dynamic import regroups, rigid_dimensions, static, whole_slice
+from hlotool.ir.dynamic import bitcast_steps, bounded_dimensions, regroups, static, whole_slice
+from hlotool.ir.shape_checks import flags_of
 from hlotool.passes import batch_norm_expander, select_and_scatter_expander
+from hlotool.passes.dynamic_collectives import RULES as COLLECTIVES
 from hlotool.passes.dynamic_values import Maker, Sized, neutral
 from hlotool.passes.topk_decomposer import ranking
 
@@ -30,16 +32,14 @@ def _again(
     return make.add(instruction.opcode, static(instruction.shape), arrays, given)
 
 
-def _unsupported(instruction: Instruction, what: str) -> UnsupportedError:
-    return UnsupportedError(f"{instruction.name}: {what} of dynamic size")
-
-
 def elementwise(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     rank = max(v.array.shape.rank for v in values)
     sizes = make.common(v.sizes for v in values if v.array.shape.rank == rank)
-    if any(d >= i.shape.rank for d in sizes):  # the parts of a bitcast-convert to a wider type
-        raise _unsupported(i, "parts of elements")
-    return Sized(_again(make, i, [v.array for v in values]), sizes)
+    arrays = [v.array for v in values]
+    if i.shape.rank < rank:  # a bitcast-convert joins parts of elements
+        arrays = [make.filled(values[0], [rank - 1])]
+        sizes.pop(rank - 1, None)
+    return Sized(_again(make, i, arrays), sizes)
 
 
 def _broadcast(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
@@ -70,13 +70,8 @@ def _concatenate(make: Maker, i: Instruction, values: list[Sized], module: Modul
     sizes = make.common({n: s for n, s in v.sizes.items() if n != d} for v in values)
     if not any(d in v.sizes for v in values):
         return Sized(_again(make, i, [v.array for v in values]), sizes)
-    shape = static(i.shape)
-    result = make.zeros(shape.element_type, shape.dimensions)
-    zero = end = make.number(0)
-    for value in values:
-        starts = [end if n == d else zero for n in range(shape.rank)]
-        result = make.dynamic_update_slice(result, value.array, starts)
-        end = make.binary("add", end, make.size(value, d))
+    counts = [make.size(v, d) for v in values]
+    result, end = make.packed([v.array for v in values], counts, d, static(i.shape))
     return Sized(result, {**sizes, d: end})
 
 
@@ -107,17 +102,18 @@ def _partial(make: Maker, i: Instruction, value: Sized) -> tuple[Instruction, di
 
 def _slice(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     operand, sizes = _partial(make, i, values[0])
-    return Sized(_again(make, i, [operand, *(v.array for v in values[1:])]), sizes)
+    return Sized(_again(make, i, [operand, *map(make.filled, values[1:])]), sizes)
 
 
 def _dynamic_update_slice(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     """Where the update has no elements, those of the operand stay."""
     value, update, *starts = values
-    indices = [v.array for v in starts]
+    indices = [make.filled(start) for start in starts]
     part, written = update.array.shape, update.array
     inside = make.inside(part, update.sizes)
     if inside is not None:
-        below = make.dynamic_slice(value.array, indices, part.dimensions)
+        attributes = {"dynamic_slice_sizes": part.dimensions}
+        below = make.add("dynamic-slice", part, [value.array, *indices], attributes)
         written = make.select(inside, written, below)
     return Sized(_again(make, i, [value.array, written, *indices]), value.sizes)
 
@@ -127,8 +123,6 @@ def _gather(make: Maker, i: Instruction, values: list[Sized], module: Module) ->
     a = i.attributes
     operand, whole = _partial(make, i, value)
     vector, offsets = a["index_vector_dim"], a["offset_dims"]
-    if vector in indices.sizes:
-        raise _unsupported(i, "index vectors")
     ours = tuple(a.get("operand_batching_dims") or ())
     theirs = tuple(a.get("start_indices_batching_dims") or ())
     outer = [d for d in range(indices.array.shape.rank) if d != vector]
@@ -140,7 +134,7 @@ def _gather(make: Maker, i: Instruction, values: list[Sized], module: Module) ->
     dropped = {d: s for d, s in whole.items() if d not in kept and d not in ours}
     operand = make.filled(Sized(operand, dropped))  # the only element of a collapsed dimension may be missing
     sizes |= {place: whole[d] for place, d in zip(sorted(offsets), kept, strict=True) if d in whole}
-    return Sized(_again(make, i, [operand, indices.array]), sizes)
+    return Sized(_again(make, i, [operand, make.filled(indices, [vector])]), sizes)
 
 
 def _scatter(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized | list[Sized]:
@@ -149,34 +143,66 @@ def _scatter(make: Maker, i: Instruction, values: list[Sized], module: Module) -
     operands, indices, updates = values[:half], values[half], values[half + 1 :]
     a = i.attributes
     vector, window = a["index_vector_dim"], a["update_window_dims"]
-    if vector in indices.sizes:
-        raise _unsupported(i, "index vectors")
     update = updates[0].array.shape
     cut = make.common(v.sizes for v in operands)
     gone = {*a["inserted_window_dims"], *(a.get("input_batching_dims") or ())}
     bounds = operands[0].array.shape.dimensions
     kept = [d for d in range(len(bounds)) if d not in gone]
-    for own, place in zip(kept, window, strict=True):
-        given = [v.sizes[place] for v in updates if place in v.sizes]
-        matches = update.dimensions[place] == bounds[own] and all(s is cut.get(own) for s in given)
-        if given and not matches:
-            raise _unsupported(i, "update windows")
+    parts = make.common({d: s for d, s in v.sizes.items() if d in window} for v in updates)
+    for own, place in zip(kept, window, strict=True):  # a window of the operand's size leaves out what is beyond both
+        if place in parts and update.dimensions[place] == bounds[own] and parts[place] is cut.get(own):
+            del parts[place]
     batch = [d for d in range(update.rank) if d not in window]
     outer = [d for d in range(indices.array.shape.rank) if d != vector]
-    of_updates = make.common(
-        {o: v.sizes[d] for d, o in zip(batch, outer, strict=True) if d in v.sizes} for v in updates
+    together = list(zip(batch, outer, strict=True))
+    counts = make.common(
+        [{d: v.sizes[d] for d in batch if d in v.sizes} for v in updates]
+        + [{d: indices.sizes[o] for d, o in together if o in indices.sizes}]
     )
-    inside = make.inside(indices.array.shape, make.common([indices.sizes, of_updates]))
-    where = indices.array
-    if inside is not None:
-        if not a["scatter_dims_to_operand_dims"]:
-            raise _unsupported(i, "updates without indices")
-        wide = where if where.shape.element_type == "s64" else make.convert(where, "s64")
-        where = make.select(inside, wide, make.splat(-1, wide.shape))
-    result = _again(make, i, [*(v.array for v in operands), where, *(v.array for v in updates)])
-    if not i.shape.is_tuple:
-        return Sized(result, cut)
-    return [Sized(make.gte(result, n), cut) for n in range(half)]
+    where = make.filled(indices, [vector])
+    if parts or (counts and not a["scatter_dims_to_operand_dims"]):
+        exists = make.inside(update, {**parts, **counts})
+        assert exists is not None
+        results = _flagged_scatter(make, i, operands, where, updates, exists, module)
+    else:
+        inside = make.inside(where.shape, {o: counts[d] for d, o in together if d in counts})
+        if inside is not None:
+            wide = where if where.shape.element_type == "s64" else make.convert(where, "s64")
+            where = make.select(inside, wide, make.splat(-1, wide.shape))
+        result = _again(make, i, [*(v.array for v in operands), where, *(v.array for v in updates)])
+        results = [make.gte(result, n) for n in range(half)] if i.shape.is_tuple else [result]
+    sized = [Sized(one, cut) for one in results]
+    return sized if i.shape.is_tuple else sized[0]
+
+
+def _flagged_scatter(
+    make: Maker,
+    i: Instruction,
+    operands: Sequence[Sized],
+    where: Instruction,
+    updates: Sequence[Sized],
+    exists: Instruction,
+    module: Module,
+) -> list[Instruction]:
+    """The same scatter of updates that carry a flag, whether they count."""
+    combiner: Computation = i.attributes["to_apply"]
+    count = len(operands)
+    own = Computation(module.unique_name(f"flagged_{combiner.name}"))
+    build = Builder(own, like=i)
+    flag = scalar("pred")
+    shapes = [p.shape for p in combiner.parameters]
+    given = [build.parameter(n, one) for n, one in enumerate([*shapes[:count], flag, *shapes[count:], flag])]
+    left, right = given[: count + 1], given[count + 1 :]
+    called = build.call(combiner, [*left[:-1], *right[:-1]])
+    merged = [called] if count == 1 else [build.gte(called, n) for n in range(count)]
+    chosen = [build.select(right[-1], new, old) for new, old in zip(merged, left[:-1], strict=True)]
+    own.root = build.tuple([*chosen, left[-1]])
+    module.add(own)
+    flags = make.splat(True, array("pred", operands[0].array.shape.dimensions))
+    arrays = [*(v.array for v in operands), flags, where, *(v.array for v in updates), exists]
+    shape = tuple_shape([*map(static, i.shape.leaves()), flags.shape])
+    result = make.add("scatter", shape, arrays, {**i.attributes, "to_apply": own})
+    return [make.gte(result, n) for n in range(count)]
 
 
 def _dot(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
@@ -207,14 +233,15 @@ def _both_filled(make: Maker, values: Sequence[Sized], pairs: Sequence[tuple[int
 def _convolution(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     a, (base, kernel) = i.attributes, values
     labels = a["dim_labels"]
-    if any(d in v.sizes for v, own in zip(values, rigid_dimensions(i), strict=True) for d in own):
-        raise _unsupported(i, "a convolution with a window or groups")
-    features = [(labels.input_feature, labels.kernel_input_feature)]
+    grouped = a.get("feature_group_count", 1) != 1
+    features = [] if grouped else [(labels.input_feature, labels.kernel_input_feature)]
     left, right = _both_filled(make, values, features)
     spatial = {d: base.sizes[d] for d in labels.input_spatial if d in base.sizes}
-    left = make.filled(Sized(left, spatial))
+    ours, theirs = bounded_dimensions(i)
+    left = make.filled(Sized(left, {d: s for d, s in base.sizes.items() if d in spatial or d in ours}))
+    right = make.filled(Sized(right, {d: s for d, s in kernel.sizes.items() if d in theirs}))
     sizes = {}
-    if labels.input_batch in base.sizes:
+    if labels.input_batch in base.sizes and labels.input_batch not in ours:
         sizes[labels.output_batch] = base.sizes[labels.input_batch]
     if labels.kernel_output_feature in kernel.sizes:
         sizes[labels.output_feature] = kernel.sizes[labels.kernel_output_feature]
@@ -306,8 +333,6 @@ def _flagged(
     combiner: Computation = i.attributes["to_apply"]
     count = len(inputs)
     parameters = [p.shape for p in combiner.parameters]
-    if [p.element_type for p in parameters[:count]] != [p.element_type for p in parameters[count:]]:
-        raise _unsupported(i, "operands of other types than the results,")
     own = Computation(module.unique_name(f"flagged_{combiner.name}"))
     build = Builder(own, like=i)
     flag = scalar("pred")
@@ -318,7 +343,7 @@ def _flagged(
     called = build.call(combiner, [*left[:-1], *right[:-1]])
     merged = [called] if count == 1 else [build.gte(called, n) for n in range(count)]
     chosen = [
-        build.select(both, new, build.select(left[-1], a, b))
+        build.select(both, new, build.select(left[-1], a, build.convert(b, a.shape.element_type)))
         for new, a, b in zip(merged, left[:-1], right[:-1], strict=True)
     ]
     own.root = build.tuple([*chosen, build.binary("or", left[-1], right[-1])])
@@ -410,24 +435,46 @@ def _select_and_scatter(make: Maker, i: Instruction, values: list[Sized], module
     return Sized(result, operand.sizes)
 
 
+def _with_zero(make: Maker, i: Instruction, values: Sequence[Sized]) -> tuple[Instruction, list[Sized]]:
+    """The instruction, on shapes alone, and its operands in a type that has a zero: f8e8m0fnu has none."""
+    if i.shape.element_type != "f8e8m0fnu":
+        return i, list(values)
+    wide = [Sized(make.convert(v.array, "f32"), v.sizes) for v in values]
+    return Instruction(i.opcode, i.shape.with_type("f32"), (), i.attributes), wide
+
+
 def _cholesky(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     """The matrix comes to stand behind a block of the identity, which has no part in its factor."""
-    (value,) = values
+    own, (value,) = _with_zero(make, i, values)
     rank = value.array.shape.rank
     row, column = rank - 2, rank - 1
-    sized = [d for d in (row, column) if d in value.sizes]
-    if not sized:
-        return Sized(_again(make, i, [value.array]), value.sizes)
-    if len(sized) == 1:
-        raise UnsupportedError(f"{i.name}: cholesky of a matrix of which only one dimension has a dynamic size")
-    order = make.binary("minimum", value.sizes[row], value.sizes[column])
+    orders = [value.sizes[d] for d in (row, column) if d in value.sizes]
+    if not orders:
+        return Sized(_again(make, i, [values[0].array]), value.sizes)
+    order = _least(make, orders)
     gap = make.binary("subtract", make.number(value.array.shape.dimensions[row]), order)
     cut = Sized(value.array, {row: order, column: order})
     matrix = _with_identity(make, cut, row, column)
     matrix = make.moved(make.moved(matrix, row, order), column, order)
-    result = _again(make, i, [matrix])
+    result = _again(make, own, [matrix])
+    result = result if own is i else make.convert(result, i.shape.element_type)
     result = make.moved(make.moved(result, row, gap), column, gap)
-    return Sized(result, {**value.sizes, row: order, column: order})
+    return _of_order(make, i, Sized(result, {**value.sizes, row: order, column: order}), i.operands[0], (row, column))
+
+
+def _least(make: Maker, sizes: Sequence[Instruction]) -> Instruction:
+    result = sizes[0]
+    for size in sizes[1:]:
+        result = result if size is result else make.binary("minimum", result, size)
+    return result
+
+
+def _of_order(make: Maker, i: Instruction, result: Sized, like: Instruction, dimensions: Sequence[int]) -> Sized:
+    """A result like an operand, with zeros up to the bounds of those of some dimensions that are static there."""
+    flags = flags_of(like.shape)
+    whole = [d for d in dimensions if not flags[d]]
+    sizes = {d: size for d, size in result.sizes.items() if d not in whole}
+    return Sized(make.filled(result, whole), sizes)
 
 
 def _with_identity(make: Maker, value: Sized, row: int, column: int) -> Instruction:
@@ -442,48 +489,77 @@ def _with_identity(make: Maker, value: Sized, row: int, column: int) -> Instruct
 
 def _triangular_solve(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     """The identity solves for zeros beyond the size of the matrix."""
-    matrix, right = values
+    own, (matrix, right) = _with_zero(make, i, values)
     rank = matrix.array.shape.rank
     row, column = rank - 2, rank - 1
     side = row if i.attributes.get("left_side", False) else column
-    given = [v.sizes[d] for v, d in ((matrix, row), (matrix, column), (right, side)) if d in v.sizes]
+    orders = [v.sizes[d] for v, d in ((matrix, row), (matrix, column), (right, side)) if d in v.sizes]
     batch = make.common({d: s for d, s in v.sizes.items() if d < row} for v in values)
     other = {d: s for d, s in right.sizes.items() if d >= row and d != side}
-    if not given:
-        return Sized(_again(make, i, [matrix.array, right.array]), {**batch, **other})
-    if len(given) < 3:
-        raise UnsupportedError(f"{i.name}: triangular-solve where not all dimensions of the order are of dynamic size")
-    order = make.binary("minimum", make.binary("minimum", given[0], given[1]), given[2])
+    if not orders:
+        return Sized(_again(make, i, [v.array for v in values]), {**batch, **other})
+    order = _least(make, orders)
     left = _with_identity(make, Sized(matrix.array, {row: order, column: order}), row, column)
-    result = _again(make, i, [left, make.filled(Sized(right.array, {side: order}))])
-    return Sized(result, {**batch, **other, side: order})
+    result = _again(make, own, [left, make.filled(Sized(right.array, {side: order}))])
+    result = result if own is i else make.convert(result, i.shape.element_type)
+    return _of_order(make, i, Sized(result, {**batch, **other, side: order}), i.operands[1], [side])
 
 
 def _fft(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    """What is transformed has the length that the instruction says."""
     (value,) = values
-    if any(d >= value.array.shape.rank - len(i.attributes["fft_length"]) for d in value.sizes):
-        raise _unsupported(i, "fft along a dimension")
-    return Sized(_again(make, i, [value.array]), value.sizes)
+    outer = value.array.shape.rank - len(i.attributes["fft_length"])
+    operand = make.filled(value, range(outer, value.array.shape.rank))
+    return Sized(_again(make, i, [operand]), {d: size for d, size in value.sizes.items() if d < outer})
 
 
 def _reshape(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
     (value,) = values
-    source, target = i.operands[0].shape, static(i.shape)
-    layouts = [shape.layout for shape in (source, target)]
-    moves = any(layout is not None and not layout.is_row_major for layout in layouts)
-    if source.element_type != target.element_type or moves:
-        raise UnsupportedError(f"{i.name}: a bitcast of an array of dynamic size that moves its elements")
-    groups = regroups(i, value.sizes)
+    steps = bitcast_steps(i)
+    if steps is None:
+        source = i.operands[0].shape
+        return Sized(_again(make, i, [make.add("copy", static(source), [make.filled(value)])]))
+    before, reshape, after = steps
+    result = _regrouped_alone(make, reshape, _transposed(make, value, before))
+    result = _transposed(make, result, after)
+    return Sized(_of_type(make, result.array, i.shape.element_type), result.sizes)
+
+
+def _transposed(make: Maker, value: Sized, order: Sequence[int]) -> Sized:
+    if [*order] == [*range(len(order))]:
+        return value
+    sizes = {n: value.sizes[d] for n, d in enumerate(order) if d in value.sizes}
+    return Sized(make.transpose(value.array, order), sizes)
+
+
+def _of_type(make: Maker, value: Instruction, kind: str) -> Instruction:
+    """The same bytes as elements of another type; a pred is a byte that is not 0."""
+    if value.shape.element_type == kind:
+        return value
+    if value.shape.element_type == "pred":
+        value = make.convert(value, "u8")
+    own = "u8" if kind == "pred" else kind
+    if value.shape.element_type != own:
+        value = make.bitcast_convert(value, array(own, value.shape.dimensions))
+    return make.convert(value, kind) if kind == "pred" else value
+
+
+def _regrouped_alone(make: Maker, reshape: Instruction, value: Sized) -> Sized:
+    source, target = reshape.operands[0].shape, static(reshape.shape)
+    bounds = value.array.shape.dimensions
+    groups = regroups(reshape, {*value.sizes, *(d for d, flag in enumerate(flags_of(source)) if flag)})
     sizes: dict[int, Instruction] = {}
     simple = True
     for group in groups:
-        if group.free is None:
+        sized = [d for d in group.inputs if d in value.sizes]
+        if not sized:
+            continue
+        if group.free is None:  # an element, or none
+            value = Sized(make.filled(value, sized), {d: s for d, s in value.sizes.items() if d not in sized})
             continue
         others = prod(target.dimensions[d] for d in group.outputs if d != group.free)
-        bounds = value.array.shape.dimensions
         count = make.product(value.sizes.get(d, bounds[d]) for d in group.inputs)
         sizes[group.free] = make.binary("divide", count, make.number(others)) if others else make.number(0)
-        sized = [d for d in group.inputs if d in value.sizes]
         leading = all(bounds[d] == 1 for d in group.inputs if d < sized[0])
         leading = leading and all(target.dimensions[d] == 1 for d in group.outputs if d < group.free)
         simple = simple and len(sized) == 1 and leading
@@ -560,6 +636,7 @@ def _get_dimension_size(make: Maker, i: Instruction, values: list[Sized], module
 
 
 RULES: dict[str, Rule] = {
+    **COLLECTIVES,
     "batch-norm-grad": _batch_norm,
     "batch-norm-inference": _batch_norm,
     "batch-norm-training": _batch_norm,

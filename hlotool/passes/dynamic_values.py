@@ -102,6 +102,18 @@ class Maker(Builder):
         starts = [start if d == dimension else zero for d in range(value.shape.rank)]
         return self.dynamic_slice(both, starts, value.shape.dimensions)
 
+    def packed(
+        self, values: Sequence[Instruction], sizes: Sequence[Instruction], dimension: int, shape: Shape
+    ) -> tuple[Instruction, Instruction]:
+        """An array of `shape` with the first elements of arrays one behind the other, and how many they are."""
+        result = self.zeros(shape.element_type, shape.dimensions)
+        zero = end = self.number(0)
+        for value, size in zip(values, sizes, strict=True):
+            starts = [end if d == dimension else zero for d in range(shape.rank)]
+            result = self.dynamic_update_slice(result, value, starts)
+            end = self.binary("add", end, size)
+        return result, end
+
     def picked(self, value: Instruction, positions: Instruction) -> Instruction:
         """The elements at row-major `positions` of an array, in the shape of the positions; they are limited to it."""
         flat = self.reshape(value, (value.shape.size,))

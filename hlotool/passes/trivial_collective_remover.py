@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, Shape, array, dtype_of, scalar
+from hlotool.ir import OPCODES, Instruction, Module, Shape, array, dtype_of, scalar
 from hlotool.ir.builder import Builder
 from hlotool.ir.devices import Topology, device_groups, topology_of
 from hlotool.passes.graph import replace_with
@@ -28,6 +28,7 @@ class TrivialCollectiveRemover:
     """
 
     name: ClassVar[str] = "trivial-collective-remover"
+    opcodes: ClassVar[frozenset[str]] = frozenset(name for name, row in OPCODES.items() if row.group == "collective")
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -53,8 +54,9 @@ def _is_trivial(instruction: Instruction, topology: Topology) -> bool:
             known = instruction.shape.is_static or _senders(instruction)  # how many zeros there are
             return bool(lone and known) and not any(_senders(instruction))
         case "ragged-all-to-all":
-            source, _, *numbers = (operand.shape for operand in instruction.operands)
-            return _is_alone(instruction, topology) and source.size > 0 and all(shape.size == 1 for shape in numbers)
+            source, _, *numbers = given = [operand.shape for operand in instruction.operands]
+            ones = source.size > 0 and all(shape.size == 1 for shape in numbers)
+            return ones and all(shape.is_static for shape in given) and _is_alone(instruction, topology)
         case opcode if opcode in _SAME:
             shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
             given = [operand.shape for operand in instruction.operands]

@@ -15,6 +15,7 @@ from hlotool.ir import (
     ELEMENT_TYPES,
     ConvDimensionNumbers,
     Instruction,
+    Layout,
     Shape,
     Window,
     WindowDimension,
@@ -25,6 +26,7 @@ from hlotool.ir import (
 )
 from hlotool.ir.builder import Builder
 from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC
+from semantics.families_control import group_attributes, permute_pairs
 from semantics.sample import Draw, Family, Sample, types_of
 from semantics.values import Array, Filler, anything, below, modest, small
 
@@ -207,7 +209,7 @@ def _gather(s: Sample, opcode: str, kind: str) -> Instruction:
     rows, columns, count = (s.rng.choice((1, 2, 4, 7, 9)) for _ in range(3))
     width = s.rng.choice((columns, columns, s.rng.randint(0, columns)))
     operand = _sized(s, kind, (rows, columns))
-    indices = _sized(s, s.rng.choice(("s32", "u8", "s64")), (count, 1), below(rows), among=[0])
+    indices = _sized(s, s.rng.choice(("s32", "u8", "s64")), (count, 1), below(rows))
     attributes = {
         "offset_dims": (1,), "collapsed_slice_dims": (0,), "start_index_map": (0,), "index_vector_dim": 1,
         "slice_sizes": (1, width),
@@ -221,16 +223,55 @@ def _gather(s: Sample, opcode: str, kind: str) -> Instruction:
 
 @_way("scatter", _NUMBERS, ulps=0)
 def _scatter(s: Sample, opcode: str, kind: str) -> Instruction:
-    rows, columns, count = (s.rng.choice((1, 2, 4, 7, 9)) for _ in range(3))
+    """Blocks of a matrix at places of one or two numbers, or none; all of it has sizes, the numbers too."""
+    rng = s.rng
+    rows, columns, count = (rng.choice((1, 2, 4, 7, 9)) for _ in range(3))
+    numbers = rng.sample((0, 1), rng.randint(0, 2))
     operand = _sized(s, kind, (rows, columns), small)
-    indices = _sized(s, s.rng.choice(("s32", "u8", "s64")), (count, 1), below(rows), among=[0])
-    width = s.rng.randint(0, columns)
-    updates = _sized(s, kind, (count, width), small, among=[0])
+    indices = _sized(s, rng.choice(("s32", "u8", "s64")), (count, len(numbers)), below(max(rows, columns)))
+    dropped = rng.random() < 0.5
+    width = rng.choice((columns, rng.randint(0, columns)))
+    block = (width,) if dropped else (rng.choice((rows, rng.randint(0, rows))), width)
+    updates = _sized(s, kind, (count, *block), small)
     attributes = {
-        "update_window_dims": (1,), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
-        "index_vector_dim": 1, "to_apply": s.binary("add", kind),
+        "update_window_dims": tuple(range(1, 1 + len(block))), "inserted_window_dims": (0,) if dropped else (),
+        "scatter_dims_to_operand_dims": tuple(numbers), "index_vector_dim": 1, "to_apply": s.binary("add", kind),
     }  # fmt: skip
     return s.builder.add(opcode, None, (operand, indices, updates), attributes)
+
+
+@_way("bitcast", "all", ulps=0)
+def _layouts(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Arrays in other layouts, of other types of one width, or of another: then the bounds are what counts."""
+    rng, b = s.rng, s.builder
+    sizes = _dims(s, most=40)
+    value = _sized(s, kind, sizes)
+    flags = value.shape.dynamic or (False,) * len(sizes)
+    order = rng.sample(range(len(sizes)), len(sizes))
+    source = b.copy(value)
+    source.shape = value.shape.with_layout(Layout(tuple(reversed(order))))
+    width = 8 if kind == "pred" else ELEMENT_TYPES[kind].bits
+    others = {8: ("s8", "u8", "pred"), 16: ("u16", "bf16"), 32: ("s32", "f32"), 64: ("u64", "c64")}.get(width, (kind,))
+    other = rng.choice((kind, kind, *others, "u8" if width > 8 else kind))
+    if other == "u8" and width > 8:
+        row = sizes[order[-1]] * width // 8 if sizes else width // 8
+        target = [*(sizes[d] for d in order[:-1]), row]
+        return b.bitcast(source, _flagged(array(other, target), [True] * len(target)))
+    target = [sizes[d] for d in order]  # as in memory; then in another order of its own
+    own = rng.sample(range(len(sizes)), len(sizes))
+    shape = _flagged(array(other, [target[d] for d in own]), [flags[order[d]] for d in own])
+    minor_to_major = tuple(sorted(range(len(own)), key=lambda n: -own[n]))
+    return b.bitcast(source, shape.with_layout(Layout(minor_to_major)))
+
+
+@_way("bitcast-convert", "u8 u16", ulps=0)
+def _parts_of_elements(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Parts that there are not are zeros."""
+    value = _sized(s, kind, (*_dims(s), 2))
+    wide = {"u8": ("u16", "f16"), "u16": ("u32", "f32")}[kind]
+    flags = (value.shape.dynamic or (False,) * value.shape.rank)[:-1]
+    shape = _flagged(array(s.rng.choice(wide), value.shape.dimensions[:-1]), flags)
+    return s.builder.bitcast_convert(value, shape)
 
 
 def _exact(kind: str) -> tuple[str, ...]:
@@ -309,25 +350,36 @@ def _convolution(s: Sample, opcode: str, kind: str) -> Instruction:
 
 @_way("convolution", "float", ulps=1)
 def _groups(s: Sample, opcode: str, kind: str) -> Instruction:
-    """What the groups do not divide has sizes."""
+    """Groups, and windows that are turned round, of any sizes."""
     rng = s.rng
     groups, batch, features, outputs, length, size = (rng.choice((1, 2, 3)) for _ in range(6))
     by_batch = rng.random() < 0.5
-    base = _sized(
-        s, kind, (batch * groups if by_batch else batch, length, features if by_batch else features * groups), small,
-        among=[1, 2] if by_batch else [0, 1],
-    )  # fmt: skip
-    kernel = _sized(s, kind, (size, features, outputs * groups), small, among=[1] if by_batch else [])
+    bounds = (batch * groups if by_batch else batch, length, features if by_batch else features * groups)
+    base = _sized(s, kind, bounds, small)
+    kernel = _sized(s, kind, (size, features, outputs * groups), small)
     labels = ConvDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,))
+    low, high = rng.choice((0, 1)), rng.choice((0, 1))
+    window = WindowDimension(size, 1, low, high, rng.choice((1, 2)), 1, rng.random() < 0.5)
     attributes = {
-        "window": Window((WindowDimension(size, 1, rng.choice((0, 1)), rng.choice((0, 1))),)),
-        "dim_labels": labels,
-        f"{'batch' if by_batch else 'feature'}_group_count": groups,
-    }
+        "window": Window((window,)), "dim_labels": labels, f"{'batch' if by_batch else 'feature'}_group_count": groups,
+    }  # fmt: skip
     result = s.builder.add(opcode, None, (base, kernel), attributes)
-    ours = base.shape.dynamic or (False,) * 3
-    result.shape = _flagged(result.shape, [ours[0] and not by_batch, ours[1], False])
+    result.shape = _flagged(result.shape, [True] * 3)
     return result
+
+
+@_way("fft", "f32 f64 c64 c128", ulps=64)
+def _fft(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Results have 256 added, and half as much for each part of complex ones: they are sums."""
+    rng, b = s.rng, s.builder
+    how = rng.choice(("FFT", "IFFT", "IRFFT")) if ELEMENT_TYPES[kind].is_complex else "RFFT"
+    lengths = [rng.choice((1, 2, 3, 4, 5, 8, 12)) for _ in range(rng.choice((1, 1, 2)))]
+    last = lengths[-1] // 2 + 1 if how == "IRFFT" else lengths[-1]
+    operand = _sized(s, kind, (rng.choice((1, 2, 3)), *lengths[:-1], last), modest)
+    result = b.add(opcode, None, (operand,), {"fft_type": how, "fft_length": tuple(lengths)})
+    result.shape = _flagged(result.shape, [True] * result.shape.rank)
+    shift = b.scalar_constant(256, result.shape.element_type)
+    return b.binary("add", result, b.broadcast(shift, (), result.shape.dimensions))
 
 
 @_way("topk", "signed unsigned narrow float", ulps=0)
@@ -377,18 +429,39 @@ def _in_flight(s: Sample, opcode: str, kind: str) -> Instruction:
     return b.add("async-done", shape, (update,))
 
 
-@_way("all-reduce all-gather reduce-scatter all-to-all collective-permute", _NUMBERS, ulps=0)
+_DEVICES = "all-reduce all-gather reduce-scatter all-to-all collective-permute collective-broadcast"
+
+
+@_way(f"{_DEVICES} all-reduce-start all-gather-start collective-permute-start", _NUMBERS, ulps=0)
 def _collective(s: Sample, opcode: str, kind: str) -> Instruction:
-    """On a lone device."""
-    value = _sized(s, kind, _dims(s))
-    attributes: dict[str, object] = {}
-    if opcode == "collective-permute":
-        attributes = {"source_target_pairs": ((0, 0),)}
-    elif opcode != "all-reduce":
-        attributes["dimensions"] = (s.rng.randrange(value.shape.rank),)
-    if opcode in ("all-reduce", "reduce-scatter"):
+    """Among several devices, with sizes that differ."""
+    rng, b = s.rng, s.builder
+    plain = opcode.removesuffix("-start")
+    if plain == "collective-permute":
+        attributes, count = permute_pairs(s), 1
+    else:
+        attributes, count = group_attributes(s, plain in ("all-reduce", "all-gather", "reduce-scatter"))
+    sizes = list(s.sizes(rng.choice((1, 2, 3)), most=12, zero=False))
+    if plain == "all-to-all" and rng.random() < 0.4:
+        parts = [_sized(s, kind, sizes) for _ in range(count)]
+        flags = [any(p.shape.dynamic and p.shape.dynamic[d] for p in parts) for d in range(len(sizes))]
+        shape = _flagged(array(kind, sizes), flags)
+        return b.add(opcode, tuple_shape([shape] * count), parts, attributes)
+    d = rng.randrange(len(sizes))
+    bound = sizes[d]
+    if plain in ("all-gather", "reduce-scatter", "all-to-all"):
+        attributes["dimensions"] = (d,)
+        sizes[d] *= 1 if plain == "all-gather" else count
+    if plain in ("all-reduce", "reduce-scatter"):
         attributes["to_apply"] = s.binary("add", kind)
-    return s.builder.add(opcode, value.shape, (value,), attributes)
+    operands = [_sized(s, kind, sizes) for _ in range(1 if plain == "all-to-all" else rng.choice((1, 2)))]
+    sizes[d] = {"all-gather": bound * count, "reduce-scatter": bound}.get(plain, sizes[d])
+    shapes = [_flagged(array(kind, sizes), o.shape.dynamic) for o in operands]
+    shape, given = (one[0] if len(one) == 1 else tuple_shape(one) for one in (shapes, [o.shape for o in operands]))
+    if opcode == plain:
+        return b.add(opcode, shape, operands, attributes)
+    pair = shape if plain == "all-reduce" else tuple_shape([given, shape])
+    return b.add(f"{plain}-done", shape, (b.add(opcode, pair, operands, attributes),))
 
 
 def _square(s: Sample) -> tuple[int, Callable[[Instruction, Sequence[int]], Instruction]]:
@@ -408,7 +481,8 @@ def _square(s: Sample) -> tuple[int, Callable[[Instruction, Sequence[int]], Inst
 def _cholesky(s: Sample, opcode: str, kind: str) -> Instruction:
     """Diagonally dominant matrices."""
     bound, cut = _square(s)
-    matrix = cut(s.operand(kind, (s.rng.randint(0, 2), bound, bound), _dominant), [1, 2])
+    dimensions = s.rng.choice(([1, 2], [1, 2], [1], [2]))
+    matrix = cut(s.operand(kind, (s.rng.randint(0, 2), bound, bound), _dominant), dimensions)
     return s.builder.add(opcode, None, (matrix,), {"lower": s.rng.random() < 0.5})
 
 
@@ -417,9 +491,9 @@ def _triangular_solve(s: Sample, opcode: str, kind: str) -> Instruction:
     rng = s.rng
     bound, cut = _square(s)
     batch, count, left = rng.randint(1, 2), rng.choice((1, 2, 4)), rng.random() < 0.5
-    matrix = cut(s.operand(kind, (batch, bound, bound), _dominant), [1, 2])
+    matrix = cut(s.operand(kind, (batch, bound, bound), _dominant), rng.choice(([1, 2], [1, 2], [1], [2], [])))
     sizes = (batch, bound, count) if left else (batch, count, bound)
-    right = cut(_sized(s, kind, sizes, small, among=[2 if left else 1]), [1 if left else 2])
+    right = cut(_sized(s, kind, sizes, small, among=[2 if left else 1]), [1 if left else 2][: rng.randint(0, 1)])
     attributes = {
         "left_side": left, "lower": rng.random() < 0.5, "unit_diagonal": rng.random() < 0.3,
         "transpose_a": rng.choice(("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")),

@@ -261,7 +261,7 @@ def _groups(s: Sample, count: int, uniform: bool = True) -> ReplicaGroups | None
             return ReplicaGroups(tuple(group for group in (tuple(numbers[:size]), tuple(numbers[size:])) if group))
 
 
-def _group_attributes(s: Sample, by_device: bool = False, uniform: bool = True) -> tuple[dict[str, Any], int]:
+def group_attributes(s: Sample, by_device: bool = False, uniform: bool = True) -> tuple[dict[str, Any], int]:
     """Attributes that say who takes part, in one of the ways of XLA, and the size of a group.
 
     `by_device`: the opcode knows use_global_device_ids.  Channels are numbered by what is there already.
@@ -304,7 +304,7 @@ def _several(shapes: Sequence[Shape]) -> Shape:
 @family("all-reduce all-reduce-start all-reduce-done", "all", ulps=0)
 def all_reduces(s: Sample, opcode: str, kind: str) -> Instruction:
     build = s.builder
-    attributes, _ = _group_attributes(s, by_device=True, uniform=False)
+    attributes, _ = group_attributes(s, by_device=True, uniform=False)
     attributes["to_apply"] = _reducer(s, kind)
     operands = [s.operand(kind, s.sizes(most=40)) for _ in range(s.rng.randint(1, 3))]
     shape = _several([operand.shape for operand in operands])
@@ -317,7 +317,7 @@ def all_reduces(s: Sample, opcode: str, kind: str) -> Instruction:
 @family("all-gather all-gather-start all-gather-done reduce-scatter", "all", ulps=0)
 def gathers(s: Sample, opcode: str, kind: str) -> Instruction:
     build, rng = s.builder, s.rng
-    attributes, size = _group_attributes(s, by_device=True)
+    attributes, size = group_attributes(s, by_device=True)
     rank = rng.randint(1, 3)
     dimension = rng.randrange(rank)
     attributes["dimensions"] = (dimension,)
@@ -340,7 +340,7 @@ def gathers(s: Sample, opcode: str, kind: str) -> Instruction:
 
 @family("all-to-all", "all", ulps=0)
 def all_to_alls(s: Sample, opcode: str, kind: str) -> Instruction:
-    attributes, size = _group_attributes(s)
+    attributes, size = group_attributes(s)
     if s.rng.random() < 0.5:
         sizes = s.sizes(most=30)
         operands = [s.operand(kind, sizes) for _ in range(size)]
@@ -354,7 +354,7 @@ def all_to_alls(s: Sample, opcode: str, kind: str) -> Instruction:
 
 @family("ragged-all-to-all", "all", ulps=0)
 def ragged(s: Sample, opcode: str, kind: str) -> Instruction:
-    attributes, size = _group_attributes(s)
+    attributes, size = group_attributes(s)
     parts = size * s.rng.randint(1, 3)
     row = s.sizes(s.rng.randint(0, 2), most=6)
     source, target = s.rng.randint(1, 9), s.rng.randint(1, 9)
@@ -381,7 +381,7 @@ def broadcasts(s: Sample, opcode: str, kind: str) -> Instruction:
     return s.builder.add(opcode, _several([o.shape for o in operands]), operands, attributes)
 
 
-def _pairs(s: Sample) -> dict[str, Any]:
+def permute_pairs(s: Sample) -> dict[str, Any]:
     """Where a permute takes its values from: any source for some of the targets."""
     replicas, partitions = s.spread()
     channel = s.rng.random() < 0.5
@@ -397,7 +397,7 @@ def _pairs(s: Sample) -> dict[str, Any]:
 @family("collective-permute collective-permute-start collective-permute-done", "all", ulps=0)
 def permutes(s: Sample, opcode: str, kind: str) -> Instruction:
     build = s.builder
-    attributes = _pairs(s)
+    attributes = permute_pairs(s)
     if s.rng.random() < 0.3:
         return _permute_in_place(s, kind, attributes)
     operands = [s.operand(kind, s.sizes(most=40)) for _ in range(s.rng.randint(1, 3))]
@@ -439,7 +439,7 @@ def messages(s: Sample, opcode: str, kind: str) -> Instruction:
     """Between devices, received before or after it is sent."""
     build = s.builder
     replicas, partitions = s.spread()
-    pairs = _pairs(s)["source_target_pairs"]
+    pairs = permute_pairs(s)["source_target_pairs"]
     if replicas == 1 or partitions == 1:
         channel = len(s.results) + 1
     else:  # XLA's channel 0 is for replicas
