@@ -15,11 +15,12 @@ The largest error of each elementwise function, in units of the last place of th
 rounded, 0 is exact. "tests/accuracy.py" in the source measures it."""
 
 _WHAT = """\
-Of f16 and bf16 every number was tried, of f32 every {stride}th bit pattern ({count:,} numbers), of f64 about a \
-million numbers of all sizes, most of them where functions change quickly. References are in f64, those of f64 in \
-extended precision. The columns "tiny" are of operands or results that are subnormal numbers; the others are of all \
-the rest. XLA is its CPU backend ({version}), measured in the same way where it has the function; it takes subnormal \
-numbers for zeros, and its column leaves them out."""
+Of types of up to 16 bits every number was tried; of f32 {f32}; of f64 {f64:,} numbers of all sizes, most of them \
+where functions change quickly. References of f32 are the same functions in f64, those of f64 in extended precision. \
+The columns "tiny" are of operands or results that are subnormal numbers; the others are of all the rest. XLA is its \
+CPU backend ({version}), measured in the same way, of f32 with {xla}; it takes subnormal numbers for zeros, and its \
+column leaves them out. StableHLO, in which XLA takes its programs, has no inverse trigonometric and, but for tanh, no \
+hyperbolic functions: there the column is of what JAX composes."""
 
 _NARROW = """\
 In types of 4, 8 and 16 bits every result of every number is correctly rounded but for those that lie within {narrow} \
@@ -35,11 +36,12 @@ def page() -> str:
     measured = json.loads((Path(__file__).parent / "accuracy.json").read_text(encoding="utf-8"))
     ours, theirs = ({(r["function"], r["kind"]): r for r in measured[engine]["rows"]} for engine in ("native", "xla"))
     functions = sorted({function for function, _ in ours})
-    count = max(row["count"] for row in ours.values())
-    stride, version = measured["native"]["stride"], measured["xla"]["version"]
+    version = measured["xla"]["version"]
     lines = [f'.TH "HLOTOOL-ACCURACY" "7" "" "hlotool {__version__}" "hlotool manual"', ".SH NAME"]
     lines += ["hlotool\\-accuracy \\- errors of elementwise functions", ".SH DESCRIPTION", _INTRODUCTION, ".PP"]
-    lines += [_WHAT.format(stride=stride, count=count, version=version).replace("-", "\\-"), ".PP"]
+    f64 = min(row["count"] for (_, kind), row in ours.items() if kind == "f64")
+    what = _WHAT.format(f32=_tried(ours), f64=f64, version=version, xla=_tried(theirs))
+    lines += [what.replace("-", "\\-"), ".PP"]
     narrow = [max(row["normal"], row["subnormal"]) for (_, kind), row in ours.items() if kind not in ("f32", "f64")]
     lines += [_NARROW.format(narrow=f"{max(narrow) - 0.5:.1g}"), ".SH TABLE", ".nf"]
     width = max(map(len, functions)) + 1
@@ -55,6 +57,16 @@ def page() -> str:
         lines.append(line.replace("-", "\\-"))
     lines += [".fi", ".SH SEE ALSO", "\\fBhlotool\\-run\\fR(1), \\fBhlotool\\-opcodes\\fR(7)"]
     return "\n".join(lines) + "\n"
+
+
+def _tried(rows: dict[tuple[str, str], dict[str, Any]]) -> str:
+    """How many f32 were tried."""
+    counts = {function: row["count"] for (function, kind), row in rows.items() if kind == "f32"}
+    whole = [function for function, count in counts.items() if count == 1 << 32]
+    if len(whole) == len(counts):
+        return "all 2^32 numbers"
+    least = f"at least {min(counts.values()):,} numbers"
+    return f"{least}, all 2^32 for {', '.join(sorted(whole))}" if whole else least
 
 
 def _number(row: dict[str, Any] | None, part: str) -> str:

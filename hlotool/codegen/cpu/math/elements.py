@@ -11,6 +11,7 @@ bf16 and f16 are 16-bit integers (their bits), complex elements are two loads.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,16 @@ Value = str | tuple[str, str]
 _PARTS = {"c64": "f32", "c128": "f64"}
 
 
+_NO_ARITHMETIC = ("token", "opaque", "tuple", "buffer")
+_KINDS = {row.name: row.kind for row in ELEMENT_TYPES.values() if row.kind not in _NO_ARITHMETIC}
+
+
 def kind(element_type: str) -> str:
     """``pred signed unsigned float complex`` as the table of types has it."""
-    row = ELEMENT_TYPES.get(element_type)
-    if row is None or row.kind in ("token", "opaque", "tuple", "buffer"):
+    found = _KINDS.get(element_type)
+    if found is None:
         raise UnsupportedError(f"no arithmetic on element type {element_type!r}")
-    return row.kind
+    return found
 
 
 def is_complex(element_type: str) -> bool:
@@ -87,6 +92,7 @@ def part_type(element_type: str) -> str:
     return _PARTS[element_type]
 
 
+@cache
 def compute_element(element_type: str) -> str:
     """The LLVM scalar type that arithmetic on `element_type` uses (of each part, for complex)."""
     sort = kind(element_type)
@@ -102,6 +108,7 @@ def compute_type(element_type: str, lanes: int) -> str:
     return type_text(compute_element(element_type), lanes)
 
 
+@cache
 def memory_type(element_type: str) -> str:
     """The LLVM scalar type of one element in memory; complex: of each of its two parts."""
     if element_type == "pred":

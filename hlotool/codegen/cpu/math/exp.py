@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlotool.codegen.cpu.math.vector import BITS, Vector, exponent_bias, fma, has_scalef, horner, mantissa_bits, where
+from hlotool.codegen.cpu.math import avx512
+from hlotool.codegen.cpu.math.vector import (
+    Vector,
+    exponent_bias,
+    fma,
+    has_scalef,
+    horner,
+    mantissa_bits,
+    product_error,
+    where,
+)
 
 __all__ = [
     "DOUBLE",
@@ -72,19 +82,25 @@ def for_type(x: Vector) -> Constants:
     return SINGLE if x.element == "float" else DOUBLE
 
 
-def reduce(x: Vector) -> tuple[Vector, Vector, Vector]:
-    """k as float, k in the low bits of an integer, and r = x - k ln 2; |x| must be within the clamped range."""
+def reduce(x: Vector, low: Vector | None = None) -> tuple[Vector, Vector, Vector]:
+    """k as float, k in the low bits of an integer, and r = x + low - k ln 2; |x| must be within the clamped range."""
     c = for_type(x)
     shifted = fma(x, LOG2_E, c.magic)
     k = shifted - c.magic
-    r = fma(k, -c.ln2_low, fma(k, -c.ln2_high, x))
+    r = fma(k, -c.ln2_high, x)
+    r = fma(k, -c.ln2_low, r) if low is None else r + fma(k, -c.ln2_low, low)
     return k, shifted.bits(), r
 
 
 def scale(p: Vector, k: Vector, k_bits: Vector, offset: int) -> Vector:
     """p 2^(k + offset), rounded once where the result is subnormal."""
-    if has_scalef(p.f.unit):
-        return _scalef(p, k + float(offset) if offset else k)
+    if avx512.fits(p):
+        return avx512.scaled(p, k + float(offset) if offset else k)
+    if has_scalef(p.f.unit):  # which `llvm.ldexp` is made of
+        exponent = (k + float(offset) if offset else k).cast("fptosi", "i32")
+        arguments = [(p.type, p.name), (exponent.type, exponent.name)]
+        name = p.f.intrinsic(p.type, f"llvm.ldexp.{p.suffix}.{exponent.suffix}", arguments)
+        return Vector(p.f, p.element, p.lanes, name)
     width = mantissa_bits(p.element)
     one = exponent_bias(p.element) << width
     # Two factors, since 2^k alone may be subnormal or overflow.
@@ -92,23 +108,6 @@ def scale(p: Vector, k: Vector, k_bits: Vector, offset: int) -> Vector:
     first = exponent.ashr(1)
     second = exponent - first
     return p * (first.shl(width) + one).as_float() * (second.shl(width) + one).as_float()
-
-
-def _scalef(p: Vector, k: Vector) -> Vector:
-    """AVX-512's vscalef, which takes the exponent as a float; ``llvm.ldexp`` for widths that are no register."""
-    width = p.lanes * BITS[p.element]
-    if width in (128, 256, 512):
-        kind = "ps" if p.element == "float" else "pd"
-        mask = f"i{max(8, p.lanes)}"
-        arguments = [(p.type, p.name), (p.type, k.name), (p.type, "zeroinitializer"), (mask, "-1")]
-        if width == 512:
-            arguments.append(("i32", "4"))  # the rounding mode in force
-        name = p.f.intrinsic(p.type, f"llvm.x86.avx512.mask.scalef.{kind}.{width}", arguments)
-    else:
-        exponent = k.cast("fptosi", "i32")
-        arguments = [(p.type, p.name), (exponent.type, exponent.name)]
-        name = p.f.intrinsic(p.type, f"llvm.ldexp.{p.suffix}.{exponent.suffix}", arguments)
-    return Vector(p.f, p.element, p.lanes, name)
 
 
 def _bits_of_magic(x: Vector) -> int:
@@ -123,18 +122,24 @@ def power_of_two(k_bits: Vector, element: str, offset: int) -> Vector:
     return (k_bits.shl(width) + ((exponent_bias(element) + offset) << width)).as_float()
 
 
-def scaled_exponential(x: Vector, offset: int = 0, nonpositive: bool = False) -> Vector:
-    """e^x 2^offset over the whole range; `nonpositive` promises x <= 0 and saves the upper clamp.
+def scaled_exponential(
+    x: Vector, offset: int = 0, nonpositive: bool = False, low: Vector | None = None
+) -> Vector:
+    """e^(x + low) 2^offset over the whole range; `nonpositive` promises x <= 0 and saves the upper clamp.
 
     Where the result is zero, zero is put in: computing it would underflow, for which processors take a hundred times
     as long, and masked softmaxes are full of it.
     """
     c = for_type(x)
+    if avx512.fits(x):
+        k, _, r = reduce(x if nonpositive else x.at_most(c.high - offset), low)
+        kept = x.compare("uge", c.low)
+        return avx512.scaled(horner(r, (1.0, 1.0, *c.tail)), k + float(offset) if offset else k, kept)
     vanishes = x.lt(c.low)
     bounded = where(vanishes, 0.0, x)
     if not nonpositive:
         bounded = bounded.at_most(c.high - offset)
-    k, k_bits, r = reduce(bounded)
+    k, k_bits, r = reduce(bounded, low)
     return where(vanishes, 0.0, scale(horner(r, (1.0, 1.0, *c.tail)), k, k_bits, offset))
 
 
@@ -157,6 +162,12 @@ def exponential_minus_one(x: Vector) -> Vector:
 
 
 def logistic(x: Vector) -> Vector:
-    """1 / (1 + e^-x) from e = e^-|x|, accurate down to subnormal results."""
+    """1 / (1 + e^-x) from e = e^-|x|, accurate down to subnormal results; f64 has 1 / (1 + e) in two numbers."""
     e = scaled_exponential(-x.fabs(), nonpositive=True)
-    return where(x.lt(0.0), e, 1.0) / (e + 1.0)
+    total = e + 1.0
+    if x.element == "float":
+        return where(x.lt(0.0), e, 1.0) / total
+    inverse = 1.0 / total
+    low = -product_error(total, inverse, x.like(1.0)) - inverse * (e - (total - 1.0))
+    top = where(x.lt(0.0), e, 1.0)
+    return fma(top, inverse, top * inverse * low)

@@ -1,12 +1,13 @@
 """Inverse trigonometric functions.
 
-asin(x) = x + x^3 P(x^2) up to 1/2 and by the half-angle formula above it; atan by a polynomial after
-reduction to [0, 1] (f32) or [-tan(pi/8), tan(pi/8)] (f64).  Minimax fits by Remez exchange in extended precision.
+asin(x) = x + x^3 P(x^2) up to 1/2 and by the half-angle formula above it.  atan by a polynomial after reduction to
+[-tan(pi/8), tan(pi/8)]: of f32 in f64; of f64 with quotient, two terms and angle in two numbers each.  Minimax fits
+by Remez exchange in extended precision.
 """
 
 from __future__ import annotations
 
-from hlotool.codegen.cpu.math.vector import Vector, fma, horner, where
+from hlotool.codegen.cpu.math.vector import Vector, fma, horner, product_error, where
 
 __all__ = ["acos", "asin", "atan2"]
 
@@ -24,17 +25,17 @@ _ASIN = {
         0.021210553571254676, -0.02033804788635782, 0.032238200591629684,
     ),
 }  # fmt: skip
-_ATAN = {
-    "float": (
-        -0.33333302, 0.19998626, -0.14265092, 0.10956658, -0.084164605, 0.058178056, -0.03139444, 0.011028954,
-        -0.001818711,
-    ),
-    "double": (
-        -0.3333333333333333, 0.19999999999999046, -0.14285714285544643, 0.11111111097095193, -0.09090908442695607,
-        0.07692289047544311, -0.06666313435766377, 0.05877811527427408, -0.052231131315047676, 0.045212199473775305,
-        -0.03385374357639686, 0.015551309254710051,
-    ),
-}  # fmt: skip
+# (atan(t) - t) / t^3 to 35 bits and (atan(t) - t + t^3/3) / t^5, in t^2
+_ATAN_SINGLE = (
+    -0.3333333251362895, 0.19999905094623815, -0.14282039284552298, 0.11045057193644744, -0.0847819362776323,
+    0.04747816942997071,
+)  # fmt: skip
+_ATAN_DOUBLE = (
+    0.19999999999999962, -0.14285714285704623, 0.11111111110130227, -0.09090909036943129, 0.07692305858650438,
+    -0.06666625440849387, 0.05881715559278191, -0.052562490253749435, 0.04709168182193429, -0.04067122099096702,
+    0.029848180174526076, -0.013186883004137903,
+)  # fmt: skip
+_THIRD = (-0.3333333333333333, -1.850371707708594e-17)
 _TAN_PI_8 = 0.4142135623730951
 
 
@@ -70,42 +71,59 @@ def acos(x: Vector) -> Vector:
 
 def atan2(y: Vector, x: Vector) -> Vector:
     """The angle of (x, y) in [-pi, pi], IEEE special cases included."""
-    a, b = y.fabs(), x.fabs()
-    steep = a.gt(b)
-    small, large = where(steep, b, a), where(steep, a, b)
-    infinity = float("inf")
-    both = small.eq(infinity)
-    small, large = where(both, 1.0, small), where(both, 1.0, large)
-    small, large = _scaled(small, large)
-    ratio, offset_high, offset_low = _reduce_ratio(small, large)
-    z = ratio * ratio
-    angle = fma(z * ratio, horner(z, _ATAN[x.element]), ratio)
-    high, low = _HALF_PI[x.element]
-    if offset_high is not None and offset_low is not None:
-        angle = offset_high + (angle + offset_low)
-    angle = where(steep, high - (angle - low), angle)
-    negative = x.bits().lt(0)
-    angle = where(negative, 2.0 * high - (angle - 2.0 * low), angle)
     nan = y.compare("uno", x)
+    angle = _angle_single(y, x) if y.element == "float" else _angle_double(y, x)
     return where(nan, y + x, angle).copysign(where(nan, y + x, y))
 
 
-def _scaled(small: Vector, large: Vector) -> tuple[Vector, Vector]:
-    """Both away from the ends of the range, and 0/0 made 0/1."""
-    tiny, huge = (2.0**-80, 2.0**100) if small.element == "float" else (2.0**-600, 2.0**1000)
-    factor = where(large.lt(tiny), small.like(2.0 ** (48 if small.element == "float" else 200)), 1.0)
-    factor = where(large.gt(huge), 0.125, factor)
-    small, large = small * factor, large * factor
-    return small, where(large.eq(0.0), 1.0, large)
-
-
-def _reduce_ratio(small: Vector, large: Vector) -> tuple[Vector, Vector | None, Vector | None]:
-    """t with atan(small / large) = atan(t) + offset; offset in two parts (f64 only)."""
-    if small.element == "float":
-        return small / large, None, None
+def _angle_single(y: Vector, x: Vector) -> Vector:
+    steep, small, large = _octant(*(v.fabs().cast("fpext", "double") for v in (y, x)))
     upper = small.gt(large * _TAN_PI_8)
-    numerator = where(upper, small - large, small)
-    denominator = where(upper, small + large, large)
-    high, low = _HALF_PI["double"]
-    none = numerator.like(0.0)
-    return numerator / denominator, where(upper, high / 2, none), where(upper, low / 2, none)
+    t = where(upper, small - large, small) / where(upper, small + large, large)
+    z = t * t
+    angle = fma(z * t, horner(z, _ATAN_SINGLE), t)
+    pi = 2.0 * _HALF_PI["double"][0]
+    angle = where(upper, angle + pi / 4, angle)
+    angle = where(steep, pi / 2 - angle, angle)
+    return where(x.bits().lt(0), pi - angle, angle).cast("fptrunc", "float")
+
+
+def _angle_double(y: Vector, x: Vector) -> Vector:
+    steep, small, large = _octant(y.fabs(), x.fabs())
+    factor = where(large.lt(2.0**500), small.like(2.0**500), 2.0**-30)  # nothing below may underflow
+    small, large = small * factor, large * factor
+    upper = small.gt(large * _TAN_PI_8)
+    top, bottom = where(upper, small - large, small), where(upper, small + large, large)
+    top_low = where(upper, small - (top + large), 0.0)
+    bottom_low = where(upper, small - (bottom - large), 0.0)
+    inverse = 1.0 / bottom
+    quotient = top * inverse
+    over = (top_low - quotient * bottom_low) - product_error(quotient, bottom, top)
+    t = fma(over, inverse, quotient)
+    low = fma(over, inverse, quotient - t)
+    z = t * t
+    cube = z * t
+    cube_low = fma(product_error(t, t, z), t, product_error(z, t, cube))
+    term = cube * _THIRD[0]
+    term_low = fma(cube_low, _THIRD[0], fma(cube, _THIRD[1], product_error(cube, _THIRD[0], term)))
+    angle = t + term
+    rest = fma(z * cube, horner(z, _ATAN_DOUBLE), term_low)
+    low = (term - (angle - t)) + (rest + (low - low * z))
+    for chosen, eighths in ((upper, 1), (steep, 2), (x.bits().lt(0), 4)):
+        if eighths > 1:
+            angle, low = where(chosen, -angle, angle), where(chosen, -low, low)
+        half_pi, half_pi_low = _HALF_PI["double"]
+        offset = where(chosen, angle.like(half_pi * eighths / 2), 0.0)
+        total = offset + angle
+        low = (angle - (total - offset)) + (low + where(chosen, angle.like(half_pi_low * eighths / 2), 0.0))
+        angle = total
+    return angle + low
+
+
+def _octant(a: Vector, b: Vector) -> tuple[Vector, Vector, Vector]:
+    """Whether a > b, then the smaller and the larger; for infinities and zeros numbers with the same quotient."""
+    steep, infinity = a.gt(b), float("inf")
+    small, large = where(steep, b, a), where(steep, a, b)
+    infinite = large.eq(infinity)
+    small = where(infinite, where(small.eq(infinity), small.like(1.0), 0.0), small)
+    return steep, small, where(infinite | large.eq(0.0), 1.0, large)

@@ -1,17 +1,17 @@
 """Powers and roots: pow, rsqrt, cbrt.
 
-pow carries the logarithm in two numbers, so that y log x is still right to a fraction of an ulp of the
-result: f32 in two floats (45 bits) where the processor fuses multiply and add, else in double; f64 in
-two doubles (68 bits).
+pow carries the logarithm with more bits, so that y log x is still right to a fraction of an ulp of the result: f32 in
+f64, f64 in two numbers (72 bits), from which the first terms of the exponential are summed in two numbers as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from hlotool.codegen.cpu.math import avx512
 from hlotool.codegen.cpu.math.arithmetic import any_lane
-from hlotool.codegen.cpu.math.exp import DOUBLE, LOG2_E, SINGLE, scale
-from hlotool.codegen.cpu.math.log import exponent_and_fraction
+from hlotool.codegen.cpu.math.exp import DOUBLE, LOG2_E, scale
+from hlotool.codegen.cpu.math.log import exponent_and_fraction, log_pair
 from hlotool.codegen.cpu.math.vector import (
     BITS,
     Vector,
@@ -19,10 +19,10 @@ from hlotool.codegen.cpu.math.vector import (
     exponent_bias,
     fma,
     has_fma,
-    has_scalef,
     horner,
     mantissa_bits,
     outlined,
+    product_error,
     where,
 )
 
@@ -34,19 +34,15 @@ _LOG2 = (
     0.282951692295797,
 )  # fmt: skip
 _EXP2 = (
-    0.9999999999190774, 0.693147206709582, 0.24022651505003528, 0.0555032721606953, 0.009617994539685114,
-    0.0013400432266627439, 0.00015477999812489376,
+    0.9999999999616097, 0.6931471807286492, 0.2402265119881397, 0.0555041035302177, 0.009618027166754198,
+    0.0013333922721104347, 0.00015469318879597022, 1.5201929131840018e-05,
 )  # fmt: skip
-# The same for f32 arithmetic: the first two coefficients in two parts each, then the rest of the series.
-_LOG2_FUSED = (2.885390043258667, 3.851926067000022e-08, 0.9617967009544373, -7.028461812552678e-09)
-_LOG2_FUSED_TAIL = (0.57708025, 0.41184402, 0.3379599)
-_EXP2_FUSED = (1.0, 0.6931472, 0.2402265, 0.055503592, 0.009618065, 0.0013391175, 0.00015461665)
-# (log((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5 in s^2
-_LOG_TAIL = (
-    0.4000000000000062, 0.28571428570895707, 0.22222222377442208, 0.18181796767856795, 0.1538619219970049,
-    0.13269788176858285, 0.1307798341146192,
+# (e^r - 1 - r - r^2/2 - r^3/6) / r^4
+_EXP_TAIL = (
+    0.041666666666666685, 0.008333333333327114, 0.0013888888888871328, 0.00019841269875597932, 2.4801587354286483e-05,
+    2.75572527008877e-06, 2.7557246792526097e-07, 2.5106577317640606e-08, 2.092346492052183e-09,
 )  # fmt: skip
-_TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+_SIXTH = (0.16666666666666666, 9.25185853854297e-18)
 
 
 def power(x: Vector, y: Vector) -> Vector:
@@ -71,10 +67,7 @@ def _power_body(x: Vector, y: Vector) -> Vector:
     f = x.f
     infinity = float("inf")
     a = x.fabs()
-    if x.element == "double":
-        plain = _power_double(a, y)
-    else:
-        plain = _power_fused(a, y) if has_fma(f.unit) else _power_single(a, y)
+    plain = _power_double(a, y) if x.element == "double" else _power_single(a, y)
     inside = x.gt(0.0) & x.lt(infinity) & y.fabs().lt(infinity)
     slow, done, fast_block = f.fresh("slow"), f.fresh("done"), f.block
     f.branch(any_lane(inside ^ 1), slow, done)
@@ -121,89 +114,44 @@ def _power_single(a: Vector, y: Vector) -> Vector:
     return (horner(r, _EXP2) * two_to_k).cast("fptrunc", "float")
 
 
-def _power_fused(a: Vector, y: Vector) -> Vector:
-    """a^y for positive finite ``float`` a with log2(a) in two floats (about 45 bits); needs real FMA."""
-    tiny = a.lt(2.0**-126)
-    e, m = exponent_and_fraction(where(tiny, a * 2.0**23, a))
-    e = where(tiny, e - 23.0, e)
-    f, u = m - 1.0, m + 1.0
-    inverse = 1.0 / u
-    s = f * inverse
-    s_low = fma(-s, m - (u - 1.0), exact_fma(-s, u, f)) * inverse
-    z = s * s
-    z_low = fma(s + s, s_low, exact_fma(s, s, -z))
-    cube = z * s
-    cube_low = fma(z_low, s, fma(z, s_low, exact_fma(z, s, -cube)))
-    first, second = s * _LOG2_FUSED[0], cube * _LOG2_FUSED[2]
-    low = fma(s_low, _LOG2_FUSED[0], fma(s, _LOG2_FUSED[1], exact_fma(s, _LOG2_FUSED[0], -first)))
-    low = low + fma(cube_low, _LOG2_FUSED[2], fma(cube, _LOG2_FUSED[3], exact_fma(cube, _LOG2_FUSED[2], -second)))
-    low = fma(z * cube, horner(z, _LOG2_FUSED_TAIL), low)
-    sum1 = e + first
-    sum2 = sum1 + second
-    low = low + ((first - (sum1 - e)) + (second - (sum2 - sum1)))
-    product = y * sum2
-    lost = fma(y, low, exact_fma(y, sum2, -product))
-    lost = where(product.fabs().lt(200.0), lost, 0.0)
-    product = product.at_least(-200.0).at_most(200.0)
-    shifted = product + SINGLE.magic
-    k = shifted - SINGLE.magic
-    return scale(horner((product - k) + lost, _EXP2_FUSED), k, shifted.bits(), 0)
-
-
 def _power_double(a: Vector, y: Vector) -> Vector:
     """a^y for positive finite ``double`` a."""
-    high, low = _log_two_parts(a)
+    high, low = log_pair(a)
     product = y * high
-    lost = exact_fma(y, high, -product) + y * low
+    lost = product_error(y, high, product) + y * low
     inside = product.fabs().lt(800.0)
     product = product.at_least(-800.0).at_most(800.0)
     lost = where(inside, lost, 0.0)
     shifted = fma(product, LOG2_E, DOUBLE.magic)
     k = shifted - DOUBLE.magic
-    r = fma(k, -DOUBLE.ln2_high, product)
-    r = r + fma(k, -DOUBLE.ln2_low, lost)
-    return scale(horner(r, (1.0, 1.0, *DOUBLE.tail)), k, shifted.bits(), 0)
-
-
-def _log_two_parts(a: Vector) -> tuple[Vector, Vector]:
-    """log(a) as high + low: 2 s + 2/3 s^3 in two parts, the rest of the series plain."""
-    tiny = a.lt(2.0**-1022)
-    e, m = exponent_and_fraction(where(tiny, a * 2.0**54, a))
-    e = where(tiny, e - 54.0, e)
-    f, u = m - 1.0, m + 1.0
-    u_low = m - (u - 1.0)
-    inverse = 1.0 / u
-    s = f * inverse
-    s_low = (exact_fma(-s, u, f) - s * u_low) * inverse
-    z = s * s
-    z_low = fma(s + s, s_low, exact_fma(s, s, -z))
-    cube = z * s
-    cube_low = exact_fma(z, s, -cube) + fma(z, s_low, z_low * s)
-    third = cube * _TWO_THIRDS[0]
-    third_low = exact_fma(cube, _TWO_THIRDS[0], -third) + fma(cube_low, _TWO_THIRDS[0], cube * _TWO_THIRDS[1])
-    tail = z * cube * horner(z, _LOG_TAIL)
-    first, twice = e * DOUBLE.ln2_high, s + s
-    sum1 = first + twice
-    lost1 = twice - (sum1 - first)
-    sum2 = sum1 + third
-    lost2 = third - (sum2 - sum1)
-    low = (lost1 + lost2) + (fma(e, DOUBLE.ln2_low, s_low + s_low) + (third_low + tail))
-    high = sum2 + low
-    return high, low - (high - sum2)
+    first, second = fma(k, -DOUBLE.ln2_high, product), fma(k, -DOUBLE.ln2_low, lost)
+    r = first + second
+    r_low = second - (r - first)
+    square = r * r
+    square_low = product_error(r, r, square)
+    cube = square * r
+    cube_low = fma(square_low, r, product_error(square, r, cube))
+    half, sixth = square * 0.5, cube * _SIXTH[0]
+    sixth_low = fma(cube_low, _SIXTH[0], fma(cube, _SIXTH[1], product_error(cube, _SIXTH[0], sixth)))
+    sum1 = r + 1.0
+    sum2 = sum1 + half
+    sum3 = sum2 + sixth
+    low = (r - (sum1 - 1.0)) + (half - (sum2 - sum1)) + (sixth - (sum3 - sum2))
+    low = low + (fma(square_low, 0.5, sixth_low) + r_low * sum3)
+    return scale(sum3 + fma(square * square, horner(r, _EXP_TAIL), low), k, shifted.bits(), 0)
 
 
 def rsqrt(x: Vector) -> Vector:
-    """1 / sqrt(x); f32 on AVX-512 takes the 14-bit estimate and one Newton step."""
-    width = x.lanes * 32
-    if x.element != "float" or not has_scalef(x.f.unit) or width not in (128, 256, 512):
-        return 1.0 / x.sqrt()
-    mask = f"i{max(8, x.lanes)}"
-    arguments = [(x.type, x.name), (x.type, x.name), (mask, "-1")]
-    name = x.f.intrinsic(x.type, f"llvm.x86.avx512.rsqrt14.ps.{width}", arguments)
-    estimate = Vector(x.f, "float", x.lanes, name)
-    error = exact_fma(-(x * estimate), estimate, 1.0)
-    refined = exact_fma(estimate * 0.5, error, estimate)
-    return where(error.isnan(), estimate, refined)  # 0 and infinity: the estimate is exact
+    """1 / sqrt(x) by a last Newton step in extra precision, from AVX-512's estimate of 14 bits where there is one."""
+    if x.element == "float" and not has_fma(x.f.unit):
+        return (1.0 / x.cast("fpext", "double").sqrt()).cast("fptrunc", "float")
+    y = avx512.rsqrt_estimate(x) if avx512.fits(x) else 1.0 / x.sqrt()
+    if avx512.fits(x) and x.element == "double":  # (1 - e)^(-1/2) = 1 + e/2 + 3/8 e^2: to 41 bits
+        e = exact_fma(-(x * y), y, 1.0)
+        y = where(e.isnan(), y, fma(y * e, fma(e, 0.375, 0.5), y))
+    near = x * y
+    e = product_error(-near, y, x.like(-1.0)) - product_error(x, y, near) * y
+    return where(e.isnan(), y, fma(y * 0.5, e, y))  # of 0 and infinity the estimate is exact
 
 
 def cbrt(x: Vector) -> Vector:

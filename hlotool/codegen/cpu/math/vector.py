@@ -28,6 +28,7 @@ __all__ = [
     "mantissa_bits",
     "outlined",
     "outlined_many",
+    "product_error",
     "type_text",
     "where",
 ]
@@ -267,6 +268,21 @@ def fma(a: Vector, b: Vector | Number, c: Vector | Number) -> Vector:
 def exact_fma(a: Vector, b: Vector | Number, c: Vector | Number) -> Vector:
     """a * b + c with one rounding everywhere (a slow library call on processors without FMA)."""
     return a.call("fma", a.lift(b), a.lift(c))
+
+
+def product_error(a: Vector, b: Vector | Number, product: Vector) -> Vector:
+    """a * b - product, exactly, for f64: by FMA, or by halves of the factors (Dekker, Numer. Math. 18, 1971)."""
+    b = a.lift(b)
+    if has_fma(a.f.unit):
+        return exact_fma(a, b, -product)
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _halves(x: Vector) -> tuple[Vector, Vector]:
+    """x as a number of 26 bits plus one of 27."""
+    high = (x.bits() & -(1 << 27)).as_float()
+    return high, x - high
 
 
 def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
