@@ -14,7 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kernel
 
-from hlotool.codegen.cpu.conv import ConvSpec, emit_conv
+from hlotool.codegen.cpu.conv import emit_conv
+from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.machine import Machine, host
 
 
@@ -53,12 +54,13 @@ def spec_of(
 
 
 def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
-    """The definition, one window element at a time, on arrays in logical order."""
+    """The definition, one window element at a time, on arrays in logical order; padding and holes add nothing."""
     rank = len(spec.input)
     reach = [
         (spec.output[i] - 1) * spec.strides[i] + (spec.kernel[i] - 1) * spec.window_dilation[i] + 1 for i in range(rank)
     ]
     padded = np.zeros((spec.batch, *reach, spec.input_features), lhs.dtype)
+    inside = np.zeros((1, *reach, 1), np.bool_)
     to, source = [], []
     for i in range(rank):
         places = [(spec.padding[i] + at * spec.base_dilation[i], at) for at in range(spec.input[i])]
@@ -66,6 +68,7 @@ def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
         to.append([place for place, _ in places])
         source.append([at for _, at in places])
     every = range(spec.batch), range(spec.input_features)
+    inside[np.ix_([0], *to, [0])] = True
     padded[np.ix_(every[0], *to, every[1])] = lhs[np.ix_(every[0], *source, every[1])]
     images, share = spec.batch // spec.batch_groups, spec.output_features // spec.groups
     part = spec.input_features // spec.feature_groups
@@ -85,7 +88,9 @@ def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
                       spec.strides[i])
                 for i in range(rank)
             )
-            out[..., made] += mine[(slice(None), *pixels)] @ rhs[weight][:, made]
+            with np.errstate(invalid="ignore"):
+                terms = mine[(slice(None), *pixels)] @ rhs[weight][:, made]
+                out[..., made] += np.where(inside[(slice(None), *pixels)], terms, 0)
     return out
 
 
@@ -108,8 +113,8 @@ def run(spec: ConvSpec, machine: Machine, lhs: Array, rhs: Array, pieces: int = 
     return np.asarray(out.transpose(np.argsort(order)))
 
 
-def check(spec: ConvSpec, machine: Machine) -> None:
-    """Small whole numbers: every order of summation gives the same, exactly."""
+def check(spec: ConvSpec, machine: Machine, strange: Sequence[float] = ()) -> None:
+    """Small whole numbers: every order of summation gives the same, exactly.  Some of the kernel are `strange`."""
     generator = np.random.default_rng(1)
 
     def draw(kind: str, shape: Sequence[int]) -> tuple[Array, Array]:
@@ -119,6 +124,12 @@ def check(spec: ConvSpec, machine: Machine) -> None:
 
     lhs, exact_lhs = draw(spec.lhs, (spec.batch, *spec.input, spec.input_features))
     rhs, exact_rhs = draw(spec.rhs, (*spec.kernel, spec.input_features // spec.feature_groups, spec.output_features))
+    if strange:
+        exact_lhs = (np.abs(exact_lhs.real) + 1).astype(exact_lhs.dtype)  # the kernel alone decides what is infinite
+        lhs = exact_lhs.astype(lhs.dtype)
+        where = generator.random(rhs.shape) < 0.2
+        exact_rhs[where] = generator.choice(strange, rhs.shape)[where]
+        rhs = exact_rhs.astype(rhs.dtype)
     expected = reference(spec, exact_lhs, exact_rhs)
     if spec.out == "bf16":
         expected = expected.astype(DTYPES["bf16"])
@@ -187,6 +198,23 @@ def test_types(machine: Machine, types: tuple[str, str, str, str]) -> None:
         check(replace(CASES[case], lhs=left, rhs=right, out=to, accumulate=accumulate), machine)
 
 
+@every_machine
+@pytest.mark.parametrize("strange", [(math.inf,), (math.nan,), (math.inf, -math.inf, math.nan)], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_padding_meets_infinities(machine: Machine, case: str, strange: Sequence[float]) -> None:
+    check(CASES[case], machine, strange)
+
+
+@every_machine
+@pytest.mark.parametrize("types", [
+    ("f64",) * 4, ("bf16", "bf16", "bf16", "f32"), ("f16", "f16", "f32", "f32"), ("c64",) * 4, ("c128",) * 4,
+], ids="-".join)
+def test_padding_meets_infinities_of_any_type(machine: Machine, types: tuple[str, str, str, str]) -> None:
+    for case in ("same", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated", "transposed"):
+        left, right, to, accumulate = types
+        check(replace(CASES[case], lhs=left, rhs=right, out=to, accumulate=accumulate), machine, (math.inf,))
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any(data: st.DataObject) -> None:
@@ -204,7 +232,7 @@ def test_any(data: st.DataObject) -> None:
         orders=[data.draw(st.permutations(range(rank + 2))) for _ in range(3)],
     )
     assume(all(extent > 0 for extent in spec.output))
-    check(spec, data.draw(st.sampled_from(MACHINES)))
+    check(spec, data.draw(st.sampled_from(MACHINES)), data.draw(st.sampled_from([(), (math.inf, math.nan)])))
 
 
 def test_results_do_not_depend_on_the_split() -> None:

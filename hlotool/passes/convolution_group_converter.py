@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["ConvolutionGroupConverter"]
 
@@ -24,13 +24,14 @@ class ConvolutionGroupConverter:
     """
 
     name: ClassVar[str] = "convolution-group-converter"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"convolution"})
     max_groups: int = 16
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.computations.values():
             for convolution in computation:
-                if convolution.opcode != "convolution":
+                if convolution.opcode != "convolution" or has_sizes(convolution):
                     continue
                 groups = max(convolution.attributes.get(name) or 1 for name in _COUNTS)
                 if groups == 1 or not log.allow():

@@ -212,6 +212,21 @@ def ragged_dot(sample: Sample, opcode: str, kind: str) -> Instruction:
 # ---- convolution
 
 
+def _kernel_values(sample: Sample, kinds: Sequence[str], values: Filler) -> Filler:
+    """Those of the kernel: now and then some of them are infinite or NaN, which padding must not meet."""
+    real = all(element_type(kind).is_float and kind != "f8e8m0fnu" for kind in kinds)
+    if not real or np.isfinite(np.asarray(np.nan).astype(dtype_of(kinds[1]))) or sample.rng.random() < 0.7:
+        return values
+
+    def strange(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:
+        made = values(generator, kind, sizes).copy()
+        where = generator.random(sizes) < 0.1
+        made[where] = generator.choice([np.inf, -np.inf, np.nan], sizes)[where].astype(made.dtype)
+        return made
+
+    return strange
+
+
 @family("convolution", "all")
 def convolution(sample: Sample, opcode: str, kind: str) -> Instruction:
     rng = sample.rng
@@ -254,7 +269,8 @@ def convolution(sample: Sample, opcode: str, kind: str) -> Instruction:
     except ShapeError:  # convolutions take only types of which one holds the other
         kinds = kind, kind, kinds[2]
     values = _values(sample, kinds)
-    operands = _source(sample, kinds[0], lhs, values), _source(sample, kinds[1], rhs, values)
+    kernel = _source(sample, kinds[1], rhs, _kernel_values(sample, kinds, values))
+    operands = _source(sample, kinds[0], lhs, values), kernel
     shape = infer("convolution", [o.shape for o in operands], attributes)
     assert prod(shape.dimensions) < 1 << 20
     return sample.builder.add("convolution", array(kinds[2], shape.dimensions), operands, attributes)

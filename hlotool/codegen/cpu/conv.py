@@ -3,8 +3,8 @@
 An output pixel is a row of the product and the sum runs over the window and the input features; since
 the register tile broadcasts elements of its left operand, that operand may lie in memory in any order
 of dimensions.  What the tile cannot see past is the border: a padded copy of the input is made
-first where there is one.  Weights are packed into panels of output features in the order in which the tile walks the
-window.
+first where there is one (and `conv_border` sees to what zeros do to infinities).  Weights are packed into panels of
+output features in the order in which the tile walks the window.
 
 A dilated input (of a transposed convolution, or of the gradient of a strided one) is never spread out: output pixels
 whose windows meet the input at the same of their elements make up a *phase*, a convolution of its own with some of the
@@ -19,10 +19,14 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from hlotool.codegen.cpu.addressing import Place
+from hlotool.codegen.cpu.conv_border import emit_border
+from hlotool.codegen.cpu.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.dot import DotSpec, Scratch, emit_dot, emit_zeros
 from hlotool.codegen.cpu.elements import Arithmetic, arithmetic, element
+from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.gemm import (
     Batch,
+    Finish,
     Packing,
     Product,
     TileShape,
@@ -33,120 +37,13 @@ from hlotool.codegen.cpu.gemm import (
 from hlotool.codegen.cpu.microkernel import Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.pad import PadAxis, emit_pad
-from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.kernel import Helper, Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["ConvSpec", "emit_conv"]
+__all__ = ["emit_conv"]
 
-LHS, RHS, OUT = range(3)
-
-
-@dataclass(frozen=True, slots=True)
-class ConvSpec:
-    """A convolution with any number of spatial dimensions; strides of the arrays count elements.
-
-    Output pixel o and window element w read input element ``(o * stride + w * window_dilation - padding)
-    / base_dilation`` of each spatial dimension where that is a whole number within the input, else zero.
-    `padding` is the low one (it may be negative); the high one is implied by `output`.  `reversal` walks
-    the window backwards.  With `feature_groups` the input features, with `batch_groups` the batch is split,
-    and each group makes its share of the output features.  `accumulate` as in `DotSpec`.
-    """
-
-    batch: int
-    input: tuple[int, ...]
-    input_features: int
-    output: tuple[int, ...]
-    output_features: int
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    padding: tuple[int, ...]
-    base_dilation: tuple[int, ...]
-    window_dilation: tuple[int, ...]
-    reversal: tuple[bool, ...]
-    feature_groups: int
-    batch_groups: int
-    lhs_batch: int
-    lhs_spatial: tuple[int, ...]
-    lhs_feature: int
-    rhs_spatial: tuple[int, ...]
-    rhs_input: int
-    rhs_output: int
-    out_batch: int
-    out_spatial: tuple[int, ...]
-    out_feature: int
-    lhs: str = "f32"
-    rhs: str = "f32"
-    out: str = "f32"
-    accumulate: str = "f32"
-
-    @property
-    def groups(self) -> int:
-        return self.feature_groups * self.batch_groups
-
-    def phases(self, at: int) -> list[Phase]:
-        """The phases of spatial dimension `at`: a single one for an input without holes."""
-        holes, stride, dilation = self.base_dilation[at], self.strides[at], self.window_dilation[at]
-        period, step = holes // math.gcd(stride, holes), holes // math.gcd(dilation, holes)
-        found = []
-        for first in range(min(period, self.output[at])):
-            # Elements `tap`, `tap` + step... of the windows of these pixels meet the input, the others holes.
-            meets = (w for w in range(min(step, self.kernel[at])) if (self._place(at, first, w)) % holes == 0)
-            tap = next(meets, self.kernel[at])
-            found.append(Phase(
-                first, -(-(self.output[at] - first) // period), period, tap, -(-(self.kernel[at] - tap) // step), step,
-                self._place(at, first, tap) // holes, period * stride // holes, step * dilation // holes,
-            ))
-        return _alike(found)
-
-    def _place(self, at: int, pixel: int, tap: int) -> int:
-        """Where in the dilated input element `tap` of the window of `pixel` lies."""
-        return pixel * self.strides[at] + tap * self.window_dilation[at] - self.padding[at]
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """Part of a spatial dimension: `count` output pixels from `first`, `period` apart, meet `taps` window elements.
-
-    These are the elements from `tap`, `step` apart.  The first pixel's first element is input element `start` (which
-    may lie outside); `stride` and `dilation` say how the place moves with the pixel and with the element.  It stands
-    for `alike` phases that follow one another, each `next_tap` and `next_start` further than the one before.
-    """
-
-    first: int
-    count: int
-    period: int
-    tap: int
-    taps: int
-    step: int
-    start: int
-    stride: int
-    dilation: int
-    alike: int = 1
-    next_tap: int = 0
-    next_start: int = 0
-
-    @property
-    def extent(self) -> tuple[int, int]:
-        """The first input element, and one more than the last."""
-        far = (self.alike - 1) * self.next_start
-        reach = (self.count - 1) * self.stride + (self.taps - 1) * self.dilation
-        return self.start + min(far, 0), self.start + max(far, 0) + reach + 1
-
-
-def _alike(phases: Sequence[Phase]) -> list[Phase]:
-    """Phases with as many pixels and window elements as the one before taken together with it."""
-    found: list[Phase] = []
-    for phase in phases:
-        last = found[-1] if found else phase
-        taps, starts = (now - then for now, then in ((phase.tap, last.tap), (phase.start, last.start)))
-        taps, starts = taps - (last.alike - 1) * last.next_tap, starts - (last.alike - 1) * last.next_start
-        same = (phase.count, phase.taps) == (last.count, last.taps) and phase.taps
-        if found and same and (last.alike == 1 or (taps, starts) == (last.next_tap, last.next_start)):
-            found[-1] = replace(last, alike=last.alike + 1, next_tap=taps, next_start=starts)
-        else:
-            found.append(phase)
-    return found
+LHS, RHS, OUT, SCRATCH = range(4)
 
 
 @dataclass(slots=True)
@@ -166,11 +63,15 @@ class _Input:
 
 @dataclass(frozen=True, slots=True)
 class _Free:
-    """A dimension of the result that is not its features: stride in the input and in the result (bytes)."""
+    """A dimension of the result that is not its features: stride in the input and in the result (bytes).
+
+    Only the windows from the first number of `inside` to before the second one lie within the input, if not all do.
+    """
 
     extent: int
     a: int
     c: int
+    inside: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -179,32 +80,48 @@ class _Plan:
     spec: ConvSpec
     machine: Machine
     how: Arithmetic
-    unit: Unit = field(default_factory=Unit)
-    scratch: Scratch = field(default_factory=Scratch)
+    slots: tuple[int, int, int, int]
+    epilogue: Epilogue | None
+    unit: Unit
+    scratch: Scratch
     steps: list[Step] = field(default_factory=list)
+    helpers: dict[Helper, None] = field(default_factory=dict)
+
+    @property
+    def whole_rows(self) -> bool:
+        return self.epilogue is not None and self.epilogue.whole_rows
 
 
-def emit_conv(name: str, spec: ConvSpec, machine: Machine) -> Kernel:
-    """The kernel `name` of a convolution; its arguments are lhs, rhs, out and, if asked for, scratch.
+def emit_conv(
+    name: str,
+    spec: ConvSpec,
+    machine: Machine,
+    slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
+    epilogue: Epilogue | None = None,
+) -> Kernel:
+    """The kernel `name` of a convolution; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
 
-    An empty result gives a kernel without steps.  Raises UnsupportedError for element types that cannot
-    be combined.
+    With an `epilogue` the result is dense, without groups or a dilated input, its features lie side by side, and it
+    goes into that instead of out.  An empty result gives a kernel without steps.  Raises UnsupportedError for element
+    types that cannot be combined.
     """
-    plan = _Plan(name, spec, machine, arithmetic(spec.accumulate, machine))
+    how, scratch = arithmetic(spec.accumulate, machine), Scratch(slot=slots[SCRATCH])
+    plan = _Plan(name, spec, machine, how, slots, epilogue, Unit(machine), scratch)
     held = element(spec.out)
     if math.prod((spec.batch, spec.output_features, *spec.output)) > 0:
         if math.prod((spec.input_features, *spec.kernel, *spec.input)) == 0:
             axes = [Axis(spec.batch // spec.batch_groups, 0, spec.out_batch * held.bytes)]
             axes += [Axis(e, 0, s * held.bytes) for e, s in zip(spec.output, spec.out_spatial, strict=True)]
             last = Axis(spec.output_features, 0, spec.out_feature * held.bytes)
-            plan.steps.append(emit_zeros(plan.unit, name, axes, last, Place(OUT, 0, held)))
+            plan.steps.append(emit_zeros(plan.unit, name, axes, last, Place(slots[OUT], 0, held)))
         elif _pointwise(spec):
-            return emit_dot(name, _as_dot(spec), machine)
+            return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         else:
             _emit(plan)
     unit = plan.unit
     return Kernel(
-        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size
+        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size,
+        tuple(plan.helpers),
     )
 
 
@@ -225,8 +142,8 @@ def _pointwise(spec: ConvSpec) -> bool:
     return whole and spec.groups == 1 and not _bordered(spec)
 
 
-def _as_dot(spec: ConvSpec) -> DotSpec:
-    """A convolution with a window of one element: pixels times features."""
+def _as_dot(spec: ConvSpec, in_order: bool) -> DotSpec:
+    """A convolution with a window of one element: pixels times features, `in_order` with those of the result."""
     free = _merge_free([
         _Free(spec.batch, spec.lhs_batch, spec.out_batch),
         *(
@@ -235,8 +152,8 @@ def _as_dot(spec: ConvSpec) -> DotSpec:
                 spec.output, spec.lhs_spatial, spec.strides, spec.out_spatial, strict=True
             )
         ),
-    ])
-    rows = max(free, key=lambda dimension: dimension.extent)
+    ], in_order)
+    rows = free[-1] if in_order else max(free, key=lambda dimension: dimension.extent)
     batch = [dimension for dimension in free if dimension is not rows]
     return DotSpec(
         tuple(d.extent for d in batch), rows.extent, spec.output_features, spec.input_features,
@@ -245,12 +162,16 @@ def _as_dot(spec: ConvSpec) -> DotSpec:
     )
 
 
-def _merge_free(dimensions: Sequence[_Free]) -> list[_Free]:
-    """Sorted from the widest stride in the input down, with dimensions that lie as one in both arrays merged."""
+def _merge_free(dimensions: Sequence[_Free], in_order: bool = False) -> list[_Free]:
+    """Sorted from the widest stride in the input down, with dimensions that lie as one in both arrays merged.
+
+    `in_order` sorts them by the stride in the result.
+    """
     merged: list[_Free] = []
-    for d in sorted((d for d in dimensions if d.extent > 1), key=lambda d: -d.a):
+    for d in sorted((d for d in dimensions if d.extent > 1), key=lambda d: -(d.c if in_order else d.a)):
         if merged and merged[-1].a == d.extent * d.a and merged[-1].c == d.extent * d.c:
-            merged[-1] = _Free(merged[-1].extent * d.extent, d.a, d.c)
+            inside = (0, 0) if merged[-1].inside or d.inside else None
+            merged[-1] = _Free(merged[-1].extent * d.extent, d.a, d.c, inside)
         else:
             merged.append(d)
     return merged or [_Free(1, 0, 0)]
@@ -273,7 +194,7 @@ def _emit(plan: _Plan) -> None:
         image = _input(plan)
 
     out_strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
-    result, strides = Place(OUT, 0, held), [stride * held.bytes for stride in out_strides]
+    result, strides = Place(plan.slots[OUT], 0, held), [stride * held.bytes for stride in out_strides]
     unpack = strides[-1] != held.bytes and spec.output_features > 1 and line is None
     if unpack:
         extents = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
@@ -289,7 +210,7 @@ def _emit(plan: _Plan) -> None:
         name = plan.name if len(phases) == 1 else f"{plan.name}_phase{number}"
         _emit_phase(plan, name, phase, image, result, strides, line, lanewise)
     if unpack:
-        _unpack(plan, result, strides[0], strides[1:-1], Place(OUT, 0, held))
+        _unpack(plan, result, strides[0], strides[1:-1], Place(plan.slots[OUT], 0, held))
 
 
 def _emit_phase(
@@ -298,17 +219,18 @@ def _emit_phase(
 ) -> None:
     """Add the steps for the pixels of a phase of each spatial dimension; `strides` are those of `result`."""
     spec, how = plan.spec, plan.how
-    rank, groups = len(spec.input), spec.groups
+    groups, share = spec.groups, spec.output_features // spec.groups
     features = spec.input_features // spec.feature_groups
-    share = spec.output_features // groups
     c_batch, *c_spatial, c_feature = strides
     at_c = sum(p.first * stride for p, stride in zip(phase, c_spatial, strict=True))
-    result = replace(result, start=result.start + at_c)
+    whole, result = result, replace(result, start=result.start + at_c)
     free = [_Free(spec.batch // spec.batch_groups, image.batch, c_batch)]
     free += [
-        _Free(phase[at].count, phase[at].stride * image.spatial[at], phase[at].period * c_spatial[at])
-        for at in range(rank) if at != line
+        _Free(p.count, p.stride * image.spatial[at], p.period * c_spatial[at], p.inside(spec.input[at]))
+        for at, p in enumerate(phase) if at != line
     ]
+    # A dimension that is neither rows nor a batch of the product, where windows lie partly outside.
+    edge = any(p.inside(spec.input[at]) for at, p in enumerate(phase) if at == line or p.count == 1)
     right = element(spec.rhs)
     taps = [Tap(features, image.feature, spec.rhs_input * right.bytes)]
     alike: list[Batch] = []
@@ -323,19 +245,20 @@ def _emit_phase(
             alike.append(Batch(p.alike, p.next_start * image.spatial[at], p.next_tap * step, c_spatial[at]))
         taps.append(Tap(p.taps, p.dilation * image.spatial[at], p.step * step))
     taps = sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)]
-    weights = Place(RHS, at_b, right)
+    weights = Place(plan.slots[RHS], at_b, right)
     source = replace(image.place, start=image.place.start + at_a)
 
-    free = _merge_free(free)
+    free = _merge_free(free, in_order=plan.epilogue is not None)
     if line is not None:
         columns, across = spec.output[line], spec.rhs_output * right.bytes
-        _, shape = choose_tile(share, columns, plan.machine, how)
+        _, shape = choose_tile(share, columns, plan.machine, how, windows=True)
         batch = [Batch(groups, share * across, image.group, share * c_feature)] if groups > 1 else []
         batch += [Batch(d.extent, d.b, d.a, d.c) for d in alike] + [Batch(d.extent, 0, d.a, d.c) for d in free]
         made = Product(
             tuple(batch), share, columns, _merge_taps([Tap(tap.extent, tap.b, tap.a) for tap in taps]), how, shape,
             weights, across, source, shape.columns * source.element.bytes, result, c_feature, result.element.bytes,
         )
+        inside = None
     else:
         columns = spec.output_features if lanewise else share
         rows, shape = _rows(plan, free, columns, lanewise)
@@ -344,13 +267,36 @@ def _emit_phase(
             across = columns * spec.rhs_output * right.bytes
             alike.insert(0, Batch(groups, image.group, across, share * c_feature))
         b, panel, b_step, alike, packing = _weights(plan, name, weights, taps, columns, alike, shape, count)
-        batch = [*alike, *(Batch(d.extent, d.a, 0, d.c) for d in free if d is not rows)]
+        free.remove(rows)
+        batch = [*alike, *(Batch(d.extent, d.a, 0, d.c) for d in free)]
         made = Product(
             tuple(batch), rows.extent, columns, _merge_taps(_consecutive(taps, b_step)), how, shape, source,
             rows.a, b, panel, result, rows.c, c_feature,
-            a_column=source.element.bytes if lanewise else 0, packing=packing,
+            a_column=source.element.bytes if lanewise else 0, packing=packing, epilogue=plan.epilogue,
         )
+        inside = rows.inside
+    finish = _finish(plan, name, made, free, (0, 0) if edge else inside, whole, strides)
+    made = replace(made, finish=finish)
     plan.steps.append(emit_product(plan.unit, name, made))
+
+
+def _finish(
+    plan: _Plan, name: str, made: Product, free: Sequence[_Free], rows: tuple[int, int] | None, result: Place,
+    strides: Sequence[int],
+) -> Finish | None:
+    """What to do with results at the border, if there are any; the last dimensions of the batch are the `free` ones.
+
+    `rows` are those inside, where not all are.
+    """
+    exact = made.how.type not in ("float", "double")  # zero times anything is zero
+    if exact or not _bordered(plan.spec) or not (rows or any(d.inside for d in free)):
+        return None
+    inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
+    inside += [d.inside or (0, d.extent) for d in free]
+    start = made.c.start - result.start
+    call, helper = emit_border(plan.unit, name, plan.spec, plan.how, (plan.slots[LHS], plan.slots[RHS]), strides, start)
+    plan.helpers[helper] = None
+    return Finish(call, tuple(inside), rows or (0, made.m))
 
 
 def _line(spec: ConvSpec, how: Arithmetic) -> int | None:
@@ -389,7 +335,7 @@ def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
     if not (_bordered(spec) or left.storage != plan.how.type or scattered):
         batch, spatial, feature = _split((spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature), left.bytes)
         group = _group_stride(spec, batch, feature)
-        return _Input(Place(LHS, 0, left), [0] * rank, batch, spatial, feature, group)
+        return _Input(Place(plan.slots[LHS], 0, left), [0] * rank, batch, spatial, feature, group)
     axes = [PadAxis(spec.batch, spec.lhs_batch * left.bytes, spec.batch)]
     low = []
     for at in range(rank):
@@ -408,7 +354,7 @@ def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
     place = plan.scratch.take(math.prod(sizes) * held.bytes, held)
     name = f"{plan.name}_pad"
     plan.steps.append(
-        emit_pad(plan.unit, name, [axes[at] for at in order], Place(LHS, 0, left), place, plan.how)
+        emit_pad(plan.unit, name, [axes[at] for at in order], Place(plan.slots[LHS], 0, left), place, plan.how)
     )
     strides = [held.bytes * math.prod(sizes[order.index(at) + 1 :]) for at in range(len(order))]
     batch, feature = strides[0], strides[rank + 1]
@@ -430,8 +376,8 @@ def _rows(plan: _Plan, free: list[_Free], columns: int, lanewise: bool) -> tuple
         tiles = -(-rows.extent // 6)
         return rows, TileShape(-(-rows.extent // tiles), vectors * plan.how.columns, lanewise=True)
     best = None
-    for dimension in free:
-        cost, shape = choose_tile(dimension.extent, columns, plan.machine, plan.how)
+    for dimension in free[-1:] if plan.epilogue is not None else free:
+        cost, shape = choose_tile(dimension.extent, columns, plan.machine, plan.how, windows=True)
         if best is None or cost / dimension.extent <= best[0]:
             best = (cost / dimension.extent, dimension, shape)
     assert best is not None
@@ -485,7 +431,7 @@ def _weights(
         below //= tap.extent
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
-    group = panels_to_pack(pixels, columns, deep, items, shape, how)
+    group = 0 if plan.whole_rows else panels_to_pack(pixels, columns, deep, items, shape, how)
     copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group)
     step = emit_copy(plan.unit, f"{name}_pack_rhs", copy)
     if group:

@@ -1,0 +1,243 @@
+"""Results of a convolution whose windows reach beyond the input, where the kernel is not finite.
+
+Padding takes no part in the sum, but the tiles read it as zeros, and zero times an infinity or a NaN of the kernel is
+a NaN.  Such a product always shows: the result is a NaN then.  So the tasks of a convolution look through the pixels
+of the border when they have made them (few, and in cache), and compute what is not a number there once more, one
+multiply-add at a time over the window elements that meet the input.
+
+Both functions are the same for all convolutions of the same types, which differ in a table of numbers: a program
+holds them once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hlotool.codegen.cpu.addressing import offset, when
+from hlotool.codegen.cpu.conv_spec import ConvSpec
+from hlotool.codegen.cpu.elements import Arithmetic, element, load, store, vector_type, widen
+from hlotool.codegen.kernel import PLUMBING, Helper
+from hlotool.codegen.llvm import Function, Unit
+
+__all__ = ["emit_border"]
+
+# The table: numbers of the whole convolution, then rows of one for each spatial dimension.  All strides are in bytes.
+_WHOLE = (
+    "lhs", "rhs", "start", "terms", "features", "rank", "images", "image", "made", "feature", "share",
+    "a_image", "a_group", "a_feature", "b_output", "b_feature", "b_start",
+)
+_SPATIAL = (
+    "extent", "pixel", "stride", "padding", "kernel", "dilation", "holes", "size", "a_spatial", "b_spatial",
+)
+
+
+def emit_border(
+    unit: Unit, name: str, spec: ConvSpec, how: Arithmetic, slots: tuple[int, int], strides: Sequence[int], start: int
+) -> tuple[str, Helper]:
+    """The call and the function for the border rows of a product that makes part of `spec`'s result.
+
+    The call is text, but for ``call void`` and the last arguments: see `gemm.Finish`.  The operands are in
+    arguments `slots`.  `strides` are those of the result's batch, spatial dimensions and features in bytes; it is
+    dense, and the product's part begins `start` bytes into it.
+    """
+    left, right = element(spec.lhs), element(spec.rhs)
+    table = f"@{name}_border"
+    numbers = _numbers(spec, left.bytes, right.bytes, slots, strides, start)
+    unit.define(
+        f"{table} = private unnamed_addr constant [{len(numbers)} x i64] "
+        f"[{', '.join(f'i64 {number}' for number in numbers)}]"
+    )
+    types = "_".join((spec.lhs, spec.rhs, spec.out, spec.accumulate))
+    own = Unit(unit.machine)
+    function, fix = f"convolution_border_{types}", f"convolution_element_{types}"
+    _emit_scan(own, function, fix, spec, how)
+    _emit_elements(own, fix, spec, how)
+    declared = f"declare void @{function}(ptr, ptr, ptr, i64, i64, i64, i64, i64)"
+    unit.declarations[function] = declared
+    helper = Helper(tuple(own.declarations.values()), "\n".join(own.definitions), declared)
+    return f"@{function}(ptr %args, ptr {table}, ", helper
+
+
+def _numbers(
+    spec: ConvSpec, left: int, right: int, slots: tuple[int, int], strides: Sequence[int], start: int
+) -> list[int]:
+    """The table; `left` and `right` are bytes of an element."""
+    c_batch, *c_spatial, c_feature = strides
+    features, images = spec.input_features // spec.feature_groups, spec.batch // spec.batch_groups
+    by_feature = spec.feature_groups > 1
+    last = [extent - 1 if back else 0 for extent, back in zip(spec.kernel, spec.reversal, strict=True)]
+    whole = {
+        "lhs": slots[0], "rhs": slots[1], "start": start,
+        "terms": math.prod(spec.kernel) * features, "features": features, "rank": len(spec.input),
+        "images": images, "image": c_batch, "made": spec.output_features, "feature": c_feature,
+        "share": spec.output_features // spec.groups,
+        "a_image": spec.lhs_batch * left,
+        "a_group": (features * spec.lhs_feature if by_feature else images * spec.lhs_batch) * left,
+        "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
+        "b_start": sum(at * stride for at, stride in zip(last, spec.rhs_spatial, strict=True)) * right,
+    }
+    spatial = [
+        {
+            "extent": spec.output[at], "pixel": c_spatial[at], "stride": spec.strides[at],
+            "padding": spec.padding[at], "kernel": spec.kernel[at], "dilation": spec.window_dilation[at],
+            "holes": spec.base_dilation[at], "size": spec.input[at], "a_spatial": spec.lhs_spatial[at] * left,
+            "b_spatial": spec.rhs_spatial[at] * (-right if spec.reversal[at] else right),
+        }
+        for at in range(len(spec.input))
+    ]
+    return [whole[key] for key in _WHOLE] + [dimension[key] for dimension in spatial for key in _SPATIAL]
+
+
+def _number(f: Function, key: str, dimension: str | None = None) -> str:
+    """The number `key` of the table, of spatial dimension `dimension` where there is one for each."""
+    if dimension is None:
+        at = offset(f, "%table", 8 * _WHOLE.index(key))
+    else:
+        at = offset(f, "%table", f.let(f"mul i64 {dimension}, {8 * len(_SPATIAL)}"))
+        at = offset(f, at, 8 * (len(_WHOLE) + _SPATIAL.index(key)))
+    return f.let(f"load i64, ptr {at}")
+
+
+def _emit_scan(unit: Unit, name: str, fix: str, spec: ConvSpec, how: Arithmetic) -> None:
+    """Define function `name`, with the arguments that `gemm.Finish` tells: call `fix` on what is a NaN."""
+    held = element(spec.out)
+    f = Function(
+        unit,
+        f"void @{name}(ptr %args, ptr %table, ptr %c, i64 %place, i64 %rows, i64 %columns, i64 %pitch, "
+        "i64 %step) nounwind",
+    )
+    count = f.let(f"mul i64 %columns, {how.components}")
+    counts, kind = vector_type("i32", how.lanes), vector_type(how.type, how.lanes)
+    end = f.let(f"insertelement {counts} poison, i32 {f.let(f'trunc i64 {count} to i32')}, i64 0")
+    end = f.let(f"shufflevector {counts} {end}, {counts} poison, {counts} zeroinitializer")
+    numbers = ", ".join(f"i32 {lane}" for lane in range(how.lanes))
+    stored, flags = vector_type(held.storage, how.lanes), f"<{how.lanes} x i1>"
+    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(held.storage, held.storage)
+    row = f.begin_loop(0, "%rows", 1, [("ptr", "%c"), ("i64", "%place")])
+    column = f.begin_loop(0, count, how.lanes, [("ptr", row.values[0]), (counts, f"<{numbers}>")])
+    at, lanes = column.values
+    inside = f.let(f"icmp slt {counts} {lanes}, {end}")
+    found = f.intrinsic(stored, f"llvm.masked.load.v{how.lanes}{short}.p0", [
+        ("ptr", at), (flags, inside), (stored, "zeroinitializer"),
+    ])
+    found = widen(f, found, held, how, how.lanes)
+    strange = f.let(f"fcmp uno {kind} {found}, {found}")
+    strange = f.intrinsic("i1", f"llvm.vector.reduce.or.v{how.lanes}i1", [(flags, strange)])
+    left = f.let(f"sub i64 {count}, {column.index}")
+
+    def again() -> None:
+        place = f.let(f"add i64 {row.values[1]}, {f.let(f'mul i64 {column.index}, {held.size}')}")
+        f.do(f"call void @{fix}(ptr %args, ptr %table, ptr {at}, i64 {place}, i64 {left})")
+
+    when(f, strange, again)
+    after = f.let(f"add {counts} {lanes}, splat (i32 {how.lanes})")
+    f.end_loop(column, [offset(f, at, how.lanes * held.size), after])
+    f.end_loop(row, [offset(f, row.values[0], "%pitch"), f.let(f"add i64 {row.values[1]}, %step")])
+    f.finish()
+
+
+def _emit_elements(unit: Unit, name: str, spec: ConvSpec, how: Arithmetic) -> None:
+    """Define ``void @name(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left)``: elements, by the definition.
+
+    They are those from %from to the end of a row, %left scalars on, but no more than a vector of them; they belong
+    %place bytes into the product's part of the result.  A sum that is a NaN ends early, so that data full of them
+    costs little.  Rarely called: LLVM may take the quick way.
+    """
+    left, right, held = element(spec.lhs), element(spec.rhs), element(spec.out)
+    f = Function(
+        unit,
+        f"internal void @{name}(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left) nounwind {PLUMBING}",
+    )
+
+    def calculate(operation: str, x: str, y: str) -> str:
+        return f.let(f"{operation} i64 {x}, {y}")
+
+    def moved(pointer: str, coordinate: str, stride: str) -> str:
+        return offset(f, pointer, calculate("mul", coordinate, stride))
+
+    sums = [f.let(f"alloca {how.type}") for _ in range(how.components)]
+    tap, window, inside, a, b = (f.let(f"alloca {kind}") for kind in ("i64", "i64", "i1", "ptr", "ptr"))
+    rank, features, share = (_number(f, key) for key in ("rank", "features", "share"))
+    origins = f.let(f"alloca i64, i64 {rank}")
+    lhs, rhs = (
+        f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {_number(f, slot)}')}")
+        for slot in ("lhs", "rhs")
+    )
+    count = f.intrinsic("i64", "llvm.smin.i64", [("i64", "%left"), ("i64", str(how.lanes))])
+    each = f.begin_loop(0, calculate("sdiv", count, str(how.components)), 1, [
+        ("ptr", "%from"), ("i64", calculate("add", "%place", _number(f, "start"))),
+    ])
+    to, place = each.values
+
+    def coordinate(stride: str, extent: str, dimension: str | None = None) -> str:
+        at = calculate("udiv", place, _number(f, stride, dimension))
+        return calculate("urem", at, _number(f, extent, dimension))
+
+    feature = coordinate("feature", "made")
+    first_a = moved(lhs, coordinate("image", "images"), _number(f, "a_image"))
+    first_a = moved(first_a, calculate("udiv", feature, share), _number(f, "a_group"))
+    first_b = offset(f, moved(rhs, feature, _number(f, "b_output")), _number(f, "b_start"))
+    pixel = f.begin_loop(0, rank)
+    at = calculate("mul", coordinate("pixel", "extent", pixel.index), _number(f, "stride", pixel.index))
+    at = calculate("sub", at, _number(f, "padding", pixel.index))
+    f.do(f"store i64 {at}, ptr {f.let(f'getelementptr i64, ptr {origins}, i64 {pixel.index}')}")
+    f.end_loop(pixel)
+    for total in sums:
+        f.do(f"store {how.type} 0.0, ptr {total}")
+    f.do(f"store i64 0, ptr {tap}")
+
+    head, body, done = f.fresh("head"), f.fresh("body"), f.fresh("done")
+    f.jump(head)
+    f.label(head)
+    now = f.let(f"load i64, ptr {tap}")
+    values = [f.let(f"load {how.type}, ptr {total}") for total in sums]
+    more = f.let(f"icmp slt i64 {now}, {_number(f, 'terms')}")
+    number = f.let(f"fcmp ord {how.type} {values[0]}, {values[-1]}")
+    f.branch(f.let(f"and i1 {more}, {number}"), body, done)
+    f.label(body)
+    f.do(f"store i64 {calculate('add', now, '1')}, ptr {tap}")
+    f.do(f"store i64 {calculate('udiv', now, features)}, ptr {window}")
+    deep = calculate("urem", now, features)
+    f.do(f"store i1 true, ptr {inside}")
+    f.do(f"store ptr {moved(first_a, deep, _number(f, 'a_feature'))}, ptr {a}")
+    f.do(f"store ptr {moved(first_b, deep, _number(f, 'b_feature'))}, ptr {b}")
+    inner = f.begin_loop(0, rank)
+    at = calculate("sub", calculate("sub", rank, inner.index), "1")
+    kernel, left_over = _number(f, "kernel", at), f.let(f"load i64, ptr {window}")
+    index = calculate("urem", left_over, kernel)
+    f.do(f"store i64 {calculate('udiv', left_over, kernel)}, ptr {window}")
+    there = f.let(f"load i64, ptr {f.let(f'getelementptr i64, ptr {origins}, i64 {at}')}")
+    there = calculate("add", there, calculate("mul", index, _number(f, "dilation", at)))
+    holes = _number(f, "holes", at)
+    hit = f.let(f"icmp eq i64 {calculate('urem', there, holes)}, 0")
+    there = calculate("udiv", there, holes)  # a negative place is a very large one
+    size = _number(f, "size", at)
+    hit = f.let(f"and i1 {hit}, {f.let(f'icmp ult i64 {there}, {size}')}")
+    hit = f.let(f"and i1 {hit}, {f.let(f'load i1, ptr {inside}')}")
+    f.do(f"store i1 {hit}, ptr {inside}")
+    f.do(f"store ptr {moved(f.let(f'load ptr, ptr {a}'), there, _number(f, 'a_spatial', at))}, ptr {a}")
+    f.do(f"store ptr {moved(f.let(f'load ptr, ptr {b}'), index, _number(f, 'b_spatial', at))}, ptr {b}")
+    f.end_loop(inner)
+
+    def multiply() -> None:
+        x, y = (
+            [load(f, offset(f, p, part * kept.size), kept, how, 0) for part in range(kept.components)]
+            for p, kept in ((f.let(f"load ptr, ptr {a}"), left), (f.let(f"load ptr, ptr {b}"), right))
+        )
+        products = [[(x[0], y[0])]]
+        if how.complex:
+            products = [[(x[0], y[0]), (f.let(f"fneg {how.type} {x[1]}"), y[1])], [(x[0], y[1]), (x[1], y[0])]]
+        for total, value, terms in zip(sums, values, products, strict=True):
+            for factors in terms:
+                arguments = [(how.type, operand) for operand in (*factors, value)]
+                value = f.intrinsic(how.type, f"llvm.fmuladd.f{how.bits}", arguments)
+            f.do(f"store {how.type} {value}, ptr {total}")
+
+    when(f, f.let(f"load i1, ptr {inside}"), multiply)
+    f.jump(head)
+    f.label(done)
+    for part, total in enumerate(sums):
+        store(f, f.let(f"load {how.type}, ptr {total}"), offset(f, to, part * held.size), held, how, 0)
+    f.end_loop(each, [offset(f, to, held.bytes), calculate("add", place, str(held.bytes))])
+    f.finish()
