@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KERNEL_SIGNATURE", "Kernel", "Step", "signature"]
+__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Helper", "Kernel", "Step", "signature"]
 
 KERNEL_SIGNATURE = "(ptr noalias %args, i64 %begin, i64 %end)"
 
+PLUMBING = "noinline optnone"
+"""Attributes of a function that mostly computes addresses and calls others: LLVM then takes the quick way to its
+instructions, in a third of the time, and they are good enough for that."""
 
-def signature(name: str) -> str:
-    """The definition line of step function `name`."""
-    return f"void @{name}{KERNEL_SIGNATURE} nounwind"
+
+def signature(name: str, plumbing: bool = False) -> str:
+    """The definition line of step function `name`; `plumbing` says that others do the work for it."""
+    return f"void @{name}{KERNEL_SIGNATURE} nounwind" + (f" {PLUMBING}" if plumbing else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,23 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Helper:
+    """A function that kernels call and that a program holds once: what it declares, its text, and how it is declared.
+
+    Its name stands for all of its text.
+    """
+
+    declarations: tuple[str, ...]
+    definitions: str
+    declared: str
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
-    """IR text (declarations, then definitions), its steps in order, and scratch bytes."""
+    """IR text (declarations, then definitions), its steps in order, scratch bytes, and helpers that it calls."""
 
     declarations: tuple[str, ...]
     definitions: str
     steps: tuple[Step, ...]
     scratch: int = 0
+    helpers: tuple[Helper, ...] = ()

@@ -1,17 +1,23 @@
 """LLVM IR text to machine code, several texts at the same time.
 
 No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
-all that is left.  llvmlite guards every call into LLVM with one process-wide lock, which would make
-threads useless here; LLVM itself only asks that two threads do not share a context, so the two
-long calls (parse and emit) are made on the raw functions when llvmlite has them where expected.
+all that is left.  Loop strength reduction, which the code generator runs of itself, is off: it took a sixth of
+the whole time and gained nothing where addresses are written as pointers that move on.  (LLVM knows such switches for
+the process as a whole: other users of llvmlite in it go without that pass as well.)
+
+llvmlite guards every call into LLVM with one process-wide lock, which would make threads useless here; LLVM itself only
+asks that two threads do not share a context, so the two long calls (parse and emit) are made on the raw functions when
+llvmlite has them where expected.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from llvmlite import binding
@@ -24,9 +30,10 @@ __all__ = ["assembly", "compile_units", "initialize", "target_machine"]
 
 @cache
 def initialize() -> None:
-    """Make LLVM's targets known (all of them, so that other machines can be compiled for)."""
+    """Make LLVM's targets known (all of them, so that other machines can be compiled for), and set its switches."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+    binding.set_option("hlotool", "-disable-lsr")
 
 
 def target_machine(machine: Machine) -> binding.TargetMachine:
@@ -39,7 +46,7 @@ def target_machine(machine: Machine) -> binding.TargetMachine:
 
 
 def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> list[bytes]:
-    """Compile each IR text to a relocatable object, in order, with at most `threads` threads.
+    """Compile each IR text to a relocatable object, in order, with at most `threads` threads; the longest first.
 
     The objects are the same whatever the number of threads.  Raises RuntimeError with LLVM's message
     when a text does not parse or verify.
@@ -50,14 +57,35 @@ def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> l
     if workers <= 1 or compile_one is _compile_locked:
         return [compile_one(text, machine) for text in texts]
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda text: compile_one(text, machine), texts))
+        order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
+        found = dict(zip(order, pool.map(lambda number: compile_one(texts[number], machine), order), strict=True))
+    return [found[number] for number in range(len(texts))]
 
 
 def assembly(text: str, machine: Machine) -> str:
     """The assembly that `text` compiles to on `machine`."""
-    emitter = target_machine(machine)
-    module = _parse(text, emitter, binding.create_context())
-    return str(emitter.emit_assembly(module))
+    with _emitter(machine) as emitter:
+        return str(emitter.emit_assembly(_parse(text, emitter, binding.create_context())))
+
+
+@cache
+def _idle(machine: Machine) -> SimpleQueue[binding.TargetMachine]:
+    """Target machines that no thread is using."""
+    return SimpleQueue()
+
+
+@contextmanager
+def _emitter(machine: Machine) -> Iterator[binding.TargetMachine]:
+    """A target machine for one thread.  Making one, and its table of the processor's features, takes a millisecond."""
+    idle = _idle(machine)
+    try:
+        emitter = idle.get_nowait()
+    except Empty:
+        emitter = target_machine(machine)
+    try:
+        yield emitter
+    finally:
+        idle.put(emitter)
 
 
 def _header(text: str, emitter: binding.TargetMachine) -> str:
@@ -72,8 +100,8 @@ def _parse(text: str, emitter: binding.TargetMachine, context: Any) -> binding.M
 
 
 def _compile_locked(text: str, machine: Machine) -> bytes:
-    emitter = target_machine(machine)
-    return bytes(emitter.emit_object(_parse(text, emitter, binding.create_context())))
+    with _emitter(machine) as emitter:
+        return bytes(emitter.emit_object(_parse(text, emitter, binding.create_context())))
 
 
 def _compile_unlocked(text: str, machine: Machine) -> bytes:
@@ -81,19 +109,20 @@ def _compile_unlocked(text: str, machine: Machine) -> bytes:
     functions = _raw_functions()
     assert functions is not None
     parse, verify, emit = functions
-    emitter, context = target_machine(machine), binding.create_context()
-    with ffi.OutputString() as message:
-        module = binding.ModuleRef(parse(context, _header(text, emitter).encode(), message), context)
-        if message:
-            module.close()
-            raise RuntimeError(f"LLVM IR parsing error\n{message}")
-    with ffi.OutputString() as message:
-        if verify(module, message):
-            raise RuntimeError(str(message))
-    with ffi.OutputString() as message:
-        memory = emit(emitter, module, 1, message)
-        if not memory:
-            raise RuntimeError(str(message))
+    context = binding.create_context()
+    with _emitter(machine) as emitter:
+        with ffi.OutputString() as message:
+            module = binding.ModuleRef(parse(context, _header(text, emitter).encode(), message), context)
+            if message:
+                module.close()
+                raise RuntimeError(f"LLVM IR parsing error\n{message}")
+        with ffi.OutputString() as message:
+            if verify(module, message):
+                raise RuntimeError(str(message))
+        with ffi.OutputString() as message:
+            memory = emit(emitter, module, 1, message)
+            if not memory:
+                raise RuntimeError(str(message))
     try:
         return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
     finally:

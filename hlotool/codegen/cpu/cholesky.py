@@ -25,6 +25,7 @@ from hlotool.codegen.cpu.access import (
 from hlotool.codegen.cpu.linear import Matrix, Number, conjugate, multiply_subtract, read, rounded, write
 from hlotool.codegen.cpu.math.elements import compute_element, is_complex, is_float
 from hlotool.codegen.cpu.math.vector import BITS, Vector
+from hlotool.codegen.cpu.memory import address_type
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine
@@ -80,12 +81,13 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
 def _load(matrix: Matrix, element_type: str, source: str, base: Index, n: int, lower: bool) -> None:
     """The triangle that counts, as the upper one."""
     f = matrix.f
+    kind = address_type(element_type)
     row = f.begin_loop(0, n)
-    column = f.begin_loop(row.index, n)
-    i, j = (column.index, row.index) if lower else (row.index, column.index)
-    number = read(f, element_type, source, add(f, base, add(f, multiply(f, i, n), j)))
+    start = address(f, source, kind, add(f, base, multiply(f, row.index, n + 1)))
+    column = f.begin_loop(row.index, n, 1, [("ptr", start)])
+    number = read(f, element_type, column.values[0], 0)
     matrix.put(row.index, column.index, conjugate(number) if lower else number)
-    f.end_loop(column)
+    f.end_loop(column, [address(f, column.values[0], kind, n if lower else 1)])
     f.end_loop(row)
 
 
@@ -119,7 +121,7 @@ def _update(matrix: Matrix, first: Index, stop: Index, n: int, lanes: int, vecto
     start = f.let(f"and i64 {rows.index}, {-lanes * vectors}")
     columns = f.begin_loop(start, matrix.pitch, lanes * vectors)
     tile: list[Number] = [
-        matrix.get(add(f, rows.index, r), add(f, columns.index, v * lanes), lanes)
+        matrix.get(rows.index, columns.index, lanes, r * matrix.pitch + v * lanes)
         for r in range(_ROWS)
         for v in range(vectors)
     ]
@@ -127,16 +129,16 @@ def _update(matrix: Matrix, first: Index, stop: Index, n: int, lanes: int, vecto
     inner = f.begin_loop(first, stop, 1, list(zip(kinds, [p.name for number in tile for p in number], strict=True)))
     names = iter(inner.values)
     tile = [[Vector(f, matrix.kind, lanes, next(names)) for _ in number] for number in tile]
-    right = [matrix.get(inner.index, add(f, columns.index, v * lanes), lanes) for v in range(vectors)]
+    right = [matrix.get(inner.index, columns.index, lanes, v * lanes) for v in range(vectors)]
     result = []
     for r in range(_ROWS):
-        left = conjugate(matrix.spread(inner.index, add(f, rows.index, r), lanes))
+        left = conjugate(matrix.spread(inner.index, rows.index, lanes, r))
         result += [multiply_subtract(tile[r * vectors + v], left, right[v]) for v in range(vectors)]
     names = iter(f.end_loop(inner, [p.name for number in result for p in number]))
     for r in range(_ROWS):
         for v in range(vectors):
             done = [Vector(f, matrix.kind, lanes, next(names)) for _ in range(matrix.parts)]
-            matrix.put(add(f, rows.index, r), add(f, columns.index, v * lanes), done)
+            matrix.put(rows.index, columns.index, done, r * matrix.pitch + v * lanes)
     f.end_loop(columns)
     f.end_loop(rows)
 
@@ -147,17 +149,20 @@ def _store(matrix: Matrix, element_type: str, target: str, base: Index, n: int, 
     check = f.begin_loop(0, n, 1, [("i1", "false")])
     bad = matrix.get(check.index, check.index)[0].isnan()
     (failed,) = f.end_loop(check, [f.let(f"or i1 {check.values[0]}, {bad.name}")])
+    kind = address_type(element_type)
     row = f.begin_loop(0, n)
-    column = f.begin_loop(0, n)
+    start = address(f, target, kind, add(f, base, multiply(f, row.index, n)))
+    first = row.index if lower else multiply(f, row.index, matrix.pitch)
+    column = f.begin_loop(0, n, 1, [("i64", str(first)), ("ptr", start)])
     i, j = (column.index, row.index) if lower else (row.index, column.index)
-    number = matrix.get(i, j)
+    number = matrix.get(0, column.values[0])
     outside = f.let(f"icmp sgt i64 {i}, {j}")
     nan = number[0].like(float("nan"))
     result = []
     for part in conjugate(number) if lower else number:
         inside = part.let(f"select i1 {outside}, {part.type} {part.like(0.0).name}, {part.type} {part.name}")
         result.append(part.let(f"select i1 {failed}, {part.type} {nan.name}, {part.type} {inside.name}"))
-    place = add(f, base, add(f, multiply(f, row.index, n), column.index))
-    write(f, element_type, target, place, rounded(element_type, result))
-    f.end_loop(column)
+    write(f, element_type, column.values[1], 0, rounded(element_type, result))
+    following = add(f, column.values[0], matrix.pitch if lower else 1)
+    f.end_loop(column, [str(following), address(f, column.values[1], kind, 1)])
     f.end_loop(row)

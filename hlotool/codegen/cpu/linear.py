@@ -57,25 +57,27 @@ class Matrix:
         parts = 2 if is_complex(element_type) else 1
         return rows * pitch * parts * BITS[compute_element(element_type)] // 8
 
-    def _place(self, row: Index, column: Index, part: int) -> str:
+    def _place(self, row: Index, column: Index, part: int, ahead: int) -> str:
         index = add(self.f, multiply(self.f, row, self.pitch), column)
-        return address(self.f, self.pointer, self.kind, add(self.f, index, part * self.rows * self.pitch))
+        near = address(self.f, self.pointer, self.kind, index)
+        return address(self.f, near, self.kind, part * self.rows * self.pitch + ahead)
 
-    def get(self, row: Index, column: Index, lanes: int = 1) -> Number:
+    def get(self, row: Index, column: Index, lanes: int = 1, ahead: int = 0) -> Number:
+        """`lanes` numbers of a row, `ahead` numbers after the place: what is known here costs nothing in a loop."""
         kind, align = type_text(self.kind, lanes), BITS[self.kind] // 8
         return [
             Vector(self.f, self.kind, lanes, self.f.let(f"load {kind}, ptr {place}, align {align}"))
-            for place in (self._place(row, column, p) for p in range(self.parts))
+            for place in (self._place(row, column, p, ahead) for p in range(self.parts))
         ]
 
-    def spread(self, row: Index, column: Index, lanes: int) -> Number:
+    def spread(self, row: Index, column: Index, lanes: int, ahead: int = 0) -> Number:
         """One number in all lanes."""
-        number = self.get(row, column)
+        number = self.get(row, column, 1, ahead)
         return [Vector(self.f, self.kind, lanes, splat(self.f, self.kind, lanes, x.name)) for x in number]
 
-    def put(self, row: Index, column: Index, number: Number) -> None:
+    def put(self, row: Index, column: Index, number: Number, ahead: int = 0) -> None:
         for p, part in enumerate(number):
-            place = self._place(row, column, p)
+            place = self._place(row, column, p, ahead)
             self.f.do(f"store {part.type} {part.name}, ptr {place}, align {BITS[self.kind] // 8}")
 
 

@@ -12,7 +12,7 @@ measurements showed no gain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hlotool.codegen.cpu.addressing import offset
 from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vector_type
@@ -23,8 +23,7 @@ __all__ = ["Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
 TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
 
 
-@dataclass(frozen=True, slots=True)
-class Tap:
+class Tap(NamedTuple):
     """A dimension of the sum and its strides in bytes in both operands."""
 
     extent: int
@@ -32,8 +31,7 @@ class Tap:
     b: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outer:
+class Outer(NamedTuple):
     """A tile of `rows` x `columns` elements; strides in bytes.
 
     The sum runs over `taps`, outermost first; the function's %k replaces the extent of the first.  A
@@ -53,8 +51,7 @@ class Outer:
     lanewise: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Inner:
+class Inner(NamedTuple):
     """A tile of `rows` x `columns` dot products over `depth` contiguous elements; strides in bytes."""
 
     rows: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from hlotool.codegen.cpu.addressing import (
     Place,
@@ -30,8 +31,7 @@ __all__ = ["Axis", "Copy", "emit_copy"]
 TASK_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """A dimension of a copy with its strides in bytes."""
 
     extent: int
@@ -84,7 +84,7 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     chunk = max(8, TASK_BYTES // (min(columns, group * width) * max(source.bytes, target.bytes)) // 8 * 8)
     chunk = min(chunk, rows)
 
-    f = Function(unit, signature(name))
+    f = Function(unit, signature(name, plumbing=mode == "transpose" or source == target))
     task = f.begin_loop("%begin", "%end")
     groups, chunks = -(-panels // group), -(-rows // chunk)
     extents = [axis.extent for axis in copy.outer]
@@ -98,8 +98,8 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     write = advance(f, write, at_chunk, chunk * copy.rows.target)
     read = advance(f, read, at_group, group * width * copy.columns.source)
     write = advance(f, write, at_group, group * copy.panel)
-    rows_here = count_in_block(f, at_chunk, chunk, rows)
-    panels_here = count_in_block(f, at_group, group, columns // width)
+    rows_here = count_in_block(f, at_chunk, chunk, rows, chunks)
+    panels_here = count_in_block(f, at_group, group, columns // width, groups)
     rest = is_last_block(f, at_group, groups) if columns % width else None
 
     def panels_of(read: str, write: str, body: Callable[[str, str, int], None]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from hlotool.codegen.cpu.addressing import Place, advance, argument, offset, unravel
+from hlotool.codegen.cpu.addressing import Place, advance, argument, offset, unravel, when
 from hlotool.codegen.cpu.elements import Arithmetic, load, store, vector_type
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import Function, Unit
@@ -14,8 +14,7 @@ from hlotool.codegen.llvm import Function, Unit
 __all__ = ["PadAxis", "emit_pad"]
 
 
-@dataclass(frozen=True, slots=True)
-class PadAxis:
+class PadAxis(NamedTuple):
     """A dimension: source element i (of `extent`, `stride` bytes apart) goes to element ``low + i`` of `target`."""
 
     extent: int
@@ -51,30 +50,15 @@ def emit_pad(unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, targ
         inside.append(f.let(f"icmp ult i64 {at}, {axis.extent}"))
         read = advance(f, read, at, axis.stride)
     first, count = inner.inside()
-    start = inner.low + first
-    end = start + count
-    clear, after = f.fresh("clear"), f.fresh("after")
-    if inside:
-        test = inside[0]
-        for more in inside[1:]:
-            test = f.let(f"and i1 {test}, {more}")
-        within = f.fresh("within")
-        f.branch(test, within, clear)
-        f.label(within)
-    if not count:
-        _zeros(f, write, inner.target, target, how)
-    else:
-        _zeros(f, write, start, target, how)
-        _zeros(f, offset(f, write, end * held.bytes), inner.target - end, target, how)
+    start, end = (inner.low + first, inner.low + first + count) if count else (inner.target,) * 2
+    test = inside[0] if inside and count else None
+    for more in inside[1:] if count else ():
+        test = f.let(f"and i1 {test}, {more}")
+    parts = held.components
+    _frame(f, write, start * parts, end * parts, inner.target * parts, test, target, how)
     if count:
         read, at = offset(f, read, first * inner.stride), offset(f, write, start * held.bytes)
-        _spread(f, read, at, count, inner, source, target, how)
-    if inside:
-        f.jump(after)
-        f.label(clear)
-        _zeros(f, write, inner.target, target, how)
-        f.jump(after)
-        f.label(after)
+        when(f, test or "true", lambda: _spread(f, read, at, count, inner, source, target, how))
     f.end_loop(task)
     f.finish()
     tasks = math.prod(axis.target for axis in outer)
@@ -95,16 +79,38 @@ def _merged(axes: Sequence[PadAxis]) -> list[PadAxis]:
     return merged[::-1]
 
 
+def _frame(
+    f: Function, write: str, start: int, end: int, size: int, inside: str | None, target: Place, how: Arithmetic
+) -> None:
+    """Clear a row of `size` scalars but for those from `start` to `end`, or all of it where it is not `inside`.
+
+    Whole vectors may reach into the part that is copied later.
+    """
+    kind, most = vector_type(how.type, how.lanes), size // how.lanes
+    behind = min(end, most * how.lanes)
+    _zeros(f, offset(f, write, behind * target.element.size), size - behind, target, how)
+    before, every = min(-(-start // how.lanes), most), -(-behind // how.lanes)
+    if inside is None or before == every:
+        _zeros(f, write, before * how.lanes, target, how)
+        return
+    trips = f.let(f"select i1 {inside}, i64 {before}, i64 {every}")
+    loop = f.begin_loop(0, trips, 1, [("ptr", write)], at_least_once=before > 0)
+    f.do(f"store {kind} zeroinitializer, ptr {loop.values[0]}, align {target.element.size}")
+    f.end_loop(loop, [offset(f, loop.values[0], how.lanes * target.element.size)])
+
+
 def _zeros(f: Function, write: str, count: int, target: Place, how: Arithmetic) -> None:
-    """Clear `count` elements."""
-    scalars = count * target.element.components
-    trips, rest = divmod(scalars, how.lanes)
+    """Clear `count` scalars."""
+    trips, rest = divmod(count, how.lanes)
     size = how.lanes * target.element.size
     kind = vector_type(how.type, how.lanes)
+    at_once = trips if trips <= 16 else 1  # a loop takes LLVM as long as some twenty stores
     if trips:
-        loop = f.begin_loop(0, trips, 1, [("ptr", write)])
-        f.do(f"store {kind} zeroinitializer, ptr {loop.values[0]}, align {target.element.size}")
-        (write,) = f.end_loop(loop, [offset(f, loop.values[0], size)])
+        loop = f.begin_loop(0, trips, at_once, [("ptr", write)])
+        for at in range(at_once):
+            to = offset(f, loop.values[0], at * size)
+            f.do(f"store {kind} zeroinitializer, ptr {to}, align {target.element.size}")
+        (write,) = f.end_loop(loop, [offset(f, loop.values[0], at_once * size)])
     if rest:
         store(f, "zeroinitializer", write, target.element, how, how.lanes, rest)
 

@@ -28,6 +28,7 @@ from hlotool.codegen.cpu.access import (
 from hlotool.codegen.cpu.linear import Matrix, Number, conjugate, divide, multiply_subtract, read, rounded, write
 from hlotool.codegen.cpu.math.elements import compute_element, is_complex, is_float
 from hlotool.codegen.cpu.math.vector import BITS, Vector
+from hlotool.codegen.cpu.memory import address_type
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -163,11 +164,16 @@ def _row(f: Function, solve: _Solve, step: Index) -> Index:
     return step if solve.forward else subtract(f, solve.m - 1, step)
 
 
-def _coefficient(matrix: Matrix, solve: _Solve, a: str, base: Index, i: Index, k: Index) -> Number:
-    """t[i][k] in all lanes."""
+def _coefficients(matrix: Matrix, solve: _Solve, a: str, base: Index, i: Index) -> str:
+    """Where t[i] begins."""
     f = matrix.f
-    row, column = (k, i) if solve.swapped else (i, k)
-    number = read(f, solve.type, a, add(f, base, add(f, multiply(f, row, solve.m), column)))
+    return address(f, a, address_type(solve.type), add(f, base, multiply(f, i, 1 if solve.swapped else solve.m)))
+
+
+def _coefficient(matrix: Matrix, solve: _Solve, row: str, k: Index) -> Number:
+    """t[i][k] in all lanes, of the row that begins at `row`."""
+    f = matrix.f
+    number = read(f, solve.type, row, multiply(f, k, solve.m if solve.swapped else 1))
     wide = [Vector(f, matrix.kind, solve.lanes, splat(f, matrix.kind, solve.lanes, part.name)) for part in number]
     return conjugate(wide) if solve.conjugated else wide
 
@@ -176,6 +182,7 @@ def _tile(matrix: Matrix, solve: _Solve, a: str, base: Index, first: Index, rows
     """Take the solved rows from `rows` more, then solve these among themselves."""
     f, lanes, vectors = matrix.f, solve.lanes, solve.vectors
     own = [_row(f, solve, add(f, first, r)) for r in range(rows)]
+    start = [_coefficients(matrix, solve, a, base, i) for i in own]
     places = [(r, v) for r in range(rows) for v in range(vectors)]
     tile = [matrix.get(own[r], v * lanes, lanes) for r, v in places]
     carried = [(part.type, part.name) for number in tile for part in number]
@@ -183,17 +190,17 @@ def _tile(matrix: Matrix, solve: _Solve, a: str, base: Index, first: Index, rows
     tile = _regroup(matrix, lanes, inner.values)
     k = _row(f, solve, inner.index)
     known = [matrix.get(k, v * lanes, lanes) for v in range(vectors)]
-    left = [_coefficient(matrix, solve, a, base, own[r], k) for r in range(rows)]
+    left = [_coefficient(matrix, solve, start[r], k) for r in range(rows)]
     tile = [multiply_subtract(tile[p], left[r], known[v]) for p, (r, v) in enumerate(places)]
     tile = _regroup(matrix, lanes, f.end_loop(inner, [part.name for number in tile for part in number]))
     for r in range(rows):
-        pivot = None if solve.unit else _coefficient(matrix, solve, a, base, own[r], own[r])
+        pivot = None if solve.unit else _coefficient(matrix, solve, start[r], own[r])
         for v in range(vectors):
             value = tile[r * vectors + v]
             tile[r * vectors + v] = value = value if pivot is None else divide(value, pivot)
             matrix.put(own[r], v * lanes, value)
         for later in range(r + 1, rows):
-            left_of = _coefficient(matrix, solve, a, base, own[later], own[r])
+            left_of = _coefficient(matrix, solve, start[later], own[r])
             for v in range(vectors):
                 place = later * vectors + v
                 tile[place] = multiply_subtract(tile[place], left_of, tile[r * vectors + v])
