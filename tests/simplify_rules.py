@@ -137,6 +137,7 @@ ROWS: list[tuple[str, str, str]] = [
     ("convert-twice", "x = s32[8] convert(p0:u8[8])\nROOT r = s8[8] convert(x)", "convert[s8](p0)"),
     ("convert-twice", "x = u32[8] convert(p0:s8[8])\nROOT r = s64[8] convert(x)", ""),
     ("bitcast-twice", "x = s32[8] bitcast-convert(p0:f32[8])\nROOT r = f32[8] bitcast-convert(x)", "p0"),
+    ("convert-iota", "i = s32[2] iota(), iota_dimension=0\nROOT r = pred[2] convert(i)", ""),
     ("convert-iota", "i = s32[8,4] iota(), iota_dimension=1\nROOT r = bf16[8,4] convert(i)", "iota[bf16]{1}()"),
     ("convert-iota", "i = s32[300] iota(), iota_dimension=0\nROOT r = bf16[300] convert(i)", ""),
     ("precision-kept", "ROOT r = f32[8] reduce-precision(p0), exponent_bits=8, mantissa_bits=23", "p0"),
@@ -210,6 +211,16 @@ ROWS: list[tuple[str, str, str]] = [
      "broadcast{0}(slice{2:5:1}(p0))"),
     ("slice-iota", "x = s32[8,4] iota(), iota_dimension=1\nROOT r = s32[3,2] slice(x), slice={[2:5], [0:2]}",
      "iota{1}()"),
+    ("slice-arithmetic",
+     "x = f32[8] add(p0:f32[8], p1:f32[8])\nROOT r = f32[1] slice(x), slice={[5:6]}",
+     "add(slice{5:6:1}(p0), slice{5:6:1}(p1))"),
+    ("slice-arithmetic",
+     "x = f32[2,8] clamp(p0:f32[], p1:f32[2,8], p2:f32[])\nROOT r = f32[1,1] slice(x), slice={[1:2], [5:6]}",
+     "clamp(p0, slice{1:2:1,5:6:1}(p1), p2)"),
+    ("slice-arithmetic",
+     "x = f32[8] add(p0:f32[8], p1:f32[8])\na = f32[1] slice(x), slice={[5:6]}\n"
+     "b = f32[2] slice(x), slice={[5:7]}\nROOT r = f32[3] concatenate(a, b), dimensions={0}",
+     ""),
     ("slice-of-inserted-ones",
      "x = f32[8,1,4] reshape(p0:f32[8,4])\nROOT r = f32[2,1,4] slice(x), slice={[2:4], [0:1], [0:4]}",
      "reshape[2,1,4](slice{2:4:1,0:4:1}(p0))"),
@@ -446,15 +457,15 @@ ROWS: list[tuple[str, str, str]] = [
      "a = f32[8,4] broadcast(p0:f32[]), dimensions={}\n"
      "ROOT r = f32[5,4] gather(a, p1:s32[5]), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
      "index_vector_dim=1, slice_sizes={1,4}", "broadcast(p0)"),
-    ("gather-first-rows",
+    ("gather-progression",
      "i = s32[5] iota(), iota_dimension=0\n"
      "ROOT r = f32[5,4] gather(p0:f32[8,4], i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
      "index_vector_dim=1, slice_sizes={1,4}", "slice{0:5:1,0:4:1}(p0)"),
-    ("gather-first-rows",
+    ("gather-progression",
      "i = s32[3,1] iota(), iota_dimension=0\n"
      "ROOT r = f32[8,2,3] gather(p0:f32[8,4,2], i), offset_dims={0,1}, collapsed_slice_dims={1}, start_index_map={1}, "
      "index_vector_dim=1, slice_sizes={8,1,2}", "transpose{0,2,1}(slice{0:8:1,0:3:1,0:2:1}(p0))"),
-    ("gather-first-rows",
+    ("gather-progression",
      "i = s32[5] iota(), iota_dimension=0\n"
      "ROOT r = f32[5,4] gather(p0:f32[4,4], i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
      "index_vector_dim=1, slice_sizes={1,4}", ""),
@@ -535,6 +546,153 @@ ROWS: list[tuple[str, str, str]] = [
     ("sort-equal",
      "a = f32[8,4] broadcast(p0:f32[4]), dimensions={1}\nROOT r = f32[8,4] sort(a), dimensions={0}, to_apply=less",
      "broadcast{1}(p0)"),
+    # ---- gathers and scatters at known places
+    ("gather-progression",
+     "i = s32[3] constant({6, 4, 2})\n"
+     "ROOT r = f32[3,4] gather(p0:f32[8,4], i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}", "reverse{0}(slice{2:7:2,0:4:1}(p0))"),
+    ("gather-progression",
+     "i = s32[3,1] constant({{1}, {3}, {5}})\n"
+     "ROOT r = f32[2,3,1] gather(p0:f32[4,8], i), offset_dims={0,2}, collapsed_slice_dims={}, start_index_map={1}, "
+     "index_vector_dim=1, slice_sizes={2,1}", "reshape[2,3,1](slice{0:2:1,1:6:2}(p0))"),
+    ("gather-progression",
+     "i = s32[5] iota(), iota_dimension=0\nk = s32[] constant(2)\nb = s32[5] broadcast(k), dimensions={}\n"
+     "m = s32[5] multiply(i, b)\nc = s32[] constant(1)\nd = s32[5] broadcast(c), dimensions={}\na = s32[5] add(m, d)\n"
+     "ROOT r = f32[5] gather(p0:f32[16], a), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1}", "slice{1:10:2}(p0)"),
+    ("gather-progression",  # the last one is out of bounds, and would be clamped
+     "i = s32[3] constant({2, 5, 8})\n"
+     "ROOT r = f32[3] gather(p0:f32[8], i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1}", ""),
+    ("gather-progression",
+     "i = s32[4] constant({1, 2, 4, 5})\n"
+     "ROOT r = f32[4] gather(p0:f32[8], i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1}", ""),
+    ("scatter-known",
+     "c = s32[] constant(2)\ni = s32[1] broadcast(c), dimensions={}\n"
+     "ROOT r = f32[8] scatter(p0:f32[8], i, p1:f32[3]), update_window_dims={0}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add",
+     "dynamic-update-slice(p0, add(slice{2:5:1}(p0), p1), 2)"),
+    ("scatter-known",
+     "i = s32[1,2] constant({{3, 1}})\n"
+     "ROOT r = f32[8,4] scatter(p0:f32[8,4], i, p1:f32[1]), update_window_dims={}, inserted_window_dims={0,1}, "
+     "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=second",
+     "dynamic-update-slice(p0, reshape[1,1](p1), 3, 1)"),
+    ("scatter-known",
+     "i = s32[3] constant({4, 5, 6})\n"
+     "ROOT r = f32[2,8] scatter(p0:f32[2,8], i, p1:f32[3,2]), update_window_dims={1}, inserted_window_dims={1}, "
+     "scatter_dims_to_operand_dims={1}, index_vector_dim=1, to_apply=max",
+     "dynamic-update-slice(p0, maximum(slice{0:2:1,4:7:1}(p0), transpose{1,0}(p1)), 0, 4)"),
+    ("scatter-known",  # a window that leaves the operand is skipped
+     "c = s32[] constant(6)\ni = s32[1] broadcast(c), dimensions={}\n"
+     "ROOT r = f32[8] scatter(p0:f32[8], i, p1:f32[3]), update_window_dims={0}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add", "p0"),
+    ("scatter-known",
+     "i = s32[3] constant({4, 5, 5})\n"
+     "ROOT r = f32[8] scatter(p0:f32[8], i, p1:f32[3]), update_window_dims={}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add", ""),
+    # ---- parts of results, repeated parts
+    ("slice-elementwise",
+     "a = f32[8,4] multiply(p0:f32[8,4], p1:f32[8,4])\nROOT r = f32[2,4] slice(a), slice={[1:5:2], [0:4]}",
+     "multiply(slice{1:5:2,0:4:1}(p0), slice{1:5:2,0:4:1}(p1))"),
+    ("slice-elementwise",
+     "a = f32[8] select(p0:pred[], p1:f32[8], p2:f32[8])\nROOT r = f32[3] slice(a), slice={[1:4]}",
+     "select(p0, slice{1:4:1}(p1), slice{1:4:1}(p2))"),
+    ("slice-elementwise",
+     "a = f32[8] negate(p0:f32[8])\nb = f32[3] slice(a), slice={[1:4]}\nROOT r = (f32[8], f32[3]) tuple(a, b)", ""),
+    ("slice-update",
+     "i = s32[] constant(2)\na = f32[8] dynamic-update-slice(p0:f32[8], p1:f32[4], i)\n"
+     "ROOT r = f32[2] slice(a), slice={[6:8]}", "slice{6:8:1}(p0)"),
+    ("slice-update",
+     "i = s32[] constant(2)\na = f32[8] dynamic-update-slice(p0:f32[8], p1:f32[4], i)\n"
+     "ROOT r = f32[2] slice(a), slice={[3:5]}", "slice{1:3:1}(p1)"),
+    ("slice-update",
+     "i = s32[] constant(2)\na = f32[8] dynamic-update-slice(p0:f32[8], p1:f32[4], i)\n"
+     "ROOT r = f32[4] slice(a), slice={[4:8]}", ""),
+    ("slice-reduce",
+     "c = f32[] constant(-inf)\na = f32[8,3] reduce(p0:f32[8,4,3], c), dimensions={1}, to_apply=max\n"
+     "ROOT r = f32[2,3] slice(a), slice={[2:4], [0:3]}", "reduce{1}(slice{2:4:1,0:4:1,0:3:1}(p0), -inf)"),
+    ("slice-dot",
+     "a = f32[64,8] dot(p0:f32[64,32], p1:f32[32,8]), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+     "ROOT r = f32[1,8] slice(a), slice={[63:64], [0:8]}", "dot(slice{63:64:1,0:32:1}(p0), p1)"),
+    ("slice-dot",
+     "a = f32[3,64,8] dot(p0:f32[3,64,32], p1:f32[3,8,32]), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+     "ROOT r = f32[1,64,8] dynamic-slice(a, p2:s32[], p3:s32[], p4:s32[]), dynamic_slice_sizes={1,64,8}",
+     "dot(dynamic-slice(p0, p2, p3, 0), dynamic-slice(p1, p2, p4, 0))"),
+    ("slice-dot",  # copying the columns would cost more than multiplying with them
+     "a = f32[1,64] dot(p0:f32[1,32], p1:f32[32,64]), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+     "ROOT r = f32[1,32] slice(a), slice={[0:1], [0:32]}", ""),
+    ("dot-of-repeated-rows",
+     "a = f32[6,32] broadcast(p0:f32[32]), dimensions={1}\n"
+     "ROOT r = f32[6,8] dot(a, p1:f32[32,8]), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     "broadcast{1}(dot(p0, p1))"),
+    ("dot-of-repeated-rows",
+     "a = f32[2,32,5,7] broadcast(p1:f32[2,5,7]), dimensions={0,2,3}\n"
+     "ROOT r = f32[2,3,5,7] dot(p0:f32[2,3,32], a), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}", ""),
+    ("dot-of-repeated-rows",
+     "a = f32[2,32,5,7] broadcast(p1:f32[2,32,5]), dimensions={0,1,2}\n"
+     "ROOT r = f32[2,3,5,7] dot(p0:f32[2,3,32], a), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}", "broadcast{0,1,2}(dot(p0, p1))"),
+    ("dot-of-repeated-matrix",
+     "a = f32[3,32,8] broadcast(p1:f32[32,8]), dimensions={1,2}\n"
+     "ROOT r = f32[3,5,8] dot(p0:f32[3,5,32], a), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}", "dot(p0, p1)"),
+    ("dot-of-repeated-matrix",
+     "a = f32[3,32,8] broadcast(p1:f32[32,8]), dimensions={1,2}\n"
+     "ROOT r = f32[3,5,8] dot(p0:f32[5,3,32], a), lhs_batch_dims={1}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}", ""),
+    ("reduce-of-batches",
+     "c = f32[] constant(0)\n"
+     "a = f32[3,4,5] dot(p0:f32[3,4,6], p1:f32[3,6,5]), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"
+     "ROOT r = f32[4,5] reduce(a, c), dimensions={0}, to_apply=add", "dot(p0, p1)"),
+    ("reduce-of-batches",
+     "c = f32[] constant(0)\n"
+     "a = f32[3,4,5] dot(p0:f32[3,4,6], p1:f32[3,6,5]), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+     "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n"
+     "ROOT r = f32[3,5] reduce(a, c), dimensions={1}, to_apply=add", ""),
+    ("reduce-of-joined",
+     "c = f32[] constant(0)\na = f32[8192,4] concatenate(p0:f32[4096,4], p1:f32[4096,4]), dimensions={0}\n"
+     "ROOT r = f32[4] reduce(a, c), dimensions={0}, to_apply=add", "add(reduce{0}(p0, 0), reduce{0}(p1, 0))"),
+    ("reduce-of-joined",
+     "c = f32[] constant(2)\na = f32[8192,4] concatenate(p0:f32[4096,4], p1:f32[4096,4]), dimensions={0}\n"
+     "ROOT r = f32[8192] reduce(a, c), dimensions={1}, to_apply=add",
+     "concatenate(reduce{1}(p0, 2), reduce{1}(p1, 2))"),
+    ("reduce-of-joined",
+     "c = f32[] constant(2)\na = f32[8192,4] concatenate(p0:f32[4096,4], p1:f32[4096,4]), dimensions={0}\n"
+     "ROOT r = f32[4] reduce(a, c), dimensions={0}, to_apply=add", ""),
+    # ---- convert-mover
+    ("move-narrow", "a = f32[8,4] convert(p0:f16[8,4])\nROOT r = f32[4,8] transpose(a), dimensions={1,0}",
+     "convert[f32](transpose{1,0}(p0))"),
+    ("move-narrow",
+     "a = s32[8,4] convert(p0:u8[8,4])\n"
+     "ROOT r = s32[5,4] gather(a, p1:s32[5]), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={1,4}", "convert[s32](gather(p0, p1))"),
+    ("move-narrow", "a = f16[8,4] convert(p0:f32[8,4])\nROOT r = f16[4,8] transpose(a), dimensions={1,0}", ""),
+    ("move-narrow", "a = f32[8,4] convert(p0:s32[8,4])\nROOT r = f32[4,8] transpose(a), dimensions={1,0}", ""),
+    ("join-narrow",
+     "a = f32[3] convert(p0:f16[3])\nb = f32[5] convert(p1:f16[5])\nROOT r = f32[8] concatenate(a, b), dimensions={0}",
+     "convert[f32](concatenate(p0, p1))"),
+    ("join-narrow",
+     "a = f32[3] convert(p0:f16[3])\nb = f32[5] convert(p1:bf16[5])\n"
+     "ROOT r = f32[8] concatenate(a, b), dimensions={0}", ""),
+    ("dot-of-narrow",
+     "a = s32[3,4] convert(p0:s8[3,4])\nb = s32[4,5] convert(p1:s8[4,5])\n"
+     "ROOT r = s32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot(p0, p1)"),
+    ("dot-of-narrow",
+     "a = f32[3,4] convert(p0:f16[3,4])\nb = f32[4,5] convert(p1:f16[4,5])\n"
+     "ROOT r = f32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot(p0, p1)"),
+    ("dot-of-narrow",
+     "a = f32[3,4] convert(p0:s8[3,4])\nb = f32[4,5] convert(p1:s8[4,5])\n"
+     "ROOT r = f32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot(p0, p1)"),
+    ("dot-of-narrow",
+     "a = f32[3,4] convert(p0:bf16[3,4])\nb = f32[4,5] convert(p1:bf16[4,5])\n"
+     "ROOT r = f32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", ""),
+    ("dot-of-bf16",
+     "a = f32[3,4] convert(p0:bf16[3,4])\nb = f32[4,5] convert(p1:bf16[4,5])\n"
+     "ROOT r = f32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot(p0, p1)"),
     # ---- reshape-mover
     ("elementwise-of-reshapes",
      "a = f32[8] reshape(p0:f32[2,4])\nb = f32[8] reshape(p1:f32[2,4])\nROOT r = f32[8] add(a, b)",

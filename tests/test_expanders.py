@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_programs import Generator
+from reducers import REDUCERS
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate import evaluate
@@ -21,44 +22,6 @@ from hlotool.passes.instruments import VerifyEach
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]
-
-REDUCERS = """HloModule m
-
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-
-max {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] maximum(a, b)
-}
-
-ge {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = pred[] compare(a, b), direction=GE
-}
-
-second {
-  a = f32[] parameter(0)
-  ROOT b = f32[] parameter(1)
-}
-
-pair {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  c = f32[] parameter(2)
-  d = f32[] parameter(3)
-  e = f32[] add(a, c)
-  f = f32[] add(b, d)
-  ROOT g = (f32[], f32[]) tuple(e, f)
-}
-
-"""
-
 
 def arguments_of(module: Module) -> list[Array]:
     generator = np.random.default_rng(3)
@@ -143,6 +106,40 @@ SCATTERS = [
 @pytest.mark.parametrize("body", SCATTERS)
 def test_scatter_expander(body: str) -> None:
     assert "scatter" not in opcodes(expanded("scatter-expander", body, exact=True))
+
+
+@pytest.mark.parametrize("body", [body for body in GATHERS if "batching" not in body and "f32[0," not in body])
+def test_gather_simplifier(body: str) -> None:
+    after = expanded("gather-simplifier", body, exact=True)
+    (gather,) = (i for i in after.entry if i.opcode == "gather")
+    assert gather.operands[1].shape.rank == 2
+    assert not gather.attributes["collapsed_slice_dims"]
+    assert list(gather.attributes["offset_dims"]) == list(range(1, gather.shape.rank))
+
+
+@pytest.mark.parametrize("body", [body for body in SCATTERS if "batching" not in body])
+def test_scatter_simplifier(body: str) -> None:
+    after = expanded("scatter-simplifier", body, exact=True)
+    (scatter,) = (i for i in after.entry if i.opcode == "scatter")
+    assert scatter.operands[1].shape.rank == 2
+    assert not scatter.attributes["inserted_window_dims"]
+    assert list(scatter.attributes["update_window_dims"]) == list(range(1, scatter.operands[2].shape.rank))
+
+
+@pytest.mark.parametrize(("body", "pipeline"), [(GATHERS[2], "gather-simplifier"), (SCATTERS[2], "scatter-simplifier")])
+def test_batching_dimensions_go_first(body: str, pipeline: str) -> None:
+    module = parse(f"{REDUCERS}ENTRY main {{\n{body}\n}}\n")
+    assert not run_pipeline(clone_module(module), parse_pipeline(pipeline))
+    expanded(f"batched-gather-scatter-normalizer,{pipeline}", body, exact=True)
+
+
+def test_scatter_of_several_arrays_in_plain_form() -> None:
+    body = (
+        "p0 = f32[8] parameter(0)\np1 = f32[8] parameter(1)\np2 = s32[3] parameter(2)\np3 = f32[3] parameter(3)\n"
+        "ROOT r = (f32[8], f32[8]) scatter(p0, p1, p2, p3, p3), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=pair"
+    )
+    expanded("scatter-simplifier", body, exact=True)
 
 
 def test_scatter_of_several_arrays_stays() -> None:
@@ -409,6 +406,63 @@ def test_many_groups_stay() -> None:
     module, log = parse(f"{REDUCERS}ENTRY main {{\n{GROUPED[0]}\n}}\n"), DecisionLog()
     assert not run_pipeline(module, parse_pipeline("convolution-group-converter{max-groups=2}"), log)
     assert [d.rule for d in log] == ["many-groups"]
+
+
+# ---- types and roundings
+
+
+@pytest.mark.parametrize(("kind", "total"), [("bf16", "f32"), ("f16", "f32"), ("s8", "s32")])
+def test_result_caster(kind: str, total: str) -> None:
+    body = (
+        f"p0 = {kind}[3,4] parameter(0)\np1 = {kind}[4,5] parameter(1)\n"
+        f"ROOT r = {kind}[3,5] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    )
+    after = expanded("result-caster", body, exact=True)
+    assert [i.shape.element_type for i in after.entry if i.opcode == "dot"] == [total]
+    assert after.entry.root.opcode == "convert"
+
+
+def test_wide_products_need_no_cast() -> None:
+    for left, result in (("f32", "f32"), ("s8", "s32"), ("f32", "f64")):
+        module = parse(
+            f"ENTRY main {{\np0 = {left}[3,4] parameter(0)\np1 = {left}[4,5] parameter(1)\n"
+            f"ROOT r = {result}[3,5] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}"
+        )
+        assert not run_pipeline(module, parse_pipeline("result-caster"))
+
+
+@pytest.mark.parametrize(
+    ("source", "bits", "target"),
+    [("f32", "u32", "s8"), ("f64", "u64", "u32"), ("f16", "u16", "s64"), ("bf16", "u8", "u4")],
+)
+def test_stochastic_convert_decomposer(source: str, bits: str, target: str) -> None:
+    body = (
+        f"p0 = {source}[64] parameter(0)\np1 = {bits}[64] parameter(1)\n"
+        f"ROOT r = {target}[64] stochastic-convert(p0, p1)"
+    )
+    generator = np.random.default_rng(2)
+    values = (generator.standard_normal(64) * 40).astype(dtype_of(source))
+    values[:8] = np.array([np.nan, np.inf, -np.inf, -0.0, 0.5, -0.5, 3e4, -3e4]).astype(dtype_of(source))
+    random_bits = generator.integers(0, 2 ** int(bits[1:]), 64, np.uint64).astype(dtype_of(bits))
+    after = expanded("stochastic-convert-decomposer", body, [values, random_bits], exact=True)
+    assert "stochastic-convert" not in opcodes(after)
+
+
+def test_stochastic_convert_to_float_stays() -> None:
+    module, log = parse("ENTRY e {\na = f32[8] parameter(0)\nb = u32[8] parameter(1)\n"
+                        "ROOT r = bf16[8] stochastic-convert(a, b)\n}"), DecisionLog()  # fmt: skip
+    assert not run_pipeline(module, parse_pipeline("stochastic-convert-decomposer"), log)
+    assert [d.rule for d in log] == ["float"]
+
+
+def test_simplify_fp_conversions() -> None:
+    body = "p0 = f32[8] parameter(0)\na = bf16[8] convert(p0)\nb = f32[8] convert(a)\nROOT c = f32[8] negate(b)"
+    module = parse(f"ENTRY e {{\n{body}\n}}")
+    assert run_pipeline(module, parse_pipeline("simplify-fp-conversions"))
+    check(module)
+    assert [i.opcode for i in module.entry] == ["parameter", "negate"]
+    body = "p0 = s32[8] parameter(0)\na = f32[8] convert(p0)\nROOT b = s32[8] convert(a)"
+    assert not run_pipeline(parse(f"ENTRY e {{\n{body}\n}}"), parse_pipeline("simplify-fp-conversions"))
 
 
 # ---- random programs

@@ -18,9 +18,11 @@ from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
 from hlotool.passes.algebra import IDENTITIES, RECIPROCAL_RULES, RULES
 from hlotool.passes.algebra.identities_float import ROUNDING_IDENTITIES
+from hlotool.passes.convert_mover import RULES as CONVERT_RULES
+from hlotool.passes.convert_mover import dot_of_bf16
 from hlotool.passes.instruments import VerifyEach
 from hlotool.passes.reshape_mover import RULES as MOVER_RULES
-from hlotool.passes.rewriter import apply_rules, number, rule_table
+from hlotool.passes.rewriter import Rewriter, apply_rules, number, rule, rule_table
 from hlotool.text.parser import load, parse
 from hlotool.text.printer import print_module
 
@@ -31,6 +33,7 @@ REDUCERS = """
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
 sum { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }
+second { a = f32[] parameter(0) ROOT b = f32[] parameter(1) }
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }
 """
 
@@ -117,12 +120,16 @@ def optimised(module: Module, pipeline: str, log: DecisionLog | None = None) -> 
     return copy
 
 
+ALL_RULES = (*RULES, *RECIPROCAL_RULES, *MOVER_RULES, *CONVERT_RULES, dot_of_bf16)
 ROUNDING_RULES = {"divide-by-root", "divide-by-exponential", "power-small", "power-inverse", "power-half",
                   "divide-by-softmax-sum", "divide-constant",
-                  "reduce-broadcast", "reduce-twice", "reduce-of-transpose"}  # fmt: skip
+                  "reduce-broadcast", "reduce-twice", "reduce-of-transpose", "slice-dot", "dot-of-repeated-rows",
+                  "dot-of-repeated-matrix", "reduce-of-batches", "reduce-of-joined",
+                  "dot-of-narrow", "dot-of-bf16"}  # fmt: skip
 
 
-ZERO_SIGN_RULES = {"add-zero", "reduce-ones", "reduce-of-negated", "reduce-of-reverse", "dot-outer", "window-of-one"}
+ZERO_SIGN_RULES = {"add-zero", "reduce-ones", "reduce-of-negated", "reduce-of-reverse", "dot-outer", "window-of-one",
+                   "scatter-known"}
 """A sum of zeros from 0 is 0, and of two zeros either may be the larger: these rules may give the other one."""
 FINITE_RULES = {"convolution-of-pad"}
 
@@ -132,7 +139,7 @@ def test_rule(name: str, before: str, after: str) -> None:
     module = module_of(before)
     check(module)
     copy, log = clone_module(module), DecisionLog()
-    table = rule_table(r for r in (*RULES, *RECIPROCAL_RULES, *MOVER_RULES) if r.name in (name, *ALSO.get(name, ())))
+    table = rule_table(r for r in ALL_RULES if r.name in (name, *ALSO.get(name, ())))
     changed = apply_rules(copy.entry, table, log)
     check(copy)
     if not after:  # an example that the rule must leave alone
@@ -185,13 +192,26 @@ ALSO = {"reshape-then-transpose-ones": ("transpose-twice",)}
 def test_every_rule_has_an_example() -> None:
     tested = {name for name, _, after in ROWS if after}
     texts = {i.name for i in (*IDENTITIES, *(i for i, _ in ROUNDING_IDENTITIES))}  # for tests/test_identities.py
-    assert tested | texts == {r.name for r in (*RULES, *RECIPROCAL_RULES, *MOVER_RULES)}
+    assert tested | texts == {r.name for r in ALL_RULES}
     assert all(r.help.endswith(".") or "." in r.help for r in RULES)
 
 
-def test_rules_that_undo_each_other_are_stopped() -> None:
-    from hlotool.passes.rewriter import Rewriter, rule
+def test_rules_that_are_not_tried_do_not_fit() -> None:
+    rules = (*RULES, *RECIPROCAL_RULES, *MOVER_RULES)
+    table = rule_table(rules)
+    tried = left_out = 0
+    for _, before, _ in ROWS:
+        for instruction in module_of(before).instructions():
+            worth_trying = set(map(id, table.rules_for(instruction)))
+            tried += len(worth_trying)
+            for row in rules:
+                if instruction.opcode in row.opcodes and id(row) not in worth_trying:
+                    assert row.apply(instruction, Rewriter(instruction)) is None, (row.name, instruction)
+                    left_out += 1
+    assert left_out > tried
 
+
+def test_rules_that_undo_each_other_are_stopped() -> None:
     @rule("add")
     def swap(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
         """x + y = y + x, for ever."""
@@ -578,6 +598,21 @@ def test_large_results_stay_in_the_loop() -> None:
     log = DecisionLog()
     after_pass(text, "while-loop-invariant-code-motion{max-growth=100}", log)
     assert [d.rule for d in log if d.action == "refuse"] == ["larger-than-operands"]
+
+
+def test_large_results_that_cost_much_leave_the_loop() -> None:
+    """An outer product stays, one that adds up 32 products for each element is computed once."""
+    for terms, leaves in ((2, False), (32, True)):
+        product = (
+            f"l = f32[64,{terms}] broadcast(k), dimensions={{}}\n  m = f32[64,{terms}] sine(l)\n  "
+            f"e = f32[64,64] dot(m, m), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}\n  "
+            "s = f32[8,1] slice(e), slice={[0:8], [0:1]}\n  u = f32[8] reshape(s)"
+        )
+        log = DecisionLog()
+        text = loop(3, product).replace("multiply(y, kb)", "multiply(u, kb)")
+        after_pass(text, "while-loop-invariant-code-motion{max-growth=10000}", log, 1e-5)
+        assert any(d.rule == "hoist" and "z" in d.before for d in log) == leaves
+        assert any(d.rule == "larger-than-operands" and "e" in d.before for d in log) != leaves
 
 
 def test_loop_passes_leave_shared_bodies_alone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hlotool.ir import ELEMENT_TYPES, Instruction
-from hlotool.passes.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.rewriter import CONSTANTS, Rewriter, Rule, number, rule
 
 __all__ = ["RECIPROCAL_RULES", "RULES", "is_float", "is_integer", "is_nonnegative"]
 
@@ -49,7 +49,7 @@ def is_nonnegative(instruction: Instruction, depth: int = 4) -> bool:
 # ---- commutative operations
 
 
-@rule("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+@rule("add", "multiply", "maximum", "minimum", "and", "or", "xor", reads=CONSTANTS)
 def constant_right(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """c op x = x op c, so that other rules look for constants on one side only."""
     left, right = instruction.operands
@@ -62,7 +62,7 @@ def _is_constant(instruction: Instruction) -> bool:
     return instruction.opcode == "constant" or number(instruction) is not None
 
 
-@rule("add", "multiply", "and", "or", "xor", "maximum", "minimum")
+@rule("add", "multiply", "and", "or", "xor", "maximum", "minimum", reads=CONSTANTS)
 def combine_constants(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """(x op a) op b = x op (a op b), for integers and predicates, and for maximum and minimum of any type."""
     inner, outer = instruction.operands
@@ -99,14 +99,14 @@ def _negated(rewriter: Rewriter, constant: Instruction) -> Instruction:
 # ---- add and subtract
 
 
-@rule("add", "subtract")
+@rule("add", "subtract", reads=CONSTANTS)
 def add_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x + 0 = x and x - 0 = x (a float x of -0 keeps its sign, where x + 0 would be +0)."""
     left, right = instruction.operands
     return left if number(right) == 0 else None
 
 
-@rule("add")
+@rule("add", reads="negate")
 def add_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x + (-y) = x - y and (-x) + y = y - x, exactly."""
     left, right = instruction.operands
@@ -117,7 +117,7 @@ def add_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
     return None
 
 
-@rule("subtract")
+@rule("subtract", reads="negate")
 def subtract_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x - (-y) = x + y, exactly."""
     left, right = instruction.operands
@@ -131,7 +131,7 @@ def subtract_self(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.splat(0, instruction.shape) if left is right and is_integer(instruction) else None
 
 
-@rule("subtract")
+@rule("subtract", reads=CONSTANTS)
 def subtract_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x - c = x + (-c), for integers, so that constants combine."""
     left, right = instruction.operands
@@ -140,7 +140,7 @@ def subtract_constant(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.binary("add", left, _negated(rewriter, right))
 
 
-@rule("subtract")
+@rule("subtract", reads="add")
 def subtract_summand(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """(x + y) - y = x, for integers."""
     left, right = instruction.operands
@@ -149,7 +149,7 @@ def subtract_summand(instruction: Instruction, rewriter: Rewriter) -> Instructio
     return left.operands[0] if left.operands[1] is right else left.operands[1]
 
 
-@rule("subtract")
+@rule("subtract", reads=CONSTANTS)
 def subtract_from_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """0 - x = -x, for integers (a float 0 - 0 is +0, where -0 is not)."""
     left, right = instruction.operands
@@ -159,21 +159,21 @@ def subtract_from_zero(instruction: Instruction, rewriter: Rewriter) -> Instruct
 # ---- multiply and divide
 
 
-@rule("multiply", "divide")
+@rule("multiply", "divide", reads=CONSTANTS)
 def multiply_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x * 1 = x and x / 1 = x, exactly."""
     left, right = instruction.operands
     return left if number(right) == 1 else None
 
 
-@rule("multiply")
+@rule("multiply", reads=CONSTANTS)
 def multiply_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x * 0 = 0, for integers and predicates (a float may be NaN or infinite)."""
     _, right = instruction.operands
     return right if not _rounds(instruction) and number(right) == 0 else None
 
 
-@rule("multiply", "divide")
+@rule("multiply", "divide", reads=CONSTANTS)
 def multiply_minus_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x * -1 = -x and x / -1 = -x, exactly."""
     left, right = instruction.operands
@@ -184,7 +184,7 @@ def _is_real(instruction: Instruction) -> bool:
     return is_integer(instruction) or is_float(instruction)
 
 
-@rule("multiply", "divide")
+@rule("multiply", "divide", reads="negate")
 def negated_factors(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """(-x) * (-y) = x * y and (-x) * c = x * (-c), likewise for float division, exactly."""
     left, right = instruction.operands
@@ -197,17 +197,19 @@ def negated_factors(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return None
 
 
-@rule("negate")
+@rule("negate", reads="multiply")
 def negated_product(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """-(x * c) = x * (-c), exactly, where nothing else reads the product."""
     product = instruction.operands[0]
     if product.opcode != "multiply" or len(product.users) != 1 or number(product.operands[1]) is None:
         return None
+    if not _is_real(product):
+        return None  # a part of a complex product is a sum, whose zero would change its sign
     left, right = product.operands
     return rewriter.same(product, left, _negated(rewriter, right))
 
 
-@rule("divide")
+@rule("divide", reads=CONSTANTS)
 def divide_power_of_two(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x / c = x * (1/c) where c is a power of two whose inverse is a normal number, exactly."""
     left, right = instruction.operands
@@ -217,7 +219,7 @@ def divide_power_of_two(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return rewriter.binary("multiply", left, rewriter.splat(1.0 / value, instruction.shape))
 
 
-@rule("divide")
+@rule("divide", reads=CONSTANTS)
 def divide_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x / c = x * (1/c) for any constant whose inverse is a normal number: rounds twice, not once."""
     left, right = instruction.operands
@@ -242,7 +244,7 @@ def _has_exact_inverse(value: float, instruction: Instruction) -> bool:
     return abs(mantissa) == 0.5 and abs(exponent - 1) <= limit
 
 
-@rule("divide")
+@rule("divide", reads="sqrt broadcast reshape")
 def divide_by_root(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x / sqrt(y) = x * rsqrt(y), also through broadcasts of y.
 
@@ -268,16 +270,19 @@ def _only_divides(right: Instruction, root: Instruction) -> bool:
     return all(u.opcode == "divide" and u.operands[0] not in (root, right) for u in readers)
 
 
-@rule("divide")
+@rule("divide", reads="exponential")
 def divide_by_exponential(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """x / exp(y) = x * exp(-y), where nothing else reads exp(y); as exact as the exponential."""
+    """x / exp(y) = x * exp(-y), where nothing else reads exp(y); as exact as the exponential.
+
+    Not in narrow floats, where exp(-y) soon is subnormal.
+    """
     left, right = instruction.operands
-    if right.opcode != "exponential" or len(right.users) != 1 or not is_float(instruction):
+    if right.opcode != "exponential" or len(right.users) != 1 or instruction.shape.element_type not in ("f32", "f64"):
         return None
     return rewriter.binary("multiply", left, rewriter.unary("exponential", rewriter.unary("negate", right.operands[0])))
 
 
-@rule("divide", "remainder")
+@rule("divide", "remainder", reads=CONSTANTS)
 def unsigned_power_of_two(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x / 2^k = x >> k and x % 2^k = x & (2^k - 1), for unsigned x."""
     left, right = instruction.operands
@@ -289,7 +294,7 @@ def unsigned_power_of_two(instruction: Instruction, rewriter: Rewriter) -> Instr
     return rewriter.binary("shift-right-logical", left, rewriter.splat(value.bit_length() - 1, instruction.shape))
 
 
-@rule("remainder")
+@rule("remainder", reads=CONSTANTS)
 def remainder_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x % 1 = 0, for integers."""
     if is_integer(instruction) and number(instruction.operands[1]) == 1:
@@ -300,25 +305,27 @@ def remainder_one(instruction: Instruction, rewriter: Rewriter) -> Instruction |
 # ---- power
 
 
-@rule("power")
+@rule("power", reads=CONSTANTS)
 def power_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x ^ 0 = 1, of NaN too."""
     return rewriter.splat(1, instruction.shape) if number(instruction.operands[1]) == 0 else None
 
 
-@rule("power")
+@rule("power", reads=CONSTANTS)
 def power_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x ^ 1 = x."""
     left, right = instruction.operands
     return left if number(right) == 1 else None
 
 
-@rule("power")
+@rule("power", reads=CONSTANTS)
 def power_small(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """x ^ 2 = x * x, and likewise 3 and 4: each product rounds once."""
+    """x ^ 2 = x * x, and likewise 3 and 4, but in floats of 8 bits or fewer: each product rounds once."""
     left, right = instruction.operands
     value = number(right)
     if value not in (2, 3, 4) or isinstance(value, bool):
+        return None
+    if value != 2 and is_float(instruction) and ELEMENT_TYPES[instruction.shape.element_type].bits <= 8:
         return None
     square = rewriter.binary("multiply", left, left)
     if value == 2:
@@ -326,7 +333,7 @@ def power_small(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
     return rewriter.binary("multiply", square, left if value == 3 else square)
 
 
-@rule("power")
+@rule("power", reads=CONSTANTS)
 def power_inverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x ^ -1 = 1 / x, for floats."""
     left, right = instruction.operands
@@ -335,7 +342,7 @@ def power_inverse(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.binary("divide", rewriter.splat(1, instruction.shape), left)
 
 
-@rule("power")
+@rule("power", reads=CONSTANTS)
 def power_half(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x ^ 0.5 = sqrt(x) and x ^ -0.5 = rsqrt(x) for x >= 0 (they differ at negative infinity and in the sign of 0)."""
     left, right = instruction.operands
@@ -361,7 +368,7 @@ def double_negation(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return inner.operands[0] if inner.opcode == instruction.opcode else None
 
 
-@rule("negate")
+@rule("negate", reads="subtract")
 def negated_difference(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """-(x - y) = y - x, for integers (a float difference of 0 would change its sign)."""
     inner = instruction.operands[0]
@@ -372,10 +379,10 @@ def negated_difference(instruction: Instruction, rewriter: Rewriter) -> Instruct
 
 @rule("abs")
 def absolute_nonnegative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """|x| = x where x is never negative: an absolute value, an exponential, a square, an unsigned number."""
+    """|x| = x where x is never negative: an absolute value, an exponential, a square."""
     inner = instruction.operands[0]
     if is_integer(instruction):
-        return inner if is_unsigned(instruction) or inner.opcode == "abs" else None
+        return inner if inner.opcode == "abs" else None
     return inner if inner.shape == instruction.shape and is_nonnegative(inner) else None
 
 
@@ -399,7 +406,7 @@ def rounded_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction |
 # ---- complex parts
 
 
-@rule("real", "imag")
+@rule("real", "imag", reads="complex")
 def part_of_complex(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """real(complex(a, b)) = a and imag(complex(a, b)) = b."""
     inner = instruction.operands[0]

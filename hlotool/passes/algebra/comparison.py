@@ -6,7 +6,7 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, array
 from hlotool.passes.algebra.arithmetic import is_float, is_integer, is_nonnegative
 from hlotool.passes.algebra.conversion import holds_exactly
 from hlotool.passes.algebra.identity import lowest_and_highest
-from hlotool.passes.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.rewriter import CONSTANTS, Rewriter, Rule, number, rule
 
 __all__ = ["RULES"]
 
@@ -42,7 +42,7 @@ def absorbed_repetition(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return left if left.opcode == instruction.opcode and right in left.operands else None
 
 
-@rule("and")
+@rule("and", reads=CONSTANTS)
 def and_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x & 0 = 0 and x & ~0 = x."""
     left, right = instruction.operands
@@ -52,7 +52,7 @@ def and_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return left if _all_ones(instruction, value) else right if value == 0 else None
 
 
-@rule("or")
+@rule("or", reads=CONSTANTS)
 def or_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x | 0 = x and x | ~0 = ~0."""
     left, right = instruction.operands
@@ -74,7 +74,7 @@ def xor_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.unary("not", left) if _all_ones(instruction, value) else left if value == 0 else None
 
 
-@rule("shift-left", "shift-right-logical", "shift-right-arithmetic")
+@rule("shift-left", "shift-right-logical", "shift-right-arithmetic", reads=CONSTANTS)
 def shift_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x << 0 = x, and likewise to the right."""
     left, right = instruction.operands
@@ -84,7 +84,7 @@ def shift_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | No
 # ---- maximum, minimum, clamp
 
 
-@rule("maximum", "minimum")
+@rule("maximum", "minimum", reads=CONSTANTS)
 def extreme_of_range(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """max(x, lowest) = x and max(x, highest) = highest for integers; floats only the first, which keeps NaN."""
     left, right = instruction.operands
@@ -119,7 +119,7 @@ def _spread(bound: Instruction) -> tuple[int, ...]:
     return tuple(range(bound.shape.rank))
 
 
-@rule("clamp")
+@rule("clamp", reads="clamp")
 def clamp_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """clamp(a, clamp(a, x, b), b) = clamp(a, x, b)."""
     low, value, high = instruction.operands
@@ -138,7 +138,7 @@ def _with_direction(
     return rewriter.make("compare", compare.shape, left, right, **{**compare.attributes, "direction": direction})
 
 
-@rule("compare")
+@rule("compare", reads=CONSTANTS)
 def compare_constant_left(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """c < x is x > c, so that other rules look for constants on the right only."""
     left, right = instruction.operands
@@ -159,7 +159,7 @@ def compare_self(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.splat(False, instruction.shape) if direction in ("LT", "GT") else None
 
 
-@rule("compare")
+@rule("compare", reads=CONSTANTS)
 def compare_with_limit(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x < lowest is false, x >= lowest is true, x > highest is false, x <= highest is true, for integers."""
     left, right = instruction.operands
@@ -173,7 +173,7 @@ def compare_with_limit(instruction: Instruction, rewriter: Rewriter) -> Instruct
     return None if answer is None else rewriter.splat(answer, instruction.shape)
 
 
-@rule("compare")
+@rule("compare", reads=CONSTANTS)
 def compare_predicate(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """p == true is p, p != false is p, and the other two are not p; also where p was converted to a number."""
     left, right = instruction.operands
@@ -181,13 +181,15 @@ def compare_predicate(instruction: Instruction, rewriter: Rewriter) -> Instructi
     direction = instruction.attributes["direction"]
     if value not in (0, 1) or direction not in ("EQ", "NE"):
         return None
+    if is_float(left) and instruction.attributes.get("type") == "TOTALORDER":
+        return None  # it tells 0 from -0
     source = left.operands[0] if left.opcode == "convert" else left
     if not is_pred(source):
         return None
     return source if (value == 1) == (direction == "EQ") else rewriter.unary("not", source)
 
 
-@rule("compare")
+@rule("compare", reads=CONSTANTS)
 def compare_shifted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x + a == b is x == b - a, for integers (which wrap), and likewise for !=."""
     left, right = instruction.operands
@@ -199,7 +201,7 @@ def compare_shifted(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return rewriter.same(instruction, left.operands[0], moved)
 
 
-@rule("not")
+@rule("not", reads="compare")
 def inverted_compare(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """not (x < y) is x >= y for types without NaN; not (x == y) is x != y for all."""
     compare = instruction.operands[0]
@@ -226,7 +228,7 @@ def select_known(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return None if value is None else on_true if value else on_false
 
 
-@rule("select")
+@rule("select", reads="not")
 def select_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """select(not p, a, b) = select(p, b, a)."""
     predicate, on_true, on_false = instruction.operands
@@ -250,7 +252,7 @@ def select_predicate(instruction: Instruction, rewriter: Rewriter) -> Instructio
     return rewriter.unary("not", predicate) if first is False and second is True else None
 
 
-@rule("select")
+@rule("select", reads="select")
 def select_repeated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """select(p, select(p, a, b), c) = select(p, a, c), and likewise in the other branch."""
     predicate, on_true, on_false = instruction.operands
@@ -268,7 +270,7 @@ _OUTCOMES = {"EQ": {"="}, "NE": {"<", ">", "?"}, "LT": {"<"}, "LE": {"<", "="}, 
 """Which outcomes of comparing two values make a comparison true: ``?`` where one is NaN."""
 
 
-@rule("and", "or", "xor")
+@rule("and", "or", "xor", reads="compare")
 def compared_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Two comparisons of the same values are one, or known: x < y or x == y is x <= y."""
     left, right = instruction.operands
@@ -294,7 +296,7 @@ def compared_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return None
 
 
-@rule("compare")
+@rule("compare", reads="convert")
 def compare_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Comparing two values after the same lossless conversion is comparing the values."""
     left, right = instruction.operands
@@ -307,7 +309,7 @@ def compare_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return rewriter.same(instruction, x, y)
 
 
-@rule("compare")
+@rule("compare", reads="convert")
 def compare_widened_with_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Comparing a losslessly converted integer with a constant that its own type holds needs no conversion."""
     left, right = instruction.operands
@@ -348,7 +350,7 @@ def select_of_same_operation(instruction: Instruction, rewriter: Rewriter) -> In
     return rewriter.same(on_true, *operands)
 
 
-@rule("maximum")
+@rule("maximum", reads=CONSTANTS)
 def maximum_of_nonnegative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """max(x, c) = x for c < 0 and an x that is never negative."""
     left, right = instruction.operands
@@ -358,7 +360,7 @@ def maximum_of_nonnegative(instruction: Instruction, rewriter: Rewriter) -> Inst
     return left if is_nonnegative(left) else None
 
 
-@rule("compare")
+@rule("compare", reads=CONSTANTS)
 def nonnegative_below_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x < 0 is false, and so is x < c for c < 0, for an x that is never negative."""
     left, right = instruction.operands

@@ -8,9 +8,9 @@ from hlotool.analysis.contraction import sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
 from hlotool.passes.algebra.identity import lowest_and_highest
 from hlotool.passes.algebra.movement import matching_dimensions
-from hlotool.passes.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.rewriter import CONSTANTS, Rewriter, Rule, number, rule
 
-__all__ = ["RULES", "reducer_opcode"]
+__all__ = ["RULES", "is_identity", "reducer_opcode", "single_reducer"]
 
 _REDUCERS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
@@ -45,7 +45,7 @@ def _all_ones(element_type: str) -> int:
     return -1 if row.kind == "signed" else 2**row.bits - 1
 
 
-def _single_reduce(instruction: Instruction) -> str | None:
+def single_reducer(instruction: Instruction) -> str | None:
     """The reducer of a reduce of one array; None for any other."""
     return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
 
@@ -64,7 +64,7 @@ def _reduce(
 @rule("reduce")
 def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Reducing dimensions of size 1, or none, is a reshape (and one operation with an initial value that matters)."""
-    opcode = _single_reduce(instruction)
+    opcode = single_reducer(instruction)
     if opcode is None:
         return None
     operand, initial = instruction.operands
@@ -91,12 +91,12 @@ def reduce_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.broadcast(instruction.operands[1], instruction.shape, ())
 
 
-@rule("reduce")
+@rule("reduce", reads="reduce")
 def reduce_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce(reduce(x)) with the same operation is one reduce (floats add up in another order)."""
     inner = instruction.operands[0]
-    opcode = _single_reduce(instruction)
-    if inner.opcode != "reduce" or opcode is None or _single_reduce(inner) != opcode or len(inner.users) != 1:
+    opcode = single_reducer(instruction)
+    if inner.opcode != "reduce" or opcode is None or single_reducer(inner) != opcode or len(inner.users) != 1:
         return None
     if not is_identity(opcode, inner.operands[1]):  # it would enter once for each element of the inner result
         return None
@@ -111,10 +111,10 @@ def reduce_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.make("reduce", instruction.shape, source, instruction.operands[1], **attributes)
 
 
-@rule("reduce")
+@rule("reduce", reads="reshape")
 def reduce_of_reshape(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce(reshape(x)) where only dimensions of size 1 come or go is a reduce of x."""
-    opcode = _single_reduce(instruction)
+    opcode = single_reducer(instruction)
     inner = instruction.operands[0]
     if opcode is None or inner.opcode != "reshape" or instruction.shape.size == 0:
         return None
@@ -128,11 +128,11 @@ def reduce_of_reshape(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.reshape(_reduce(rewriter, instruction, source, sizes, dimensions), instruction.shape.dimensions)
 
 
-@rule("reduce")
+@rule("reduce", reads="transpose")
 def reduce_of_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce(transpose(x)) is a reduce of x, followed by a smaller transpose where the order of the rest changed."""
     inner = instruction.operands[0]
-    if _single_reduce(instruction) is None or inner.opcode != "transpose":
+    if single_reducer(instruction) is None or inner.opcode != "transpose":
         return None
     source = inner.operands[0]
     permutation = inner.attributes["dimensions"]
@@ -146,10 +146,10 @@ def reduce_of_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruc
 _EXACT_COUNT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53}
 
 
-@rule("reduce")
+@rule("reduce", reads="broadcast")
 def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Reducing n equal elements: x for max, min, and, or; n * x for add (which rounds once, not n times)."""
-    opcode = _single_reduce(instruction)
+    opcode = single_reducer(instruction)
     inner = instruction.operands[0]
     if opcode is None or inner.opcode != "broadcast" or inner.shape.size == 0:
         return None
@@ -176,11 +176,11 @@ def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructio
     return _reduce(rewriter, instruction, source, instruction.shape.dimensions, left) if left else source
 
 
-@rule("reduce")
+@rule("reduce", reads="negate")
 def reduce_of_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce(-x) = -reduce(x) for add from 0, exactly: one negation for each result instead of each element."""
     inner = instruction.operands[0]
-    if _single_reduce(instruction) != "add" or inner.opcode != "negate" or number(instruction.operands[1]) != 0:
+    if single_reducer(instruction) != "add" or inner.opcode != "negate" or number(instruction.operands[1]) != 0:
         return None
     positive = rewriter.make(
         "reduce", instruction.shape, inner.operands[0], instruction.operands[1], **instruction.attributes
@@ -188,7 +188,7 @@ def reduce_of_negated(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.unary("negate", positive)
 
 
-@rule("divide")
+@rule("divide", reads="broadcast")
 def divide_by_softmax_sum(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """x / s = x * (1 / s) for a repeated s that sums exp(a - max(a)), the denominator of a softmax.
 
@@ -208,7 +208,7 @@ def divide_by_softmax_sum(instruction: Instruction, rewriter: Rewriter) -> Instr
 
 def _sums_to_one_or_more(total: Instruction) -> bool:
     """Whether `total` adds up exp(a - max(a)) over the dimensions of the maximum."""
-    if total.opcode != "reduce" or _single_reduce(total) != "add" or number(total.operands[1]) != 0:
+    if total.opcode != "reduce" or single_reducer(total) != "add" or number(total.operands[1]) != 0:
         return False
     terms, reduced = total.operands[0], tuple(total.attributes["dimensions"])
     if terms.opcode != "exponential" or terms.operands[0].opcode != "subtract":
@@ -221,7 +221,7 @@ def _sums_to_one_or_more(total: Instruction) -> bool:
     return (
         tuple(repeated.attributes["dimensions"]) == kept
         and largest.opcode == "reduce"
-        and _single_reduce(largest) == "maximum"
+        and single_reducer(largest) == "maximum"
         and largest.operands[0] is array_
         and sorted(largest.attributes["dimensions"]) == sorted(reduced)
         and is_identity("maximum", largest.operands[1])
@@ -293,11 +293,11 @@ def sort_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None
 # ---- more of reduce, dot and sort
 
 
-@rule("reduce")
+@rule("reduce", reads="reverse")
 def reduce_of_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """What is reduced need not be reversed (floats add up in another order)."""
     inner = instruction.operands[0]
-    if _single_reduce(instruction) is None or inner.opcode != "reverse":
+    if single_reducer(instruction) is None or inner.opcode != "reverse":
         return None
     reduced = instruction.attributes["dimensions"]
     left = tuple(d for d in inner.attributes["dimensions"] if d not in reduced)
@@ -309,10 +309,10 @@ def reduce_of_reverse(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.same(instruction, source, instruction.operands[1])
 
 
-@rule("reduce")
+@rule("reduce", reads="pad")
 def reduce_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Padding with what changes nothing, along dimensions that are reduced, is no padding."""
-    opcode = _single_reduce(instruction)
+    opcode = single_reducer(instruction)
     inner = instruction.operands[0]
     if opcode is None or inner.opcode != "pad" or not is_identity(opcode, inner.operands[1]):
         return None
@@ -323,11 +323,11 @@ def reduce_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.same(instruction, inner.operands[0], instruction.operands[1])
 
 
-@rule("reduce")
+@rule("reduce", reads="multiply")
 def reduce_of_scaled(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce(x * c) = c * reduce(x) for sums of integers, which wrap, from 0."""
     inner = instruction.operands[0]
-    if _single_reduce(instruction) != "add" or inner.opcode != "multiply" or number(instruction.operands[1]) != 0:
+    if single_reducer(instruction) != "add" or inner.opcode != "multiply" or number(instruction.operands[1]) != 0:
         return None
     scale = inner.operands[1]
     if not ELEMENT_TYPES[instruction.shape.element_type].is_integer or number(scale) is None:
@@ -337,7 +337,7 @@ def reduce_of_scaled(instruction: Instruction, rewriter: Rewriter) -> Instructio
     return rewriter.binary("multiply", total, rewriter.broadcast(scalar, instruction.shape, ()))
 
 
-@rule("dot")
+@rule("dot", reads="negate")
 def dot_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """dot(-x, -y) = dot(x, y), exactly."""
     left, right = instruction.operands
@@ -349,7 +349,7 @@ def dot_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
     return rewriter.same(instruction, left.operands[0], right.operands[0])
 
 
-@rule("dot")
+@rule("dot", reads=CONSTANTS)
 def dot_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """dot(0, y) = dot(x, 0) = 0, for integers."""
     if not ELEMENT_TYPES[instruction.shape.element_type].is_integer:
@@ -359,7 +359,7 @@ def dot_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None
     return rewriter.splat(0, instruction.shape) if any(number(o) == 0 for o in instruction.operands) else None
 
 
-@rule("sort")
+@rule("sort", reads="broadcast")
 def sort_equal(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Sorting along a dimension on which each array is the same everywhere changes nothing."""
     dimension = instruction.attributes["dimensions"][0]

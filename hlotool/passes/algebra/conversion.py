@@ -38,7 +38,7 @@ def same_type(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     return operand if same_layout and operand.shape.compatible(instruction.shape) else None
 
 
-@rule("convert")
+@rule("convert", reads="convert")
 def convert_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """convert(convert(x)) is one conversion where the inner one loses nothing.
 
@@ -57,7 +57,7 @@ def convert_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return source if first == last else rewriter.make("convert", instruction.shape, source)
 
 
-@rule("bitcast-convert")
+@rule("bitcast-convert", reads="bitcast-convert")
 def bitcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """bitcast-convert(bitcast-convert(x)) is one, or x itself, where the element size does not change."""
     inner = instruction.operands[0]
@@ -71,7 +71,7 @@ def bitcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.make("bitcast-convert", instruction.shape, source)
 
 
-@rule("convert")
+@rule("convert", reads="iota")
 def convert_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """convert(iota) is an iota of the new type, where both types hold every index."""
     inner = instruction.operands[0]
@@ -86,6 +86,8 @@ def convert_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
 def _counts_to(element_type: str, last: int) -> bool:
     """Whether the type holds all of 0, 1, ..., last."""
     row = ELEMENT_TYPES[element_type]
+    if row.kind == "pred":
+        return False  # there is no iota of truth values
     if row.is_integer:
         return last < 1 << (row.bits - (row.kind == "signed"))
     return last <= 1 << _MANTISSA_AND_EXPONENT.get(element_type, (0, 0))[0]
@@ -100,7 +102,7 @@ def precision_kept(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return operand if enough and instruction.attributes["mantissa_bits"] >= mantissa - 1 else None
 
 
-@rule("floor", "ceil", "round-nearest-afz", "round-nearest-even")
+@rule("floor", "ceil", "round-nearest-afz", "round-nearest-even", reads="convert")
 def rounding_of_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Rounding an integer that was converted to a float changes nothing."""
     inner = instruction.operands[0]
@@ -110,7 +112,7 @@ def rounding_of_integer(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return inner if row.is_integer or row.kind == "pred" else None
 
 
-@rule("is-finite")
+@rule("is-finite", reads="convert")
 def finite_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """An integer that was converted to a float that holds it is finite."""
     inner = instruction.operands[0]
@@ -120,7 +122,7 @@ def finite_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.splat(True, instruction.shape) if exact else None
 
 
-@rule("is-finite")
+@rule("is-finite", reads="convert")
 def finite_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A float is finite where it is finite after a lossless conversion."""
     inner = instruction.operands[0]
@@ -134,7 +136,7 @@ def finite_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.make("is-finite", instruction.shape, source)
 
 
-@rule("reduce-precision")
+@rule("reduce-precision", reads="reduce-precision")
 def precision_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce-precision to no less than what x was reduced to before is x."""
     inner = instruction.operands[0]
@@ -144,7 +146,7 @@ def precision_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return inner if all(instruction.attributes[key] >= inner.attributes[key] for key in keys) else None
 
 
-@rule("reduce-precision")
+@rule("reduce-precision", reads="convert")
 def precision_of_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reduce-precision to no less than the type that x was converted from is x."""
     inner = instruction.operands[0]
@@ -157,7 +159,7 @@ def precision_of_widened(instruction: Instruction, rewriter: Rewriter) -> Instru
     return inner if enough else None
 
 
-@rule("not")
+@rule("not", reads="convert")
 def complement_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """not(convert(x)) = convert(not(x)) where a narrower signed integer is widened to a signed one."""
     inner = instruction.operands[0]
@@ -180,7 +182,7 @@ def imaginary_of_real(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.splat(0, instruction.shape)
 
 
-@rule("real")
+@rule("real", reads="convert")
 def real_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """real(convert(x)) of a real x is a conversion of x between real types."""
     inner = instruction.operands[0]

@@ -157,14 +157,13 @@ def identity_rule(name: str, text: str, kind: str, holds: Condition | None = Non
     of_result = _is_about_result(left)
 
     def apply(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-        if of_result is not None:
-            typed = instruction if of_result else instruction.operands[0]
-            if typed.shape.element_type not in types:
-                return None
+        if of_result is False and instruction.operands[0].shape.element_type not in types:
+            return None
         return _rewritten(identity, instruction, rewriter)
 
     condition = " with suitable constants" if holds is not None else ""
-    return identity, Rule(name, (opcode,), apply, f"{text}, for {kind}{condition}.", tuple(_needs(left)))
+    help = f"{text}, for {kind}{condition}."
+    return identity, Rule(name, (opcode,), apply, help, tuple(_needs(left)), types if of_result else None)
 
 
 def _is_about_result(left: Apply) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, SliceDimension, array
+from hlotool.ir import ELEMENT_TYPES, Instruction, array
 from hlotool.passes.algebra.contraction import is_identity, reducer_opcode
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
@@ -58,7 +58,7 @@ def dynamic_slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Ins
     return rewriter.broadcast(narrow, instruction.shape, dimensions)
 
 
-@rule("dynamic-slice")
+@rule("dynamic-slice", reads="iota")
 def dynamic_slice_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A dynamic-slice of an iota across its dimension is a smaller iota."""
     inner = instruction.operands[0]
@@ -120,44 +120,6 @@ def gather_splat(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.broadcast(operand.operands[0], instruction.shape, ())
 
 
-@rule("gather")
-def gather_first_rows(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """A gather of whole rows 0, 1, ..., n - 1 is a slice of the first n, transposed to where the gather has them."""
-    operand, indices = instruction.operands
-    attributes = instruction.attributes
-    index_map = attributes["start_index_map"]
-    if len(index_map) != 1 or attributes.get("operand_batching_dims") or indices.opcode != "iota":
-        return None
-    (along,) = index_map
-    count = indices.shape.dimensions[indices.attributes["iota_dimension"]]
-    sizes = attributes["slice_sizes"]
-    rest = [d for d in range(operand.shape.rank) if d != along]
-    if (
-        indices.shape.size != count
-        or count > operand.shape.dimensions[along]
-        or indices.attributes["iota_dimension"] == attributes["index_vector_dim"]
-        or tuple(attributes["collapsed_slice_dims"]) != (along,)
-        or any(sizes[d] != operand.shape.dimensions[d] for d in rest)
-        or not _counts(indices.shape.element_type, count)
-    ):
-        return None
-    rows = [SliceDimension(0, count if d == along else size) for d, size in enumerate(operand.shape.dimensions)]
-    narrow = rewriter.slice(operand, rows)
-    offsets = sorted(attributes["offset_dims"])
-    order, remaining = [], iter(rest)
-    batch = [d for d in range(instruction.shape.rank) if d not in offsets]
-    if len(batch) != 1:
-        return None
-    for d in range(instruction.shape.rank):
-        order.append(next(remaining) if d in offsets else along)
-    return rewriter.transpose(narrow, order)
-
-
-def _counts(element_type: str, count: int) -> bool:
-    row = ELEMENT_TYPES[element_type]
-    return count <= 1 << (row.bits - (row.kind == "signed"))
-
-
 @rule("scatter")
 def scatter_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A scatter of no updates, or of integer updates that its combiner ignores, is the operand."""
@@ -175,5 +137,5 @@ def scatter_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction
 
 RULES: tuple[Rule, ...] = (
     index_of_whole_dimension, dynamic_slice_broadcast, dynamic_slice_iota, dynamic_slice_transpose, update_twice,
-    update_with_own_value, gather_splat, gather_first_rows, scatter_nothing,
+    update_with_own_value, gather_splat, scatter_nothing,
 )  # fmt: skip

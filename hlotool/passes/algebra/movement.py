@@ -97,7 +97,7 @@ def broadcast_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.make("reshape", instruction.shape, operand)
 
 
-@rule("broadcast")
+@rule("broadcast", reads="broadcast")
 def broadcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """broadcast(broadcast(x)) is one broadcast."""
     inner = instruction.operands[0]
@@ -108,7 +108,7 @@ def broadcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return rewriter.make("broadcast", instruction.shape, inner.operands[0], dimensions=dimensions)
 
 
-@rule("broadcast")
+@rule("broadcast", reads="reshape")
 def broadcast_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """broadcast(reshape(x)) where the reshape only adds dimensions of size 1 is a broadcast of x."""
     inner = instruction.operands[0]
@@ -123,7 +123,10 @@ def broadcast_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> 
     return rewriter.make("broadcast", instruction.shape, source, dimensions=dimensions)
 
 
-@rule(*(name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert"))
+@rule(
+    *(name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert"),
+    reads="broadcast",
+)
 def elementwise_of_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """op(broadcast(x), broadcast(y)) = broadcast(op(x, y)): computed once, not for every copy.
 
@@ -170,14 +173,14 @@ def reshape_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return operand if operand.shape.compatible(instruction.shape) else None
 
 
-@rule("reshape")
+@rule("reshape", reads="reshape")
 def reshape_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reshape(reshape(x)) is one reshape."""
     inner = instruction.operands[0]
     return rewriter.make("reshape", instruction.shape, inner.operands[0]) if inner.opcode == "reshape" else None
 
 
-@rule("reshape")
+@rule("reshape", reads="broadcast")
 def reshape_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reshape(broadcast(x)) is a broadcast of x, for a scalar x and where only dimensions of size 1 come or go."""
     inner = instruction.operands[0]
@@ -193,7 +196,7 @@ def reshape_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return rewriter.make("broadcast", instruction.shape, source, dimensions=tuple(matched[d] for d in dimensions))
 
 
-@rule("reshape")
+@rule("reshape", reads="iota")
 def reshape_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reshape(iota) is an iota where only dimensions of size 1 come or go."""
     inner = instruction.operands[0]
@@ -217,7 +220,7 @@ def transpose_nothing(instruction: Instruction, rewriter: Rewriter) -> Instructi
     return operand if kept and operand.shape.compatible(instruction.shape) else None
 
 
-@rule("transpose")
+@rule("transpose", reads="transpose")
 def transpose_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """transpose(transpose(x)) is one transpose, or x."""
     inner = instruction.operands[0]
@@ -237,7 +240,7 @@ def transpose_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.make("reshape", instruction.shape, operand)
 
 
-@rule("transpose")
+@rule("transpose", reads="broadcast")
 def transpose_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """transpose(broadcast(x)) = broadcast(transpose(x)), the smaller transpose (none at all for vectors)."""
     inner = instruction.operands[0]
@@ -251,7 +254,7 @@ def transpose_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return rewriter.broadcast(narrow, instruction.shape, tuple(targets[d] for d in order))
 
 
-@rule("transpose")
+@rule("transpose", reads="iota")
 def transpose_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """transpose(iota) is an iota along the moved dimension."""
     inner = instruction.operands[0]
@@ -275,7 +278,7 @@ def reverse_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.make("reverse", instruction.shape, operand, dimensions=left) if left else operand
 
 
-@rule("reverse")
+@rule("reverse", reads="reverse")
 def reverse_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reverse(reverse(x)) reverses the dimensions that only one of them does."""
     inner = instruction.operands[0]
@@ -286,7 +289,7 @@ def reverse_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.make("reverse", instruction.shape, source, dimensions=left) if left else source
 
 
-@rule("reverse")
+@rule("reverse", reads="broadcast")
 def reverse_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Reversing a dimension along which all elements are equal changes nothing."""
     inner = instruction.operands[0]
@@ -302,7 +305,7 @@ def reverse_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructi
 # ---- iotas, and what moves past each other
 
 
-@rule("broadcast")
+@rule("broadcast", reads="iota")
 def broadcast_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """broadcast(iota) is an iota along the dimension where the iota's went."""
     inner = instruction.operands[0]
@@ -312,7 +315,7 @@ def broadcast_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
 
 
-@rule("reverse")
+@rule("reverse", reads="iota")
 def reverse_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reverse(iota) of integers counts down from n - 1; across its dimension an iota stays what it is."""
     inner = instruction.operands[0]
@@ -328,7 +331,7 @@ def reverse_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.binary("subtract", rewriter.splat(last, instruction.shape), inner)
 
 
-@rule("transpose")
+@rule("transpose", reads="reshape")
 def transpose_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """transpose(reshape(x)) where only dimensions of size 1 come and go is a reshape of a transpose of fewer."""
     inner = instruction.operands[0]
@@ -343,7 +346,7 @@ def transpose_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> 
     return rewriter.reshape(rewriter.transpose(source, order), instruction.shape.dimensions)
 
 
-@rule("reverse")
+@rule("reverse", reads="transpose")
 def reverse_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """reverse(transpose(reverse(x))) is transpose(x) with what both reverse left out."""
     inner = instruction.operands[0]

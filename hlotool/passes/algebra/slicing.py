@@ -8,7 +8,7 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape, Slic
 from hlotool.passes.algebra.movement import matching_dimensions
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "constant_start", "is_whole", "rows_of"]
 
 
 def rows_of(instruction: Instruction) -> tuple[SliceDimension, ...]:
@@ -37,7 +37,7 @@ def slice_all(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     return operand if operand.shape.compatible(instruction.shape) else None
 
 
-@rule("slice")
+@rule("slice", reads="slice")
 def slice_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """slice(slice(x)) is one slice."""
     inner = instruction.operands[0]
@@ -50,7 +50,7 @@ def slice_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
     return rewriter.make("slice", instruction.shape, inner.operands[0], slice=tuple(rows))
 
 
-@rule("slice")
+@rule("slice", reads="concatenate")
 def slice_concatenate(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A slice of a concatenation leaves out the parts that it does not touch."""
     inner = instruction.operands[0]
@@ -83,7 +83,7 @@ def _joined(parts: Sequence[Instruction], dimension: int, model: Instruction, re
     return rewriter.make("concatenate", array(model.shape.element_type, sizes), *parts, dimensions=(dimension,))
 
 
-@rule("slice")
+@rule("slice", reads="pad")
 def slice_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A slice of a pad that lies within the padded array is a slice of that array; within padding it is the value."""
     inner = instruction.operands[0]
@@ -99,7 +99,7 @@ def slice_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     return _sub_slice(rewriter, instruction.shape, source, rows) if inside else None
 
 
-@rule("slice")
+@rule("slice", reads="broadcast")
 def slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """slice(broadcast(x)) = broadcast(slice(x))."""
     inner = instruction.operands[0]
@@ -113,7 +113,7 @@ def slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return rewriter.broadcast(narrow, instruction.shape, dimensions)
 
 
-@rule("slice")
+@rule("slice", reads="iota")
 def slice_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A slice of an iota that starts at 0 along it is a smaller iota."""
     inner = instruction.operands[0]
@@ -123,7 +123,7 @@ def slice_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | No
     return rewriter.make("iota", instruction.shape, **inner.attributes) if (row.start, row.stride) == (0, 1) else None
 
 
-@rule("slice")
+@rule("slice", reads="reshape")
 def slice_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """slice(reshape(x)) where only dimensions of size 1 come or go is a reshape of a slice of x."""
     inner = instruction.operands[0]
@@ -141,10 +141,32 @@ def slice_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Inst
     return rewriter.make("reshape", instruction.shape, narrow)
 
 
+@rule("slice")
+def slice_arithmetic(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """One element of arithmetic on arrays is arithmetic on one element of each, where nothing wants the whole."""
+    inner = instruction.operands[0]
+    if instruction.shape.size != 1 or not inner.has("elementwise") or not inner.shape.is_static or inner.is_root:
+        return None
+    if inner.opcode == "bitcast-convert" and inner.operands[0].shape.rank != inner.shape.rank:
+        return None
+    if len(inner.users) > inner.shape.size or any(u.opcode != "slice" or u.shape.size != 1 for u in inner.users):
+        return None
+    rows = rows_of(instruction)
+    parts = {
+        o: o if o.shape.rank < inner.shape.rank else _element(rewriter, o, instruction.shape, rows)
+        for o in inner.operands
+    }
+    return rewriter.make(inner.opcode, instruction.shape, *(parts[o] for o in inner.operands), **inner.attributes)
+
+
+def _element(rewriter: Rewriter, operand: Instruction, shape: Shape, rows: Sequence[SliceDimension]) -> Instruction:
+    return _sub_slice(rewriter, array(operand.shape.element_type, shape.dimensions), operand, rows)
+
+
 # ---- dynamic-slice and dynamic-update-slice
 
 
-def _start(indices: Sequence[Instruction], sizes: Sequence[int], within: Sequence[int]) -> list[int] | None:
+def constant_start(indices: Sequence[Instruction], sizes: Sequence[int], within: Sequence[int]) -> list[int] | None:
     """Constant start indices, clamped as HLO does; None when one is not constant."""
     found = []
     for index, size, limit in zip(indices, sizes, within, strict=True):
@@ -166,7 +188,7 @@ def dynamic_slice_constant(instruction: Instruction, rewriter: Rewriter) -> Inst
         return operand
     if len(indices) != len(sizes):
         return None
-    start = _start(indices, sizes, within)
+    start = constant_start(indices, sizes, within)
     if start is None:
         return None
     rows = [SliceDimension(s, s + size) for s, size in zip(start, sizes, strict=True)]
@@ -202,7 +224,7 @@ def update_of_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruc
     if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions or len(indices) != update.shape.rank:
         return None
     sizes, within = update.shape.dimensions, operand.shape.dimensions
-    start = _start(indices, sizes, within)
+    start = constant_start(indices, sizes, within)
     if start is None:
         return None
     rows = [PaddingDimension(s, limit - size - s) for s, size, limit in zip(start, sizes, within, strict=True)]
@@ -347,7 +369,7 @@ def pad_same_value(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.broadcast(value, instruction.shape, ()) if instruction.shape.size else None
 
 
-@rule("pad")
+@rule("pad", reads="pad")
 def pad_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """pad(pad(x)) with the same value, no negative amount and no interior padding is one pad."""
     inner, value = instruction.operands
@@ -391,7 +413,7 @@ def pad_interior_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return rewriter.pad(operand, value, instruction.shape, new) if new != list(rows) else None
 
 
-@rule("slice")
+@rule("slice", reads="reverse")
 def slice_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """slice(reverse(x)) = reverse(slice(x)), fewer elements to reverse."""
     inner = instruction.operands[0]
@@ -408,7 +430,7 @@ def slice_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.make("reverse", instruction.shape, narrow, dimensions=reversed_dimensions)
 
 
-@rule("slice")
+@rule("slice", reads="transpose")
 def slice_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """slice(transpose(x)) = transpose(slice(x)), where nothing else reads the larger transpose."""
     inner = instruction.operands[0]
@@ -453,8 +475,8 @@ def concatenate_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Inst
 
 RULES: tuple[Rule, ...] = (
     slice_all, slice_twice, slice_concatenate, slice_pad, slice_broadcast, slice_iota, slice_of_inserted_ones,
-    dynamic_slice_constant, dynamic_slice_of_update, update_all, update_of_broadcast, gather_one, concatenate_one,
-    concatenate_nested, concatenate_adjacent, concatenate_padding, pad_nothing, pad_negative, pad_same_value,
-    pad_twice, pad_partly_negative, pad_interior_of_one, slice_reverse, slice_transpose, slice_iota_of_integers,
-    concatenate_broadcasts,
+    slice_arithmetic, dynamic_slice_constant, dynamic_slice_of_update, update_all, update_of_broadcast, gather_one,
+    concatenate_one, concatenate_nested, concatenate_adjacent, concatenate_padding, pad_nothing, pad_negative,
+    pad_same_value, pad_twice, pad_partly_negative, pad_interior_of_one, slice_reverse, slice_transpose,
+    slice_iota_of_integers, concatenate_broadcasts,
 )  # fmt: skip
