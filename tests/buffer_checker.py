@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.analysis.views import is_view
 from hlotool.codegen.buffers import ALIASES, Assignment, Copy, Value, array_leaves, assign, branch_computations, place
 from hlotool.codegen.program import needs_kernel
 from hlotool.ir import Computation, Instruction, Module
@@ -41,8 +42,11 @@ def overlap(a: Range, b: Range) -> bool:
 
 
 def range_of(value: Value) -> Range:
+    """Where a value lies; of a view, where that lies which it is a part of."""
     root = value.find()
     size = value.size
+    if root.whole is not None:
+        return range_of(root.whole)
     if root.output is not None:
         return f"output {root.output}", 0, size
     if root.parameter is not None:
@@ -125,6 +129,8 @@ class Checker:
                     self.loop(instruction)
                 case "conditional":
                     self.conditional(instruction)
+                case _ if is_view(instruction):
+                    self.known[instruction] = self.known[instruction.operands[0]]
                 case _:
                     self.kernel(instruction)
 

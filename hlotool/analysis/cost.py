@@ -6,8 +6,8 @@ Conventions, after XLA's ``HloCostAnalysis`` unless said otherwise:
   is two.  Functions that a processor has no instruction for (``transcendental`` in the opcode table) are counted
   apart, one per element.  Complex numbers count as what they cost: add 2, multiply 6, multiply-add 8.
 * Bytes are those of operands read and results written, each array once, whatever the caches do.  Parameters,
-  constants, tuples and bitcasts move none; operations that look at a part of an array (slice, gather, scatter,
-  dynamic-slice, dynamic-update-slice) count that part.
+  constants, tuples, bitcasts, reshapes and slices that are views (`analysis.views`) move none; operations that look at
+  a part of an array (slice, gather, scatter, dynamic-slice, dynamic-update-slice) count that part, all of it at most.
 * A fusion computes what its body computes and moves only its operands and results; where the body looks at a part of
   an operand, only the part counts.
 * A loop counts trips times (body + condition), and one condition more; XLA counts one trip.  A trip count that

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import prod
 
+from hlotool.analysis.views import is_view
 from hlotool.ir import OPCODES, UNBOUNDED, Computation, Instruction, Opcode, Shape, byte_size
 
 __all__ = ["TRAFFIC", "UnknownSize", "elements", "everything", "shape_bytes"]
@@ -46,8 +47,8 @@ def _sum(instructions: Iterable[Instruction]) -> int:
 
 
 def everything(instruction: Instruction) -> tuple[int, int]:
-    """Every operand once, the result once."""
-    return _sum(instruction.operands), _bytes(instruction.shape)
+    """Every operand once, also one that is there twice, the result once."""
+    return _sum(dict.fromkeys(instruction.operands)), _bytes(instruction.shape)
 
 
 def _nothing(instruction: Instruction) -> tuple[int, int]:
@@ -55,9 +56,11 @@ def _nothing(instruction: Instruction) -> tuple[int, int]:
 
 
 def _part(instruction: Instruction) -> tuple[int, int]:
-    """A slice: as much of the operand as the result has, and the indices."""
+    """A slice: as much of the operand as the result has, and the indices; nothing where it is a view."""
+    if is_view(instruction):
+        return 0, 0
     size = _bytes(instruction.shape)
-    return size + _sum(instruction.operands[1:]), size
+    return min(size, _bytes(instruction.operands[0].shape)) + _sum(instruction.operands[1:]), size
 
 
 def _update(instruction: Instruction) -> tuple[int, int]:
@@ -67,10 +70,16 @@ def _update(instruction: Instruction) -> tuple[int, int]:
 
 
 def _scattered(instruction: Instruction) -> tuple[int, int]:
-    """scatter in place: the places that the updates hit are read and written."""
+    """scatter in place: the places that the updates hit are read and written, all of them at most."""
     half = len(instruction.operands) // 2
-    updates = _sum(instruction.operands[half + 1 :])
-    return 2 * updates + _bytes(instruction.operands[half].shape), updates
+    hit = _hit(instruction)
+    return hit + _sum(instruction.operands[half:]), hit
+
+
+def _hit(scatter: Instruction) -> int:
+    half = len(scatter.operands) // 2
+    pairs = zip(scatter.operands[:half], scatter.operands[half + 1 :], strict=True)
+    return sum(min(_bytes(whole.shape), _bytes(update.shape)) for whole, update in pairs)
 
 
 def _copied(instruction: Instruction) -> tuple[int, int]:
@@ -90,22 +99,39 @@ def _fusion(instruction: Instruction) -> tuple[int, int]:
     """Operands, or the parts of them that the body looks at; results, or the parts of them that it updates."""
     body: Computation = instruction.attributes["calls"]
     root = body.root
-    outputs = root.operands if root.opcode == "tuple" else [root]
-    read = sum(_looked_at(parameter, outputs) for parameter in body.parameters)
-    return read, sum(_bytes(o.operands[1].shape if _is_update(o) else o.shape) for o in outputs)
+    outputs = [_renamed(output) for output in (root.operands if root.opcode == "tuple" else [root])]
+    sources = dict(zip(body.parameters, instruction.operands, strict=True))
+    seen: dict[Instruction, int] = {}
+    for parameter, source in sources.items():
+        seen[source] = max(seen.get(source, 0), _looked_at(parameter, outputs))
+    return sum(seen.values()), sum(map(_written, outputs))
 
 
-def _is_update(output: Instruction) -> bool:
-    return output.opcode == "dynamic-update-slice" and output.operands[0].opcode == "parameter"
+def _renamed(value: Instruction) -> Instruction:
+    """What a value is but another shape of."""
+    while value.opcode in _NAMES:
+        value = value.operands[0]
+    return value
 
 
-def _looked_at(parameter: Instruction, outputs: list[Instruction]) -> int:
-    whole, parts = _bytes(parameter.shape), 0
-    for user in parameter.users:
-        only_first = user.operands[0] is parameter and parameter.users[user] == 1
-        if only_first and user.opcode in _PARTIAL:
+def _written(output: Instruction) -> int:
+    if output.opcode in _UPDATES and _renamed(output.operands[0]).opcode == "parameter":
+        return _bytes(output.operands[1].shape) if output.opcode == "dynamic-update-slice" else _hit(output)
+    return _bytes(output.shape)
+
+
+def _looked_at(value: Instruction, outputs: list[Instruction]) -> int:
+    """Bytes that a body reads of a parameter, or of another shape of it."""
+    whole, parts = _bytes(value.shape), 0
+    for user in value.users:
+        only_first = user.operands[0] is value and value.users[user] == 1
+        if user.opcode in _NAMES:
+            parts += _looked_at(user, outputs)
+        elif only_first and user.opcode in _PARTIAL:
             parts += _bytes(user.shape)
-        elif not (only_first and _is_update(user) and user in outputs):
+        elif only_first and user.opcode in _UPDATES and user in outputs:
+            parts += _hit(user) if user.opcode == "scatter" else 0
+        else:
             return whole
     return min(whole, parts)
 
@@ -116,10 +142,12 @@ def _moves_nothing(row: Opcode) -> bool:
 
 
 _STILL = (
-    "parameter", "constant", "bitcast", "async-start", "async-update", "partition-id", "replica-id",
+    "parameter", "constant", "bitcast", "reshape", "async-start", "async-update", "partition-id", "replica-id",
     "get-dimension-size",
 )  # fmt: skip
+_NAMES = ("bitcast", "reshape")
 _PARTIAL = ("slice", "dynamic-slice", "gather")
+_UPDATES = ("dynamic-update-slice", "scatter")
 TRAFFIC: dict[str, Callable[[Instruction], tuple[int, int]]] = {
     **dict.fromkeys((name for name, row in OPCODES.items() if _moves_nothing(row)), _nothing),
     **dict.fromkeys(_PARTIAL, _part),

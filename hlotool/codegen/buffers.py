@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from itertools import accumulate
 
 from hlotool.analysis.in_place import updates_part
+from hlotool.analysis.views import is_view
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 
 __all__ = [
@@ -48,7 +49,7 @@ _Offer = tuple[Instruction, int, int]
 class Value:
     """One piece of storage, in a union-find forest; the root of a tree speaks for all."""
 
-    __slots__ = ("constant", "intervals", "number", "offset", "output", "parameter", "parent", "shape", "size")
+    __slots__ = ("constant", "intervals", "number", "offset", "output", "parameter", "parent", "shape", "size", "whole")
 
     def __init__(self, number: int, shape: Shape | None, size: int) -> None:
         self.number = number
@@ -60,6 +61,7 @@ class Value:
         self.constant: Instruction | None = None
         self.output: int | None = None
         self.offset: int | None = None
+        self.whole: Value | None = None  # what this is a view of
 
     def find(self) -> Value:
         root = self
@@ -72,9 +74,16 @@ class Value:
 
     @property
     def writable(self) -> bool:
-        """Neither a parameter nor a constant."""
+        """Neither a parameter nor a constant, nor a view."""
         root = self.find()
-        return root.parameter is None and root.constant is None
+        return root.parameter is None and root.constant is None and root.whole is None
+
+    def storage(self) -> Value:
+        """The value that holds the bytes: of a view that which it is a part of."""
+        root = self.find()
+        while root.whole is not None:
+            root = root.whole.find()
+        return root
 
     def __repr__(self) -> str:
         return f"<value {self.number} {self.shape} {self.intervals}>"
@@ -177,8 +186,11 @@ class _Walker:
 
     def use(self, values: Iterable[Value]) -> None:
         for value in values:
-            start, _ = value.intervals[-1]
-            value.intervals[-1] = (start, self.now)
+            used: Value | None = value
+            while used is not None:
+                start, _ = used.intervals[-1]
+                used.intervals[-1] = (start, self.now)
+                used = used.whole
 
     def entry(self, computation: Computation) -> None:
         number = 0
@@ -226,6 +238,10 @@ class _Walker:
                     self.branches(instruction)
                 case "call":
                     self.call(instruction)
+                case _ if is_view(instruction):
+                    value = self.new(instruction.shape)
+                    (value.whole,) = operands[0]
+                    leaves[instruction] = (value,)
                 case _:
                     leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
 
@@ -377,7 +393,7 @@ def _take_over(result: Assignment, offer: _Offer) -> bool:
     # An elementwise instruction may read one operand twice; an update may not read what it overwrites.
     same = instruction.operands[operand] if instruction.has("elementwise") else None
     for number, other in enumerate(instruction.operands):
-        if number != operand and other is not same and any(v.find() is source for v in result.leaves[other]):
+        if number != operand and other is not same and any(v.storage() is source for v in result.leaves[other]):
             return False
     return _try_merge(source, result.leaves[instruction][leaf], result.positions[instruction])
 
