@@ -261,3 +261,14 @@ def test_select_takes_bits_as_they_are():
     nan = np.array([0x7FC00001, 0x7F800001], np.uint32).view(np.float32)
     got = apply("select", np.array([True, False]), nan, nan[::-1].copy(), result="f32")
     check_bits(got, np.array([nan[0], nan[0]]))
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (5,)])
+def test_a_power_of_one_half_is_no_root(sizes: tuple[int, ...]) -> None:
+    """NumPy takes the root for a single exponent, which differs at -inf and in the sign of zero."""
+    shape = f"f32[{','.join(map(str, sizes))}]"
+    module = parse(f"ENTRY e {{\na = {shape} parameter(0)\nb = {shape} parameter(1)\nROOT p = {shape} power(a, b)\n}}")
+    for base, wanted in ((-np.inf, np.inf), (-0.0, 0.0)):
+        (found,) = evaluate(module, [np.full(sizes, base, np.float32), np.full(sizes, 0.5, np.float32)])
+        assert (found == wanted).all()
+        assert not np.signbit(found).any()

@@ -143,3 +143,177 @@ ENTRY e {
     found = kernels(optimise(parse(text)))
     assert all("reverse" in kernel or "sqrt" in kernel for kernel in found)
     agrees(text)
+
+
+SIBLINGS = """
+HloModule siblings
+pick {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  above = pred[] compare(a, b), direction=GT
+  nan = pred[] compare(a, a), direction=NE
+  more = pred[] or(above, nan)
+  same = pred[] compare(a, b), direction=EQ
+  ahead = pred[] compare(i, j), direction=LT
+  first = pred[] and(same, ahead)
+  left = pred[] or(more, first)
+  v = f32[] select(left, a, b)
+  n = s32[] select(left, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, n)
+}
+most { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[20,30] parameter(0)
+  numbers = s32[20,30] iota(), iota_dimension=%d
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  none = f32[] constant(0)
+  r = (f32[%d], s32[%d]) reduce(x, numbers, low, zero), dimensions={%d}, to_apply=pick
+  v = f32[%d] get-tuple-element(r), index=0
+  n = s32[%d] get-tuple-element(r), index=1
+  m = f32[%d] reduce(x, low), dimensions={%d}, to_apply=most
+  s = f32[%d] reduce(x, none), dimensions={%d}, to_apply=add
+  ROOT t = (f32[%d], s32[%d], f32[%d], f32[%d]) tuple(v, n, m, s)
+}
+"""
+
+
+@pytest.mark.parametrize(("dimension", "kept"), [(0, 30), (1, 20)])
+def test_an_argmax_shares_its_pass_with_other_reductions(dimension: int, kept: int) -> None:
+    places = (dimension, kept, kept, dimension, kept, kept, kept, dimension, kept, dimension, kept, kept, kept, kept)
+    text = SIBLINGS % places
+    assert kernels(optimise(parse(text))) == [{"iota", "reduce", "get-tuple-element"}]
+    agrees(text)
+
+
+GATHERED = """
+HloModule gathered
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  table = f32[%d,32] parameter(0)
+  i = s32[%d,4,1] parameter(1)
+  rows = f32[%d,4,32] gather(table, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0},
+    index_vector_dim=2, slice_sizes={1,32}
+  zero = f32[] constant(0)
+  %s
+}
+"""
+
+
+def test_rows_of_a_table_are_added_where_they_lie() -> None:
+    total = "ROOT r = f32[64,32] reduce(rows, zero), dimensions={1}, to_apply=add"
+    text = GATHERED % (100, 64, 64, total)
+    assert kernels(optimise(parse(text))) == [{"gather", "reduce"}]
+    agrees(text)
+
+
+def test_large_gathers_join_what_reads_them() -> None:
+    joined = "ROOT r = f32[1000,4,64] concatenate(rows, rows), dimensions={2}"
+    text = GATHERED % (100, 1000, 1000, joined)
+    assert kernels(optimise(parse(text))) == [{"gather", "concatenate"}]
+    agrees(text)
+
+
+def test_a_mask_of_places_is_made_where_it_is_read() -> None:
+    text = """
+HloModule mask
+ENTRY e {
+  x = f32[4,16,16] parameter(0)
+  r = s32[16,16] iota(), iota_dimension=0
+  c = s32[16,16] iota(), iota_dimension=1
+  lower = pred[16,16] compare(r, c), direction=GE
+  all = pred[4,16,16] broadcast(lower), dimensions={1,2}
+  zero = f32[] constant(0)
+  zeros = f32[4,16,16] broadcast(zero), dimensions={}
+  ROOT s = f32[4,16,16] select(all, x, zeros)
+}
+"""
+    assert kernels(optimise(parse(text))) == [{"iota", "compare", "broadcast", "select"}]
+    agrees(text)
+
+
+def test_a_slice_with_nothing_to_compute_is_no_fusion() -> None:
+    """As a slice of its own it can be a view."""
+    text = """
+HloModule part
+ENTRY e {
+  x = f32[6,16,16] parameter(0)
+  v = f32[16] parameter(1)
+  i = s32[] parameter(2)
+  zero = s32[] constant(0)
+  one = f32[1,16,16] dynamic-slice(x, i, zero, zero), dynamic_slice_sizes={1,16,16}
+  matrix = f32[16,16] reshape(one)
+  ROOT d = f32[16] dot(v, matrix), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+}
+"""
+    assert kernels(optimise(parse(text))) == [{"dynamic-slice"}, {"dot"}]
+    agrees(text)
+
+
+POOLING = """
+HloModule pooling
+most { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] maximum(a, b) }
+add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[%s] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[%s] broadcast(zero), dimensions={}
+  positive = f32[%s] maximum(x, zeros)
+  pooled = f32[%s] reduce-window(positive, zero), window={%s}, to_apply=%s
+  quarter = f32[] constant(0.25)
+  quarters = f32[%s] broadcast(quarter), dimensions={}
+  ROOT r = f32[%s] multiply(pooled, quarters)
+}
+"""
+
+
+@pytest.mark.parametrize("combiner", ["add", "most"])
+@pytest.mark.parametrize(
+    ("size", "result", "window", "alone"),
+    [
+        ("2,16,16,24", "2,8,8,24", "size=1x2x2x1 stride=1x2x2x1", False),
+        ("2,5,17,17", "2,5,8,8", "size=1x1x2x2 stride=1x1x2x2", False),
+        ("2,5,17,17", "2,5,5,5", "size=1x1x3x3 stride=1x1x3x3", False),
+        ("3,19", "3,4", "size=1x3 stride=1x5", False),
+        ("3,19", "3,3", "size=1x4 stride=1x5 pad=0_0x-3_-1", False),
+        # overlapping, padded, large
+        ("2,16,16,24", "2,7,7,24", "size=1x3x3x1 stride=1x2x2x1", True),
+        ("2,16,16,24", "2,9,9,24", "size=1x2x2x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0", True),
+        ("2,100", "2,2", "size=1x50 stride=1x50", True),
+    ],
+)
+def test_windows_that_do_not_overlap_join_what_they_read_and_what_reads_them(
+    size: str, result: str, window: str, alone: bool, combiner: str
+) -> None:
+    text = POOLING % (size, size, size, result, window, combiner, result, result)
+    found = kernels(optimise(parse(text)))
+    if alone:
+        assert {"reduce-window"} in found
+    else:
+        assert found == [{"broadcast", "maximum", "reduce-window", "multiply"}]
+    agrees(text)
+
+
+def test_least_values_and_their_places_are_one_epilogue_of_a_product() -> None:
+    combiners = SIBLINGS[SIBLINGS.index("pick {") : SIBLINGS.index("ENTRY")]
+    text = f"""
+HloModule nearest
+{combiners}
+ENTRY e {{
+  x = f32[64,8] parameter(0)
+  y = f32[8,32] parameter(1)
+  d = f32[64,32] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  numbers = s32[64,32] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  r = (f32[64], s32[64]) reduce(d, numbers, low, zero), dimensions={{1}}, to_apply=pick
+  n = s32[64] get-tuple-element(r), index=1
+  m = f32[64] reduce(d, low), dimensions={{1}}, to_apply=most
+  ROOT t = (s32[64], f32[64]) tuple(n, m)
+}}
+"""
+    assert kernels(optimise(parse(text))) == [{"dot", "iota", "reduce", "get-tuple-element"}]
+    agrees(text)

@@ -609,6 +609,26 @@ def test_streaming_stores(offset: int, columns: int) -> None:
         assert not raw[start + x.nbytes :].any()
 
 
+@pytest.mark.parametrize("columns", [64, 101])
+def test_long_computations_ask_for_operands_ahead(columns: int) -> None:
+    """Where no cache can hold the output and computing takes longer than memory: the same numbers."""
+    module = parse(
+        f"HloModule m\nENTRY e {{ x = f32[31,{columns}] parameter(0)\n s = f32[31,{columns}] sine(x)\n"
+        f" t = f32[31,{columns}] tanh(s)\n l = f32[31,{columns}] logistic(t)\n"
+        f" ROOT r = f32[31,{columns}] multiply(l, x)\n}}"
+    )
+    (x,) = inputs_for(module)
+    for cpu in WIDTHS:
+        outs = []
+        for l3 in (1 << 10, 1 << 30):
+            kernel = emit_fusion("k", as_fusion(module), replace(named(cpu), l3=l3))
+            assert ("@llvm.prefetch" in kernel.definitions) == (l3 < x.nbytes)
+            assert "!nontemporal" not in kernel.definitions
+            outs.append(np.zeros_like(x))
+            execute(kernel, compiled(kernel, cpu), [x, outs[-1]], "backwards")
+        np.testing.assert_array_equal(*outs)
+
+
 def test_the_same_text_every_time() -> None:
     """Emitting twice gives the same bytes (objects are never ordered by their addresses)."""
     for text in (*MOVEMENT.values(), softmax(64, 100), layernorm(64, 100)):

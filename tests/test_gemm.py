@@ -50,8 +50,9 @@ every_machine = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine:
 
 def run_kernel(kernel: Kernel, machine: Machine, arrays: Sequence[Array], pieces: int = 1) -> None:
     """Run all steps, each in `pieces` ranges of its tasks from the last to the first; scratch starts as garbage."""
-    text = "\n".join([*kernel.declarations, kernel.definitions]) + "\n"
-    library = load(compile_units([text], machine))
+    texts = ["\n".join([*kernel.declarations, kernel.definitions]) + "\n"]
+    texts += ["\n".join([*helper.declarations, helper.definitions]) + "\n" for helper in kernel.helpers]
+    library = load(compile_units(texts, machine))
     scratch = np.full(kernel.scratch + 64, 0xA5, np.uint8)
     pointers = (ctypes.c_void_p * (len(arrays) + 1))(
         *(array.ctypes.data for array in arrays), scratch.ctypes.data + -scratch.ctypes.data % 64

@@ -96,7 +96,7 @@ def page(module: Module, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def lstm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    module = optimise(load(SAMPLES / "lstm_cell.hlo"), "default")
+    module = optimise(load(SAMPLES / "lstm_cell.hlo"), "simplify,fusion,multi-output-fusion")
     return page(module, tmp_path_factory.mktemp("lstm") / "lstm.html")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reducers import REDUCERS
 from tiny_modules import tiny_module
 
 from hlotool.analysis.contraction import matrix_views
@@ -23,23 +24,6 @@ from hlotool.passes.instruments import VerifyEach
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]
-
-REDUCERS = """HloModule m
-
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-
-max {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] maximum(a, b)
-}
-
-"""
-
 
 def entry(body: str) -> Module:
     return parse(f"{REDUCERS}ENTRY main {{\n{body}\n}}\n")

@@ -108,7 +108,7 @@ def test_stopping_and_choosing(hlotool: Run) -> None:
     assert "fusion(" not in stopped.stdout
     again = hlotool("opt", SAMPLE, "-p", "dce,cse,dce", "--stop-after", "dce:2", "--time-passes")
     assert re.search(r"^dce +2 ", again.stderr, re.MULTILINE)
-    disabled = hlotool("opt", SAMPLE, "--disable", "fusion,multi-output-fusion")
+    disabled = hlotool("opt", SAMPLE, "--disable", "fusion,multi-output-fusion,product-fusion")
     assert "fusion(" not in disabled.stdout
     alone = hlotool("opt", SAMPLE, "--only", "dce", "--time-passes")
     assert re.findall(r"^\S+", alone.stderr, re.MULTILINE) == ["pass", "dce", "all"]

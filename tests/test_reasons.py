@@ -20,6 +20,7 @@ from hlotool.text.codes import CATALOGUE
 from hlotool.text.parser import load, parse
 
 SAMPLES = ROOT / "samples"
+LOOPS = "simplify,fusion,multi-output-fusion"
 EXAMPLES = [kind for kind in KINDS.values() if kind.example]
 
 
@@ -115,11 +116,11 @@ def test_fused() -> None:
     answer = explain_fusion(compiled(SAMPLES / "lstm_cell.hlo"), "both", "gates")
     assert answer.kernel is not None
     assert {"both", "gates"} <= set(answer.kernel.origins)
-    assert [d.code for d in answer.decisions] == ["HLO4010"]
+    assert [d.code for d in answer.decisions] == ["HLO4033"]
 
 
 def test_merged_kernels_are_fused() -> None:
-    answer = explain_fusion(compiled(SAMPLES / "lstm_cell.hlo"), "new_c", "new_h")
+    answer = explain_fusion(compiled(SAMPLES / "lstm_cell.hlo", LOOPS), "new_c", "new_h")
     assert answer.kernel is not None
     assert answer.decisions[-1].code == "HLO4030"
 
@@ -141,7 +142,7 @@ def test_numbers_are_given() -> None:
 
 
 def test_the_way_between_distant_instructions() -> None:
-    answer = explain_fusion(compiled(SAMPLES / "lstm_cell.hlo"), "from_x", "new_h")
+    answer = explain_fusion(compiled(SAMPLES / "lstm_cell.hlo", LOOPS), "from_x", "new_h")
     assert len(answer.hops) == 2
     assert answer.hops[0].producer.name == "from_x"
     assert answer.hops[0].decisions[0].code == "HLO4011"
@@ -164,12 +165,18 @@ def test_what_is_no_more() -> None:
 
 
 def test_what_a_fusion_was_made_from() -> None:
-    found = compiled(SAMPLES / "lstm_cell.hlo")
+    found = compiled(SAMPLES / "lstm_cell.hlo", LOOPS)
     kernel = next(i for i in found.result.entry if "new_h" in i.origins)
     blame = explain_instruction(found, kernel.name)
     assert {"new_h", "new_c", "gate_i"} <= {i.name for i in blame.sources}
     assert [d.code for d in blame.rewrites][-2:] == ["HLO4010", "HLO4030"]
     assert kernel in blame.results
+    found = compiled(SAMPLES / "lstm_cell.hlo")
+    kernel = next(i for i in found.result.entry if "new_h" in i.origins)
+    assert "from_h" in kernel.origins
+    codes = [d.code for d in explain_instruction(found, kernel.name).rewrites]
+    assert codes[-2:] == ["HLO4033", "HLO4033"]
+    assert {"HLO4010", "HLO4030"} < set(codes)
 
 
 def test_what_became_of_an_instruction() -> None:
@@ -201,7 +208,7 @@ def test_explain_fusion_says_why(hlotool: Run, tmp_path: Path) -> None:
     data = json.loads(hlotool("explain", "fusion", "x.hlo", "t", "y", "-p", "fusion", "--format", "json").stdout)
     assert (data["fused"], data["hops"][0]["decisions"][0]["code"]) == (False, "HLO4012")
     done = hlotool("explain", "fusion", SAMPLES / "lstm_cell.hlo", "both", "gates")
-    assert done.stdout.startswith("fused: HLO4010 in add_fusion")
+    assert done.stdout.startswith("fused: HLO4033 in add_multiply_fusion")
 
 
 def test_explain_an_instruction(hlotool: Run) -> None:

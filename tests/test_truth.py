@@ -268,3 +268,17 @@ def test_the_command_compares_with_the_truth(hlotool: Run, tmp_path: Any) -> Non
     done = hlotool("run", "m.hlo", *given, *truth_mode)
     assert done.returncode == 1
     assert "1 of 4 elements differ" in done.stderr
+
+
+def test_integer_products_of_uncertain_operands() -> None:
+    """Integers that come from rounded floats have errors, and so have their products; exact ones have none."""
+    text = (
+        "ENTRY e {\na = f32[2,3] parameter(0)\nb = s32[3,2] parameter(1)\nt = f32[2,3] tanh(a)\n"
+        "k = f32[] constant(1000)\nw = f32[2,3] broadcast(k), dimensions={}\nm = f32[2,3] multiply(t, w)\n"
+        "c = s32[2,3] convert(m)\nROOT d = s32[2,2] dot(c, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}"
+    )
+    module = parse(text)
+    values = [np.linspace(0.1, 2, 6, dtype=np.float32).reshape(2, 3), np.arange(6, dtype=np.int32).reshape(3, 2)]
+    (bound,) = truth(module, values)
+    (row,) = compare_with_truth(list(evaluate(module, values)), [bound])
+    assert row.ok, str(row)

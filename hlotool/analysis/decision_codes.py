@@ -1,8 +1,8 @@
 """The codes of decisions: what every choice of a pass is called, and what it means.
 
-4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs, 404x calls and computations, 405x removal and
-constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion.  Codes never
-change their meaning.  `example` is a module in which the choice is made by `pipeline`.
+4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
+405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion.
+Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ class DecisionKind:
 
 
 _ADD = "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n\n"
+_LESS = (
+    "less {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+    "  ROOT c = pred[] compare(a, b), direction=LT\n}\n\n"
+)
 _X = "x = f32[8,64] parameter(0)"
+_DOT = (
+    "a = f32[8,8] parameter(0)\nd = f32[8,8] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+)
 _SUM = "zero = f32[] constant(0)\nr = f32[8] reduce(t, zero), dimensions={1}, to_apply=add\n"
 
 
@@ -72,6 +79,10 @@ _ROWS = (
     _kind(4004, "rewrite reshape-mover", "*", "a reshape or transpose moved",
           "Operations on reshaped or transposed operands now work on the operands themselves, and the result is "
           "reshaped or transposed: fewer copies, and chains that can be fused."),
+    _kind(4005, "rewrite convert-mover", "*", "a conversion to a wider type moved",
+          "Narrow numbers are moved or multiplied as they are, and the result is converted: less to read and write.",
+          _main("x = f16[8,64] parameter(0)\nw = f32[8,64] convert(x)\n"
+                "ROOT y = f32[64,8] transpose(w), dimensions={1,0}")),
     # ---- fusion
     _kind(4010, "rewrite fusion", "fuse", "fused", "The instructions became one kernel: its loop computes all of "
           "them for one element after the other, so that what lies between them never goes to memory.",
@@ -135,6 +146,12 @@ _ROWS = (
           "The options --fuse-only and --no-fuse, or the attribute frontend_attributes={fuse=\"never\"}, keep the "
           "instruction out of fusions.",
           _main(f"{_X}\nt = f32[8,64] tanh(x)\nROOT y = f32[8,64] negate(t)"), "fusion{never=t}"),
+    _kind(4027, "refuse fusion", "reads-itself", "not fused: it reads what it updates",
+          "An update that is computed from other parts of the same array would read them after they changed, so the "
+          "array would be copied first; computing the update apart is cheaper.",
+          _main("x = f32[8] parameter(0)\ni = s32[] constant(1)\na = f32[8] sort(x), dimensions={0}, to_apply=less\n"
+                "l = f32[6] slice(a), slice={[0:6]}\nr = f32[6] slice(a), slice={[2:8]}\nm = f32[6] add(l, r)\n"
+                "ROOT y = f32[8] dynamic-update-slice(a, m, i)", _LESS)),
     # ---- several outputs
     _kind(4030, "rewrite multi-output-fusion", "merge", "kernels merged", "Kernels over the same loop became one "
           "with several results, since one reads the other or both read the same.",
@@ -147,6 +164,41 @@ _ROWS = (
     _kind(4032, "refuse multi-output-fusion", "path-outside", "not merged: a path leads outside",
           "Something between the two has to run after the one and before the other: merged they would wait for "
           "themselves."),
+    # ---- products
+    _kind(4033, "rewrite product-fusion", "epilogue", "fused into a product", "The kernel of the product computes its "
+          "reader as well, for each block of the result while that is in the caches.",
+          _main(f"{_DOT}\nROOT y = f32[8,8] tanh(d)")),
+    _kind(4029, "refuse product-fusion", "forbidden", "not fused into a product: it was asked not to",
+          "The options --fuse-only and --no-fuse, or the attribute frontend_attributes={fuse=\"never\"}, keep the "
+          "product or its reader out of fusions.", _main(f"{_DOT}\nROOT y = f32[8,8] tanh(d)"),
+          "product-fusion{never=d}"),
+    _kind(4028, "refuse product-fusion", "other-readers", "not fused into a product: its fusion has other readers",
+          "The product is fused with one reader already, whose result others need too."),
+    _kind(4034, "refuse product-fusion", "product-form", "not fused into a product: no matrix",
+          "The result of the product is empty, the sum of nothing, or its dimensions do not form a matrix."),
+    _kind(4035, "refuse product-fusion", "product-reader", "not fused into a product: another order",
+          "The reader wants elements of the product at other places than its own and in other rows, so that it cannot "
+          "be computed block by block.", _main(f"{_DOT}\nROOT y = f32[8,8] fusion(d), kind=kLoop, calls=f",
+          "f {\n  p = f32[8,8] parameter(0)\n  t = f32[8,8] transpose(p), dimensions={1,0}\n"
+          "  ROOT y = f32[8,8] tanh(t)\n}\n\n")),
+    _kind(4036, "refuse product-fusion", "product-rows", "not fused into a product: whole rows",
+          "The reader wants whole rows, of which a task cannot hold enough, or an operand is so large that it does not "
+          "stay in the cache from one block of rows to the next.",
+          _main("a = f32[64,8] parameter(0)\nb = f32[8,4096] parameter(1)\n"
+                "d = f32[64,4096] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                "ROOT y = f32[64] fusion(d), kind=kInput, calls=f",
+                f"{_ADD}f {{\n  p = f32[64,4096] parameter(0)\n  z = f32[] constant(0)\n"
+                "  ROOT r = f32[64] reduce(p, z), dimensions={1}, to_apply=add\n}\n\n")),
+    _kind(4150, "refuse product-fusion", "product-streams", "not fused into a product: too many large arrays",
+          "The reader goes through several other arrays that are as large as the product and in no cache; in the "
+          "product's blocks that takes longer than writing the product and reading it again."),
+    _kind(4037, "refuse product-fusion", "path-outside", "not fused into a product: a path leads outside",
+          "Another reader of the product computes something that this one needs: as one kernel they would wait for "
+          "themselves."),
+    _kind(4038, "refuse product-fusion", "kernel-full", "not fused into a product: the kernel would be too large",
+          "It would have more instructions (max-ops) or results (max-outputs) than one kernel may."),
+    _kind(4039, "refuse product-fusion", "control-dependencies", "not fused into a product: control dependencies",
+          "One of the two is ordered before or after other instructions."),
     # ---- calls and computations
     _kind(4040, "rewrite call-inliner", "inline", "a call was inlined",
           "The instructions of the called computation stand in the caller now.",
@@ -326,6 +378,34 @@ _ROWS = (
           "Each has a column of indices that counts along it."),
     _kind(4123, "rewrite dynamic-index-splitter", "split", "a vector of indices became scalars",
           "A slice has one index for each dimension."),
+    _kind(4125, "rewrite reduce-window-splitter", "steps", "a reduce-window got several steps",
+          "One dimension after the other, and windows of windows: `steps` reductions of few elements each, in place of "
+          "one of `elements`.",
+          _main("x = f32[64,64] parameter(0)\nzero = f32[] constant(0)\n"
+                "ROOT y = f32[58,58] reduce-window(x, zero), window={size=7x7}, to_apply=add", _ADD)),
+    _kind(4126, "rewrite topk-rewriter", "first-elements", "a sort became a top-k",
+          "Only its first elements are read (`read` of `elements`), so the others need not be sorted.",
+          _main("x = s32[4,100] parameter(0)\ns = s32[4,100] sort(x), dimensions={1}, to_apply=less\n"
+                "ROOT y = s32[4,5] slice(s), slice={[0:4], [0:5]}", _LESS.replace("f32", "s32"))),
+    _kind(4127, "refuse topk-rewriter", "many-elements", "a sort stays: much of it is read",
+          "Finding so many of its first elements would take as long as sorting all."),
+    _kind(4128, "rewrite result-caster", "cast", "a product gives the type that it adds up in",
+          "Its result is converted to the narrow type afterwards; it is rounded once either way."),
+    _kind(4129, "rewrite all-to-all-decomposer", "parts", "an all-to-all exchanges whole arrays",
+          "The array is cut into one part for each device, and what comes back is joined."),
+    _kind(4130, "rewrite stochastic-convert-decomposer", "expand", "a stochastic rounding became arithmetic",
+          "The fraction that is cut off is compared with the random bits."),
+    _kind(4131, "refuse stochastic-convert-decomposer", "float", "a stochastic rounding stays: it is to a float",
+          "The distance between the values of a float type depends on their size."),
+    _kind(4132, "rewrite all-reduce-combiner", "combine", "several all-reduces became one",
+          "They wait for nothing of each other, so the devices meet once, and exchange all arrays."),
+    _kind(4006, "rewrite simplify-fp-conversions", "*", "a rounding was left out",
+          "A conversion between floats that follows another one reads what that one read.",
+          _main("x = f32[8] parameter(0)\nn = bf16[8] convert(x)\nROOT y = f32[8] convert(n)")),
+    _kind(4133, "rewrite gather-simplifier", "plain", "a gather got a plain form",
+          "Its indices are a matrix with one row for each window, and nothing of the windows is left out."),
+    _kind(4134, "rewrite scatter-simplifier", "plain", "a scatter got a plain form",
+          "Its indices are a matrix with one row for each window, and windows have all dimensions."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
 )  # fmt: skip

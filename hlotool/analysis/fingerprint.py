@@ -1,4 +1,4 @@
-"""Structural identity: two things with the same fingerprint compute the same function of their operands.
+"""Structural identity: two things with the same key compute the same function of their operands.
 
 Names, metadata, locations and origins do not count.  Linear in the size of what is asked about.
 """
@@ -10,60 +10,67 @@ from typing import Any
 
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["attributes_key", "computation_key", "instruction_key"]
+__all__ = ["Structures"]
 
 _IGNORED = frozenset({"metadata", "frontend_attributes", "sharding", "origin", "statistics", "control-predecessors"})
 
 
-def attributes_key(
-    attributes: Mapping[str, Any], computations: dict[Computation, Hashable], ignored: frozenset[str] = _IGNORED
-) -> Hashable:
-    """A hashable value that is equal for attributes with the same meaning."""
-    names = [name for name in sorted(attributes) if name not in ignored]
-    return tuple((name, _value_key(attributes[name], computations)) for name in names)
+class Structures:
+    """Keys, and numbers for computations: equal ones mean equal structure.
 
+    Keys of one `Structures` cannot be compared with those of another.  A computation must stay as it is once its number
+    is known.
+    """
 
-def _value_key(value: Any, computations: dict[Computation, Hashable]) -> Hashable:
-    if isinstance(value, Computation):
-        return computation_key(value, computations)
-    if isinstance(value, tuple):
-        return tuple(_value_key(v, computations) for v in value)
-    if isinstance(value, dict):
-        return tuple(sorted(value.items()))
-    if isinstance(value, float):
-        return value.hex()
-    result: Hashable = value
-    return result
+    __slots__ = ("_known", "_numbers")
 
+    def __init__(self) -> None:
+        self._known: dict[Computation, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
-def computation_key(computation: Computation, known: dict[Computation, Hashable] | None = None) -> Hashable:
-    """The structure of a computation: its instructions in order, operands by position."""
-    known = {} if known is None else known
-    if computation not in known:
-        numbers: dict[Instruction, int] = {}
+    def number(self, computation: Computation) -> int:
+        """The number of a computation: of its instructions in order, with operands by position, and its root."""
+        number = self._known.get(computation)
+        if number is None:
+            key = self._key(computation)
+            number = self._known[computation] = self._numbers.setdefault(key, len(self._numbers))
+        return number
+
+    def instruction(self, instruction: Instruction) -> Hashable:
+        """The key of one instruction given its operands: opcode, shapes, attributes, called computations."""
+        positions: dict[Instruction, int] = {}
+        operands = instruction.operands
+        return (
+            instruction.opcode,
+            instruction.shape,
+            tuple([o.shape for o in operands]),
+            tuple([positions.setdefault(o, len(positions)) for o in operands]),
+            self.attributes(instruction.attributes),
+        )
+
+    def attributes(self, attributes: Mapping[str, Any]) -> Hashable:
+        """A key that is equal for attributes with the same meaning."""
+        if not attributes:
+            return ()
+        return tuple([(name, self._value(attributes[name])) for name in sorted(attributes) if name not in _IGNORED])
+
+    def _key(self, computation: Computation) -> Hashable:
+        position: dict[Instruction, int] = {}
         rows: list[Hashable] = []
         for number, instruction in enumerate(computation):
-            numbers[instruction] = number
-            rows.append(
-                (
-                    instruction.opcode,
-                    instruction.shape,
-                    tuple(numbers[o] for o in instruction.operands),
-                    attributes_key(instruction.attributes, known),
-                )
-            )
-        known[computation] = (numbers[computation.root], *rows)
-    return known[computation]
+            position[instruction] = number
+            operands = tuple([position[o] for o in instruction.operands])
+            rows.append((instruction.opcode, instruction.shape, operands, self.attributes(instruction.attributes)))
+        return (position[computation.root], *rows)
 
-
-def instruction_key(instruction: Instruction, known: dict[Computation, Hashable] | None = None) -> Hashable:
-    """The structure of one instruction given its operands: opcode, shapes, attributes, called computations."""
-    known = {} if known is None else known
-    positions: dict[Instruction, int] = {}
-    return (
-        instruction.opcode,
-        instruction.shape,
-        tuple(o.shape for o in instruction.operands),
-        tuple(positions.setdefault(o, len(positions)) for o in instruction.operands),
-        attributes_key(instruction.attributes, known),
-    )
+    def _value(self, value: Any) -> Hashable:
+        if isinstance(value, Computation):
+            return self.number(value)
+        if isinstance(value, tuple):
+            return tuple([self._value(v) for v in value])
+        if isinstance(value, dict):
+            return tuple(sorted(value.items()))
+        if isinstance(value, float):
+            return value.hex()
+        result: Hashable = value
+        return result

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from hlotool.ir import Instruction, element_type
 
 __all__ = [
@@ -10,6 +12,7 @@ __all__ = [
     "is_expensive",
     "is_fusible",
     "is_movement",
+    "is_positional",
     "is_variadic_reduce",
     "reduces_minor",
 ]
@@ -19,8 +22,12 @@ _MOVEMENT = frozenset(
 )
 _OTHERS = frozenset({"iota", "gather", "reduce", "dynamic-update-slice", "map"})
 _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
+_LARGEST_WINDOW = 16
+"""Elements of a window that is reduced in the loop over the results."""
 _MOST_COPIED = 6
 """Operations that one reader may repeat."""
+_MOST_POSITIONAL = 3
+"""Operations that cost about as much as reading their result."""
 
 
 def is_movement(instruction: Instruction) -> bool:
@@ -30,13 +37,27 @@ def is_movement(instruction: Instruction) -> bool:
 
 def is_fusible(instruction: Instruction) -> bool:
     """Whether the fusion emitter can have the instruction in a body."""
-    if not instruction.shape.is_array or not instruction.shape.is_static or instruction.shape.size == 0:
+    shape = instruction.shape
+    if not shape.is_array or not shape.is_static or 0 in shape.dimensions:
         return False
     if instruction.opcode == "constant":
-        return instruction.shape.is_scalar or instruction.literal.is_splat
+        return shape.is_scalar or instruction.literal.is_splat
     if instruction.opcode == "bitcast-convert":
-        return instruction.operands[0].shape.rank == instruction.shape.rank
+        return instruction.operands[0].shape.rank == shape.rank
+    if instruction.opcode == "reduce-window":
+        return _has_separate_windows(instruction)
     return instruction.has("elementwise") or instruction.opcode in _MOVEMENT or instruction.opcode in _OTHERS
+
+
+def _has_separate_windows(pooling: Instruction) -> bool:
+    """Whether a reduce-window reads each element once at most, a few for each result: a loop does that well.
+
+    Windows that overlap share work, and padding asks for the place of each element: those have a kernel of their own.
+    """
+    window = pooling.attributes["window"].dimensions
+    apart = all(w.stride >= w.size and w.base_dilation == w.window_dilation == 1 for w in window)
+    inside = all(w.padding_low <= 0 and w.padding_high <= 0 for w in window)
+    return apart and inside and len(pooling.operands) == 2 and prod(w.size for w in window) <= _LARGEST_WINDOW
 
 
 def can_be_root(instruction: Instruction) -> bool:
@@ -56,6 +77,12 @@ def is_cheap_copy(instruction: Instruction) -> bool:
     if instruction.opcode == "constant":
         return is_fusible(instruction)
     return instruction.opcode in _COPIED or _is_cheaper_than_its_result(instruction)
+
+
+def is_positional(instruction: Instruction) -> bool:
+    """Whether the elements follow from their places by little arithmetic, as in a triangular mask: nothing is read."""
+    sources: dict[Instruction, None] = {}
+    return _collect_sources(instruction, sources, _MOST_POSITIONAL + 1) > 0 and not sources
 
 
 def _is_cheaper_than_its_result(instruction: Instruction) -> bool:

@@ -66,6 +66,10 @@ class Index:
     high: int = field(compare=False)
     variables: int = field(compare=False)
 
+    def __hash__(self) -> int:
+        """Of what tells most indices apart, without the atoms, which may have indices inside."""
+        return hash((self.constant, self.variables, len(self.terms), self.terms[-1][1] if self.terms else 0))
+
     @property
     def order(self) -> tuple[object, ...]:
         return (self.constant, *((coefficient, atom.order) for atom, coefficient in self.terms))
@@ -76,7 +80,10 @@ class Index:
 
     def coefficient(self, atom: Atom) -> int:
         """Of a top-level term; 0 when `atom` is not one."""
-        return next((c for a, c in self.terms if a == atom), 0)
+        for own, coefficient in self.terms:
+            if own == atom:
+                return coefficient
+        return 0
 
     def atoms(self) -> Iterator[Atom]:
         """All atoms, those inside of quotients and remainders too."""

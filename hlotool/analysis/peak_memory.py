@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hlotool.analysis.views import is_view
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.ir.opcodes import CALLING
 
 __all__ = ["computation_peaks", "order_peak", "owned_bytes", "owners", "peak_bytes"]
 
 _VIEWS = frozenset({"tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
-_STATEFUL = frozenset({"while", "call"})
+_VIEWS_OR_STATEFUL = _VIEWS | {"while", "call"}
 
 Owners = dict[Instruction, tuple[Instruction, ...]]
 """For every instruction those whose memory holds its value."""
@@ -40,21 +42,26 @@ def order_peak(
     stored = owners(order, entry)
     last: dict[Instruction, int] = {}
     for number, instruction in enumerate(order):
-        for owner in {o for operand in instruction.operands for o in stored[operand]} | set(stored[instruction]):
+        for operand in instruction.operands:
+            for owner in stored[operand]:
+                last[owner] = number
+        for owner in stored[instruction]:
             last[owner] = number
     for owner in stored[computation.root]:
         last[owner] = len(order)
-    ends: dict[int, list[Instruction]] = {}
-    for owner, number in last.items():
-        ends.setdefault(number, []).append(owner)
     alive = sum(owned_bytes(i) for i in order if i.opcode == "parameter") if entry else 0
     peak = alive
+    freed = [0] * (len(order) + 1)  # bytes that are free after an instruction
+    for owner, number in last.items():
+        if owner.opcode != "parameter":
+            freed[number] += owned_bytes(owner)
     for number, instruction in enumerate(order):
         if instruction.opcode != "parameter" and instruction in stored[instruction]:
             alive += owned_bytes(instruction)
-        called = max((peaks[c] for c in instruction.called), default=0) if instruction.opcode != "fusion" else 0
+        calls = instruction.opcode in CALLING and instruction.opcode != "fusion"
+        called = max((peaks[c] for c in instruction.called), default=0) if calls else 0
         peak = max(peak, alive + called)
-        alive -= sum(owned_bytes(owner) for owner in ends.get(number, ()) if owner.opcode != "parameter")
+        alive -= freed[number]
     return peak
 
 
@@ -69,7 +76,9 @@ def owners(order: Sequence[Instruction], entry: bool) -> Owners:
 def _owners_of(instruction: Instruction, stored: Owners, entry: bool) -> tuple[Instruction, ...]:
     if instruction.opcode == "parameter" and not entry:
         return ()
-    if instruction.opcode in _VIEWS or instruction.opcode in _STATEFUL:
+    if is_view(instruction):
+        return stored[instruction.operands[0]]
+    if instruction.opcode in _VIEWS_OR_STATEFUL:
         found = dict.fromkeys(o for operand in instruction.operands for o in stored[operand])
         if instruction.opcode in _VIEWS or found:
             return tuple(found)
@@ -78,4 +87,7 @@ def _owners_of(instruction: Instruction, stored: Owners, entry: bool) -> tuple[I
 
 def owned_bytes(instruction: Instruction) -> int:
     """Bytes of the arrays in the value of an instruction."""
-    return sum(leaf.byte_size for leaf in instruction.shape.leaves() if leaf.is_array and leaf.is_static)
+    shape = instruction.shape
+    if shape.elements:
+        return sum(leaf.byte_size for leaf in shape.leaves() if leaf.is_array and leaf.is_static)
+    return shape.byte_size if shape.is_array and shape.is_static else 0

@@ -27,6 +27,7 @@ from hlotool.passes.instruments import Statistics, StopAfter, VerifyEach
 from hlotool.passes.manager import Instrument, Pass, Pipeline, Progress
 from hlotool.passes.multi_output_fusion import MultiOutputFusion
 from hlotool.passes.pipeline import carried_pipeline, parse_pipeline
+from hlotool.passes.product_fusion import ProductFusion
 from hlotool.passes.registry import pass_names
 from hlotool.passes.select import map_passes, only, without
 
@@ -84,7 +85,7 @@ class PipelineChoice:
         return chosen
 
     def _with_rules(self, pass_: Pass) -> Pass:
-        if isinstance(pass_, Fusion | MultiOutputFusion):
+        if isinstance(pass_, Fusion | MultiOutputFusion | ProductFusion):
             return replace(pass_, only=self.fuse_only or pass_.only, never=self.no_fuse or pass_.never)
         return pass_
 

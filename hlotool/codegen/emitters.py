@@ -1,6 +1,7 @@
 """Which emitter makes the kernel of an instruction: one row per opcode that is not a loop over its result.
 
-Emitters are imported when a module first needs them: most modules use few.
+Those of products, which nearly every program has, are here from the start; the others are imported when a module first
+needs them: most need few.
 """
 
 from __future__ import annotations
@@ -8,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from hlotool.analysis.product_epilogue import fused_product
+from hlotool.codegen.cpu.contraction import emit_convolution, emit_fused_product, emit_product
 from hlotool.codegen.cpu.fusion import can_emit, emit_fusion
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 
-__all__ = ["EMITTERS", "emit_kernel"]
+__all__ = ["EMITTERS", "PRODUCT_EMITTERS", "emit_kernel"]
 
 Emitter = Callable[[str, Instruction, Machine, bool], Kernel]
 
+PRODUCT_EMITTERS: dict[str, Emitter] = {
+    "convolution": emit_convolution,
+    "dot": emit_product,
+    "product fusion": emit_fused_product,
+}
+
 EMITTERS: dict[str, str] = {
     "cholesky": "hlotool.codegen.cpu.cholesky:emit_cholesky",
-    "convolution": "hlotool.codegen.cpu.contraction:emit_convolution",
-    "dot": "hlotool.codegen.cpu.contraction:emit_product",
     "fft": "hlotool.codegen.cpu.fft:emit_fft",
     "reduce-window": "hlotool.codegen.cpu.reduce_window:emit_reduce_window",
     "rng": "hlotool.codegen.cpu.rng_state:emit_rng",
@@ -40,11 +47,14 @@ def emit_kernel(name: str, instruction: Instruction, machine: Machine, in_place:
 
     UnsupportedError names the instruction when there is no native code for it.
     """
-    home = EMITTERS.get(instruction.opcode)
-    if home is not None:
-        module, _, function = home.partition(":")
+    kind = "product fusion" if fused_product(instruction) is not None else instruction.opcode
+    whole_in_place = len(in_place) == sum(1 for _ in instruction.shape.leaves())
+    if kind in PRODUCT_EMITTERS:
+        return PRODUCT_EMITTERS[kind](name, instruction, machine, whole_in_place)
+    if kind in EMITTERS:
+        module, _, function = EMITTERS[kind].partition(":")
         emitter: Emitter = getattr(import_module(module), function)
-        return emitter(name, instruction, machine, len(in_place) == sum(1 for _ in instruction.shape.leaves()))
+        return emitter(name, instruction, machine, whole_in_place)
     if can_emit(instruction):
         return emit_fusion(name, instruction, machine, in_place)
     raise UnsupportedError(f"{instruction.name}: {instruction.opcode} has no native code")

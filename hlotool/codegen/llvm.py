@@ -46,7 +46,10 @@ class Unit:
 
 @dataclass(slots=True)
 class Loop:
-    """An open loop: `index` counts, `values` are the carried values at the top of the body."""
+    """An open loop: `index` counts, `values` are the carried values at the top of the body.
+
+    `label` is empty where the body runs once and no loop is made.
+    """
 
     index: str
     values: list[str]
@@ -125,9 +128,11 @@ class Function:
 
         `carried` lists (type, initial value).  Bounds known as integers with at least one trip, or
         the caller's word for it, give a loop tested at the bottom; any other is tested at the top
-        and may run zero times.
+        and may run zero times.  A single trip known in advance is no loop at all: `index` is then `start`.
         """
         carried = list(carried)
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and start < stop <= start + step:
+            return Loop(str(start), [v for _, v in carried], "", "", stop, step, [], False, [], "", [])
         guarded = not (at_least_once or (isinstance(start, int) and isinstance(stop, int) and start < stop))
         entry, label, leave = self.block, self.fresh("loop"), self.fresh("done")
         self.jump(label)
@@ -155,6 +160,8 @@ class Function:
 
     def end_loop(self, loop: Loop, values: Sequence[str] = ()) -> list[str]:
         """Close `loop`, carrying `values` to the next trip; return the carried values after it."""
+        if not loop.label:
+            return list(values)
         following = self.let(f"add nsw i64 {loop.index}, {loop.step}")
         latch = self.block
         names = [loop.index, *loop.values]

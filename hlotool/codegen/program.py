@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.analysis.fingerprint import instruction_key
+from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.analysis.views import is_view
 from hlotool.codegen.buffers import (
     ALIASES,
     ALIGNMENT,
@@ -42,10 +43,11 @@ from hlotool.codegen.cpu.math.elementwise import (
     to_memory,
 )
 from hlotool.codegen.emitters import emit_kernel
-from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.kernel import PLUMBING, Kernel
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
-from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, element_type
+from hlotool.codegen.units import Piece, gather
+from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, byte_size, element_type
 from hlotool.ir.devices import check_devices
 
 __all__ = ["POLL_FLAG", "HostCall", "KernelUse", "Program", "build"]
@@ -57,9 +59,8 @@ PARALLEL_NANOSECONDS = 20_000
 """A step runs on several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
 sleeping worker about 10)."""
 
-_UNIT_BYTES = 60_000
-"""Kernels are gathered into compilation units of about this much text: enough to share the fixed cost of a unit, small
-enough to compile several at once."""
+LOOP_NANOSECONDS = 6_000
+"""The same inside of loops, where the workers are still awake from the trip before."""
 
 _NO_KERNEL = ALIASES | {"parameter", "constant", "while", "conditional", "call"}
 
@@ -122,7 +123,7 @@ def build(module: Module, machine: Machine, polls: bool = False) -> Program:
     entry = _Entry(module, assignment, kernels, offsets, polls)
     entry.emit()
     return Program(
-        units=(*kernels.units(), entry.unit.text()),
+        units=gather([*kernels.pieces(), entry.piece()]),
         entry=entry.name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)),
@@ -146,9 +147,19 @@ def is_scalar_code(instruction: Instruction) -> bool:
     return instruction.has("elementwise") or instruction.opcode in ("broadcast", "copy", "transpose")
 
 
+def is_element(instruction: Instruction) -> bool:
+    """Whether an instruction takes one element out of an array, which is loaded in line."""
+    if instruction.opcode not in ("slice", "dynamic-slice") or instruction.shape.size != 1:
+        return False
+    number = not element_type(instruction.shape.element_type).is_complex
+    return number and all(not o.shape.rank for o in instruction.operands[1:])
+
+
 def needs_kernel(instruction: Instruction) -> bool:
     """Whether an instruction is run by a kernel of its own."""
     if instruction.opcode in _NO_KERNEL or instruction.opcode in _HOST or is_scalar_code(instruction):
+        return False
+    if is_element(instruction) or is_view(instruction):
         return False
     leaves = array_leaves(instruction.shape)
     return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
@@ -174,11 +185,11 @@ class _Kernels:
         self.names: dict[Instruction, str] = {}
         self.scratch: dict[Instruction, Value] = {}
         self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
-        self._known: dict[Computation, Hashable] = {}
+        self._structures = Structures()
 
     def add(self, instruction: Instruction, assignment: Assignment) -> None:
         in_place = assignment.in_place.get(instruction, frozenset())
-        key = (instruction_key(instruction, self._known), tuple(sorted(in_place)))
+        key = (self._structures.instruction(instruction), tuple(sorted(in_place)))
         found = self.distinct.get(key)
         if found is None:
             name = f"k{len(self.distinct)}_{re.sub(r'[^A-Za-z0-9_]', '_', instruction.name)}"
@@ -190,26 +201,19 @@ class _Kernels:
         if kernel.scratch:
             self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch)
 
-    def units(self) -> list[str]:
-        """Compilation units of similar size, in order of first use."""
-        texts: list[str] = []
-        declarations: dict[str, None] = {}
-        definitions: list[str] = []
-        size = 0
-        for _, kernel in self.distinct.values():
-            if definitions and size + len(kernel.definitions) > _UNIT_BYTES:
-                texts.append(_unit_text(declarations, definitions))
-                declarations, definitions, size = {}, [], 0
-            declarations.update(dict.fromkeys(kernel.declarations))
-            definitions.append(kernel.definitions)
-            size += len(kernel.definitions)
-        if definitions:
-            texts.append(_unit_text(declarations, definitions))
-        return texts
+    def pieces(self) -> list[Piece]:
+        """Their text, in order of first use, and that of their helpers."""
+        kernels = [kernel for _, kernel in self.distinct.values()]
+        helpers = dict.fromkeys(helper for kernel in kernels for helper in kernel.helpers)
+        return [
+            *(Piece(k.declarations, k.definitions, tuple(_declared(s.function) for s in k.steps)) for k in kernels),
+            *(Piece(helper.declarations, helper.definitions, (helper.declared,)) for helper in helpers),
+        ]
 
 
-def _unit_text(declarations: dict[str, None], definitions: list[str]) -> str:
-    return "\n".join([*declarations, *definitions]) + "\n"
+def _declared(function: str) -> str:
+    """How the entry function's unit declares a step function."""
+    return f"declare void @{function}(ptr, i64, i64)"
 
 
 def _constants(assignment: Assignment) -> tuple[npt.NDArray[np.uint8], dict[Value, int]]:
@@ -247,12 +251,17 @@ class _Entry:
         self.unit = Unit(kernels.machine)
         self.flushes = kernels.machine.numerics.flush_denormals
         whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
-        self.f = Function(self.unit, f"{whole}(ptr %frame) nounwind")
+        # Loops without kernels are all arithmetic, which should be good.
+        loops = (i for i in assignment.positions if i.opcode == "while")
+        works = any(kernels.of.keys().isdisjoint(loop.attributes["body"]) for loop in loops)
+        self.f = Function(self.unit, f"{whole}(ptr %frame) nounwind" + ("" if works else f" {PLUMBING}"))
         self.registers: dict[Instruction, Register] = {}
         self.host_calls: list[HostCall] = []
         self.uses: list[KernelUse] = []
         self.tasks: set[str] = set()
         self.bases: list[str] = []
+        self.views: dict[Value, str] = {}
+        self.loops = 0  # that are open
         self.table = ""
         self.abandon = "abandon"
 
@@ -274,6 +283,10 @@ class _Entry:
         if self.flushes:
             define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
 
+    def piece(self) -> Piece:
+        """The text of the entry function."""
+        return Piece(tuple(self.unit.declarations.values()), "\n".join(self.unit.definitions))
+
     def _table_size(self, instruction: Instruction) -> int:
         own = len(self.assignment.leaves.get(instruction, ()))
         return own + 1 + sum(len(self.assignment.leaves[o]) for o in instruction.operands)
@@ -282,6 +295,8 @@ class _Entry:
 
     def address(self, value: Value) -> str:
         root = value.find()
+        if root.whole is not None:
+            return self.views[root]
         if root.output is not None:
             return self.bases[len(self.assignment.parameters) + root.output]
         if root.parameter is not None:
@@ -292,6 +307,32 @@ class _Entry:
 
     def offset(self, base: str, offset: int) -> str:
         return self.f.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def part(self, instruction: Instruction) -> str:
+        """Where the elements of a slice or dynamic-slice begin that lie side by side."""
+        whole, sizes = instruction.operands[0].shape, instruction.shape.dimensions
+        place, stride = self.address(self.assignment.leaves[instruction.operands[0]][0]), byte_size(whole.element_type)
+        fixed = 0
+        for d in reversed(range(whole.rank)):
+            room = whole.dimensions[d] - sizes[d]
+            if instruction.opcode == "slice":
+                fixed += instruction.attributes["slice"][d].start * stride
+            elif room:
+                start = self.f.let(f"mul i64 {self._start(instruction.operands[1 + d], room)}, {stride}")
+                place = self.f.let(f"getelementptr i8, ptr {place}, i64 {start}")
+            stride *= whole.dimensions[d]
+        return self.offset(place, fixed)
+
+    def _start(self, index: Instruction, room: int) -> str:
+        """An index, clamped to 0..room."""
+        kind = element_type(index.shape.element_type)
+        signed = kind.kind == "signed"
+        wide = "s64" if signed else "u64"
+        value = str(emit_elementwise(self.f, "convert", {}, [kind.name], wide, 1, [self.load(index)]))
+        if not signed:
+            return self.f.intrinsic("i64", "llvm.umin.i64", [("i64", value), ("i64", str(room))])
+        low = self.f.intrinsic("i64", "llvm.smax.i64", [("i64", value), ("i64", "0")])
+        return self.f.intrinsic("i64", "llvm.smin.i64", [("i64", low), ("i64", str(room))])
 
     def copy(self, copy: Copy) -> None:
         if copy.source.find() is copy.target.find() or copy.source.size == 0:
@@ -343,6 +384,12 @@ class _Entry:
                     pass
                 case _ if is_scalar_code(instruction):
                     self.scalar(instruction)
+                case _ if is_view(instruction):
+                    self.views[self.assignment.leaves[instruction][0]] = self.part(instruction)
+                case _ if is_element(instruction):
+                    kind = instruction.shape.element_type
+                    raw = self.f.let(f"load {memory_type(kind)}, ptr {self.part(instruction)}")
+                    self.store(instruction, from_memory(self.f, kind, 1, raw))
                 case _ if instruction in self.kernels.of:
                     self.kernel(instruction)
 
@@ -385,8 +432,9 @@ class _Entry:
         self.fill_table(values)
         parallel = False
         for step in kernel.steps:
-            callee = self.unit.declare("void", step.function, ["ptr", "i64", "i64"])
-            if step.tasks > 1 and step.cost > PARALLEL_NANOSECONDS:
+            self.unit.declarations[step.function] = _declared(step.function)
+            callee = f"@{step.function}"
+            if step.tasks > 1 and step.cost > (LOOP_NANOSECONDS if self.loops else PARALLEL_NANOSECONDS):
                 parallel = True
                 self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
                 callee = self.task(step.function, callee)
@@ -437,10 +485,12 @@ class _Entry:
         test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
         f.jump(test)
         f.label(test)
+        self.loops += 1
         self.computation(condition)
         f.branch(str(self.load(condition.root)), again, leave)
         f.label(again)
         self.computation(body)
+        self.loops -= 1
         for copy in repeating:
             self.copy(copy)
         if self.polls:

@@ -19,7 +19,8 @@ _GROUPS = {"temporary": 0, "output": 1, "parameter": 2, "constant": 3}
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """One piece of storage: `kind` is ``temporary`` (in the arena, at `offset`), ``output``, ``parameter`` or
-    ``constant``; `start` and `end` are positions on the time line, `names` the instructions whose results it holds."""
+    ``constant``; `start` and `end` are positions on the time line, `names` the instructions whose results are there,
+    or are a part of it."""
 
     number: int
     kind: str
@@ -49,9 +50,9 @@ def buffer_plan(assignment: Assignment) -> BufferPlan:
     names: dict[Value, dict[str, None]] = {}
     for instruction, values in assignment.leaves.items():
         for value in values:
-            names.setdefault(value.find(), {})[instruction.name] = None
+            names.setdefault(value.storage(), {})[instruction.name] = None
     found = []
-    for value in dict.fromkeys(value.find() for value in assignment.values):
+    for value in dict.fromkeys(value.storage() for value in assignment.values):
         start = value.intervals[0][0] if value.intervals else 0
         end = value.intervals[-1][1] if value.intervals else start
         kind = _kind(value)

@@ -29,6 +29,8 @@ __all__ = ["Topology", "check_devices", "device_groups", "device_pairs", "is_gro
 
 _GLOBAL = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 _GROUPED = _GLOBAL | {"all-to-all", "ragged-all-to-all", "collective-broadcast"}
+_SYNCHRONOUS = _GROUPED | {"collective-permute"}
+_AMONG_DEVICES = _SYNCHRONOUS | {f"{opcode}-start" for opcode in _SYNCHRONOUS} | {"send", "recv"}
 _SEND_RECV_PAIRS = "_xla_send_recv_source_target_pairs"
 Groups = tuple[tuple[int, ...], ...]
 
@@ -124,6 +126,7 @@ def check_devices(module: Module) -> None:
         Diagnostic(f"{instruction.name}: {why}", instruction.location, code=UnsupportedError.code)
         for computation in module.callees_first()
         for instruction in computation
+        if instruction.opcode in _AMONG_DEVICES
         for why in _misfits(instruction, topology)
     ]
     if found:
@@ -138,12 +141,12 @@ def _nobody(instruction: Instruction) -> str:
 def _misfits(instruction: Instruction, topology: Topology) -> Iterator[str]:
     opcode, attributes = instruction.opcode, instruction.attributes
     here = f"the program runs on {topology}"
-    if opcode in ("send", "recv") and not attributes.get("is_host_transfer"):
+    if opcode in ("send", "recv"):
+        if attributes.get("is_host_transfer"):
+            return
         if _written_pairs(instruction) is None:
             yield _nobody(instruction)
             return
-    elif opcode.removesuffix("-start") != "collective-permute" and not is_grouped(opcode):
-        return
     if attributes.get("use_global_device_ids") and attributes.get("channel_id") is None:
         yield f"{opcode} with use_global_device_ids needs a channel_id"
         return

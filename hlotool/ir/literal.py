@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hlotool.ir.shape import Shape, array, tuple_shape
-from hlotool.ir.types import dtype_of, element_type_of
+from hlotool.ir.types import ELEMENT_TYPES, dtype_of, element_type_of
 
 __all__ = ["Literal", "literal"]
 
@@ -20,7 +20,7 @@ class Literal:
     has `elided` set and zeros as its array.
     """
 
-    __slots__ = ("_hash", "array", "elements", "elided", "shape")
+    __slots__ = ("_hash", "_number", "_splat", "array", "elements", "elided", "shape")
 
     def __init__(
         self,
@@ -33,6 +33,8 @@ class Literal:
         self.elements = elements
         self.elided = elided
         self._hash: int | None = None
+        self._splat: bool | None = None
+        self._number: bool | int | float | complex | None = None
         self.array: np.ndarray[Any, Any] | None = None
         if not shape.is_tuple:
             source = np.zeros(shape.dimensions, dtype_of(shape.element_type)) if value is None else value
@@ -60,11 +62,29 @@ class Literal:
     @property
     def is_splat(self) -> bool:
         """All elements have the same bits (true for scalars, false for empty arrays and tuples)."""
-        if self.array is None or self.array.size == 0:
-            return False
-        flat = np.ascontiguousarray(self.array).reshape(-1)
-        raw = flat.view(np.uint8).reshape(flat.size, -1)
-        return bool((raw == raw[0]).all())
+        if self._splat is None:
+            self._splat = self.array is not None and self.array.size > 0
+            if self.array is not None and self.array.size > 1:
+                flat = np.ascontiguousarray(self.array).reshape(-1)
+                raw = flat.view(np.uint8).reshape(flat.size, -1)
+                self._splat = bool((raw == raw[0]).all())
+        return self._splat
+
+    @property
+    def number(self) -> bool | int | float | complex | None:
+        """The value of a scalar as a Python number; None for anything else, and where the contents were elided."""
+        if self._number is None and self.array is not None and not self.array.ndim and not self.elided:
+            value: Any = self.array
+            match ELEMENT_TYPES[self.shape.element_type].kind:
+                case "float":
+                    self._number = float(value)
+                case "pred":
+                    self._number = bool(value)
+                case "complex":
+                    self._number = complex(value)
+                case _:
+                    self._number = int(value)
+        return self._number
 
     def _key(self) -> tuple[object, ...]:
         own = None if self.array is None or self.elided else np.ascontiguousarray(self.array).tobytes()
@@ -72,7 +92,7 @@ class Literal:
 
     def __eq__(self, other: object) -> bool:
         """Same shape (layouts aside) and same bits."""
-        return isinstance(other, Literal) and self._key() == other._key()
+        return self is other or (isinstance(other, Literal) and self._key() == other._key())
 
     def __hash__(self) -> int:
         if self._hash is None:

@@ -58,7 +58,7 @@ class Instruction:
         self.opcode = opcode
         self.shape = shape
         self.operands: list[Instruction] = list(operands)
-        self.attributes: dict[str, Any] = dict(attributes or {})
+        self.attributes: dict[str, Any] = dict(attributes) if attributes else {}
         self.name = name
         self.metadata = metadata
         self.location = location
@@ -109,6 +109,8 @@ class Instruction:
 
     def replace_called(self, change: Callable[[Computation], Computation]) -> None:
         """Map every called computation through `change`."""
+        if self.parent is not None:
+            self.parent._callees = None
         for key, value in self.attributes.items():
             if isinstance(value, Computation):
                 self.attributes[key] = change(value)
@@ -177,7 +179,18 @@ def _drop_use(operand: Instruction, user: Instruction) -> None:
 class Computation:
     """A list of instructions in topological order with a root."""
 
-    __slots__ = ("_count", "_first", "_last", "_parameters", "_root", "execution_thread", "location", "module", "name")
+    __slots__ = (
+        "_callees",
+        "_count",
+        "_first",
+        "_last",
+        "_parameters",
+        "_root",
+        "execution_thread",
+        "location",
+        "module",
+        "name",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -189,6 +202,7 @@ class Computation:
         self._last: Instruction | None = None
         self._count = 0
         self._parameters: dict[int, Instruction] = {}
+        self._callees: tuple[Computation, ...] | None = None  # None: to be looked up again
 
     @property
     def root(self) -> Instruction:
@@ -204,6 +218,13 @@ class Computation:
     def parameters(self) -> list[Instruction]:
         """Parameters by number."""
         return [self._parameters[n] for n in sorted(self._parameters)]
+
+    @property
+    def callees(self) -> tuple[Computation, ...]:
+        """The computations that the instructions call, in the order of the calls, as often as they are called."""
+        if self._callees is None:
+            self._callees = tuple(c for i in self if i.opcode in CALLING for c in i.called)
+        return self._callees
 
     def __iter__(self) -> Iterator[Instruction]:
         """Instructions in order; the current one may be erased, and others inserted, while iterating."""
@@ -245,6 +266,8 @@ class Computation:
         self._count += 1
         if instruction.opcode == "parameter":
             self._parameters[instruction.parameter_number] = instruction
+        elif instruction.opcode in CALLING:
+            self._callees = None
         if not instruction.name and self.module is not None:
             instruction.name = self.module.unique_name(instruction.opcode)
         elif self.module is not None:
@@ -279,6 +302,8 @@ class Computation:
         instruction.parent = None
 
     def _unlink(self, instruction: Instruction) -> None:
+        if instruction.opcode in CALLING:
+            self._callees = None
         previous, following = instruction._previous, instruction._next
         if previous is None:
             self._first = following
@@ -327,6 +352,7 @@ class Computation:
         chain = list(order)
         if len(chain) != self._count:
             raise ValueError(f"{len(chain)} instructions given for the {self._count} of {self.name}")
+        self._callees = None
         previous: Instruction | None = None
         for instruction in chain:
             instruction._previous = previous
@@ -396,20 +422,24 @@ class Module:
         for computation in list(self.computations.values()):
             yield from computation
 
+    def opcodes(self) -> frozenset[str]:
+        """The opcodes that occur in any computation."""
+        return frozenset({instruction.opcode for c in self.computations.values() for instruction in c})
+
     def instruction_count(self) -> int:
         return sum(len(c) for c in self.computations.values())
 
     def callees_first(self) -> list[Computation]:
         """Computations reachable from the entry, each after those that it calls."""
         order: dict[Computation, None] = {}
-        stack: list[tuple[Computation, Iterator[Computation]]] = [(self.entry, iter(_callees(self.entry)))]
+        stack: list[tuple[Computation, Iterator[Computation]]] = [(self.entry, iter(self.entry.callees))]
         active = {self.entry}
         while stack:
             computation, rest = stack[-1]
             for callee in rest:
                 if callee not in order and callee not in active:
                     active.add(callee)
-                    stack.append((callee, iter(_callees(callee))))
+                    stack.append((callee, iter(callee.callees)))
                     break
             else:
                 order[computation] = None
@@ -432,10 +462,6 @@ class Module:
             for callee in instruction.called:
                 found.setdefault(callee, []).append(instruction)
         return found
-
-
-def _callees(computation: Computation) -> list[Computation]:
-    return [callee for instruction in computation for callee in instruction.called]
 
 
 def clone_instruction(instruction: Instruction, operands: Iterable[Instruction], name: str = "") -> Instruction:

@@ -29,6 +29,9 @@ class Layout:
     splits: tuple[tuple[int, tuple[int, ...]], ...] = ()  # SC(dim:i,j)
     dynamic_metadata_bytes: int = 0  # M(n)
 
+    def __hash__(self) -> int:
+        return hash(self.minor_to_major)
+
     @property
     def is_row_major(self) -> bool:
         """Dimensions descend from minor to major and nothing else is said."""
@@ -56,13 +59,17 @@ class Shape:
     elements: tuple[Shape, ...] = ()
     dynamic: tuple[bool, ...] = ()
 
+    def __hash__(self) -> int:
+        """Of what tells most shapes apart: shapes are keys of many tables."""
+        return hash((self.element_type, self.dimensions, self.elements))
+
     @property
     def is_tuple(self) -> bool:
         return self.element_type == "tuple"
 
     @property
     def is_array(self) -> bool:
-        return ELEMENT_TYPES[self.element_type].is_array
+        return ELEMENT_TYPES[self.element_type].dtype is not None
 
     @property
     def is_token(self) -> bool:
@@ -74,7 +81,9 @@ class Shape:
 
     @property
     def is_static(self) -> bool:
-        return not any(self.dynamic) and all(e.is_static for e in self.elements)
+        if self.elements:
+            return all(e.is_static for e in self.elements)
+        return not (self.dynamic and any(self.dynamic))
 
     @property
     def rank(self) -> int:
@@ -90,7 +99,7 @@ class Shape:
         """Bytes in memory, tuples summed over leaves; tokens and opaques take none."""
         if self.elements:
             return sum(e.byte_size for e in self.elements)
-        return self.size * byte_size(self.element_type) if self.is_array else 0
+        return prod(self.dimensions) * byte_size(self.element_type) if self.is_array else 0
 
     def leaves(self) -> Iterator[Shape]:
         """Non-tuple shapes, depth first."""
@@ -103,20 +112,29 @@ class Shape:
                 yield shape
 
     def with_layout(self, layout: Layout | None) -> Shape:
-        return replace(self, layout=layout)
+        return Shape(self.element_type, self.dimensions, layout, self.elements, self.dynamic)
 
     def with_type(self, element_type: str) -> Shape:
-        return replace(self, element_type=element_type)
+        return Shape(element_type, self.dimensions, self.layout, self.elements, self.dynamic)
 
     def without_layout(self) -> Shape:
         """The shape with no layouts at all, for comparing what a value *is*."""
         if self.elements:
             return replace(self, elements=tuple(e.without_layout() for e in self.elements))
-        return self if self.layout is None else replace(self, layout=None)
+        return self if self.layout is None else self.with_layout(None)
 
     def compatible(self, other: Shape) -> bool:
         """Same type and dimensions, layouts aside."""
-        return self.without_layout() == other.without_layout()
+        if self is other:
+            return True
+        if self.elements:
+            return self.without_layout() == other.without_layout()
+        return (
+            self.dimensions == other.dimensions
+            and self.element_type == other.element_type
+            and self.dynamic == other.dynamic
+            and not other.elements
+        )
 
     def __str__(self) -> str:
         """The shape in HLO text without layout: ``f32[2,<=3]``, ``(s32[], pred[])``."""

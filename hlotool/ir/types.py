@@ -107,9 +107,11 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def byte_size(name: str) -> int:
-    """Bytes per element in memory (sub-byte types take one byte)."""
-    return dtype_of(name).itemsize
+    """Bytes per element in memory (sub-byte types take one byte); KeyError for what is no element."""
+    return _BYTES[name]
 
+
+_BYTES: dict[str, int] = {row.name: row.dtype.itemsize for row in ELEMENT_TYPES.values() if row.dtype is not None}
 
 _BY_DTYPE: dict[np.dtype[Any], str] = {
     row.dtype: row.name for row in ELEMENT_TYPES.values() if row.dtype is not None and row.name not in ("s1", "u1")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, Shape
+from hlotool.ir import OPCODES, Instruction, Module, Shape
 from hlotool.ir.builder import Builder
 from hlotool.passes.graph import replace_with
 
@@ -22,6 +22,7 @@ class AsyncToSync:
     """
 
     name: ClassVar[str] = "async-to-sync"
+    opcodes: ClassVar[frozenset[str]] = frozenset(name for name, row in OPCODES.items() if "async" in row.traits)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

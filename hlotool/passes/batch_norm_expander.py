@@ -11,7 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.batch_norm import epsilon_of
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
 from hlotool.ir.builder import Builder, binary_computation
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["BatchNormExpander", "spelled_out"]
 
@@ -25,12 +25,13 @@ class BatchNormExpander:
     """
 
     name: ClassVar[str] = "batch-norm-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"batch-norm-training", "batch-norm-inference", "batch-norm-grad"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for instruction in computation:
-                if instruction.opcode in _RULES and log.allow():
+                if instruction.opcode in _RULES and not has_sizes(instruction) and log.allow():
                     build = Builder(computation, instruction, like=instruction)
                     results = spelled_out(module, build, instruction, instruction.operands)
                     shape = instruction.shape

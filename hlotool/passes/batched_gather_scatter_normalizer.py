@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["BatchedGatherScatterNormalizer"]
 
@@ -29,13 +29,16 @@ class BatchedGatherScatterNormalizer:
     """
 
     name: ClassVar[str] = "batched-gather-scatter-normalizer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"gather", "scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.computations.values():
             for instruction in computation:
                 names = _NAMES.get(instruction.opcode)
-                if names is None or not instruction.attributes.get(names[0]) or not log.allow():
+                if names is None or not instruction.attributes.get(names[0]):
+                    continue
+                if has_sizes(instruction) or not log.allow():
                     continue
                 build = Builder(computation, instruction, like=instruction)
                 result = _normalized(build, instruction, names)

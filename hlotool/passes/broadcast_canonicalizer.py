@@ -21,6 +21,7 @@ class BroadcastCanonicalizer:
     """
 
     name: ClassVar[str] = "broadcast-canonicalizer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"broadcast"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
+from hlotool.analysis.product_epilogue import fused_product
 from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.passes.fusion_rules import has_own_fusions
 from hlotool.passes.graph import inline_computation
@@ -37,6 +38,8 @@ class CallInliner:
         chosen = _FUSIONS["foreign" if self.fusions == "all" and has_own_fusions(module) else self.fusions]
         changed = False
         for computation in module.callees_first():
+            if not computation.callees:
+                continue
             changed |= self._inline_into(computation, chosen, log)
         if changed:
             module.remove_unreachable()
@@ -65,9 +68,17 @@ def _is_foreign(fusion: Instruction) -> bool:
     """Whether the body holds what hlotool's own fusions do not."""
     body: Computation = fusion.attributes["calls"]
     root = body.root
+    if fused_product(fusion) is not None:
+        return False
     if not (root.opcode == "tuple" or is_variadic_reduce(root) or is_fusible(root)):
         return True
-    return any(not (i is root or i.opcode == "parameter" or is_fusible(i)) for i in body)
+    return any(not (i is root or i.opcode == "parameter" or is_fusible(i) or _is_of_reduce(i)) for i in body)
+
+
+def _is_of_reduce(instruction: Instruction) -> bool:
+    """A reduce with several results, or one of them."""
+    element = instruction.opcode == "get-tuple-element"
+    return is_variadic_reduce(instruction.operands[0] if element else instruction)
 
 
 _FUSIONS: dict[str, Callable[[Instruction], bool]] = {

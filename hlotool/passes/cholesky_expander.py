@@ -9,7 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.counted_loop import counted_loop
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 from hlotool.passes.triangular_solve_expander import conjugated, swapped
 
 __all__ = ["CholeskyExpander"]
@@ -25,12 +25,13 @@ class CholeskyExpander:
     """
 
     name: ClassVar[str] = "cholesky-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"cholesky"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for cholesky in computation:
-                if cholesky.opcode == "cholesky" and log.allow():
+                if cholesky.opcode == "cholesky" and not has_sizes(cholesky) and log.allow():
                     result = _expanded(module, Builder(computation, cholesky, like=cholesky), cholesky)
                     log.rewrite("expand", cholesky, result, "one column after the other")
                     replace_with(cholesky, result)

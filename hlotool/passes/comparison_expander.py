@@ -25,6 +25,7 @@ class ComparisonExpander:
     """
 
     name: ClassVar[str] = "comparison-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"compare"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

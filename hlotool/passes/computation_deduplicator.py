@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Module
-from hlotool.passes.cse import structure_numbers
+from hlotool.ir.opcodes import CALLING
 
 __all__ = ["ComputationDeduplicator"]
 
@@ -25,14 +25,14 @@ class ComputationDeduplicator:
     name: ClassVar[str] = "computation-deduplicator"
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        numbers = structure_numbers(module)
-        first: dict[Hashable, Computation] = {}
+        structures = Structures()
+        first: dict[int, Computation] = {}
         changed = False
         for instruction in module.instructions():
-            if instruction.opcode in _OWNERS:
+            if instruction.opcode in _OWNERS or instruction.opcode not in CALLING:
                 continue
             for callee in instruction.called:
-                kept = first.setdefault(numbers[callee], callee)
+                kept = first.setdefault(structures.number(callee), callee)
                 if kept is callee or not log.allow():
                     continue
                 log.rewrite("same-structure", callee.name, kept.name, f"called by {instruction.name}")

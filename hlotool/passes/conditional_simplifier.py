@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.fingerprint import computation_key
+from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Instruction, Module, tuple_shape
 from hlotool.passes.dce import sweep
 from hlotool.passes.graph import drop_dead, inline_computation, made_from
@@ -21,6 +20,7 @@ class ConditionalSimplifier:
     """Replaces a conditional by its branch where only one can run or all are equal; drops results nobody reads."""
 
     name: ClassVar[str] = "conditional-simplifier"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"conditional"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -77,9 +77,8 @@ def _all_equal(conditional: Instruction, branches: list[Computation]) -> bool:
         return False
     if any(len(branch) != len(branches[0]) for branch in branches):
         return False
-    known: dict[Computation, Hashable] = {}
-    first = computation_key(branches[0], known)
-    return all(computation_key(branch, known) == first for branch in branches[1:])
+    structures = Structures()
+    return len({structures.number(branch) for branch in branches}) == 1
 
 
 def _narrow(conditional: Instruction, callers: dict[Computation, list[Instruction]], log: DecisionLog) -> bool:

@@ -25,6 +25,7 @@ class ConditionalToSelect:
     """
 
     name: ClassVar[str] = "conditional-to-select"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"conditional"})
     max_elements: int = 4096
     max_instructions: int = 16
 

@@ -69,10 +69,11 @@ class ConstantFolding:
 
 def _is_foldable(instruction: Instruction) -> bool:
     return (
-        instruction.info.group in _GROUPS
+        bool(instruction.operands)
+        and instruction.operands[0].opcode == "constant"  # most are out
+        and instruction.info.group in _GROUPS
         and instruction.shape.is_array
         and instruction.shape.is_static
-        and bool(instruction.operands)
         and not instruction.control_predecessors
         and not instruction.control_successors
         and all(o.opcode == "constant" and not o.literal.elided and o.shape.is_array for o in instruction.operands)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.fingerprint import attributes_key, computation_key
-from hlotool.ir import Computation, Instruction, Module
+from hlotool.analysis.fingerprint import Structures
+from hlotool.ir import OPCODES, Computation, Instruction, Module
 from hlotool.passes.graph import is_pure
 
-__all__ = ["CommonSubexpressionElimination", "StructureNumbers", "structure_numbers"]
+__all__ = ["CommonSubexpressionElimination"]
 
 _NEVER = frozenset({"parameter", "opt-barrier", "rng", "after-all", "add-dependency", "call"})
+_COMMUTATIVE = frozenset(name for name, row in OPCODES.items() if "commutative" in row.traits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,45 +31,29 @@ class CommonSubexpressionElimination:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         pure: dict[Computation, bool] = {}
-        numbering = StructureNumbers()
+        structures = Structures()
         for computation in module.callees_first():
-            changed |= _merge(computation, numbering.known, pure, log)
-            numbering.add(computation)
+            changed |= _merge(computation, structures, pure, log)
         return changed
 
 
-class StructureNumbers:
-    """A number for each computation given to `add`, callees first; equal numbers mean equal structure."""
-
-    __slots__ = ("_numbers", "known")
-
-    def __init__(self) -> None:
-        self.known: dict[Computation, Hashable] = {}
-        self._numbers: dict[Hashable, int] = {}
-
-    def add(self, computation: Computation) -> None:
-        key = computation_key(computation, self.known)
-        self.known[computation] = self._numbers.setdefault(key, len(self._numbers))
-
-
-def structure_numbers(module: Module) -> dict[Computation, Hashable]:
-    """A number for each computation that the entry reaches; equal numbers mean equal structure."""
-    numbering = StructureNumbers()
-    for computation in module.callees_first():
-        numbering.add(computation)
-    return numbering.known
-
-
-def _merge(
-    computation: Computation, structures: dict[Computation, Hashable], pure: dict[Computation, bool], log: DecisionLog
-) -> bool:
+def _merge(computation: Computation, structures: Structures, pure: dict[Computation, bool], log: DecisionLog) -> bool:
     changed = False
-    seen: dict[Hashable, Instruction] = {}
+    rough: dict[Hashable, Instruction | None] = {}  # the one with a rough key; None once there are several
+    exact: dict[Hashable, Instruction] = {}  # the first of those that share their rough keys
     for instruction in computation:
-        if not _may_merge(instruction, pure):
+        if not _may_merge(instruction):
             continue
-        first = seen.setdefault(_key(instruction, structures), instruction)
-        if first is instruction or not log.allow():
+        rough_key = _rough_key(instruction)
+        if rough_key not in rough:
+            rough[rough_key] = instruction
+            continue
+        only = rough[rough_key]
+        if only is not None:
+            exact[rough_key, structures.attributes(only.attributes)] = only
+            rough[rough_key] = None
+        first = exact.setdefault((rough_key, structures.attributes(instruction.attributes)), instruction)
+        if first is instruction or not is_pure(instruction, pure) or not log.allow():
             continue
         log.rewrite("same", instruction, first)
         instruction.replace_all_uses(first)
@@ -77,23 +62,22 @@ def _merge(
     return changed
 
 
-def _may_merge(instruction: Instruction, pure: dict[Computation, bool]) -> bool:
+def _may_merge(instruction: Instruction) -> bool:
     return (
         instruction.opcode not in _NEVER
         and not instruction.control_predecessors
         and not instruction.control_successors
         and not (instruction.opcode == "constant" and instruction.literal.elided)
-        and is_pure(instruction, pure)
     )
 
 
-def _key(instruction: Instruction, structures: dict[Computation, Hashable]) -> Hashable:
-    operands = [id(operand) for operand in instruction.operands]
-    if instruction.has("commutative"):
-        operands.sort()
-    return (
-        instruction.opcode,
-        instruction.shape,
-        tuple(operands),
-        attributes_key(instruction.attributes, structures),
-    )
+def _rough_key(instruction: Instruction) -> Hashable:
+    """What equal instructions have in common, all but their attributes: few others have, so few of these are looked at.
+    """
+    opcode = instruction.opcode
+    if opcode == "constant":
+        return instruction.shape, instruction.literal
+    operands = instruction.operands
+    if opcode in _COMMUTATIVE:
+        operands = sorted(operands, key=id)
+    return opcode, instruction.shape, *operands

@@ -12,7 +12,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.custom_calls import parse_backend_config
 from hlotool.ir import Computation, Instruction, Module, dtype_of
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["CustomCallExpander"]
 
@@ -23,13 +23,14 @@ class CustomCallExpander:
     integers apart and put them together."""
 
     name: ClassVar[str] = "custom-call-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.computations.values():
             for instruction in computation:
                 rule = _RULES.get(instruction.attributes.get("custom_call_target", ""))
-                if rule is None or instruction.opcode != "custom-call":
+                if rule is None or instruction.opcode != "custom-call" or has_sizes(instruction):
                     continue
                 result = rule(Builder(computation, instruction, like=instruction), instruction)
                 if result is None:

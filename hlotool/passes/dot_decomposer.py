@@ -11,7 +11,7 @@ from hlotool.analysis.contraction import dot_dimensions, matrix_views
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["DotDecomposer"]
 
@@ -25,12 +25,15 @@ class DotDecomposer:
     """
 
     name: ClassVar[str] = "dot-decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.computations.values():
             for instruction in computation:
-                if instruction.opcode == "dot" and matrix_views(instruction) is None and log.allow():
+                if instruction.opcode != "dot" or matrix_views(instruction) is not None or has_sizes(instruction):
+                    continue
+                if log.allow():
                     _decompose(instruction, log)
                     changed = True
         return changed

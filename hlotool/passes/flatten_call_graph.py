@@ -38,6 +38,8 @@ class FlattenCallGraph:
         stack = [caller]
         while stack:
             computation = stack.pop()
+            if not computation.callees:
+                continue
             for instruction in computation:
                 if instruction.opcode not in _OWNERS or (instruction.opcode == "call" and not self.calls):
                     continue

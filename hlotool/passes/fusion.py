@@ -7,7 +7,7 @@ data then become one kernel with several outputs (`MultiOutputFusion` in multi_o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import ClassVar
@@ -19,9 +19,12 @@ from hlotool.analysis.fusibility import (
     is_expensive,
     is_fusible,
     is_movement,
+    is_positional,
     is_variadic_reduce,
     reduces_minor,
 )
+from hlotool.analysis.in_place import computed_elsewhere, reads_what_it_writes
+from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 
@@ -125,24 +128,30 @@ class _Growth:
         return self.cluster.root
 
     def users(self, producer: Instruction) -> list[Instruction]:
-        return [user for user in producer.users if user in self.cluster.members]
+        """Those that read the producer here."""
+        members, readers = self.cluster.members, producer.users
+        few, many = (members, readers) if len(members) < len(readers) else (readers, members)
+        return [user for user in few if user in many]
 
-    def is_alone(self, producer: Instruction) -> bool:
+    def is_alone(self, producer: Instruction, users: list[Instruction]) -> bool:
         """Nobody outside needs the producer."""
-        members, copies = self.cluster.members, self.cluster.copies
-        return not producer.is_root and all(u in members and u not in copies for u in producer.users)
+        inside = len(users) == len(producer.users) and not producer.is_root
+        return inside and self.cluster.copies.keys().isdisjoint(users)
 
-    def is_aligned(self, producer: Instruction) -> bool:
-        return all(u in self.aligned and _keeps_rows(u) for u in self.users(producer))
+    def is_aligned(self, users: list[Instruction]) -> bool:
+        return self.aligned.issuperset(users) and all(map(_keeps_rows, users))
 
-    def add(self, producer: Instruction) -> None:
-        users = self.users(producer)
+    def times(self, producer: Instruction, users: list[Instruction]) -> int:
+        """How often each element of the producer would be computed for the users."""
+        return max([self.spread[user] * _repeats(user, producer) for user in users])
+
+    def add(self, producer: Instruction, users: list[Instruction]) -> None:
         self.places[producer] = _places(producer, users, self.places)
-        aligned = self.is_aligned(producer)
-        self.spread[producer] = 1 if aligned else max(self.spread[u] * _repeats(u, producer) for u in users)
+        aligned = self.is_aligned(users)
+        self.spread[producer] = 1 if aligned else self.times(producer, users)
         if aligned:
             self.aligned.add(producer)
-        if not self.is_alone(producer):
+        if not self.is_alone(producer, users):
             self.cluster.copies[producer] = None
         self.cluster.members[producer] = None
 
@@ -169,7 +178,7 @@ class _Grower:
             cluster = self.grow(seed) if self.may_grow(seed) else Cluster(seed, {seed: None})
             read.update(o for member in cluster.members for o in member.operands if o not in cluster.members)
             copied.update(cluster.copies)
-            if len(cluster.members) > 1:
+            if len(cluster.members) > 1 and not _is_part(cluster):
                 found.append(cluster)
         return found
 
@@ -189,30 +198,50 @@ class _Grower:
         seen = {instruction for _, instruction in heap}
         while heap:
             _, producer = heappop(heap)
-            found = self.obstacle(growth, producer)
+            users = growth.users(producer)
+            found = self.obstacle(growth, producer, users)
             if found is not None:
                 if not is_movement(producer) and producer.opcode not in ("parameter", "constant"):
                     self.log.refuse(found.rule, (producer, seed), found.reason, **found.numbers)
                 continue
-            growth.add(producer)
+            growth.add(producer, users)
             for item in self.candidates(producer):
                 if item[1] not in seen:
                     seen.add(item[1])
                     heappush(heap, item)
         cluster = growth.cluster
+        if self.reads_itself(cluster):
+            self.log.refuse("reads-itself", seed, "it is computed from other parts of the array that it updates")
+            cluster = _by_itself(seed)
         _trim(cluster, self.position)
         cluster.members = dict.fromkeys(sorted(cluster.members, key=self.position.__getitem__))
         self.taken.update(m for m in cluster.members if m not in cluster.copies)
         return cluster
+
+    def reads_itself(self, cluster: Cluster) -> bool:
+        """Whether the cluster updates an array in place that it also reads, at other places than it writes.
+
+        Arrays that stay as they are, parameters of the entry and those with other readers, have to be copied anyway.
+        """
+        update = cluster.root
+        if update.opcode != "dynamic-update-slice" or len(cluster.members) == 1:
+            return False
+        source = update.operands[0]
+        if source.opcode in ("parameter", "constant") or any(user not in cluster.members for user in source.users):
+            return False
+        if len(source.users) == 1:
+            return source in update.operands[1:]
+        moved = computed_elsewhere(sorted(cluster.members, key=self.position.__getitem__, reverse=True), update)
+        return not all(user is update or reads_what_it_writes(user, update, moved) for user in source.users)
 
     def candidates(self, instruction: Instruction) -> list[tuple[int, Instruction]]:
         """Operands that may be asked to join; the heap gives the last in program order first."""
         operands = instruction.operands
         if instruction.opcode == "dynamic-update-slice":
             operands = operands[1:]  # operand 0 stays outside, so that the update can be in place
-        return sorted((-self.position[o], o) for o in dict.fromkeys(operands))
+        return sorted([(-self.position[o], o) for o in dict.fromkeys(operands) if o.opcode != "parameter"])
 
-    def obstacle(self, growth: _Growth, producer: Instruction) -> Obstacle | None:
+    def obstacle(self, growth: _Growth, producer: Instruction, users: list[Instruction]) -> Obstacle | None:
         """Why the producer must stay outside; None when it may join."""
         if not is_fusible(producer):
             return Obstacle("own-kernel", f"a {producer.opcode} has a kernel of its own")
@@ -227,25 +256,28 @@ class _Grower:
             return Obstacle("fusion-full", f"the fusion has {limit} instructions already", {"limit": limit})
         if producer.opcode != "constant" and _is_scalar_code(producer):
             return Obstacle("scalar-code", "it is scalar code, computed once")
-        if not forced and not growth.is_alone(producer) and not is_cheap_copy(producer):
+        if not forced and not growth.is_alone(producer, users) and not is_cheap_copy(producer):
             return Obstacle("other-readers", "others need its result too", {"readers": len(producer.users)})
-        return self.form_obstacle(growth, producer) or (None if forced else self.work_obstacle(growth, producer))
+        aligned = growth.is_aligned(users)
+        return self.form_obstacle(growth, producer, aligned) or (
+            None if forced else self.work_obstacle(growth, producer, users, aligned)
+        )
 
-    def form_obstacle(self, growth: _Growth, producer: Instruction) -> Obstacle | None:
+    def form_obstacle(self, growth: _Growth, producer: Instruction, aligned: bool) -> Obstacle | None:
         """Why the emitter could not have the producer in this fusion; None when it can."""
         if producer.opcode == "dynamic-update-slice":
             return Obstacle("in-place", "it is updated in place")
         if producer.opcode == "reduce":
-            return self.reduce_obstacle(growth, producer, growth.is_aligned(producer))
+            return self.reduce_obstacle(growth, producer, aligned)
         return None
 
-    def work_obstacle(self, growth: _Growth, producer: Instruction) -> Obstacle | None:
+    def work_obstacle(
+        self, growth: _Growth, producer: Instruction, users: list[Instruction], aligned: bool
+    ) -> Obstacle | None:
         """Why joining would repeat work; None when it does not."""
-        users = growth.users(producer)
         free = is_movement(producer) or producer.opcode in ("constant", "iota")
-        aligned = growth.is_aligned(producer)
-        times = max(growth.spread[u] * _repeats(u, producer) for u in users)
-        if times > 1 and not free and not aligned:
+        times = 1 if free or aligned else growth.times(producer, users)
+        if times > 1 and not is_positional(producer):
             reason = f"each element would be computed {times} times"
             return Obstacle("repeated-work", reason, {"times": times, "limit": 1})
         places = len(_places(producer, users, growth.places))
@@ -255,8 +287,8 @@ class _Grower:
             return Obstacle("many-places", reason, {"places": places, "limit": limit})
         if not free and any(u.opcode in ("gather", "map") and producer is u.operands[0] for u in users):
             return Obstacle("gathered", "it would be computed at gathered places")
-        chooses = producer.opcode in ("concatenate", "gather")
-        if chooses and (any(u.opcode == "reduce" for u in users) or producer.shape.size > 1 << 16):
+        chooses = producer.opcode == "concatenate"
+        if chooses and (any(u.opcode in ("reduce", "reduce-window") for u in users) or producer.shape.size > 1 << 16):
             reason = "choosing a source for each element costs more than a copy"
             return Obstacle("choice-of-source", reason, {"elements": producer.shape.size})
         return None
@@ -284,6 +316,13 @@ class _Grower:
         return None
 
 
+def _by_itself(seed: Instruction) -> Cluster:
+    """A cluster of an instruction and the constants that it reads."""
+    constants = [o for o in dict.fromkeys(seed.operands) if o.opcode == "constant"]
+    shared = [constant for constant in constants if constant.is_root or len(constant.users) > 1]
+    return Cluster(seed, dict.fromkeys([*constants, seed]), dict.fromkeys(shared))
+
+
 def _trim(cluster: Cluster, position: dict[Instruction, int]) -> None:
     """Leave out views of outside values: they are free where they are."""
     for member in sorted(cluster.members, key=position.__getitem__):
@@ -291,6 +330,12 @@ def _trim(cluster: Cluster, position: dict[Instruction, int]) -> None:
         if view and member.operands[0] not in cluster.members:
             del cluster.members[member]
             cluster.copies.pop(member, None)
+
+
+def _is_part(cluster: Cluster) -> bool:
+    """A slice at a place that may be known: code generation can often do without the copy."""
+    others = (member for member in cluster.members if member is not cluster.root)
+    return cluster.root.opcode in ("slice", "dynamic-slice") and all(o.opcode == "constant" for o in others)
 
 
 def _keeps_rows(user: Instruction) -> bool:
@@ -355,20 +400,26 @@ def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequenc
     parent = members[-1].parent
     assert parent is not None
     own = set(members)
-    title = "_".join(list(dict.fromkeys(_result_opcode(output) for output in outputs))[:3]).replace("-", "_")
+    results = dict.fromkeys(opcode for output in outputs for opcode in _result_opcodes(output))
+    title = "_".join(list(results)[:3]).replace("-", "_")
     body = Computation(module.unique_name(f"fused_{title}"))
     inside: dict[Instruction, Instruction] = {}
     inputs = list(dict.fromkeys(o for m in members for o in m.operands if o not in own))
     for number, source in enumerate(inputs):
         inside[source] = body.add(Instruction("parameter", source.shape, (), {"parameter_number": number}))
+    keeps_names = sum(member.opcode == "fusion" for member in members) == 1  # else two might have the same
     for member in members:
-        inside[member] = _copy_into(body, member, inside)
+        inside[member] = _copy_into(body, member, inside, keeps_names)
     roots = [inside[output] for output in outputs]
     if len(roots) > 1:
-        roots = [body.add(Instruction("tuple", tuple_shape([root.shape for root in roots]), roots))]
+        leaves = [leaf for root in roots for leaf in _elements(body.add, root)]
+        roots = [body.add(Instruction("tuple", tuple_shape([leaf.shape for leaf in leaves]), leaves))]
     body.root = roots[0]
     module.add(body)
-    kind = "kInput" if any(i.opcode == "reduce" for i in body) else "kLoop"
+    for unread in [i for i in body if i.opcode == "tuple" and not i.users and not i.is_root]:
+        body.erase(unread)
+    opcodes = {i.opcode for i in body}
+    kind = "kOutput" if opcodes & PRODUCTS else "kInput" if "reduce" in opcodes else "kLoop"
     last = members[-1]
     fusion = Instruction(
         "fusion",
@@ -381,24 +432,53 @@ def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequenc
         tuple(dict.fromkeys(name for m in members for name in (m.origins or (m.name,)))),
     )
     parent.add(fusion, before=last)
-    for index, output in enumerate(outputs):
-        result = fusion
-        if len(outputs) > 1:
-            element = Instruction("get-tuple-element", output.shape, [fusion], {"index": index})
-            result = parent.add_after(element, fusion)
-        output.replace_all_uses(result)
+    if len(outputs) == 1:
+        outputs[0].replace_all_uses(fusion)
+        return fusion
+    after, first = fusion._next, 0
+    for output in outputs:
+        shapes = output.shape.elements or [output.shape]
+        leaves = [
+            parent.add(Instruction("get-tuple-element", shape, [fusion], {"index": first + number}), before=after)
+            for number, shape in enumerate(shapes)
+        ]
+        first += len(shapes)
+        if output.shape.is_tuple:
+            leaves = [parent.add(Instruction("tuple", output.shape, leaves), before=after)]
+        output.replace_all_uses(leaves[0])
     return fusion
 
 
-def _result_opcode(instruction: Instruction) -> str:
+def _elements(add: Callable[[Instruction], Instruction], value: Instruction) -> list[Instruction]:
+    """The arrays of a value: itself, or one by one what a reduce with several results gives."""
+    if not value.shape.is_tuple:
+        return [value]
+    return [
+        add(Instruction("get-tuple-element", shape, [value], {"index": index}))
+        for index, shape in enumerate(value.shape.elements)
+    ]
+
+
+def _result_opcodes(instruction: Instruction) -> list[str]:
     """What a kernel computes last."""
-    while instruction.opcode == "fusion":
-        instruction = instruction.attributes["calls"].root
-    return instruction.opcode
+    if instruction.opcode == "fusion":
+        return _result_opcodes(instruction.attributes["calls"].root)
+    if instruction.opcode == "get-tuple-element":
+        source = instruction.operands[0]
+        root = source.attributes["calls"].root if source.opcode == "fusion" else source
+        return _result_opcodes(root.operands[instruction.attributes["index"]] if root.opcode == "tuple" else root)
+    if instruction.opcode == "tuple":
+        return [opcode for operand in instruction.operands for opcode in _result_opcodes(operand)]
+    return [instruction.opcode]
 
 
-def _copy_into(body: Computation, member: Instruction, inside: dict[Instruction, Instruction]) -> Instruction:
+def _copy_into(
+    body: Computation, member: Instruction, inside: dict[Instruction, Instruction], keeps_names: bool
+) -> Instruction:
     """Copy an instruction, or the instructions of a fusion, into `body`; the copy of the result."""
+    if member.opcode == "get-tuple-element":  # of a fusion in `body`
+        index: int = member.attributes["index"]
+        return inside[member.operands[0]].operands[index]
     if member.opcode != "fusion":
         return body.add(clone_instruction(member, [inside[o] for o in member.operands]))
     copies: dict[Instruction, Instruction] = {}
@@ -407,7 +487,9 @@ def _copy_into(body: Computation, member: Instruction, inside: dict[Instruction,
         if instruction.opcode == "parameter":
             copies[instruction] = inside[member.operands[instruction.parameter_number]]
         else:
-            copies[instruction] = body.add(clone_instruction(instruction, [copies[o] for o in instruction.operands]))
+            name = instruction.name if keeps_names else ""
+            operands = [copies[o] for o in instruction.operands]
+            copies[instruction] = body.add(clone_instruction(instruction, operands, name))
     return copies[fused.root]
 
 

@@ -27,6 +27,8 @@ class FusionRules:
         """The rule that keeps the instruction, which may be a fusion already, out of (other) fusions; else empty."""
         if _wish(instruction) == "never":
             return 'fuse="never" is set on it'
+        if self.never is None and self.only is None:
+            return ""
         names = (instruction.name, *instruction.origins)
         if self.never is not None and any(map(self.never.search, names)):
             return f"never={self.never.pattern} names it"

@@ -11,7 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
 from hlotool.passes.counted_loop import counted_loop
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["GatherExpander", "index_rows", "starts_of"]
 
@@ -24,12 +24,13 @@ class GatherExpander:
     """
 
     name: ClassVar[str] = "gather-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"gather"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for gather in computation:
-                if gather.opcode == "gather" and log.allow():
+                if gather.opcode == "gather" and not has_sizes(gather) and log.allow():
                     result = _expanded(module, Builder(computation, gather, like=gather), gather)
                     log.rewrite("expand", gather, result, "one window after the other")
                     replace_with(gather, result)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hlotool.ir import Computation, Instruction, Shape, clone_instruction
+from hlotool.ir import OPCODES, Computation, Instruction, Shape, clone_instruction
+from hlotool.ir.opcodes import CALLING
 
 __all__ = [
     "drop_dead",
     "erase",
+    "has_sizes",
     "inline_computation",
     "is_pure",
     "is_removable",
@@ -19,6 +21,9 @@ __all__ = [
 ]
 
 _EFFECTS = frozenset({"side_effect", "collective", "async"})
+_IMPURE = frozenset(name for name, row in OPCODES.items() if row.traits & _EFFECTS) | {
+    "domain", "partition-id", "replica-id"
+}  # fmt: skip
 
 
 def is_pure(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:
@@ -26,8 +31,10 @@ def is_pure(instruction: Instruction, known: dict[Computation, bool] | None = No
 
     `known` keeps the answers for computations between calls.
     """
-    if instruction.info.traits & _EFFECTS or instruction.opcode in ("domain", "partition-id", "replica-id"):
+    if instruction.opcode in _IMPURE:
         return False
+    if instruction.opcode not in CALLING:
+        return True
     if instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_has_side_effect"):
         return False
     known = {} if known is None else known
@@ -38,6 +45,11 @@ def _is_pure_computation(computation: Computation, known: dict[Computation, bool
     if computation not in known:
         known[computation] = all(is_pure(instruction, known) for instruction in computation)
     return known[computation]
+
+
+def has_sizes(instruction: Instruction) -> bool:
+    """Whether the instruction or an operand has a dynamic dimension: rewriting it is a matter for `dynamic-padder`."""
+    return not instruction.shape.is_static or not all(operand.shape.is_static for operand in instruction.operands)
 
 
 def is_removable(instruction: Instruction, known: dict[Computation, bool] | None = None) -> bool:

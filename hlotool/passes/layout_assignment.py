@@ -20,7 +20,7 @@ from hlotool.ir import (
     storage_moves,
 )
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["LayoutAssignment"]
 
@@ -39,13 +39,18 @@ class LayoutAssignment:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
+        kept = set[Instruction]()
         for computation in module.computations.values():
             for instruction in computation:
-                if instruction.opcode == "bitcast":
+                if instruction.opcode != "bitcast":
+                    continue
+                if has_sizes(instruction):  # a matter for dynamic-padder, which needs the layouts
+                    kept |= {instruction, *instruction.operands}
+                else:
                     changed |= _expand_bitcast(instruction, log)
         for instruction in module.instructions():
             shape = _row_major(instruction.shape)
-            if shape != instruction.shape:
+            if shape is not instruction.shape and instruction not in kept:
                 log.note("row-major", instruction, "the code generator works on row-major arrays")
                 instruction.shape = shape
                 changed = True
@@ -117,11 +122,13 @@ def _reinterpreted(build: Builder, memory: Instruction, element_type: str) -> In
 
 def _row_major(shape: Shape) -> Shape:
     if shape.elements:
-        elements = tuple(_row_major(e) for e in shape.elements)
-        return shape if elements == shape.elements else replace(shape, elements=elements)
-    if not shape.is_array or shape.layout == row_major(shape.rank):
+        elements = tuple([_row_major(e) for e in shape.elements])
+        same = all(new is old for new, old in zip(elements, shape.elements, strict=True))
+        return shape if same else replace(shape, elements=elements)
+    layout = row_major(len(shape.dimensions))
+    if shape.layout is layout or not shape.is_array or shape.layout == layout:
         return shape
-    return shape.with_layout(row_major(shape.rank))
+    return shape.with_layout(layout)
 
 
 def _entry_layout(module: Module) -> bool:

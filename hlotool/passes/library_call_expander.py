@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.xla_custom_calls import library_computation
 from hlotool.ir import Module
-from hlotool.passes.graph import inline_computation, replace_with
+from hlotool.passes.graph import has_sizes, inline_computation, replace_with
 
 __all__ = ["LibraryCallExpander"]
 
@@ -21,12 +21,13 @@ class LibraryCallExpander:
     """
 
     name: ClassVar[str] = "library-call-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for call in computation:
-                if call.opcode != "custom-call":
+                if call.opcode != "custom-call" or has_sizes(call):
                     continue
                 meaning = library_computation(call)
                 if meaning is not None and log.allow():

@@ -21,6 +21,7 @@ class LogisticExpander:
     """
 
     name: ClassVar[str] = "logistic-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"logistic"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -3,6 +3,11 @@
 A pass is a frozen dataclass with slots.  Its fields are its options, its docstring is its help, and `run` rewrites a
 module in place and says whether anything changed.  Dumps, timings, verification and the like are instruments: they
 are told about every pass from outside, and no pass knows of them.
+
+Most passes have nothing to do most of the time, so two kinds of run are known to change nothing and are left out.
+A pass with a class variable `opcodes` works on instructions with these opcodes: a module without any is as it should
+be.  And a pass that found nothing to do finds nothing in the same module again.  To instruments such a run looks like
+any other.
 """
 
 from __future__ import annotations
@@ -31,7 +36,10 @@ __all__ = [
 
 @runtime_checkable
 class Pass(Protocol):
-    """A rewrite of modules."""
+    """A rewrite of modules: a function of the module alone.
+
+    One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.
+    """
 
     name: ClassVar[str]
 
@@ -105,11 +113,19 @@ Step = Pass | Pipeline | Fixpoint
 
 @dataclass(slots=True)
 class Progress:
-    """Where a run stands, for instruments that want to know: `runs` counts the passes begun, and `remaining` is what a
-    later run has to do to come to the same end from the module as it is after the pass that runs now."""
+    """Where a run stands, for instruments that want to know: `runs` counts the passes begun.
+
+    `later` holds, for every sequence of steps that is being run, outermost first, those of its steps that come after
+    the one that runs now.
+    """
 
     runs: int = 0
-    remaining: Pipeline = field(default_factory=lambda: Pipeline(()))
+    later: list[tuple[Step, ...]] = field(default_factory=list)
+
+    @property
+    def remaining(self) -> Pipeline:
+        """What a later run has to do to come to the same end from the module as it is after the pass that runs now."""
+        return Pipeline(tuple(step for later in reversed(self.later) for step in later))
 
 
 def run_pipeline(
@@ -133,11 +149,11 @@ def run_pipeline(
 class _Runner:
     """One run of a pipeline; `changes` counts the passes that changed something.
 
-    `later` holds, for every sequence of steps that is being run, outermost first, those of its steps that come after
-    the one that runs now.
+    `idle` has the passes that found nothing to do, with `changes` at that time; `opcodes` are those of the module, once
+    somebody has asked.
     """
 
-    __slots__ = ("changes", "instruments", "later", "log", "module", "pipeline", "progress")
+    __slots__ = ("changes", "idle", "instruments", "log", "module", "opcodes", "pipeline", "progress")
 
     def __init__(
         self,
@@ -149,11 +165,12 @@ class _Runner:
     ) -> None:
         self.module, self.pipeline, self.log = module, pipeline, log
         self.instruments, self.progress = instruments, progress
-        self.later: list[tuple[Step, ...]] = []
         self.changes = 0
+        self.idle: dict[tuple[type[Pass], Pass], int] = {}
+        self.opcodes: frozenset[str] | None = None
 
     def run(self, step: Step, later: tuple[Step, ...]) -> bool:
-        self.later.append(later)
+        self.progress.later.append(later)
         if isinstance(step, Pipeline):
             before = self.changes
             self.run_all(step.steps)
@@ -162,7 +179,7 @@ class _Runner:
             changed = self.fixpoint(step)
         else:
             changed = self.run_pass(step)
-        self.later.pop()
+        self.progress.later.pop()
         return changed
 
     def run_all(self, steps: tuple[Step, ...]) -> None:
@@ -184,7 +201,6 @@ class _Runner:
         return changed
 
     def run_pass(self, pass_: Pass) -> bool:
-        self.progress.remaining = Pipeline(tuple(step for later in reversed(self.later) for step in later))
         for instrument in self.instruments:
             if not instrument.before(pass_, self.module):
                 return False
@@ -192,21 +208,35 @@ class _Runner:
         self.log.pass_name = pass_.name
         start = time.perf_counter()
         try:
-            changed = pass_.run(self.module, self.log)
+            changed = self.may_change(pass_) and pass_.run(self.module, self.log)
         except HloError:
             raise
         except Exception as error:
             raise self.crash(pass_) from error
         if changed:
             self.module.remove_unreachable()  # and callees stand before callers again, as in the text
+            self.changes += 1
+            self.opcodes = None
+        else:
+            self.idle[type(pass_), pass_] = self.changes
         seconds = time.perf_counter() - start
-        self.changes += changed
         for instrument in self.instruments:
             try:
                 instrument.after(pass_, self.module, changed, seconds)
             except VerificationError as error:
                 raise self.crash(pass_) from error
         return changed
+
+    def may_change(self, pass_: Pass) -> bool:
+        """Whether the pass could find anything to do in the module as it is now."""
+        if self.idle.get((type(pass_), pass_)) == self.changes:
+            return False
+        wanted: frozenset[str] | None = getattr(pass_, "opcodes", None)
+        if wanted is None:
+            return True
+        if self.opcodes is None:
+            self.opcodes = self.module.opcodes()
+        return not wanted.isdisjoint(self.opcodes)
 
     def crash(self, pass_: Pass) -> PassCrash:
         return PassCrash(pass_, self.progress.runs, self.pipeline, self.log.limit)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, Shape
-from hlotool.passes.graph import drop_dead
+from hlotool.passes.graph import drop_dead, has_sizes
 from hlotool.passes.rewriter import Rewriter
 
 __all__ = ["MapInliner"]
@@ -21,12 +21,13 @@ class MapInliner:
     """
 
     name: ClassVar[str] = "map-inliner"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"map"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
             for instruction in computation:
-                if instruction.opcode != "map":
+                if instruction.opcode != "map" or has_sizes(instruction):
                     continue
                 callee: Computation = instruction.attributes["to_apply"]
                 obstacle = _obstacle(callee)

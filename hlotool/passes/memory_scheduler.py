@@ -18,6 +18,8 @@ __all__ = ["MemoryScheduler"]
 
 _TAKES_OVER = frozenset({"while", "call", "conditional"})
 
+_Owners = Mapping[Instruction, tuple[Instruction, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryScheduler:
@@ -35,9 +37,12 @@ class MemoryScheduler:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         running = set(fusible_computations(module))
+        fused = {i.attributes["calls"] for computation in running for i in computation if i.opcode == "fusion"}
         pure: dict[Computation, bool] = {}
         peaks: dict[Computation, int] = {}
         for computation in module.callees_first():
+            if computation in fused:
+                continue
             entry = computation is module.entry
             before = list(computation)
             peaks[computation] = order_peak(computation, before, peaks, entry)
@@ -45,10 +50,10 @@ class MemoryScheduler:
                 continue
             changed |= order_effects(computation, pure)
             after = _schedule(before, computation.root, entry)
-            peak = order_peak(computation, after, peaks, entry)
-            numbers = {"peak_before": peaks[computation], "peak_after": peak}
             if after == before:
                 continue
+            peak = order_peak(computation, after, peaks, entry)
+            numbers = {"peak_before": peaks[computation], "peak_after": peak}
             if peak > (1 - self.at_least) * peaks[computation]:
                 log.note("order-kept", computation.name, "another order would save too little memory", **numbers)
             elif log.allow():
@@ -62,17 +67,22 @@ def _schedule(order: list[Instruction], root: Instruction, entry: bool) -> list[
     """A topological order of the instructions in which memory is freed early."""
     stored = owners(order, entry)
     position = {instruction: number for number, instruction in enumerate(order)}
-    waiting, followers = _dependencies(order, stored)
+    read = {i: dict.fromkeys([owner for operand in i.operands for owner in stored[operand]]) for i in order}
+    waiting, followers = _dependencies(order, stored, read)
     readers: dict[Instruction, set[Instruction]] = {}
     for instruction in order:
-        for owner in {o for operand in instruction.operands for o in stored[operand]}:
+        for owner in read[instruction]:
             readers.setdefault(owner, set()).add(instruction)
-    kept = set(stored[root])
+    held = {instruction: owned_bytes(instruction) for instruction in order if instruction in stored[instruction]}
+    kept = {*stored[root], *(instruction for instruction in order if instruction.opcode == "parameter")}
 
     def gain(instruction: Instruction) -> int:
-        """Bytes that are free after the instruction and were not before."""
-        own = owned_bytes(instruction) if instruction in stored[instruction] else 0
-        return _freed(instruction, stored, readers, kept) - own
+        """Bytes that are free after the instruction, which is still to come, and were not before."""
+        freed = -held.get(instruction, 0)
+        for owner in read[instruction]:
+            if len(readers[owner]) == 1 and owner not in kept and owner not in stored[instruction]:
+                freed += held[owner]
+        return freed
 
     ready = [(-gain(i), position[i]) for i in order if not waiting[i]]
     heapify(ready)
@@ -86,7 +96,7 @@ def _schedule(order: list[Instruction], root: Instruction, entry: bool) -> list[
         del best[instruction]
         result.append(instruction)
         changed: dict[Instruction, None] = {}
-        for owner in {o for operand in instruction.operands for o in stored[operand]}:
+        for owner in read[instruction]:
             left = readers[owner]
             left.discard(instruction)
             if len(left) == 1:  # the last reader now frees it
@@ -104,22 +114,8 @@ def _schedule(order: list[Instruction], root: Instruction, entry: bool) -> list[
     return result
 
 
-def _freed(
-    instruction: Instruction,
-    stored: Mapping[Instruction, tuple[Instruction, ...]],
-    readers: Mapping[Instruction, set[Instruction]],
-    kept: set[Instruction],
-) -> int:
-    freed = 0
-    for owner in {o for operand in instruction.operands for o in stored[operand]}:
-        last = readers[owner] == {instruction}
-        if last and owner not in kept and owner.opcode != "parameter" and owner not in stored[instruction]:
-            freed += owned_bytes(owner)
-    return freed
-
-
 def _dependencies(
-    order: list[Instruction], stored: Mapping[Instruction, tuple[Instruction, ...]]
+    order: list[Instruction], stored: _Owners, read: Mapping[Instruction, Mapping[Instruction, None]]
 ) -> tuple[dict[Instruction, int], dict[Instruction, list[Instruction]]]:
     """How many others each instruction waits for, and who waits for it."""
     waiting: dict[Instruction, int] = {}
@@ -127,19 +123,18 @@ def _dependencies(
     seen: dict[Instruction, list[Instruction]] = {}  # readers so far of what an owner holds
     for instruction in order:
         sources = dict.fromkeys((*instruction.operands, *instruction.control_predecessors))
-        for owner in _taken_over(instruction, stored):
-            sources.update(dict.fromkeys(r for r in seen.get(owner, ()) if r is not instruction))
+        if not seen.keys().isdisjoint(read[instruction]):  # only who has others for readers can come too early
+            for owner in _taken_over(instruction, stored):
+                sources.update(dict.fromkeys(r for r in seen.get(owner, ()) if r is not instruction))
         waiting[instruction] = len(sources)
         for source in sources:
             followers.setdefault(source, []).append(instruction)
-        for owner in {o for operand in instruction.operands for o in stored[operand]}:
+        for owner in read[instruction]:
             seen.setdefault(owner, []).append(instruction)
     return waiting, followers
 
 
-def _taken_over(
-    instruction: Instruction, stored: Mapping[Instruction, tuple[Instruction, ...]]
-) -> dict[Instruction, None]:
+def _taken_over(instruction: Instruction, stored: _Owners) -> dict[Instruction, None]:
     """What holds values that the instruction may write over."""
     numbers = (
         range(len(instruction.operands))

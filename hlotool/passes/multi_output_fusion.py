@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.fusibility import is_fusible
+from hlotool.analysis.reducers import choice
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, make_fusion
 from hlotool.passes.fusion_rules import fusion_rules
@@ -27,6 +29,7 @@ class _Group:
     members: list[Instruction]
     space: tuple[int, ...]
     ops: int
+    reduces: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,16 @@ class _Grouper:
         self.group: dict[Instruction, _Group] = {}
         self.position = {instruction: n for n, instruction in enumerate(computation)}
         self.bridges: list[tuple[int, int]] = []
+        self.structures = Structures()
+        self.free_of_order: dict[int, bool] = {}  # by the number of the combiner
 
     def groups(self) -> list[_Group]:
         found: dict[int, _Group] = {}
         for instruction in self.computation:
             space = _space(instruction)
             if space is not None and not self.rules.forbids(instruction):
-                self.group[instruction] = _Group([instruction], space, _size(instruction))
+                reduces = _reduce_of(instruction) is not None
+                self.group[instruction] = _Group([instruction], space, _size(instruction), reduces)
         for instruction in self.computation:
             if instruction in self.group:
                 for other in self.neighbours(instruction):
@@ -97,21 +103,20 @@ class _Grouper:
         for operand in dict.fromkeys(instruction.operands):
             if operand in self.group:
                 yield operand
-        if _reduce_of(instruction) is not None:
+        if self.group[instruction].reduces:
             for operand in dict.fromkeys(instruction.operands):
                 for user in operand.users:
-                    if user is not instruction and user in self.group and _reduce_of(user) is not None:
+                    if user is not instruction and user in self.group and self.group[user].reduces:
                         yield user
 
     def consider(self, first: Instruction, second: Instruction) -> None:
         """Merge the groups of two kernels if that is legal and worth while."""
         a, b = self.group[first], self.group[second]
-        if a is b or a.space != b.space:
+        if a is b or a.space != b.space or a.reduces != b.reduces:
             return
-        reduces = [_reduce_of(m) is not None for m in (*a.members, *b.members)]
-        if any(reduces) and not all(reduces):
+        if a.reduces and any(o in a.members for m in b.members for o in m.operands):
             return
-        if all(reduces) and any(o in a.members for m in b.members for o in m.operands):
+        if a.reduces and not (self.is_free_of_order(first) and self.is_free_of_order(second)):
             return
         members = [*a.members, *b.members]
         if a.ops + b.ops > self.options.max_ops or len(members) > self.options.max_outputs:
@@ -122,9 +127,21 @@ class _Grouper:
             self.log.refuse("path-outside", (first, second), "a path between them leads outside")
             return
         self.bridge(members)
-        merged = _Group(members, a.space, a.ops + b.ops)
+        merged = _Group(members, a.space, a.ops + b.ops, a.reduces)
         for member in members:
             self.group[member] = merged
+
+    def is_free_of_order(self, instruction: Instruction) -> bool:
+        """Whether a kernel reduces with an operation or a choice that has its elements in any order."""
+        reduce = _reduce_of(instruction)
+        assert reduce is not None
+        if len(reduce.operands) == 2:
+            return True
+        combiner = reduce.attributes["to_apply"]
+        number = self.structures.number(combiner)
+        if number not in self.free_of_order:
+            self.free_of_order[number] = choice(combiner) is not None
+        return self.free_of_order[number]
 
     def leads_back(self, members: list[Instruction]) -> bool:
         """Whether some path leaves `members` and comes back, other groups counting as one node each.
@@ -181,11 +198,14 @@ class _Grouper:
 def _space(instruction: Instruction) -> tuple[int, ...] | None:
     """The loop that a kernel runs over; None for what cannot be merged."""
     shape = instruction.shape
-    if not shape.is_array or shape.size <= 1 or instruction.control_predecessors or instruction.control_successors:
+    if instruction.control_predecessors or instruction.control_successors:
         return None
     reduce = _reduce_of(instruction)
     if reduce is not None:
-        return (*reduce.operands[0].shape.dimensions, -1, *sorted(reduce.attributes["dimensions"]))
+        space = (*reduce.operands[0].shape.dimensions, -1, *sorted(reduce.attributes["dimensions"]))
+        return space if all(leaf.is_static and leaf.size > 1 for leaf in shape.leaves()) else None
+    if not shape.is_array or shape.size <= 1:
+        return None
     if instruction.opcode == "fusion":
         body = instruction.attributes["calls"]
         if instruction.attributes["kind"] != "kLoop" or body.root.opcode in ("dynamic-update-slice", "concatenate"):
@@ -195,13 +215,14 @@ def _space(instruction: Instruction) -> tuple[int, ...] | None:
 
 
 def _reduce_of(instruction: Instruction) -> Instruction | None:
-    """The plain reduce that a kernel ends in, if it is its only one."""
+    """The reduce that a kernel ends in, if it is its only one."""
+    root = instruction
     if instruction.opcode == "fusion":
         body = instruction.attributes["calls"]
-        root: Instruction = body.root
-        alone = root.opcode == "reduce" and sum(i.opcode == "reduce" for i in body) == 1
-        return root if alone and len(root.operands) == 2 else None
-    return instruction if instruction.opcode == "reduce" and len(instruction.operands) == 2 else None
+        root = body.root
+        if root.opcode == "reduce" and sum(i.opcode == "reduce" for i in body) > 1:
+            return None
+    return root if root.opcode == "reduce" else None
 
 
 def _size(instruction: Instruction) -> int:

@@ -16,6 +16,7 @@ class OptimizationBarrierExpander:
     """Replaces each ``opt-barrier`` by its operand: for the end of a pipeline, when no simplification follows."""
 
     name: ClassVar[str] = "optimization-barrier-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"opt-barrier"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from hlotool.ir import Diagnostic, HloError, Location
@@ -53,7 +54,14 @@ def parse_pipeline(text: str, named: Mapping[str, str] | None = None) -> Pipelin
 
     `named` holds the texts of named pipelines beside the built-in ones; they may use each other.
     """
+    if not named and text in PIPELINES:
+        return _built_in(text)
     return _parse(text, {**PIPELINES, **(named or {})}, ())
+
+
+@cache
+def _built_in(name: str) -> Pipeline:
+    return _parse(name, PIPELINES, ())
 
 
 def carry_pipeline(text: str, pipeline: Pipeline) -> str:

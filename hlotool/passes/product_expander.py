@@ -25,6 +25,7 @@ class ProductExpander:
     """
 
     name: ClassVar[str] = "product-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"dot", "convolution"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -11,7 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.ragged import ragged_mode
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["RaggedDotDecomposer"]
 
@@ -26,12 +26,13 @@ class RaggedDotDecomposer:
     """
 
     name: ClassVar[str] = "ragged-dot-decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for dot in computation:
-                if dot.opcode == "ragged-dot" and log.allow():
+                if dot.opcode == "ragged-dot" and not has_sizes(dot) and log.allow():
                     result = _decompose(module, Builder(computation, dot, like=dot), dot)
                     log.rewrite("ragged-dot", dot, result, "a product for each group, masked")
                     replace_with(dot, result)

@@ -9,7 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, Window, WindowDimension
 from hlotool.ir.builder import Builder
 from hlotool.passes.algebra.contraction import is_identity, reducer_opcode
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["ReduceWindowRewriter"]
 
@@ -23,6 +23,7 @@ class ReduceWindowRewriter:
     """
 
     name: ClassVar[str] = "reduce-window-rewriter"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"reduce-window"})
     base: int = 16
 
     def run(self, module: Module, log: DecisionLog) -> bool:
@@ -30,7 +31,7 @@ class ReduceWindowRewriter:
         base = max(2, self.base)
         for computation in module.computations.values():
             for instruction in computation:
-                if instruction.opcode != "reduce-window" or not log.allow():
+                if instruction.opcode != "reduce-window" or has_sizes(instruction) or not log.allow():
                     continue
                 axis = _cumulative_axis(instruction)
                 if axis is None or instruction.shape.dimensions[axis] <= base:

@@ -2,6 +2,14 @@
 
 Other packages add passes with an entry point in the group ``hlotool.passes``: its name is the pass name, its value the
 class.
+
+Of the passes in XLA's CPU pipeline these have no counterpart, since there is nothing for them to do here:
+conditional-canonicalizer, flattening of tuples and root sinking (branches and roots may have any shape);
+reshape-decomposer, reduce-decomposer and shape canonicalisation (layouts are row-major, shapes are interned);
+sub-byte normalisation and bitcast-dtypes-expander (kernels know small types); change-op-data-type and
+all-reduce-promotion (products and sums are kept in f32); dot strength reduction (kernels for vectors) and scales moved
+through products (they are fused with them, and moving one may overflow); while-loop-constant-sinking (in
+while-loop-simplifier); small-while-loop-hoisting and parallel-task-assigner (code generation does that).
 """
 
 from __future__ import annotations
@@ -19,6 +27,8 @@ __all__ = ["PASSES", "PIPELINES", "PassOption", "find_pass", "pass_help", "pass_
 
 PASSES: dict[str, str] = {
     "algebraic-simplifier": "hlotool.passes.algebraic_simplifier:AlgebraicSimplifier",
+    "all-reduce-combiner": "hlotool.passes.all_reduce_combiner:AllReduceCombiner",
+    "all-to-all-decomposer": "hlotool.passes.all_to_all_decomposer:AllToAllDecomposer",
     "async-to-sync": "hlotool.passes.async_to_sync:AsyncToSync",
     "batch-norm-expander": "hlotool.passes.batch_norm_expander:BatchNormExpander",
     "batched-gather-scatter-normalizer": (
@@ -32,6 +42,7 @@ PASSES: dict[str, str] = {
     "conditional-simplifier": "hlotool.passes.conditional_simplifier:ConditionalSimplifier",
     "conditional-to-select": "hlotool.passes.conditional_to_select:ConditionalToSelect",
     "constant-folding": "hlotool.passes.constant_folding:ConstantFolding",
+    "convert-mover": "hlotool.passes.convert_mover:ConvertMover",
     "convolution-group-converter": "hlotool.passes.convolution_group_converter:ConvolutionGroupConverter",
     "copy-insertion": "hlotool.passes.copy_insertion:CopyInsertion",
     "cse": "hlotool.passes.cse:CommonSubexpressionElimination",
@@ -45,6 +56,7 @@ PASSES: dict[str, str] = {
     "float-normalization": "hlotool.passes.float_normalization:FloatNormalization",
     "fusion": "hlotool.passes.fusion:Fusion",
     "gather-expander": "hlotool.passes.gather_expander:GatherExpander",
+    "gather-simplifier": "hlotool.passes.gather_simplifier:GatherSimplifier",
     "layout-assignment": "hlotool.passes.layout_assignment:LayoutAssignment",
     "library-call-expander": "hlotool.passes.library_call_expander:LibraryCallExpander",
     "logistic-expander": "hlotool.passes.logistic_expander:LogisticExpander",
@@ -54,17 +66,24 @@ PASSES: dict[str, str] = {
     "operand-upcaster": "hlotool.passes.operand_upcaster:OperandUpcaster",
     "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
     "product-expander": "hlotool.passes.product_expander:ProductExpander",
+    "product-fusion": "hlotool.passes.product_fusion:ProductFusion",
     "ragged-dot-decomposer": "hlotool.passes.ragged_dot_decomposer:RaggedDotDecomposer",
     "reduce-window-rewriter": "hlotool.passes.reduce_window_rewriter:ReduceWindowRewriter",
+    "reduce-window-splitter": "hlotool.passes.reduce_window_splitter:ReduceWindowSplitter",
     "reshape-mover": "hlotool.passes.reshape_mover:ReshapeMover",
+    "result-caster": "hlotool.passes.result_caster:ResultCaster",
     "rng-bit-generator-expander": "hlotool.passes.rng_bit_generator_expander:RngBitGeneratorExpander",
     "rng-expander": "hlotool.passes.rng_expander:RngExpander",
     "scaled-dot-decomposer": "hlotool.passes.scaled_dot_decomposer:ScaledDotDecomposer",
     "scatter-expander": "hlotool.passes.scatter_expander:ScatterExpander",
+    "scatter-simplifier": "hlotool.passes.scatter_simplifier:ScatterSimplifier",
     "select-and-scatter-expander": "hlotool.passes.select_and_scatter_expander:SelectAndScatterExpander",
     "sharding-remover": "hlotool.passes.sharding_remover:ShardingRemover",
+    "simplify-fp-conversions": "hlotool.passes.simplify_fp_conversions:SimplifyFPConversions",
     "sort-simplifier": "hlotool.passes.sort_simplifier:SortSimplifier",
+    "stochastic-convert-decomposer": "hlotool.passes.stochastic_convert_decomposer:StochasticConvertDecomposer",
     "topk-decomposer": "hlotool.passes.topk_decomposer:TopkDecomposer",
+    "topk-rewriter": "hlotool.passes.topk_rewriter:TopkRewriter",
     "transpose-folding": "hlotool.passes.transpose_folding:TransposeFolding",
     "tree-reduction-rewriter": "hlotool.passes.tree_reduction_rewriter:TreeReductionRewriter",
     "triangular-solve-expander": "hlotool.passes.triangular_solve_expander:TriangularSolveExpander",
@@ -89,7 +108,7 @@ PIPELINES: dict[str, str] = {
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
     "simplify": (
         "inline,zero-sized-hlo-elimination,"
-        "fixpoint(algebraic-simplifier,reshape-mover,constant-folding,tuple-simplifier,sort-simplifier,"
+        "fixpoint(algebraic-simplifier,reshape-mover,convert-mover,constant-folding,tuple-simplifier,sort-simplifier,"
         "while-loop-simplifier,while-loop-unroller,conditional-simplifier,conditional-to-select,cse,dce),"
         "while-loop-invariant-code-motion,while-loop-dot-batching,"
         "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
@@ -97,9 +116,9 @@ PIPELINES: dict[str, str] = {
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
         "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
-        "dot-decomposer,transpose-folding,cse,dce,"
-        "while-loop-trip-count-annotator,fusion,multi-output-fusion,settle,copy-insertion,dce,memory-scheduler,"
-        "computation-deduplicator"
+        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,cse,dce,"
+        "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,settle,copy-insertion,dce,"
+        "memory-scheduler,computation-deduplicator"
     ),
     "O0": "",
     "O1": (
@@ -109,9 +128,12 @@ PIPELINES: dict[str, str] = {
     ),
     "O2": "default",
     "O3": (
-        "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},simplify,"
-        "optimization-barrier-expander,tuple-simplifier,dce,dot-decomposer,transpose-folding,cse,dce,"
-        "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},settle,"
+        "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
+        "simplify,"
+        "optimization-barrier-expander,tuple-simplifier,dce,all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
+        "dot-decomposer,transpose-folding,cse,dce,"
+        "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
+        "product-fusion{max-ops=1024,max-outputs=16},settle,"
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
     "lowering": (

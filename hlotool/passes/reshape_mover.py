@@ -27,9 +27,8 @@ class ReshapeMover:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        table = rule_table(RULES)
         for computation in module.callees_first():
-            changed |= apply_rules(computation, table, log)
+            changed |= apply_rules(computation, _TABLE, log)
         return changed
 
 
@@ -65,7 +64,7 @@ def _views(instruction: Instruction, opcode: str) -> list[Instruction]:
     return views
 
 
-@rule(*_ELEMENTWISE)
+@rule(*_ELEMENTWISE, reads="reshape")
 def elementwise_of_reshapes(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """op(reshape(x), reshape(y)) = reshape(op(x, y)), where no reshape has another reader."""
     views = _views(instruction, "reshape")
@@ -74,7 +73,7 @@ def elementwise_of_reshapes(instruction: Instruction, rewriter: Rewriter) -> Ins
     return rewriter.make("reshape", instruction.shape, _moved(instruction, views, rewriter))
 
 
-@rule(*_ELEMENTWISE)
+@rule(*_ELEMENTWISE, reads="transpose")
 def elementwise_of_transposes(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """op(transpose(x), transpose(y)) = transpose(op(x, y)), where that leaves fewer transposes."""
     views = _views(instruction, "transpose")
@@ -86,7 +85,7 @@ def elementwise_of_transposes(instruction: Instruction, rewriter: Rewriter) -> I
     return rewriter.make("transpose", instruction.shape, moved, dimensions=views[0].attributes["dimensions"])
 
 
-@rule("transpose")
+@rule("transpose", reads="reshape")
 def reshape_then_transpose_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """transpose(reshape(x)) = reshape(transpose(x)) where the reshape only adds or drops dimensions of size 1.
 
@@ -106,3 +105,4 @@ def reshape_then_transpose_ones(instruction: Instruction, rewriter: Rewriter) ->
 
 
 RULES: tuple[Rule, ...] = (elementwise_of_reshapes, elementwise_of_transposes, reshape_then_transpose_ones)
+_TABLE = rule_table(RULES)

@@ -26,18 +26,22 @@ from hlotool.ir import (
 )
 from hlotool.passes.graph import drop_dead, is_removable, made_from, origins_of
 
-__all__ = ["Rewriter", "Rule", "Table", "apply_rules", "number", "origins_of", "rule", "rule_table"]
+__all__ = ["CONSTANTS", "Rewriter", "Rule", "Table", "apply_rules", "number", "origins_of", "rule", "rule_table"]
 
 Number = int | float | bool | complex
 
 _WITHOUT_SIGN = "f8e8m0fnu"
+
+CONSTANTS = "constant broadcast"
+"""The opcodes of what `number` may give a number for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rewrite: `apply` returns the value that may replace the instruction, or None where the rule does not fit.
 
-    The rule is tried only where each set of opcodes in `needs` has that of some operand.
+    The rule is tried only where each set of opcodes in `needs` has that of some operand, and where the result has one
+    of the element types `types` (None: any).
     """
 
     name: str
@@ -45,31 +49,44 @@ class Rule:
     apply: Callable[[Instruction, Rewriter], Instruction | None]
     help: str
     needs: tuple[frozenset[str], ...] = ()
+    types: frozenset[str] | None = None
 
 
-def rule(*opcodes: str) -> Callable[[Callable[[Instruction, Rewriter], Instruction | None]], Rule]:
-    """Declare a rule for instructions with one of `opcodes`; it is named after the function."""
+def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rewriter], Instruction | None]], Rule]:
+    """Declare a rule for instructions with one of `opcodes`; it is named after the function.
+
+    `reads` are opcodes, separated by spaces, of which some operand has one where the rule fits: elsewhere it is not
+    even tried.
+    """
+    needs = (frozenset(reads.split()),) if reads else ()
 
     def declare(function: Callable[[Instruction, Rewriter], Instruction | None]) -> Rule:
-        return Rule(function.__name__.replace("_", "-"), opcodes, function, (function.__doc__ or "").strip())
+        return Rule(function.__name__.replace("_", "-"), opcodes, function, (function.__doc__ or "").strip(), needs)
 
     return declare
 
 
+_Opcodes = tuple[str, ...] | frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rules by opcode, and by the opcodes of an instruction and its operands once some such instruction was met."""
+    """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met."""
 
     by_opcode: Mapping[str, tuple[Rule, ...]]
-    fitting: dict[tuple[str, frozenset[str]], tuple[Rule, ...]] = field(default_factory=dict)
+    fitting: dict[tuple[str, str, _Opcodes], tuple[Rule, ...]] = field(default_factory=dict)
 
     def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules worth trying on the instruction, in order."""
-        key = instruction.opcode, frozenset([operand.opcode for operand in instruction.operands])
+        read: _Opcodes = tuple([operand.opcode for operand in instruction.operands])
+        if len(read) > 3:
+            read = frozenset(read)  # of many operands there would be many orders
+        element_type = instruction.shape.element_type
+        key = instruction.opcode, element_type, read
         rules = self.fitting.get(key)
         if rules is None:
-            rows = self.by_opcode.get(instruction.opcode, ())
-            rules = tuple(row for row in rows if not any(key[1].isdisjoint(need) for need in row.needs))
+            rows = [r for r in self.by_opcode.get(instruction.opcode, ()) if r.types is None or element_type in r.types]
+            rules = tuple(row for row in rows if not any(need.isdisjoint(read) for need in row.needs))
             self.fitting[key] = rules
         return rules
 
@@ -112,7 +129,11 @@ class Rewriter:
         return self.make(instruction.opcode, instruction.shape, *operands, **instruction.attributes)
 
     def scalar(self, value: Any, element_type: str) -> Instruction:
-        """A scalar constant."""
+        """A scalar constant; integers wrap."""
+        row = ELEMENT_TYPES[element_type]
+        if row.bits < 8 and isinstance(value, int) and row.is_integer:  # whose storage holds more than they do
+            below = 1 << (row.bits - 1) if row.kind == "signed" else 0
+            value = (value + below) % (1 << row.bits) - below
         return self.make("constant", array(element_type), literal=literal(value, element_type))
 
     def splat(self, value: Any, shape: Shape) -> Instruction:
@@ -161,15 +182,7 @@ class Rewriter:
 def number(instruction: Instruction) -> Number | None:
     """The one value of a scalar constant, or of a broadcast one, as a Python number; None for anything else."""
     source = instruction.operands[0] if instruction.opcode == "broadcast" else instruction
-    if source.opcode != "constant" or source.shape.dimensions or not source.shape.is_array or source.literal.elided:
-        return None
-    value = source.literal.value()
-    kind = ELEMENT_TYPES[source.shape.element_type].kind
-    if kind == "float":
-        return float(value)
-    if kind == "pred":
-        return bool(value)
-    return complex(value) if kind == "complex" else int(value)
+    return source.literal.number if source.opcode == "constant" else None
 
 
 def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> bool:
@@ -197,14 +210,15 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
         queued.discard(instruction)
         if instruction.parent is not computation:
             continue
-        if is_removable(instruction):
+        if not instruction.users and is_removable(instruction):
             for operand in drop_dead(instruction):
                 push(operand)
             continue
-        if not _plain(instruction):
+        rules = table.rules_for(instruction)
+        if not rules or not _may_rewrite(instruction):
             continue
         rewriter = Rewriter(instruction)
-        for row in table.rules_for(instruction):
+        for row in rules:
             found = row.apply(instruction, rewriter)
             if found is None:
                 while rewriter.created:
@@ -224,11 +238,14 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
     return changed
 
 
-def _plain(instruction: Instruction) -> bool:
+def _may_rewrite(instruction: Instruction) -> bool:
     if instruction.control_predecessors or instruction.control_successors:
         return False
-    shapes = (instruction.shape, *(operand.shape for operand in instruction.operands))
-    return all(shape.is_static and shape.element_type != _WITHOUT_SIGN for shape in shapes)
+    return all(map(_is_plain, (instruction, *instruction.operands)))
+
+
+def _is_plain(value: Instruction) -> bool:
+    return value.shape.element_type != _WITHOUT_SIGN and value.shape.is_static
 
 
 def _replace(instruction: Instruction, found: Instruction, row: Rule, log: DecisionLog) -> None:

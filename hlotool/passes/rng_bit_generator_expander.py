@@ -31,6 +31,7 @@ class RngBitGeneratorExpander:
     """
 
     name: ClassVar[str] = "rng-bit-generator-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"rng-bit-generator"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

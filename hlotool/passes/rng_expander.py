@@ -25,6 +25,7 @@ class RngExpander:
     """
 
     name: ClassVar[str] = "rng-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"rng"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -10,7 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.dot_algorithms import scaled_type
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["ScaledDotDecomposer"]
 
@@ -20,12 +20,13 @@ class ScaledDotDecomposer:
     """Multiplies the operands of scaled-dot by their scales, one per block, and makes a dot in f32 (or f64)."""
 
     name: ClassVar[str] = "scaled-dot-decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"scaled-dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.computations.values():
             for dot in computation:
-                if dot.opcode == "scaled-dot" and log.allow():
+                if dot.opcode == "scaled-dot" and not has_sizes(dot) and log.allow():
                     result = _decompose(Builder(computation, dot, like=dot), dot)
                     log.rewrite("scaled-dot", dot, result, "the operands are scaled first")
                     replace_with(dot, result)

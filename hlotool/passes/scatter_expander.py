@@ -11,7 +11,7 @@ from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.counted_loop import counted_loop
 from hlotool.passes.gather_expander import index_rows
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["ScatterExpander"]
 
@@ -25,12 +25,13 @@ class ScatterExpander:
     """
 
     name: ClassVar[str] = "scatter-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for scatter in computation:
-                if scatter.opcode != "scatter" or not log.allow():
+                if scatter.opcode != "scatter" or has_sizes(scatter) or not log.allow():
                     continue
                 if len(scatter.operands) != 3:
                     log.refuse("several-arrays", scatter, "a map cannot combine several arrays at once")

@@ -10,7 +10,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, array, scalar, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import inline_computation, replace_with
+from hlotool.passes.graph import has_sizes, inline_computation, replace_with
 
 __all__ = ["SelectAndScatterExpander", "spelled_out"]
 
@@ -26,12 +26,13 @@ class SelectAndScatterExpander:
     """
 
     name: ClassVar[str] = "select-and-scatter-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for instruction in computation:
-                if instruction.opcode == "select-and-scatter" and log.allow():
+                if instruction.opcode == "select-and-scatter" and not has_sizes(instruction) and log.allow():
                     build = Builder(computation, instruction, like=instruction)
                     result = spelled_out(module, build, instruction, instruction.operands)
                     log.rewrite("expand", instruction, result, "a reduce-window and a scatter")

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, clone_computation, tuple_shape
-from hlotool.passes.graph import drop_dead
+from hlotool.passes.graph import drop_dead, has_sizes
 from hlotool.passes.rewriter import Rewriter
 
 __all__ = ["SortSimplifier"]
@@ -18,12 +18,13 @@ class SortSimplifier:
     """Drops the operands of a sort whose sorted values nobody reads and that the comparator does not look at."""
 
     name: ClassVar[str] = "sort-simplifier"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"sort"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
             for instruction in computation:
-                if instruction.opcode == "sort" and len(instruction.operands) > 1:
+                if instruction.opcode == "sort" and len(instruction.operands) > 1 and not has_sizes(instruction):
                     changed |= _narrow(instruction, module, log)
         if changed:
             module.remove_unreachable()

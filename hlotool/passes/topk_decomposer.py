@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, array, element_type, scalar, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["TopkDecomposer", "ranking"]
 
@@ -21,12 +21,13 @@ class TopkDecomposer:
     """
 
     name: ClassVar[str] = "topk-decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"topk"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for topk in computation:
-                if topk.opcode == "topk" and log.allow():
+                if topk.opcode == "topk" and not has_sizes(topk) and log.allow():
                     result = _decompose(module, Builder(computation, topk, like=topk), topk)
                     log.rewrite("topk", topk, result, "a sort and slices")
                     replace_with(topk, result)

@@ -24,6 +24,7 @@ class TransposeFolding:
     """
 
     name: ClassVar[str] = "transpose-folding"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -9,7 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.passes.algebra.contraction import is_identity, reducer_opcode
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["TreeReductionRewriter"]
 
@@ -24,6 +24,7 @@ class TreeReductionRewriter:
     """
 
     name: ClassVar[str] = "tree-reduction-rewriter"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"reduce"})
     window: int = 32
 
     def run(self, module: Module, log: DecisionLog) -> bool:
@@ -31,7 +32,7 @@ class TreeReductionRewriter:
         width = max(2, self.window)
         for computation in module.computations.values():
             for reduce in list(computation):
-                axis = _long_axis(reduce, width) if reduce.opcode == "reduce" else None
+                axis = _long_axis(reduce, width) if reduce.opcode == "reduce" and not has_sizes(reduce) else None
                 if axis is None or not log.allow():
                     continue
                 result = _levels(Builder(computation, reduce, like=reduce), reduce, axis, width)

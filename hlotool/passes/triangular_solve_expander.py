@@ -9,7 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder
 from hlotool.passes.counted_loop import counted_loop
-from hlotool.passes.graph import replace_with
+from hlotool.passes.graph import has_sizes, replace_with
 
 __all__ = ["TriangularSolveExpander", "conjugated", "swapped"]
 
@@ -24,12 +24,13 @@ class TriangularSolveExpander:
     """
 
     name: ClassVar[str] = "triangular-solve-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"triangular-solve"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in list(module.computations.values()):
             for solve in computation:
-                if solve.opcode == "triangular-solve" and log.allow():
+                if solve.opcode == "triangular-solve" and not has_sizes(solve) and log.allow():
                     result = _expanded(module, Builder(computation, solve, like=solve), solve)
                     log.rewrite("expand", solve, result, "substitution, row after row")
                     replace_with(solve, result)

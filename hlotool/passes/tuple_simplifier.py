@@ -21,6 +21,7 @@ class TupleSimplifier:
     """
 
     name: ClassVar[str] = "tuple-simplifier"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"tuple", "get-tuple-element"})
     entry_root: bool = False
 
     def run(self, module: Module, log: DecisionLog) -> bool:

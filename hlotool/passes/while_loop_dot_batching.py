@@ -11,7 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.ir import Computation, Instruction, Module, array
 from hlotool.passes.dce import sweep
-from hlotool.passes.graph import made_from
+from hlotool.passes.graph import has_sizes, made_from
 from hlotool.passes.rewriter import Rewriter
 from hlotool.passes.while_loops import append_elements, initial_element, invariant_elements, obstacle, prepare
 
@@ -28,6 +28,7 @@ class WhileLoopDotBatching:
     """
 
     name: ClassVar[str] = "while-loop-dot-batching"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"while"})
     max_rows: int = 128
     max_bytes: int = 64 << 20
 
@@ -46,7 +47,7 @@ class WhileLoopDotBatching:
         invariant = set(invariant_elements(loop))
         changed = False
         for dot in body:
-            if dot.opcode != "dot" or count is None:
+            if dot.opcode != "dot" or count is None or has_sizes(dot):
                 continue
             part = _sliced_input(dot, body, invariant)
             if part is None or not self._is_worthwhile(dot, part, count, log) or not log.allow():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
@@ -22,11 +23,14 @@ class WhileLoopInvariantCodeMotion:
     """Computes once, before the loop, what does not depend on the iteration; the result becomes loop state.
 
     Instructions that cost nothing (broadcasts, reshapes, constants, iotas) stay in the loop.  A result larger than
-    what it is computed from stays too, above `max-growth` bytes: it would only fill memory and caches.
+    what it is computed from stays too, above `max-growth` bytes: it would only fill memory and caches.  Not so where
+    each of its elements takes `min-work` operations or more: those of products, sums over windows, sorts.
     """
 
     name: ClassVar[str] = "while-loop-invariant-code-motion"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"while"})
     max_growth: int = 4096
+    min_work: int = 16
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -87,10 +91,31 @@ class WhileLoopInvariantCodeMotion:
         if not instruction.shape.is_array:
             return False
         size, read = instruction.shape.byte_size, sum(map(_stored_bytes, instruction.operands))
-        if size > max(read, self.max_growth):
+        if size > max(read, self.max_growth) and _work(instruction) < self.min_work:
             log.refuse("larger-than-operands", instruction, "it stays in the loop", bytes=size, read=read)
             return False
         return True
+
+
+def _work(instruction: Instruction) -> int:
+    """About how many operations an element of the result takes; 1 for what is elementwise or only moves."""
+    operands = instruction.operands
+    match instruction.opcode:
+        case "dot":
+            return prod(operands[0].shape.dimensions[d] for d in instruction.attributes.get("lhs_contracting_dims", ()))
+        case "convolution":
+            kernel = operands[1].shape
+            features: int = kernel.dimensions[instruction.attributes["dim_labels"].kernel_output_feature]
+            return kernel.size // max(1, features)
+        case "reduce-window":
+            window = instruction.attributes.get("window")
+            return prod(row.size for row in window.dimensions) if window else 1
+        case "sort" | "topk":
+            return max(operands[0].shape.dimensions, default=1).bit_length() ** 2
+        case "cholesky" | "triangular-solve" | "fft":
+            return max(operands[0].shape.dimensions, default=1)
+        case _:
+            return 1
 
 
 def _stored_bytes(operand: Instruction) -> int:

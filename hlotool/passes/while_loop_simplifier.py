@@ -34,6 +34,7 @@ class WhileLoopSimplifier:
     """
 
     name: ClassVar[str] = "while-loop-simplifier"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"while"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -18,6 +18,7 @@ class WhileLoopTripCountAnnotator:
     """Annotates counted loops in ``backend_config``, in XLA's form: trip count, induction variable, start, step."""
 
     name: ClassVar[str] = "while-loop-trip-count-annotator"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"while"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -23,6 +23,7 @@ class WhileLoopUnroller:
     """
 
     name: ClassVar[str] = "while-loop-unroller"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"while"})
     max_trips: int = 8
     max_instructions: int = 256
 

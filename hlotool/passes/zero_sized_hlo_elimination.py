@@ -35,9 +35,9 @@ class ZeroSizedHloElimination:
 
 def _is_computed_empty(instruction: Instruction) -> bool:
     return (
-        instruction.shape.is_array
+        0 in instruction.shape.dimensions
+        and instruction.shape.is_array
         and instruction.shape.is_static
-        and instruction.shape.size == 0
         and instruction.opcode not in ("constant", "parameter")
         and not instruction.control_predecessors
         and is_pure(instruction)

@@ -150,7 +150,7 @@ def _layout(cursor: Cursor, shape: Shape) -> Layout:
         raise cursor.fail(
             f"layout {text} is not a permutation of 0 to {shape.rank - 1}", start, cursor.position, code="HLO0113"
         )
-    return layout
+    return row_major(shape.rank) if layout == row_major(shape.rank) else layout
 
 
 def _tiling(cursor: Cursor, layout: Layout) -> Layout:

@@ -54,9 +54,9 @@ def unravel(f: Function, index: str, extents: Sequence[int]) -> list[str]:
     return found[::-1]
 
 
-def count_in_block(f: Function, block: str, size: int, total: int) -> str | int:
-    """How many of `total` things lie in block `block` of `size`."""
-    if block == "0":
+def count_in_block(f: Function, block: str, size: int, total: int, blocks: int) -> str | int:
+    """How many of `total` things lie in block `block` of `blocks`, each for `size` of them."""
+    if block == "0" or total == blocks * size:
         return min(size, total)
     left = f.let(f"sub i64 {total}, {f.let(f'mul i64 {block}, {size}')}")
     return f.intrinsic("i64", "llvm.smin.i64", [("i64", left), ("i64", str(size))])

@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 from hlotool.analysis.contraction import matrix_views, row_major_strides, sum_type
-from hlotool.codegen.cpu.conv import ConvSpec, emit_conv
+from hlotool.analysis.product_epilogue import fused_product
+from hlotool.codegen.cpu.conv import emit_conv
+from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.cpu.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.epilogue import Epilogue
+from hlotool.codegen.cpu.plan import Output, output_leaves
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
 
-__all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_product"]
+__all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
 
 
 def emit_product(name: str, dot: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
     """The kernel of a dot."""
     return emit_dot(name, dot_spec(dot), machine)
+
+
+def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+    """The kernel of a fusion of a product and its epilogue.
+
+    The outputs may share memory with operands that the epilogue reads at the element being written: the product's own
+    result is elsewhere.
+    """
+    epilogue, slots = epilogue_of(fusion, machine)
+    if epilogue.product.opcode == "convolution":
+        return emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
+    return emit_dot(name, dot_spec(epilogue.product), machine, slots, epilogue)
+
+
+def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[int, int, int, int]]:
+    """The epilogue of a fusion with a product, and the slots of the product's operands, its result and scratch memory.
+
+    The result has a slot of its own only if it is an output too.
+    """
+    found = fused_product(fusion)
+    if found is None:
+        raise UnsupportedError(f"{fusion.name}: this is no fusion of a product and what follows it")
+    product, how = found
+    slots, count = [], 0
+    for operand in fusion.operands:
+        slots.append(count)
+        count += sum(1 for _ in operand.shape.leaves())
+    outputs = []
+    for value, leaf, shape in output_leaves(fusion.attributes["calls"].root):
+        outputs.append(Output(value, leaf, count, shape))
+        count += 1
+    epilogue = Epilogue(product, tuple(outputs), tuple(slots), how.whole_rows, machine)
+    lhs, rhs = (slots[o.parameter_number] for o in product.operands)
+    return epilogue, (lhs, rhs, count if epilogue.kept is None else epilogue.kept.slot, count)
 
 
 def emit_convolution(name: str, convolution: Instruction, machine: Machine, in_place: bool = False) -> Kernel:

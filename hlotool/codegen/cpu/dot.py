@@ -25,6 +25,7 @@ from hlotool.codegen.cpu.elements import (
     multiplies_pairs,
     multiplies_tiles,
 )
+from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.gemm import (
     Batch,
     Packing,
@@ -32,6 +33,7 @@ from hlotool.codegen.cpu.gemm import (
     TileShape,
     choose_tile,
     emit_product,
+    most_row_tiles,
     panels_to_pack,
 )
 from hlotool.codegen.cpu.microkernel import Tap
@@ -77,15 +79,16 @@ class DotSpec:
 
 @dataclass(slots=True)
 class Scratch:
-    """Bytes of the scratch buffer given out so far."""
+    """Bytes of the scratch buffer in argument `slot` given out so far."""
 
     size: int = 0
+    slot: int = SCRATCH
 
     def take(self, size: int, held: Element) -> Place:
         """A part of `size` bytes, on a cache line of its own."""
         start = self.size
         self.size += -(-size // 64) * 64
-        return Place(SCRATCH, start, held)
+        return Place(self.slot, start, held)
 
 
 @dataclass(slots=True)
@@ -118,6 +121,7 @@ class _Plan:
     extents: tuple[int, ...]
     pairs: bool = False
     tiles: bool = False
+    epilogue: Epilogue | None = None
     scratch: Scratch = field(default_factory=Scratch)
     steps: list[Step] = field(default_factory=list)
 
@@ -175,17 +179,24 @@ class _Plan:
         return _Matrix(place, batch, pitch, held.bytes)
 
 
-def emit_dot(name: str, spec: DotSpec, machine: Machine) -> Kernel:
-    """The kernel `name` of a matrix product; its arguments are lhs, rhs, out and, if asked for, scratch.
+def emit_dot(
+    name: str,
+    spec: DotSpec,
+    machine: Machine,
+    slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
+    epilogue: Epilogue | None = None,
+) -> Kernel:
+    """The kernel `name` of a matrix product; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
 
-    An empty result gives a kernel without steps.  Raises UnsupportedError for element types that cannot
-    be combined.
+    With an `epilogue` the result is dense and row-major, and goes into that instead of out.  An empty result gives a
+    kernel without steps.  Raises UnsupportedError for element types that cannot be combined.
     """
-    unit = Unit()
-    extents, lhs, rhs, out = _operands(spec)
+    unit = Unit(machine)
+    extents, lhs, rhs, out = _operands(spec, slots)
     pairs = multiplies_pairs(spec.lhs, spec.rhs, spec.accumulate, machine)
     tiles = multiplies_tiles(spec.lhs, spec.rhs, spec.accumulate, machine)
-    plan = _Plan(name, unit, machine, arithmetic(spec.accumulate, machine), extents, pairs, tiles)
+    how = arithmetic(spec.accumulate, machine)
+    plan = _Plan(name, unit, machine, how, extents, pairs, tiles, epilogue, Scratch(slot=slots[SCRATCH]))
     m, n, k = spec.m, spec.n, spec.k
     if min(m, n, *extents, 1) > 0:
         if k == 0:
@@ -227,7 +238,7 @@ def _dense(extents: tuple[int, ...], size: int) -> tuple[int, ...]:
     return tuple(size * math.prod(extents[at + 1 :]) for at in range(len(extents)))
 
 
-def _operands(spec: DotSpec) -> tuple[tuple[int, ...], _Matrix, _Matrix, _Matrix]:
+def _operands(spec: DotSpec, slots: Sequence[int]) -> tuple[tuple[int, ...], _Matrix, _Matrix, _Matrix]:
     """Batch extents and the three matrices in bytes; batch dimensions that lie as one are merged."""
     sizes = [element(name).bytes for name in (spec.lhs, spec.rhs, spec.out)]
     merged: list[tuple[int, tuple[int, ...]]] = []
@@ -246,7 +257,7 @@ def _operands(spec: DotSpec) -> tuple[tuple[int, ...], _Matrix, _Matrix, _Matrix
     )
     matrices = [
         _Matrix(
-            Place(slot, 0, element(kind)), tuple(strides[slot] for _, strides in merged),
+            Place(slots[slot], 0, element(kind)), tuple(strides[slot] for _, strides in merged),
             down * sizes[slot], across * sizes[slot],
         )
         for slot, kind, down, across in described
@@ -285,17 +296,18 @@ def _emit_inner(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         emit_product(plan.unit, plan.name, Product(
             _batches(plan.extents, a, b, c), m, n, (Tap(k, a.across, b.down),), plan.how,
             TileShape(rows, columns, inner=True),
-            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across,
+            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=plan.epilogue,
         ))
     )
 
 
 def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
     how = plan.how
+    whole_rows = plan.epilogue is not None and plan.epilogue.whole_rows
     if plan.tiles and how.pairs:
         shape = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE), registers=True)
-    else:
-        _, shape = choose_tile(m, n, plan.machine, how)
+    else:  # rows that two threads share: few whole ones should not make a tile more for one of them
+        _, shape = choose_tile(-(-m // 2) if whole_rows and m <= 64 else m, n, plan.machine, how)
     row_tiles, panels = -(-m // shape.rows), -(-n // shape.columns)
     result = c
     if c.across != c.element.bytes and n > 1:
@@ -309,14 +321,17 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     native = b.element.storage == how.type
     few = m <= (16 if b.down % 4096 == 0 or not native else 64) or (n <= 200 and native)
     if b.across != b.element.bytes or b.partner or not few:
-        group = panels_to_pack(m, n, k, math.prod(plan.extents), shape, how)
+        group = 0 if whole_rows else panels_to_pack(m, n, k, math.prod(plan.extents), shape, how)
         b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group)
     turned = a.across != a.element.bytes
     converted = a.element.storage != how.type
     aliased = a.down % 1024 == 0 and not turned  # rows fall on few sets of the first-level cache
     if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
         if turned:
-            block_rows = shape.rows * max(1, min(row_tiles, 112 // shape.rows))
+            block_rows = max(1, min(row_tiles, 112 // shape.rows))
+            if whole_rows:
+                block_rows = most_row_tiles(n, shape, c.element.bytes, block_rows)
+            block_rows *= shape.rows
             packed, a_block, _ = plan.pack("pack_lhs", a.transposed(), k, m, block_rows, how.element)
             a = packed.transposed()
         else:
@@ -325,7 +340,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         emit_product(plan.unit, plan.name, Product(
             _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
             a.place, a.down, b.place, panel, result.place, result.down, result.across,
-            block_rows, a_block, packing=packing,
+            block_rows, a_block, packing=packing, epilogue=plan.epilogue,
         ))
     )
     if result is not c:

@@ -11,7 +11,9 @@ sum in ascending order, so that results depend neither on threads nor on how tas
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from hlotool.codegen.cpu.addressing import (
     Place,
@@ -24,6 +26,7 @@ from hlotool.codegen.cpu.addressing import (
     when,
 )
 from hlotool.codegen.cpu.elements import Arithmetic
+from hlotool.codegen.cpu.epilogue import Block, Epilogue
 from hlotool.codegen.cpu.microkernel import Inner, Outer, Tap, emit_inner, emit_outer
 from hlotool.codegen.cpu.tiles import configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
@@ -32,17 +35,22 @@ from hlotool.codegen.machine import Machine
 
 __all__ = [
     "Batch",
+    "Finish",
     "Packing",
     "Product",
     "TileShape",
     "choose_tile",
     "emit_product",
+    "most_row_tiles",
     "nanoseconds",
     "panels_to_pack",
 ]
 
 TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
+LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least should have one
 PANEL_BYTES = 512 << 10  # of packed `b` that should stay in a second-level cache of a megabyte
+BLOCK_BYTES = 64 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest caches
+FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
 DEPTH = 512  # elements of the sum between two visits of the result (measured: better than 256)
 
 
@@ -56,8 +64,7 @@ class Batch:
     c: int
 
 
-@dataclass(frozen=True, slots=True)
-class TileShape:
+class TileShape(NamedTuple):
     """Rows and columns of a register tile; see `Inner` and `Outer` for the kinds."""
 
     rows: int
@@ -67,13 +74,27 @@ class TileShape:
     registers: bool = False  # tile registers, see `tiles`
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
+class Packing(NamedTuple):
     """Panels of `b` packed by the tasks that use them: `tasks` tasks of step `function` for `panels` panels."""
 
     function: str
     tasks: int
     panels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A function that tasks call on rows of the result that they have made.
+
+    `call` is the text of the call but for the last arguments: ``ptr`` of the first row, the ``i64`` bytes from the
+    result's first element to where it belongs, ``i64`` rows, ``i64`` columns, and ``i64`` bytes between rows, here and
+    where they belong.  Rows are left out that lie inside: in each dimension of the batch and of the matrix's rows, that
+    is from the first number given here to before the second one.
+    """
+
+    call: str
+    batch: tuple[tuple[int, int], ...]
+    rows: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +104,8 @@ class Product:
     `taps` are the dimensions of the sum (one for a matrix product), outermost first.
     `a_block` is the distance between blocks of `block_rows` rows when `a` was packed in such blocks (then
     `a_row` holds inside one); `a_column` is its stride along the columns for lanewise tiles.  `b_panel` is
-    the distance between panels of `shape.columns` columns.
+    the distance between panels of `shape.columns` columns.  With an `epilogue` that is what computes the outputs, from
+    blocks of the result which the tasks keep for it; then nothing lies at `c`, unless it is an output too.
     """
 
     batch: tuple[Batch, ...]
@@ -103,6 +125,8 @@ class Product:
     a_block: int = 0
     a_column: int = 0
     packing: Packing | None = None
+    epilogue: Epilogue | None = None
+    finish: Finish | None = None
 
     @property
     def depth(self) -> int:
@@ -115,11 +139,15 @@ def nanoseconds(multiplications: float, how: Arithmetic) -> float:
     return multiplications * how.components**2 / (how.lanes * 3.0)
 
 
-def choose_tile(m: int, n: int, machine: Machine, how: Arithmetic) -> tuple[float, TileShape]:
+def choose_tile(
+    m: int, n: int, machine: Machine, how: Arithmetic, windows: bool = False
+) -> tuple[float, TileShape]:
     """The outer tile that wastes the fewest cycles on an `m` x `n` result, and those cycles per step of the sum.
 
     A step of a tile takes as long as the busier of its multiply-adds and its loads, and no less than
     the latency of a multiply-add; every tile size that fits the registers is weighed with its edges.
+    With `windows` the rows of `a` are windows that overlap: they come from the first-level cache, and vectors of
+    `b` are what costs.  Edges that ask for tile functions of their own must then be worth the code.
     """
     units = 1.0 if machine.vector_bits == 512 else 0.5  # cycles of a full-width multiply-add
     width = how.columns
@@ -129,15 +157,22 @@ def choose_tile(m: int, n: int, machine: Machine, how: Arithmetic) -> tuple[floa
         highest = (machine.registers - vectors - spare) // (vectors * how.components)
         if highest < 1:
             continue
-        rows = -(-m // -(-m // highest))
-        cost = 0.0
-        for r, row_tiles in ((rows, m // rows), (m % rows, 1)):
-            for v, panels in ((vectors, n // (vectors * width)), (-(-(n % (vectors * width)) // width), 1)):
-                if r and v:
-                    reads = (r * how.components + v) / 2
-                    cost += row_tiles * panels * (max(r * v * how.components * units, reads, 4.0) + 0.2 * reads)
-        if best is None or cost < best[0]:
-            best = (cost, rows, vectors)
+        fewest = -(-m // highest)
+        for row_count in range(fewest, min(fewest + (3 if windows else 1), m + 1)):
+            rows = -(-m // row_count)
+            cost, edges = 0.0, -1
+            for r, row_tiles in ((rows, m // rows), (m % rows, 1)):
+                for v, panels in ((vectors, n // (vectors * width)), (-(-(n % (vectors * width)) // width), 1)):
+                    if r and v and panels:
+                        reads = (r * how.components + v) / 2
+                        busy = max(r * v * how.components * units, reads, 4.0)
+                        extra = 2.0 + 0.3 * v + 0.1 * r * how.components if windows else 0.2 * reads
+                        cost += row_tiles * panels * (busy + extra)
+                        edges += 1
+            if windows:
+                cost *= 1 + 0.04 * edges
+            if best is None or cost < best[0]:
+                best = (cost, rows, vectors)
     assert best is not None
     return best[0], TileShape(best[1], best[2] * width)
 
@@ -172,17 +207,39 @@ def _blocks(product: Product, piece: int) -> tuple[int, int]:
         size = shape.columns * min(deep, piece * (deep // product.taps[0].extent)) * product.how.element.bytes
         wide = max(1, min(wide, PANEL_BYTES // size))
     flops = 2.0 * product.how.components**2 * product.m * product.n * deep
-    wanted = max(1.0, min(flops / TASK_FLOPS, 64.0 / items))
+    if product.epilogue is not None:
+        tiles, wide = _within_block(product, tiles, wide)
+        flops += product.epilogue.flops / items
+    wanted = max(1.0, min(max(flops / TASK_FLOPS, min(flops / LEAST_FLOPS, 4.0)), 64.0 / items))
+    whole = product.epilogue is not None and product.epilogue.whole_rows
     while -(-row_tiles // tiles) * -(-panels // wide) < wanted and (tiles > 1 or wide > 1):
-        if product.block_rows or wide * shape.columns >= tiles * shape.rows or tiles == 1:
+        if not whole and (product.block_rows or wide * shape.columns >= tiles * shape.rows or tiles == 1):
             if wide == 1:
                 break
             wide = -(-wide // 2)
+        elif tiles == 1 or product.block_rows:
+            break
         else:
             tiles = -(-tiles // 2)
     if product.block_rows:
         tiles = product.block_rows // shape.rows
     return tiles, product.packing.panels if product.packing else wide
+
+
+def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
+    """So many tiles of rows and panels that their result is no larger than a block should be."""
+    shape, size = product.shape, product.c.element.bytes
+    panels = -(-product.n // shape.columns)
+    if product.epilogue is not None and product.epilogue.whole_rows:
+        return most_row_tiles(product.n, shape, size, tiles), panels
+    if product.packing is not None:
+        wide = product.packing.panels
+    return max(1, min(tiles, BLOCK_BYTES // (shape.rows * wide * shape.columns * size))), wide
+
+
+def most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:
+    """How many of `tiles` tiles of whole rows a task keeps for an epilogue."""
+    return max(1, min(tiles, BLOCK_BYTES // (shape.rows * n * size)))
 
 
 def panels_to_pack(rows: int, n: int, depth: int, items: int, shape: TileShape, how: Arithmetic) -> int:
@@ -203,9 +260,21 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
     piece, extent = _piece(product), product.taps[0].extent
     tiles, wide = _blocks(product, piece)
+    block, time, row_bytes = "", 0.0, product.c_row
+    f = Function(unit, signature(name, plumbing=not shape.registers))
+    if product.epilogue is not None and product.epilogue.kept is not None:
+        time = _emit_epilogue(unit, name, product, product.c_row, tiles, wide)
+    elif product.epilogue is not None:
+        columns, size = wide * shape.columns, product.c.element.bytes
+        row_bytes, pitch = product.n * size, min(columns, product.n) * size
+        if columns < product.n or pitch > FLAT_BYTES:
+            pitch = -(-pitch // 64) * 64 + 64  # rows fall on different sets of the caches
+        time = _emit_epilogue(unit, name, product, pitch, tiles, wide)
+        product = replace(
+            product, c_row=pitch, c_column=size, batch=tuple(replace(batch, c=0) for batch in product.batch)
+        )
+        block = f.let(f"alloca [{min(tiles * shape.rows, product.m) * pitch} x i8], align 64")
     variants = _emit_tiles(unit, name, product, piece < extent)
-
-    f = Function(unit, signature(name))
     alike = len(variants) == 1
     if shape.registers and alike:
         configure(f, *variants.values())
@@ -226,18 +295,23 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         where = unravel(f, task.index, extents)
         visits = f.begin_loop(0, math.prod(inner))
         where += unravel(f, visits.index, inner)
-    a, b, c = (argument(f, place) for place in (product.a, product.b, product.c))
+    a, b = argument(f, product.a), argument(f, product.b)
+    first_c = c = block or argument(f, product.c)
     column_block, row_block = where[len(own)], where[-1]
-    for batch, at in zip([*own, *shared], [*where[: len(own)], *where[len(own) + 1 : -1]], strict=True):
+    own_at, shared_at = iter(where), iter(where[len(own) + 1 :])
+    coordinates = [next(own_at if batch.b else shared_at) for batch in product.batch]
+    for batch, at in zip(product.batch, coordinates, strict=True):
         a, b, c = advance(f, a, at, batch.a), advance(f, b, at, batch.b), advance(f, c, at, batch.c)
     a = advance(f, a, row_block, product.a_block or tiles * shape.rows * product.a_row)
-    c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
     a = advance(f, a, column_block, wide * shape.columns * product.a_column)
     b = advance(f, b, column_block, wide * product.b_panel)
-    c = advance(f, c, column_block, wide * shape.columns * product.c_column)
+    if not block:
+        c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
+        c = advance(f, c, column_block, wide * shape.columns * product.c_column)
+    start = c
     # Whole tiles and the rest in this block.
-    rows_here = count_in_block(f, row_block, tiles, product.m // shape.rows)
-    columns_here = count_in_block(f, column_block, wide, product.n // shape.columns)
+    rows_here = count_in_block(f, row_block, tiles, product.m // shape.rows, row_blocks)
+    columns_here = count_in_block(f, column_block, wide, product.n // shape.columns, column_blocks)
     rest_row = is_last_block(f, row_block, row_blocks) if product.m % shape.rows else None
     rest_column = is_last_block(f, column_block, column_blocks) if product.n % shape.columns else None
 
@@ -285,6 +359,25 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     when(f, rest_column, lambda: column(at_a, at_b, at_c, True))
     if pieces is not None:
         f.end_loop(pieces)
+    if product.epilogue is not None or product.finish is not None:
+        item = _flat(f, [(batch.extent, at) for batch, at in zip(product.batch, coordinates, strict=True)])
+        row, row_end = _span(f, row_block, tiles * shape.rows, product.m)
+        column_start, column_end = _span(f, column_block, wide * shape.columns, product.n)
+    if product.finish is not None:
+        if block:
+            place = _flat(f, [(1, item), (product.m, row), (product.n, column_start)])
+            place = f.let(f"mul i64 {place}, {product.c.element.bytes}")
+        else:
+            here, there = (f.let(f"ptrtoint ptr {p} to i64") for p in (start, first_c))
+            place = f.let(f"sub i64 {here}, {there}")
+        numbers = row_block, row_blocks, tiles * shape.rows
+        columns_made = count_in_block(f, column_block, wide * shape.columns, product.n, column_blocks)
+        _finish(f, product, coordinates, (start, place), numbers, columns_made, row_bytes)
+    if product.epilogue is not None:
+        f.do(
+            f"call void @{name}_epilogue(ptr %args, ptr {block or start}, i64 {item}, i64 {row}, i64 {row_end}, "
+            f"i64 {column_start}, i64 {column_end})"
+        )
     if visits is not None:
         f.end_loop(visits)
     f.end_loop(task)
@@ -293,7 +386,73 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     f.finish()
 
     work = float(product.m) * product.n * product.depth * math.prod(batch.extent for batch in product.batch)
-    return Step(name, math.prod(extents), nanoseconds(work, how) / (8.0 if shape.registers else 1.0))
+    return Step(name, math.prod(extents), nanoseconds(work, how) / (8.0 if shape.registers else 1.0) + time)
+
+
+def _emit_epilogue(unit: Unit, name: str, product: Product, pitch: int, tiles: int, wide: int) -> float:
+    """Define the epilogue of a product whose tasks have so many tiles of rows and panels; its estimated time."""
+    assert product.epilogue is not None
+    items = math.prod(batch.extent for batch in product.batch)
+    rows, columns = tiles * product.shape.rows, wide * product.shape.columns
+    return product.epilogue.emit(
+        unit, f"{name}_epilogue", Block(items, product.m, product.n, pitch, rows, columns)
+    )
+
+
+def _flat(f: Function, coordinates: Sequence[tuple[int, str]]) -> str:
+    """The row-major number of an item, from extents and coordinates."""
+    flat = "0"
+    for extent, at in coordinates:
+        flat = at if flat == "0" else f.let(f"add i64 {f.let(f'mul i64 {flat}, {extent}')}, {at}")
+    return flat
+
+
+def _span(f: Function, block: str, size: int, total: int) -> tuple[str, str]:
+    """Where block `block` of `size` of `total` things begins and ends."""
+    if block == "0":
+        return "0", str(min(size, total))
+    start = f.let(f"mul i64 {block}, {size}")
+    end = f.let(f"add i64 {start}, {size}")
+    return start, f.intrinsic("i64", "llvm.smin.i64", [("i64", end), ("i64", str(total))])
+
+
+def _finish(
+    f: Function, product: Product, coordinates: Sequence[str], block: tuple[str, str], number: tuple[str, int, int],
+    columns: str | int, row_bytes: int,
+) -> None:
+    """Call the product's `finish` on the rows that want it of the block at `block` (pointer and place).
+
+    It is the `number` (which, of how many, of how many rows each) of the blocks of a matrix.
+    """
+    finish, (c, place), (row_block, blocks, high) = product.finish, block, number
+    assert finish is not None
+    rows, (first, end) = count_in_block(f, row_block, high, product.m, blocks), finish.rows
+    behind = product.m - end
+
+    def call(c: str, place: str, rows: str | int) -> None:
+        f.do(
+            f"call void {finish.call}ptr {c}, i64 {place}, i64 {rows}, i64 {columns}, i64 {product.c_row}, "
+            f"i64 {row_bytes})"
+        )
+
+    if first >= end or first > high or behind > product.m - (blocks - 1) * high:
+        call(c, place, rows)
+        return
+    edge = ""
+    for batch, at, (low, top) in zip(product.batch, coordinates, finish.batch, strict=True):
+        if (low, top) != (0, batch.extent):
+            beyond = f.let(f"icmp uge i64 {f.let(f'sub i64 {at}, {low}')}, {top - low}")
+            edge = f.let(f"or i1 {edge}, {beyond}") if edge else beyond
+    if first or edge:
+        begins = "true" if row_block == "0" else f.let(f"icmp eq i64 {row_block}, 0")
+        start = f.let(f"select i1 {begins}, i64 {first}, i64 0")
+        call(c, place, f.let(f"select i1 {edge}, i64 {rows}, i64 {start}") if edge else start)
+    if behind:
+        count = f.let(f"select i1 {is_last_block(f, row_block, blocks)}, i64 {behind}, i64 0")
+        skipped = f.let(f"sub i64 {rows}, {count}")
+        later = f.let(f"add i64 {place}, {f.let(f'mul i64 {skipped}, {row_bytes}')}")
+        count = f.let(f"select i1 {edge}, i64 0, i64 {count}") if edge else count
+        call(advance(f, c, skipped, product.c_row), later, count)
 
 
 def _emit_tiles(unit: Unit, name: str, product: Product, accumulate: bool) -> dict[tuple[bool, bool], str]:

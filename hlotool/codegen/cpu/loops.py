@@ -19,6 +19,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import OPCODES
 
 __all__ = [
+    "HEAVY",
     "Loop",
     "bound_loops",
     "copies_for",
@@ -31,6 +32,7 @@ __all__ = [
     "tile_loop",
     "weight",
     "width_for",
+    "work",
 ]
 
 
@@ -184,9 +186,7 @@ def is_long(node: Node) -> bool:
 
 def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
     """Cycles of all executions of `node` when `lane` is the lane loop; of a reduction one step, not its loops."""
-    trips = 1.0
-    for atom in node.atoms:
-        trips *= atom.high - atom.low + 1
+    trips = float(node.trips)
     if lane is None or not node.variables & lane.variables:
         return trips * weight(node)
     width = min(machine.lanes(_bits(node)), _power_of_two(lane.extent))
@@ -226,8 +226,8 @@ def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop 
         loop = next((loop for loop in loops if loop.atom == row), None)
         if loop is None or loop.extent < 4 or lane.extent < 4:
             continue
-        work = sum(20.0 if is_long(n) else weight(n) for n in scope if n.variables & loop.variables)
-        if work <= 40 and all(_plain_in(x, loop) for n in scope for x in n.indices()):
+        size = work(n for n in scope if n.variables & loop.variables)
+        if size <= 40 and all(_plain_in(x, loop) for n in scope for x in n.indices()):
             return loop
     return None
 
@@ -253,12 +253,24 @@ def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
     return max(1, min(machine.lanes(bits), _power_of_two(lane.extent)))
 
 
-def copies_for(nodes: Sequence[Node], lane: Loop, width: int, machine: Machine, accumulators: int) -> int:
-    """Vectors per trip: several for short bodies, so that loop overhead and latency do not count."""
+HEAVY = 48.0
+"""Cycles of work on a vector from which on computing takes longer than memory, and two vectors at once much code."""
+
+
+def work(nodes: Iterable[Node]) -> float:
+    """About the instructions for one vector of each node."""
+    return sum(20.0 if is_long(n) else weight(n) for n in nodes)
+
+
+def copies_for(
+    nodes: Sequence[Node], lane: Loop, width: int, machine: Machine, accumulators: int, far: bool = False
+) -> int:
+    """Vectors per trip: several for short bodies, so that loop overhead and latency do not count; two in long ones
+    where so many numbers come from `far` that more code pays."""
     vector = [n for n in nodes if n.variables & lane.variables]
-    work = sum(20.0 if is_long(n) else weight(n) for n in vector)
+    size = work(vector)
     live = max(accumulators, sum(1 for n in vector if n.kind in ("load", "reduce")))
-    most = 8 if accumulators and live <= 2 else 4 if work <= 24 else 2 if work <= 48 else 1
+    most = 8 if accumulators and live <= 2 else 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or far else 1
     while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):
         most //= 2
     return most

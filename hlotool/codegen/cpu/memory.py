@@ -20,6 +20,7 @@ __all__ = [
     "load_scalar",
     "load_strided",
     "load_vector",
+    "prefetch",
     "store_scalar",
     "store_scattered",
     "store_strided",
@@ -196,6 +197,17 @@ def stream_vector(f: Function, element_type: str, lanes: int, pointer: str, valu
     f.unit.declarations["!6400"] = "!6400 = !{i32 1}"
     size = lanes * byte_size(element_type)
     f.do(f"store {type_text(memory, lanes)} {raw}, ptr {pointer}, align {size}, !nontemporal !6400")
+
+
+_AHEAD = 1024
+"""Bytes from a load to what it asks for: a few hundred cycles at the pace of long computations."""
+
+
+def prefetch(f: Function, pointer: str) -> None:
+    """Ask for what will be loaded soon; processors do so by themselves, but stop at the ends of pages."""
+    ahead = f.let(f"getelementptr i8, ptr {pointer}, i64 {_AHEAD}")
+    callee = f.unit.declare("void", "llvm.prefetch.p0", ["ptr", "i32", "i32", "i32"])
+    f.do(f"call void {callee}(ptr {ahead}, i32 0, i32 3, i32 1)")
 
 
 def load_gathered(f: Function, element_type: str, lanes: int, pointers: str, mask: str) -> Value:

@@ -76,6 +76,7 @@ class Nest:
         self.rows: dict[Node, Node] = {}
         self.row_stores: dict[Node, list[Node]] = {}
         self.streams: set[object] = set()  # slots of outputs that no cache can hold
+        self.far = False  # whether operands come from beyond the caches, slower than they are needed
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
 
     # ---- scopes
@@ -297,7 +298,7 @@ class Nest:
     def _known(self, atom: Atom) -> bool:
         if atom.variables & ~self.open:
             return False
-        if atom.kind == "variable":
+        if atom.inner is None and atom.source is None:
             return True
         inside = (atom, *atom.inner.atoms()) if atom.inner is not None else (atom,)
         return not self.is_vector(atom.variables) and all(a.source in self.values for a in inside if a.source)
@@ -318,7 +319,7 @@ class Nest:
 
     def _sum(self, terms: Sequence[tuple[Atom, int]]) -> str:
         """The sum of terms, outer loops first so that the beginning is shared."""
-        order = tuple(sorted(terms, key=lambda t: self._depth(t[0].variables)))
+        order = tuple(sorted(terms, key=lambda t: self._depth(t[0].variables)) if len(terms) > 1 else terms)
         known = self.sums.get(order)
         if known is not None:
             return known
@@ -334,7 +335,10 @@ class Nest:
         return total
 
     def _depth(self, variables: int) -> int:
-        return max((k for k, bits in enumerate(self.stack) if bits & variables), default=-1)
+        for depth in range(len(self.stack) - 1, -1, -1):
+            if self.stack[depth] & variables:
+                return depth
+        return -1
 
     def _atom(self, atom: Atom) -> str:
         if atom.kind == "variable":
@@ -559,6 +563,8 @@ class Nest:
             return broadcast(f, node.type, lanes, memory.load_scalar(f, node.type, pointer))
         if step == 1:
             pointer = self._place(node, index, copy)
+            if self.far and isinstance(node.slot, int):
+                memory.prefetch(f, pointer)
             return memory.load_vector(f, node.type, lanes, pointer, mask)
         if step == -1 and mask is None:
             pointer = self._offset(self._place(node, index, copy), node.type, 1 - lanes)

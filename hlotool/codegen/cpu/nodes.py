@@ -37,6 +37,7 @@ class Node:
     """
 
     __slots__ = (
+        "_indices",
         "_inputs",
         "atoms",
         "attributes",
@@ -49,6 +50,7 @@ class Node:
         "operands",
         "serial",
         "slot",
+        "trips",
         "type",
         "variables",
     )
@@ -78,23 +80,24 @@ class Node:
         self.slot = slot
         self.computation = computation
         self.bound = bound
-        sources = [a.source for x in self.indices() for a in x.atoms() if isinstance(a.source, Node)]
-        self._inputs = (*operands, *sources)
+        self._indices = (*(() if index is None else (index,)), *[g.index for g in guards])
+        inside = [atom for x in self._indices for atom in x.atoms()]
+        self._inputs = (*operands, *[a.source for a in inside if isinstance(a.source, Node)])
         free: dict[Atom, None] = {}
         for node in self._inputs:
             free.update(dict.fromkeys(node.atoms))
-        for x in self.indices():
-            free.update((atom, None) for atom in x.atoms() if atom.kind == "variable")
-        self.atoms: tuple[Atom, ...] = tuple(a for a in free if a not in bound)
-        variables = 0
+        free.update(dict.fromkeys([atom for atom in inside if atom.kind == "variable"]))
+        self.atoms: tuple[Atom, ...] = tuple([a for a in free if a not in bound] if bound else free)
+        variables, trips = 0, 1
         for atom in self.atoms:
             variables |= atom.variables
+            trips *= atom.high - atom.low + 1
         self.variables = variables
+        self.trips = trips  # settings of the variables
 
-    def indices(self) -> list[Index]:
+    def indices(self) -> tuple[Index, ...]:
         """Indices that this node itself evaluates."""
-        own = [] if self.index is None else [self.index]
-        return own + [g.index for g in self.guards]
+        return self._indices
 
     def inputs(self) -> tuple[Node, ...]:
         """Nodes that must have been computed before: operands, and sources of run-time integers."""

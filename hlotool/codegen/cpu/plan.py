@@ -16,7 +16,7 @@ from hlotool.codegen.cpu.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, Shape
 
-__all__ = ["Output", "Plan", "groups_of", "plan_group"]
+__all__ = ["Output", "Plan", "groups_of", "output_leaves", "plan_group"]
 
 PART_WORK = 1 << 15
 """Elements, roughly, that are worth a partial result of their own."""
@@ -40,9 +40,10 @@ class Output:
         return self.shape.dimensions if self.region is None else self.region.operands[1].shape.dimensions
 
 
-def _leaves(root: Instruction) -> list[tuple[Instruction, int, Shape]]:
+def output_leaves(root: Instruction) -> list[tuple[Instruction, int, Shape]]:
+    """The results of a body: instruction, number of its leaf and shape."""
     if root.opcode == "tuple":
-        return [found for operand in root.operands for found in _leaves(operand)]
+        return [found for operand in root.operands for found in output_leaves(operand)]
     return [(root, n, shape) for n, shape in enumerate(root.shape.leaves())]
 
 
@@ -53,7 +54,7 @@ def groups_of(root: Instruction, first: int, in_place: frozenset[int]) -> list[l
     """
     spaces: dict[tuple[int, ...], list[Output]] = {}
     regions: dict[tuple[int, ...], list[Output]] = {}
-    for number, (value, leaf, shape) in enumerate(_leaves(root)):
+    for number, (value, leaf, shape) in enumerate(output_leaves(root)):
         update = value.opcode == "dynamic-update-slice" and shape.rank > 0
         if update:
             region = Output(value, leaf, first + number, shape, value)

@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from hlotool.analysis.indexing import Atom, atom_index, constant
-from hlotool.codegen.cpu.loops import Loop, copies_for, cost, is_long, merge, pick_lane, plain, tile_loop, width_for
+from hlotool.codegen.cpu.loops import (
+    HEAVY,
+    Loop,
+    copies_for,
+    cost,
+    is_long,
+    merge,
+    pick_lane,
+    plain,
+    tile_loop,
+    width_for,
+    work,
+)
 from hlotool.codegen.cpu.nest import Nest
 from hlotool.codegen.cpu.nodes import Node, Row, Scratch, body_of, closure, scope_of
 from hlotool.codegen.cpu.trace import Tracer
@@ -16,7 +28,7 @@ from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size
 
-__all__ = ["Job", "emit_step"]
+__all__ = ["Job", "emit_step", "load_bases", "write_nest"]
 
 TASK_NS = 8000.0
 """Time that a task should take: long against the cost of handing it to a thread, short against imbalance."""
@@ -32,17 +44,41 @@ REPEATED_NS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A nest to write: everything that `stores` need, in loops over `atoms`."""
+    """A nest to write: everything that `stores` need, in loops over `atoms`.
+
+    `loops` are given where the caller decides about them; then only the last may become the lane loop, and not
+    without `may_lane`.  It begins at multiples of `multiple` (0: at 0).
+    """
 
     tracer: Tracer
     stores: list[Node]
     atoms: list[Atom]
+    loops: tuple[Loop, ...] = ()
+    may_lane: bool = True
+    multiple: int = 0
 
 
 def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int) -> Step:
     """Write one step.  A single job is divided into tasks; several are done one after the other in one task."""
     f = Function(unit, signature(name))
     total, tasks = 0.0, 1
+    bases = load_bases(f, jobs, scratch_slot)
+    for job in jobs:
+        large = [n for n in job.stores if _bytes(n) > machine.l3]
+        aligned = [n.slot for n in large if _keeps_alignment(n)]
+        nest = Nest(f, machine, name, bases)
+        nest.far = bool(large) and work({n for store in job.stores for n in closure(store)}) > HEAVY
+        if aligned and not nest.far:
+            time, tasks = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
+        else:
+            time, tasks = write_nest(nest, job, len(jobs) == 1)
+        total += time
+    f.finish()
+    return Step(name, tasks, total)
+
+
+def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[object, str]:
+    """The pointers to all buffers that the jobs read and write, from the argument table ``%args``."""
     bases: dict[object, str] = {}
     for job in jobs:
         everything = sorted({n for store in job.stores for n in closure(store)}, key=lambda n: n.serial)
@@ -53,15 +89,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
                 bases[slot] = _table(f, slot)
             elif isinstance(slot, Scratch):
                 bases[slot] = f.let(f"getelementptr i8, ptr {_table(f, scratch_slot)}, i64 {slot.offset}")
-    for job in jobs:
-        large = [n.slot for n in job.stores if _bytes(n) > machine.l3 and _keeps_alignment(n)]
-        if large:
-            time, tasks = _streaming(f, name, machine, bases, job, large, len(jobs) == 1)
-        else:
-            time, tasks = _nest(Nest(f, machine, name, bases), job, len(jobs) == 1)
-        total += time
-    f.finish()
-    return Step(name, tasks, total)
+    return bases
 
 
 def _streaming(
@@ -78,17 +106,17 @@ def _streaming(
     f.label(past)
     nest = Nest(f, machine, name, bases)
     nest.streams = set(slots)
-    found = _nest(nest, job, divide)
+    found = write_nest(nest, job, divide)
     f.do("fence seq_cst")  # streaming stores are ordered by nothing less
     f.jump(after)
     f.label(usual)
-    _nest(Nest(f, machine, name, bases), job, divide)
+    write_nest(Nest(f, machine, name, bases), job, divide)
     f.jump(after)
     f.label(after)
     return found
 
 
-def _nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
+def write_nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
     """Choose the loops of a job and write them; return the estimated time and the number of tasks."""
     tracer, stores, atoms, machine = job.tracer, job.stores, job.atoms, nest.machine
     rows, row_stores = _rows(tracer, stores, atoms)
@@ -96,8 +124,9 @@ def _nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
     everything = sorted({n for store in stores for n in closure(store)}, key=lambda n: n.serial)
     everything += list(rows.values())
     reduces = [(n, body_of(n)) for n in scope if n.kind == "reduce"]
-    loops = merge([plain(a) for a in atoms if a.high], everything)
-    lane = pick_lane(loops, scope, reduces, machine)
+    loops = list(job.loops) or merge([plain(a) for a in atoms if a.high], everything)
+    candidates = (loops[-1:] if job.loops else loops) if job.may_lane else []
+    lane = pick_lane(candidates, scope, reduces, machine)
     if lane is not None and any(n.variables & lane.variables for n in row_stores):
         # A buffer holds one row, not several.
         rows, row_stores = {}, {}
@@ -106,8 +135,11 @@ def _nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
         vector = [*scope, *(n for r, body in reduces if r.variables & lane.variables for n in body)]
         width = width_for(vector, lane, machine)
         accumulators = sum(1 for r, _ in reduces if r.variables & lane.variables)
-        wide = replace(lane, lane=(width, copies_for(vector, lane, width, machine, accumulators)))
-        tile = None if reduces else tile_loop(loops, lane, scope)
+        copies = copies_for(vector, lane, width, machine, accumulators, nest.far)
+        while job.multiple % (width * copies):
+            width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
+        wide = replace(lane, lane=(width, copies))
+        tile = None if reduces or job.loops else tile_loop(loops, lane, scope)
         if reduces:
             loops = [wide if loop is lane else loop for loop in loops]
         elif tile is None:

@@ -132,7 +132,7 @@ class Tracer:
 
     def node(self, kind: str, type: str, operands: tuple[Node, ...] = (), **fields: Any) -> Node:
         """The node with these fields (one for equal fields)."""
-        named = [v if not isinstance(v, Mapping) else tuple((k, str(v[k])) for k in v) for v in fields.values()]
+        named = [tuple([(k, str(v[k])) for k in v]) if isinstance(v, dict) else v for v in fields.values()]
         key = (kind, type, operands, *fields, *named)
         found = self._unique.get(key)
         if found is None:
@@ -153,7 +153,7 @@ class Tracer:
 
     def _rule(self, request: Request) -> Rule:
         instruction, index, guards, leaf = request
-        guards = tuple(g for g in guards if not g.always)
+        guards = tuple([g for g in guards if not g.always])
         return self.rule_of(instruction)(self, instruction, index, guards, leaf)
 
     def load(self, slot: Any, shape: Shape, index: tuple[Index, ...], guards: Guards) -> Node:

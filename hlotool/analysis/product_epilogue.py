@@ -1,0 +1,207 @@
+"""What may be computed together with a product: the instructions behind it that read its result where it is made.
+
+The kernel of a dot or a convolution makes its result block by block.  An *epilogue* is what reads the result: it runs
+over each block while that is still in the caches, so that the result itself need not be written.  In HLO both are one
+fusion of kind ``kOutput`` with one product in its body, whose operands are parameters.
+
+A product's result is a matrix, ``rows`` x ``columns`` in row-major order.  An epilogue reads it element by element (at
+the place that it writes itself) or row by row (anywhere in the row, as a softmax or an LSTM cell does); for the latter
+a task must hold whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hlotool.analysis.contraction import matrix_views
+from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
+from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
+
+__all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix"]
+
+PRODUCTS = frozenset({"convolution", "dot"})
+"""Opcodes whose kernels take epilogues."""
+
+ROW_BYTES = 8 << 10
+"""Most bytes of a row of which a task holds enough for a register tile."""
+
+REPEATED_BYTES = 1 << 20
+"""An operand that every block of whole rows reads again has to stay in a second-level cache."""
+
+STREAMS, STREAMED_BYTES = 3, 256 << 10
+"""Blocks are short pieces of many rows, which memory is slow to deliver: of arrays that are not in the caches anyway a
+loop over all of them in order had better read and write so many (measured: Adam takes five times as long in blocks)."""
+
+SHARED_ROWS, ROW_WORK = 64, 1 << 16
+"""Threads share rows, and tiles of few rows are slow: there should be a row for every so many multiplications, or as
+many rows as that."""
+
+_MEMBERS = frozenset({
+    "bitcast", "broadcast", "constant", "copy", "dynamic-slice", "iota", "parameter", "reduce", "reshape", "slice",
+    "tuple",
+})  # fmt: skip
+"""What an epilogue may hold beside elementwise instructions: nothing that reads other arrays against their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How an epilogue reads the product: element by element, or anywhere in its `whole_rows`."""
+
+    whole_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why instructions are no epilogue of a product: a rule of `decision_codes`, and words.
+
+    With `form` the code generator could not have it; else it would merely not be worth it.
+    """
+
+    rule: str
+    reason: str
+    form: bool = True
+
+
+def result_matrix(product: Instruction) -> tuple[int, int] | None:
+    """Rows (of all items of a batch) and columns of the product's result; None where it is no row-major matrix.
+
+    Here is where another kind of product says what its rows are.
+    """
+    if not product.shape.is_static or not product.shape.size:
+        return None
+    if product.opcode == "convolution":
+        return _pixels(product)
+    view = matrix_views(product)
+    if view is None or view.k == 0:
+        return None
+    return prod(view.batch) * view.m, view.n
+
+
+def _pixels(convolution: Instruction) -> tuple[int, int] | None:
+    """Pixels and features of a convolution's result: without groups or holes, features side by side."""
+    get = convolution.attributes.get
+    numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
+    grouped = (get("feature_group_count") or 1) * (get("batch_group_count") or 1) > 1
+    holes = any(d.base_dilation > 1 for d in get("window", Window()).dimensions)
+    sizes = convolution.shape.dimensions
+    empty = any(not operand.shape.size for operand in convolution.operands)
+    if grouped or holes or empty or numbers.output_feature != len(sizes) - 1:
+        return None
+    return prod(sizes[:-1]), sizes[-1]
+
+
+def fused_product(fusion: Instruction) -> tuple[Instruction, Reading] | None:
+    """The product of a fusion that is a product with an epilogue, as the code generator takes it; else None."""
+    if fusion.opcode != "fusion" or fusion.attributes["kind"] != "kOutput":
+        return None
+    body: Computation = fusion.attributes["calls"]
+    products = [i for i in body if i.opcode in PRODUCTS]
+    if len(products) != 1 or any(o.opcode != "parameter" for o in products[0].operands):
+        return None
+    how = reading(body, products, products[0])
+    return (products[0], how) if isinstance(how, Reading) and not products[0].is_root else None
+
+
+def reading(body: Computation, sources: Sequence[Instruction], product: Instruction) -> Reading | Misfit:
+    """How `body` reads `sources`, instructions in it that are or stand for the result of `product`."""
+    matrix = result_matrix(product)
+    if matrix is None:
+        return Misfit("product-form", "its result is no matrix of known size")
+    rows, columns = matrix
+    same = dict.fromkeys(sources, True)  # whether read at its own place, or else anywhere in the row
+    for instruction in body:
+        if instruction in same or instruction is product:
+            continue
+        if not _is_member(instruction):
+            return Misfit("product-reader", f"a {instruction.opcode} does not go along with it")
+        used = [o for o in instruction.operands if o in same]
+        if not used or instruction.opcode == "tuple":
+            continue
+        if all(same[o] for o in used) and _keeps_place(instruction, used):
+            same[instruction] = True
+        elif _keeps_row(instruction, used, rows):
+            same[instruction] = False
+        else:
+            return Misfit("product-reader", f"{instruction.opcode} reads it neither element by element nor row by row")
+    root = body.root
+    outputs = root.operands if root.opcode == "tuple" else [root]
+    leaves = [leaf for output in outputs for leaf in output.shape.leaves()]
+    reduces = any(i.opcode == "reduce" for i in body)
+    if all(same.values()) and not reduces and all(leaf.size == rows * columns for leaf in leaves):
+        arrays = [i.shape for i in body if i.opcode == "parameter" and i not in sources] + leaves
+        large = [shape for shape in arrays if shape.is_array and shape.size == rows * columns]
+        if len(large) > STREAMS and product.shape.byte_size > STREAMED_BYTES:
+            reason = f"it goes through {len(large)} other arrays as large, in pieces of rows"
+            return Misfit("product-streams", reason, form=False)
+        return Reading(False)
+    if any(_row_rank(leaf, rows) is None for leaf in leaves):
+        return Misfit("product-reader", "its readers have results of other rows")
+    return _whole_rows(product, rows, columns)
+
+
+def _is_member(instruction: Instruction) -> bool:
+    if instruction.opcode in ("parameter", "tuple", "get-tuple-element") or is_variadic_reduce(instruction):
+        return True
+    return is_fusible(instruction) and (instruction.opcode in _MEMBERS or instruction.has("elementwise"))
+
+
+def _whole_rows(product: Instruction, rows: int, columns: int) -> Reading | Misfit:
+    """Whether tasks can hold whole rows of the product, and should."""
+    row = columns * byte_size(product.shape.element_type)
+    if row > ROW_BYTES:
+        return Misfit("product-rows", f"tasks would hold whole rows of {row} bytes")
+    if columns == 1 and rows > 1:
+        return Misfit("product-rows", "its rows are single elements")
+    items = prod(product.operands[1].shape.dimensions[d] for d in product.attributes.get("rhs_batch_dims", ()))
+    if rows < min(SHARED_ROWS, product.operands[1].shape.size // items * rows // ROW_WORK):
+        return Misfit("product-rows", f"{rows} rows are too few to share among threads", form=False)
+    operand = product.operands[1].shape.byte_size // items
+    if operand > REPEATED_BYTES and rows > 1:
+        return Misfit("product-rows", f"every block of rows would read {operand} bytes again", form=False)
+    return Reading(True)
+
+
+def _keeps_place(instruction: Instruction, used: list[Instruction]) -> bool:
+    """Whether an element is computed from those of `used` at the same row-major position."""
+    if instruction.has("elementwise"):
+        return all(o.shape.dimensions == instruction.shape.dimensions for o in used)
+    return instruction.opcode in ("bitcast", "copy", "reshape")
+
+
+def _keeps_row(instruction: Instruction, used: list[Instruction], rows: int) -> bool:
+    """Whether an element in row `r` is computed from elements of `used` in row `r`."""
+    shape = next(instruction.shape.leaves())
+    rank = _row_rank(shape, rows)
+    ranks = [_row_rank(next(o.shape.leaves()), rows) for o in used]
+    if rank is None or None in ranks:
+        return False
+    own = ranks[0] or 0
+    get = instruction.attributes.get
+    match instruction.opcode:
+        case "bitcast" | "copy" | "reshape" | "get-tuple-element":
+            return True
+        case "slice":
+            source = used[0].shape.dimensions
+            return all((s.start, s.limit, s.stride) == (0, source[d], 1) for d, s in enumerate(get("slice", ())[:own]))
+        case "reduce":
+            inputs = instruction.operands[: len(instruction.operands) // 2]
+            return all(o in inputs for o in used) and all(d >= own for d in get("dimensions", ()))
+        case "broadcast":
+            placed = tuple(get("dimensions", ()))[:own]
+            return placed == tuple(range(own)) and shape.dimensions[:own] == used[0].shape.dimensions[:own]
+        case _ if instruction.has("elementwise"):
+            return all(o.shape.dimensions == shape.dimensions for o in used)
+        case _:
+            return False
+
+
+def _row_rank(shape: Shape, rows: int) -> int | None:
+    """How many leading dimensions count the rows; None where none do."""
+    count = 1
+    for rank, size in enumerate((*shape.dimensions, 0)):
+        if count == rows:
+            return rank
+        count *= size
+    return None

@@ -1,0 +1,200 @@
+"""Product fusion: a dot or a convolution and the kernel that reads its result become one (kind ``kOutput``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.fusibility import is_expensive
+from hlotool.analysis.product_epilogue import PRODUCTS, Misfit, Reading, fused_product, reading
+from hlotool.ir import Computation, Instruction, Module
+from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
+from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
+
+__all__ = ["ProductFusion"]
+
+_VIEWS = frozenset({"bitcast", "reshape"})
+_SEARCH = 400
+"""Instructions looked at when making sure that a fusion makes no cycle; further away counts as a cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A product, the views of its result on the way, and the kernel that reads it."""
+
+    product: Instruction
+    views: tuple[Instruction, ...]
+    consumer: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class ProductFusion:
+    """Fuses products with the loop fusion, or the elementwise instruction, that reads their result.
+
+    The kernel of the product then computes both, block by block, and the result itself is written only where others
+    read it as well.  `analysis.product_epilogue` knows which readers fit.  The pass comes after those that make loop
+    fusions.  `max_ops` and `max_outputs` bound the kernel.  `only`, `never` and the attribute ``fuse`` are those of the
+    pass ``fusion``; with ``"always"`` a product is fused although the estimate speaks against it.
+    """
+
+    name: ClassVar[str] = "product-fusion"
+    opcodes: ClassVar[frozenset[str]] = PRODUCTS
+    max_ops: int = 256
+    max_outputs: int = 8
+    only: str = ""
+    never: str = ""
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        rules = fusion_rules(self.only, self.never)
+        for computation in fusible_computations(module):
+            products = [i for i in computation if i.opcode in PRODUCTS or fused_product(i) is not None]
+            if not products:
+                continue
+            position = {instruction: n for n, instruction in enumerate(computation)}
+            dead: set[Instruction] = set()
+            for product in reversed(products):
+                found = self._choose(product, position, dead, rules, log)
+                while found is not None and log.allow():
+                    fusion = self._fuse(module, found, log, dead)
+                    position[fusion] = position[found.consumer]
+                    changed = True
+                    found = self._choose(fusion, position, dead, rules, log)
+            if dead:
+                erase_all(computation, dead)
+                computation.sort_topologically()
+        if changed:
+            mark_own_fusions(module)
+        return changed
+
+    def _choose(
+        self,
+        product: Instruction,
+        position: dict[Instruction, int],
+        dead: Collection[Instruction],
+        rules: FusionRules,
+        log: DecisionLog,
+    ) -> _Found | None:
+        """The first reader of the product, or of a fusion with one, that it can be fused with."""
+        if product.shape.is_tuple:
+            return None
+        for found in sorted(_readers(product), key=lambda f: position.get(f.consumer, -1)):
+            if found.consumer not in position or found.consumer in dead:
+                continue  # another product has it already
+            misfit = self._misfit(found, position, rules)
+            if misfit is None:
+                return found
+            log.refuse(misfit.rule, (product, found.consumer), misfit.reason)
+        return None
+
+    def _misfit(self, found: _Found, position: dict[Instruction, int], rules: FusionRules) -> Misfit | None:
+        """Why the two cannot or should not be one kernel; None when they should."""
+        product, consumer = found.product, found.consumer
+        members = (product, *found.views, consumer)
+        for one in (product, consumer):
+            forbidden = rules.forbids(one)
+            if forbidden:
+                return Misfit("forbidden", forbidden)
+        if any(one.control_predecessors or one.control_successors for one in members):
+            return Misfit("control-dependencies", "one of them has control dependencies")
+        size = len(consumer.attributes["calls"]) if consumer.opcode == "fusion" else 1
+        kept = _is_kept(found)
+        if size >= self.max_ops or sum(1 for _ in consumer.shape.leaves()) + kept > self.max_outputs:
+            return Misfit("kernel-full", "the kernel would be too large")
+        how = _reading(found)
+        if isinstance(how, Misfit) and (how.form or not rules.forces(product)):
+            return how
+        if kept and product.opcode == "fusion":
+            return Misfit("other-readers", "others need its result too")
+        if kept and consumer.shape.is_tuple and not _has_separate_results(consumer):
+            return Misfit("kernel-full", "its reader's results come together")
+        if kept and _leads_back(members, position):
+            return Misfit("path-outside", "a path between them leads outside")
+        return None
+
+    def _fuse(self, module: Module, found: _Found, log: DecisionLog, dead: set[Instruction]) -> Instruction:
+        product, consumer = found.product, found.consumer
+        kept = _is_kept(found)
+        members, outputs = [product, *found.views, consumer], [consumer]
+        if kept:
+            if consumer.shape.is_tuple:
+                outputs = [user for user in consumer.users if user.opcode == "get-tuple-element"]
+                members += outputs
+            outputs = [*outputs, product]
+        fusion = make_fusion(module, members, outputs)
+        log.rewrite("epilogue", (product, consumer), fusion, "the product's blocks are read in the caches")
+        for member in reversed(members):
+            if not is_needed(member, dead):
+                dead.add(member)
+        return fusion
+
+
+def _readers(product: Instruction) -> Iterator[_Found]:
+    """The kernels that read a product, be it through views that nothing else reads."""
+    for user in product.users:
+        views: list[Instruction] = []
+        while user.opcode in _VIEWS and len(user.users) == 1 and not user.is_root:
+            views.append(user)
+            (user,) = user.users
+        elementwise = user.has("elementwise") and user.shape.size > 1
+        if elementwise or (user.opcode == "fusion" and user.attributes["kind"] in ("kLoop", "kInput")):
+            yield _Found(product, tuple(views), user)
+
+
+def _is_kept(found: _Found) -> bool:
+    """Whether others read the product's result too."""
+    following = (*found.views, found.consumer)[0]
+    return found.product.is_root or any(user is not following for user in found.product.users)
+
+
+def _has_separate_results(consumer: Instruction) -> bool:
+    """Whether a kernel with several results computes each by itself, and each is read by itself."""
+    if any(user.opcode != "get-tuple-element" for user in consumer.users):
+        return False
+    return consumer.opcode == "fusion" and consumer.attributes["calls"].root.opcode == "tuple"
+
+
+def _reading(found: _Found) -> Reading | Misfit:
+    """How the consumer reads the product, which may have readers in its fusion already."""
+    product, own = found.product, None
+    if product.opcode == "fusion":
+        own = fused_product(product)
+        assert own is not None
+        if own[1].whole_rows:
+            return Misfit("product-rows", "its fusion works on whole rows already", form=False)
+        product = own[0]
+    sources = (found.product, *found.views)
+    if found.consumer.opcode != "fusion":
+        body = Computation("epilogue")
+        inside = [body.add(Instruction("parameter", o.shape, (), {"parameter_number": n}, f"operand.{n}"))
+                  for n, o in enumerate(found.consumer.operands)]  # fmt: skip
+        body.root = body.add(Instruction(found.consumer.opcode, found.consumer.shape, inside, name="epilogue"))
+    else:
+        body = found.consumer.attributes["calls"]
+        inside = body.parameters
+    parameters = [p for p, operand in zip(inside, found.consumer.operands, strict=True) if operand in sources]
+    how = reading(body, parameters, product)
+    if own is not None and isinstance(how, Reading) and how.whole_rows:
+        assert product.parent is not None
+        if any(map(is_expensive, product.parent)):
+            return Misfit("product-rows", "what its fusion computes would be computed again for each place", form=False)
+    return how
+
+
+def _leads_back(members: tuple[Instruction, ...], position: dict[Instruction, int]) -> bool:
+    """Whether another reader of the product, the first of `members`, computes something that the last one reads."""
+    last = position[members[-1]]
+    stack = [user for user in members[0].users if user not in members]
+    seen = set(stack)
+    while stack:
+        if len(seen) > _SEARCH:
+            return True
+        for user in stack.pop().users:
+            if user in members:
+                return True
+            if user not in seen and position.get(user, last) <= last:
+                seen.add(user)
+                stack.append(user)
+    return False

@@ -1,0 +1,294 @@
+"""Products fused with what reads them: which are, HLO before and after, and the same numbers to the bit."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from test_gemm import MACHINES
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.codegen.machine import Machine
+from hlotool.driver import compile_module, optimise
+from hlotool.evaluate import evaluate
+from hlotool.harness.compare import compare_all
+from hlotool.harness.inputs import random_inputs
+from hlotool.ir import Module, clone_module
+from hlotool.ir.verifier import check
+from hlotool.passes import parse_pipeline, run_pipeline
+from hlotool.passes.select import without
+from hlotool.text.parser import parse
+from hlotool.text.printer import print_module
+
+DIMS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+ADD = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\n\n"
+UNFUSED = without(parse_pipeline("default"), frozenset(["product-fusion"]))
+
+
+def product(m: int, k: int, n: int) -> str:
+    return (
+        f"a = f32[{m},{k}] parameter(0)\nb = f32[{k},{n}] parameter(1)\nc = f32[{n}] parameter(2)\n"
+        f"r = f32[{m},{n}] parameter(3)\nd = f32[{m},{n}] dot(a, b), {DIMS}\n"
+        f"cb = f32[{m},{n}] broadcast(c), dimensions={{1}}\ns = f32[{m},{n}] add(d, cb)\n"
+    )
+
+
+def module(body: str, before: str = "") -> Module:
+    made = parse(f"HloModule m\n\n{before}ENTRY e {{\n{body}\n}}\n")
+    check(made)
+    return made
+
+
+def fused(made: Module) -> tuple[Module, DecisionLog]:
+    log = DecisionLog()
+    result = optimise(made, log=log)
+    check(result)
+    return result, log
+
+
+def kinds(made: Module) -> list[str]:
+    """What runs in the entry: opcodes, of fusions the kind."""
+    return [
+        i.attributes.get("kind", i.opcode)
+        for i in made.entry
+        if i.opcode not in ("parameter", "tuple", "get-tuple-element", "reshape")
+    ]
+
+
+def refusals(log: DecisionLog) -> list[str]:
+    return [d.rule for d in log if d.action == "refuse" and d.pass_name == "product-fusion"]
+
+
+def same_numbers(made: Module, machine: Machine | None = None, exact: bool = True, seed: int = 1) -> None:
+    """Fused on one and two threads: the bits of separate kernels; or, not `exact`, near what the evaluator says."""
+    arguments = random_inputs(made, seed)
+    plain = compile_module(made, pipeline=UNFUSED, machine=machine, threads=1)(*arguments)
+    for threads in (1, 2):
+        found = compile_module(made, machine=machine, threads=threads)(*arguments)
+        if exact:
+            assert [np.asarray(x).tobytes() for x in found] == [np.asarray(x).tobytes() for x in plain]
+        else:
+            assert all(one.ok for one in compare_all(found, evaluate(made, arguments)))
+
+
+# ---- before and after
+
+
+def test_before_and_after() -> None:
+    made = module(product(8, 16, 24) + "t = f32[8,24] tanh(s)\nROOT y = f32[8,24] add(t, r)")
+    result, log = fused(made)
+    assert kinds(result) == ["kOutput"]
+    body = result.entry.root.attributes["calls"]
+    assert [i.opcode for i in body if i.opcode != "parameter"] == ["dot", "broadcast", "add", "tanh", "add"]
+    assert all(o.opcode == "parameter" for i in body if i.opcode == "dot" for o in i.operands)
+    assert [d.code for d in log if d.pass_name == "product-fusion"] == ["HLO4033"]
+
+
+def test_the_product_stays_a_result_where_others_read_it() -> None:
+    body = "y = f32[8,24] tanh(s)\ne = f32[24,8] transpose(d), dimensions={1,0}\n"
+    made = module(product(8, 16, 24) + body + "ROOT z = (f32[8,24], f32[24,8]) tuple(y, e)")
+    result, _ = fused(made)
+    assert "kOutput" in kinds(result)
+    assert sum(i.opcode == "dot" for i in result.instructions()) == 1
+    same_numbers(made)
+
+
+def test_results_of_several_types_and_the_product() -> None:
+    body = (
+        "t = f32[70,50] tanh(s)\nh = bf16[70,50] convert(t)\nz = f32[70,50] broadcast(q), dimensions={}\n"
+        "p = pred[70,50] compare(s, z), direction=GT\nw = f64[70,50] convert(d)\n"
+    )
+    root = "ROOT o = (bf16[70,50], pred[70,50], f64[70,50], f32[70,50]) tuple(h, p, w, d)"
+    made = module("q = f32[] constant(0)\n" + product(70, 40, 50) + body + root)
+    assert kinds(fused(made)[0])[0] == "kOutput"
+    same_numbers(made)
+
+
+def test_a_cycle_is_not_made() -> None:
+    text = (
+        "a = f32[8,8] parameter(0)\nb = f32[8,8] parameter(1)\n"
+        f"d = f32[8,8] dot(a, b), {DIMS}\ne = f32[8,8] dot(d, b), {DIMS}\n"
+        "n = f32[8,8] sort(e), dimensions={1}, to_apply=less\nROOT y = f32[8,8] add(d, n)"
+    )
+    less = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n"
+    made = module(text, less)
+    result, log = fused(made)
+    assert "path-outside" in refusals(log)
+    assert "kOutput" not in kinds(result)
+
+
+def test_an_lstm_cell_is_one_kernel() -> None:
+    gates = "".join(f"g{k} = f32[8,6] slice(s), slice={{[0:8], [{6 * k}:{6 * k + 6}]}}\n" for k in range(4))
+    cell = "u = f32[8,6] tanh(g0)\nv = f32[8,6] multiply(u, g1)\nw = f32[8,6] add(g2, g3)\n"
+    made = module(product(8, 6, 24) + gates + cell + "ROOT y = f32[8,6] multiply(v, w)")
+    assert kinds(fused(made)[0]) == ["kOutput"]
+    same_numbers(made)
+
+
+def softmax(m: int, n: int, k: int = 16) -> str:
+    return product(m, k, n) + (
+        f"z = f32[] constant(0)\nx = f32[{m},{n}] exponential(s)\nt = f32[{m}] reduce(x, z), dimensions={{1}}, "
+        f"to_apply=add\ntb = f32[{m},{n}] broadcast(t), dimensions={{0}}\nROOT y = f32[{m},{n}] divide(x, tb)"
+    )
+
+
+@pytest.mark.parametrize(("m", "n"), [(3, 17), (64, 100), (65, 129), (1, 40)])
+def test_whole_rows(m: int, n: int) -> None:
+    made = module(softmax(m, n), ADD)
+    assert kinds(fused(made)[0]) == ["kOutput"]
+    same_numbers(made, exact=False)
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        (softmax(64, 4096), "product-rows"),  # a row is too long
+        (softmax(64, 1000, 1024), "product-rows"),  # four megabytes for each block of rows
+        (product(8, 16, 24) + "u = f32[8,24] reverse(d), dimensions={0}\nROOT y = f32[8,24] tanh(u)", "product-reader"),
+        (product(8, 16, 24) + "z = f32[] constant(0)\nt = f32[8,24] tanh(s)\n"
+         "ROOT y = f32[24] reduce(t, z), dimensions={0}, to_apply=add", "product-reader"),
+        (softmax(8, 400, 800), "product-rows"),  # few rows for much work
+        (product(512, 16, 256) + "u = f32[512,256] add(s, r)\nv = f32[512,256] tanh(u)\n"
+         "w = f32[512,256] tanh(v)\n"
+         "ROOT y = (f32[512,256], f32[512,256], f32[512,256]) tuple(u, v, w)", "product-streams"),
+        (product(8, 16, 24) + "ROOT y = f32[8,24] tanh(d), control-predecessors={r}", "control-dependencies"),
+    ],
+)  # fmt: skip
+def test_refusals(body: str, rule: str) -> None:
+    made = module(body, ADD)
+    result, log = fused(made)
+    assert rule in refusals(log)
+    assert "kOutput" not in kinds(result)
+
+
+def test_wishes() -> None:
+    text = product(8, 16, 24) + "ROOT y = f32[8,24] tanh(s)"
+    made = module(text)
+    run_pipeline(made, parse_pipeline("fusion,product-fusion{never=d}"), log := DecisionLog())
+    assert "forbidden" in refusals(log)
+    asked = "ROOT y = f32[8,24] tanh(s)"
+    made = module(text.replace(asked, asked + ', frontend_attributes={fuse="never"}'))
+    assert kinds(fused(made)[0]) == ["kOutput", "tanh"]
+    large = softmax(64, 1000, 1024).replace(DIMS, DIMS + ', frontend_attributes={fuse="always"}')
+    assert "kOutput" in kinds(fused(module(large, ADD))[0])
+
+
+def test_twice_is_once_and_text_is_enough() -> None:
+    made = module(softmax(20, 30), ADD)
+    once, _ = fused(made)
+    assert print_module(fused(once)[0]) == print_module(once)
+    assert print_module(fused(parse(print_module(once)))[0]) == print_module(once)
+    undone = clone_module(once)
+    run_pipeline(undone, parse_pipeline("call-inliner{fusions=foreign}"))
+    assert kinds(undone) == ["kOutput"]
+    undone.attributes.clear()
+    run_pipeline(undone, parse_pipeline("unfuse"))
+    assert "kOutput" not in kinds(undone)
+
+
+def test_an_operand_is_updated_in_place() -> None:
+    """The state of a loop is the sum's other operand: the product may not lie where the state does."""
+    text = (
+        "HloModule m\n\nbody {\n s = (s32[], f32[40,40]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+        " o = s32[] constant(1)\n j = s32[] add(i, o)\n w = f32[40,40] get-tuple-element(s), index=1\n"
+        " q = f32[40,40] iota(), iota_dimension=0\n h = f32[] constant(0.001)\n"
+        " hb = f32[40,40] broadcast(h), dimensions={}\n p = f32[40,40] multiply(q, hb)\n"
+        f" u = f32[40,40] sine(p)\n d = f32[40,40] dot(u, p), {DIMS}\n e = f32[40,40] add(w, d)\n"
+        " ROOT t = (s32[], f32[40,40]) tuple(j, e)\n}\n\n"
+        "condition {\n s = (s32[], f32[40,40]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+        " n = s32[] constant(50)\n ROOT c = pred[] compare(i, n), direction=LT\n}\n\n"
+        "ENTRY e {\n w = f32[40,40] parameter(0)\n z = s32[] constant(0)\n s = (s32[], f32[40,40]) tuple(z, w)\n"
+        " ROOT r = (s32[], f32[40,40]) while(s), condition=condition, body=body\n}\n"
+    )
+    same_numbers(parse(text))
+
+
+# ---- numbers
+
+
+def drawn(kind: str, seed: int) -> Module:
+    """A product with a random form and random readers."""
+    random = Random(f"{kind} {seed}")
+    out = {"s8": "s32"}.get(kind, kind)
+
+    def extent(high: int) -> int:
+        return random.choice([1, 2, 3, random.randint(1, high), random.randint(1, high)])
+
+    batch = random.choice([[], [], [extent(4)], [extent(3), extent(3)]])
+    m, n = (random.choice([[extent(150)], [extent(9), extent(9)]]) for _ in range(2))
+    k, b = extent(random.choice([20, 700])), len(batch)
+    turned = random.random() < 0.4, random.random() < 0.4
+    left = batch + ([k, *m] if turned[0] else [*m, k])
+    right = batch + ([*n, k] if turned[1] else [k, *n])
+    result = [*batch, *m, *n]
+
+    def shape(sizes: list[int], element: str = out) -> str:
+        return f"{element}[{','.join(map(str, sizes))}]"
+
+    def numbers(items: Any) -> str:
+        return "{" + ",".join(map(str, items)) + "}"
+
+    lines = [
+        f"a = {shape(left, kind)} parameter(0)", f"b = {shape(right, kind)} parameter(1)",
+        f"c = {shape(n)} parameter(2)", f"r = {shape(result)} parameter(3)", f"w = {shape([*batch, *m])} parameter(4)",
+        f"d = {shape(result)} dot(a, b), lhs_batch_dims={numbers(range(b))}, rhs_batch_dims={numbers(range(b))}, "
+        f"lhs_contracting_dims={{{b if turned[0] else b + len(m)}}}, "
+        f"rhs_contracting_dims={{{b + len(n) if turned[1] else b}}}",
+    ]  # fmt: skip
+    now, sizes, outputs = "d", result, []
+    for step in range(random.randint(1, 4)):
+        name = f"v{step}"
+        match random.choice(["columns", "rows", "other", "negate", "tanh", "reshape", "convert"]):
+            case "columns" if sizes == result:
+                own = numbers(range(b + len(m), len(result)))
+                lines.append(f"{name}b = {shape(result)} broadcast(c), dimensions={own}")
+                lines.append(f"{name} = {shape(result)} add({now}, {name}b)")
+            case "rows" if sizes == result:
+                lines.append(f"{name}b = {shape(result)} broadcast(w), dimensions={numbers(range(b + len(m)))}")
+                lines.append(f"{name} = {shape(result)} multiply({name}b, {now})")
+            case "other" if sizes == result:
+                lines.append(f"{name} = {shape(result)} subtract(r, {now})")
+            case "tanh" if out != "s32":
+                lines.append(f"{name} = {shape(sizes)} tanh({now})")
+            case "reshape" if sizes == result:
+                sizes = [int(np.prod(result))]
+                lines.append(f"{name} = {shape(sizes)} reshape({now})")
+            case "convert" if out != "c64":
+                other = random.choice(["bf16", "f64", "s16"])
+                lines.append(f"{name} = {shape(sizes, other)} convert({now})")
+                outputs.append((name, shape(sizes, other)))
+                continue
+            case _:
+                lines.append(f"{name} = {shape(sizes)} negate({now})")
+        now = name
+    outputs.append((now, shape(sizes)))
+    root = f"({', '.join(kind for _, kind in outputs)}) tuple({', '.join(name for name, _ in outputs)})"
+    return module("\n".join([*lines, f"ROOT z = {root}"]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "f16", "s8", "c64"])
+def test_bits_are_those_of_separate_kernels(kind: str, seed: int) -> None:
+    same_numbers(drawn(kind, seed), seed=seed)
+
+
+@pytest.mark.parametrize("machine", MACHINES[1:], ids=lambda machine: f"{machine.vector_bits}")
+@pytest.mark.parametrize("seed", range(3))
+def test_other_machines(machine: Machine, seed: int) -> None:
+    same_numbers(drawn("f32", 100 + seed), machine, seed=seed)
+    same_numbers(module(softmax(20, 30), ADD), machine, exact=False)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 300, 500), (500, 300, 1), (1, 1000, 1), (300, 2000, 200), (129, 33, 1025)]
+)
+def test_shapes_at_the_edge(m: int, k: int, n: int) -> None:
+    same_numbers(module(product(m, k, n) + f"t = f32[{m},{n}] tanh(s)\nROOT y = f32[{m},{n}] add(t, r)"))
+
+
+def test_an_empty_sum() -> None:
+    made = module(product(8, 0, 24) + "ROOT y = f32[8,24] tanh(s)")
+    run_pipeline(made, parse_pipeline("fusion,product-fusion"), log := DecisionLog())
+    assert refusals(log) == ["product-form"]
