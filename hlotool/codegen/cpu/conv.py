@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from hlotool.codegen.cpu.addressing import Place
-from hlotool.codegen.cpu.conv_border import emit_border
+from hlotool.codegen.cpu.conv_border import emit_border, emit_flag
 from hlotool.codegen.cpu.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.dot import DotSpec, Scratch, emit_dot, emit_zeros
 from hlotool.codegen.cpu.elements import Arithmetic, arithmetic, element
@@ -86,6 +86,7 @@ class _Plan:
     scratch: Scratch
     steps: list[Step] = field(default_factory=list)
     helpers: dict[Helper, None] = field(default_factory=dict)
+    flag: Place | None = None  # whether the kernel is finite, once somebody has asked
 
     @property
     def whole_rows(self) -> bool:
@@ -294,7 +295,11 @@ def _finish(
     inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
     start = made.c.start - result.start
-    call, helper = emit_border(plan.unit, name, plan.spec, plan.how, (plan.slots[LHS], plan.slots[RHS]), strides, start)
+    if plan.flag is None:
+        plan.flag = plan.scratch.take(8, element(plan.spec.out))
+        plan.steps.insert(0, emit_flag(plan.unit, f"{plan.name}_flag", plan.flag))
+    slots = plan.slots[LHS], plan.slots[RHS]
+    call, helper = emit_border(plan.unit, name, plan.spec, plan.how, slots, strides, start, plan.flag)
     plan.helpers[helper] = None
     return Finish(call, tuple(inside), rows or (0, made.m))
 

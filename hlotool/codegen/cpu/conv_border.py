@@ -2,10 +2,11 @@
 
 Padding takes no part in the sum, but the tiles read it as zeros, and zero times an infinity or a NaN of the kernel is
 a NaN.  Such a product always shows: the result is a NaN then.  So the tasks of a convolution look through the pixels
-of the border when they have made them (few, and in cache), and compute what is not a number there once more, one
-multiply-add at a time over the window elements that meet the input.
+of the border when they have made them (few, and in cache).  The first to find a NaN looks through the kernel; where
+that is not finite, what is not a number is computed once more, one multiply-add at a time over the window elements that
+meet the input.
 
-Both functions are the same for all convolutions of the same types, which differ in a table of numbers: a program
+The functions are the same for all convolutions of the same types, which differ in a table of numbers: a program
 holds them once.
 """
 
@@ -14,18 +15,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hlotool.codegen.cpu.addressing import offset, when
+from hlotool.codegen.cpu.addressing import Place, argument, offset, when
 from hlotool.codegen.cpu.conv_spec import ConvSpec
-from hlotool.codegen.cpu.elements import Arithmetic, element, load, store, vector_type, widen
-from hlotool.codegen.kernel import PLUMBING, Helper
+from hlotool.codegen.cpu.elements import Arithmetic, Element, element, load, store, vector_type, widen
+from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 
-__all__ = ["emit_border"]
+__all__ = ["emit_border", "emit_flag"]
+
+_UNKNOWN, _FINITE, _NOT_FINITE = range(3)
+"""What the flag says of the kernel."""
 
 # The table: numbers of the whole convolution, then rows of one for each spatial dimension.  All strides are in bytes.
 _WHOLE = (
     "lhs", "rhs", "start", "terms", "features", "rank", "images", "image", "made", "feature", "share",
-    "a_image", "a_group", "a_feature", "b_output", "b_feature", "b_start",
+    "a_image", "a_group", "a_feature", "b_output", "b_feature", "b_start", "weights", "flag_slot", "flag",
 )
 _SPATIAL = (
     "extent", "pixel", "stride", "padding", "kernel", "dilation", "holes", "size", "a_spatial", "b_spatial",
@@ -33,30 +37,41 @@ _SPATIAL = (
 
 
 def emit_border(
-    unit: Unit, name: str, spec: ConvSpec, how: Arithmetic, slots: tuple[int, int], strides: Sequence[int], start: int
+    unit: Unit, name: str, spec: ConvSpec, how: Arithmetic, slots: tuple[int, int], strides: Sequence[int], start: int,
+    flag: Place,
 ) -> tuple[str, Helper]:
     """The call and the function for the border rows of a product that makes part of `spec`'s result.
 
     The call is text, but for ``call void`` and the last arguments: see `gemm.Finish`.  The operands are in
     arguments `slots`.  `strides` are those of the result's batch, spatial dimensions and features in bytes; it is
-    dense, and the product's part begins `start` bytes into it.
+    dense, and the product's part begins `start` bytes into it.  `flag` is what `emit_flag` clears.
     """
     left, right = element(spec.lhs), element(spec.rhs)
     table = f"@{name}_border"
     numbers = _numbers(spec, left.bytes, right.bytes, slots, strides, start)
+    numbers[_WHOLE.index("flag_slot")], numbers[_WHOLE.index("flag")] = flag.slot, flag.start
     unit.define(
         f"{table} = private unnamed_addr constant [{len(numbers)} x i64] "
         f"[{', '.join(f'i64 {number}' for number in numbers)}]"
     )
     types = "_".join((spec.lhs, spec.rhs, spec.out, spec.accumulate))
     own = Unit(unit.machine)
-    function, fix = f"convolution_border_{types}", f"convolution_element_{types}"
-    _emit_scan(own, function, fix, spec, how)
+    function, look, fix = (f"convolution_{part}_{types}" for part in ("border", "kernel", "element"))
+    _emit_scan(own, function, look, fix, spec, how)
+    _emit_look(own, look, spec, how)
     _emit_elements(own, fix, spec, how)
     declared = f"declare void @{function}(ptr, ptr, ptr, i64, i64, i64, i64, i64)"
     unit.declarations[function] = declared
     helper = Helper(tuple(own.declarations.values()), "\n".join(own.definitions), declared)
     return f"@{function}(ptr %args, ptr {table}, ", helper
+
+
+def emit_flag(unit: Unit, name: str, flag: Place) -> Step:
+    """Define step function `name`, which clears what is known about the kernel."""
+    f = Function(unit, signature(name, plumbing=True))
+    f.do(f"store i64 {_UNKNOWN}, ptr {argument(f, flag)}, align 8")
+    f.finish()
+    return Step(name, 1, 1.0)
 
 
 def _numbers(
@@ -76,6 +91,8 @@ def _numbers(
         "a_group": (features * spec.lhs_feature if by_feature else images * spec.lhs_batch) * left,
         "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
         "b_start": sum(at * stride for at, stride in zip(last, spec.rhs_spatial, strict=True)) * right,
+        "weights": math.prod(spec.kernel) * features * spec.output_features * element(spec.rhs).components,
+        "flag_slot": 0, "flag": 0,
     }
     spatial = [
         {
@@ -99,8 +116,9 @@ def _number(f: Function, key: str, dimension: str | None = None) -> str:
     return f.let(f"load i64, ptr {at}")
 
 
-def _emit_scan(unit: Unit, name: str, fix: str, spec: ConvSpec, how: Arithmetic) -> None:
-    """Define function `name`, with the arguments that `gemm.Finish` tells: call `fix` on what is a NaN."""
+def _emit_scan(unit: Unit, name: str, look: str, fix: str, spec: ConvSpec, how: Arithmetic) -> None:
+    """Define function `name`, with the arguments that `gemm.Finish` tells: call `fix` on what is a NaN, unless `look`
+    finds that the kernel is finite."""
     held = element(spec.out)
     f = Function(
         unit,
@@ -112,21 +130,25 @@ def _emit_scan(unit: Unit, name: str, fix: str, spec: ConvSpec, how: Arithmetic)
     end = f.let(f"insertelement {counts} poison, i32 {f.let(f'trunc i64 {count} to i32')}, i64 0")
     end = f.let(f"shufflevector {counts} {end}, {counts} poison, {counts} zeroinitializer")
     numbers = ", ".join(f"i32 {lane}" for lane in range(how.lanes))
-    stored, flags = vector_type(held.storage, how.lanes), f"<{how.lanes} x i1>"
-    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(held.storage, held.storage)
+    flags = f"<{how.lanes} x i1>"
     row = f.begin_loop(0, "%rows", 1, [("ptr", "%c"), ("i64", "%place")])
     column = f.begin_loop(0, count, how.lanes, [("ptr", row.values[0]), (counts, f"<{numbers}>")])
     at, lanes = column.values
     inside = f.let(f"icmp slt {counts} {lanes}, {end}")
-    found = f.intrinsic(stored, f"llvm.masked.load.v{how.lanes}{short}.p0", [
-        ("ptr", at), (flags, inside), (stored, "zeroinitializer"),
-    ])
-    found = widen(f, found, held, how, how.lanes)
+    found = _masked(f, at, inside, held, how)
     strange = f.let(f"fcmp uno {kind} {found}, {found}")
     strange = f.intrinsic("i1", f"llvm.vector.reduce.or.v{how.lanes}i1", [(flags, strange)])
     left = f.let(f"sub i64 {count}, {column.index}")
 
+    def known() -> str:
+        return f.let(f"load atomic i64, ptr {_flag(f)} monotonic, align 8")
+
     def again() -> None:
+        unknown = f.let(f"icmp eq i64 {known()}, {_UNKNOWN}")
+        when(f, unknown, lambda: f.do(f"call void @{look}(ptr %args, ptr %table)"))
+        when(f, f.let(f"icmp eq i64 {known()}, {_NOT_FINITE}"), compute)
+
+    def compute() -> None:
         place = f.let(f"add i64 {row.values[1]}, {f.let(f'mul i64 {column.index}, {held.size}')}")
         f.do(f"call void @{fix}(ptr %args, ptr %table, ptr {at}, i64 {place}, i64 {left})")
 
@@ -135,6 +157,45 @@ def _emit_scan(unit: Unit, name: str, fix: str, spec: ConvSpec, how: Arithmetic)
     f.end_loop(column, [offset(f, at, how.lanes * held.size), after])
     f.end_loop(row, [offset(f, row.values[0], "%pitch"), f.let(f"add i64 {row.values[1]}, %step")])
     f.finish()
+
+
+def _emit_look(unit: Unit, name: str, spec: ConvSpec, how: Arithmetic) -> None:
+    """Define ``void @name(ptr %args, ptr %table)``: see whether the kernel, a dense array, is finite, and keep that."""
+    held = element(spec.rhs)
+    f = Function(unit, f"internal void @{name}(ptr %args, ptr %table) nounwind noinline")
+    counts, kind, flags = vector_type("i64", how.lanes), vector_type(how.type, how.lanes), f"<{how.lanes} x i1>"
+    count = _number(f, "weights")
+    end = f.let(f"insertelement {counts} poison, i64 {count}, i64 0")
+    end = f.let(f"shufflevector {counts} {end}, {counts} poison, <{how.lanes} x i32> zeroinitializer")
+    numbers = ", ".join(f"i64 {lane}" for lane in range(how.lanes))
+    rhs = _number(f, "rhs")
+    start = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {rhs}')}")
+    loop = f.begin_loop(0, count, how.lanes, [("ptr", start), (counts, f"<{numbers}>"), (flags, "zeroinitializer")])
+    at, lanes, strange = loop.values
+    values = _masked(f, at, f.let(f"icmp slt {counts} {lanes}, {end}"), held, how)
+    nothing = f.let(f"fsub {kind} {values}, {values}")  # or a NaN
+    strange = f.let(f"or {flags} {strange}, {f.let(f'fcmp uno {kind} {nothing}, {nothing}')}")
+    after = f.let(f"add {counts} {lanes}, splat (i64 {how.lanes})")
+    *_, strange = f.end_loop(loop, [offset(f, at, how.lanes * held.size), after, strange])
+    some = f.intrinsic("i1", f"llvm.vector.reduce.or.v{how.lanes}i1", [(flags, strange)])
+    state = f.let(f"select i1 {some}, i64 {_NOT_FINITE}, i64 {_FINITE}")
+    f.do(f"store atomic i64 {state}, ptr {_flag(f)} monotonic, align 8")
+    f.finish()
+
+
+def _flag(f: Function) -> str:
+    at = f.let(f"getelementptr ptr, ptr %args, i64 {_number(f, 'flag_slot')}")
+    return offset(f, f.let(f"load ptr, ptr {at}"), _number(f, "flag"))
+
+
+def _masked(f: Function, at: str, inside: str, held: Element, how: Arithmetic) -> str:
+    """A vector of scalars from `at`, zeros where not `inside`."""
+    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(held.storage, held.storage)
+    stored = vector_type(held.storage, how.lanes)
+    found = f.intrinsic(stored, f"llvm.masked.load.v{how.lanes}{short}.p0", [
+        ("ptr", at), (f"<{how.lanes} x i1>", inside), (stored, "zeroinitializer"),
+    ])
+    return widen(f, found, held, how, how.lanes)
 
 
 def _emit_elements(unit: Unit, name: str, spec: ConvSpec, how: Arithmetic) -> None:
