@@ -118,10 +118,12 @@ def text_key(texts: Sequence[str], machine: Machine) -> str:
     import llvmlite
 
     import hlotool
+    from hlotool.runtime.compile import SWITCHES
 
     features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
     version = str(getattr(hlotool, "__version__", ""))
-    parts = [version, llvmlite.__version__, _llvm_version(), machine.triple, machine.cpu, ",".join(features), *texts]
+    compiler = [version, llvmlite.__version__, _llvm_version(), *SWITCHES]
+    parts = [*compiler, machine.triple, machine.cpu, ",".join(features), *texts]
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode()

@@ -25,7 +25,11 @@ from llvmlite.binding import ffi
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["assembly", "compile_units", "initialize", "target_machine"]
+__all__ = ["SWITCHES", "assembly", "compile_units", "initialize", "target_machine"]
+
+
+SWITCHES = ("-disable-lsr",)
+"""LLVM's switches that make other code."""
 
 
 @cache
@@ -33,7 +37,8 @@ def initialize() -> None:
     """Make LLVM's targets known (all of them, so that other machines can be compiled for), and set its switches."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    binding.set_option("hlotool", "-disable-lsr")
+    for switch in SWITCHES:
+        binding.set_option("hlotool", switch)
 
 
 def target_machine(machine: Machine) -> binding.TargetMachine:
