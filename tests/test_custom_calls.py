@@ -6,6 +6,7 @@ import sys
 from random import Random
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -414,6 +415,28 @@ def test_effects_happen_once_and_in_order(seed: int) -> None:
 
 
 # ---- XLA's own targets
+
+
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+@pytest.mark.parametrize("direction", ["GT", "LT"])
+def test_top_k_of_a_type_without_zero(backend: str, direction: str) -> None:
+    text = """HloModule m
+first {
+  a = f8e8m0fnu[] parameter(0)
+  b = f8e8m0fnu[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT g = pred[] compare(a, b), direction=DIRECTION
+}
+ENTRY e {
+  x = f8e8m0fnu[5] parameter(0)
+  ROOT k = (f8e8m0fnu[3], s32[3]) custom-call(x), custom_call_target="TopK", called_computations={first}
+}"""
+    x = np.array([1, np.nan, 0.25, 2, 4]).astype(ml_dtypes.float8_e8m0fnu)
+    values, places = compile_module(parse(text.replace("DIRECTION", direction)), backend)(x)
+    expected = [np.nan, 4, 2] if direction == "GT" else [0.25, 1, 2]
+    np.testing.assert_array_equal(values.astype(np.float32), np.float32(expected))
+    assert places.tolist() == ([1, 4, 3] if direction == "GT" else [2, 0, 3])
 
 
 @pytest.mark.parametrize("backend", ["cpu", "evaluate"])

@@ -92,5 +92,8 @@ def test_bitcast_convert_between_widths():
     assert nibbles.astype(int).tolist() == [[1, 7], [-8, -1]]
     (back,) = run("p = s4[2,2] parameter(0)\n ROOT r = u8[2] bitcast-convert(p)", nibbles)
     assert back.tolist() == [0x71, 0xF8]
+    nothing = np.zeros((9, 0), np.complex128)
+    (none,) = run("p = c128[9,0] parameter(0)\n ROOT r = u2[9,0,64] bitcast-convert(p)", nothing)
+    assert none.shape == (9, 0, 64)
     (same,) = run("p = bf16[1] parameter(0)\n ROOT r = u16[1] bitcast-convert(p)", np.array([1.5], ml_dtypes.bfloat16))
     assert same.tolist() == [0x3FC0]

@@ -54,7 +54,7 @@ def bitcast(array: AnyArray, source: str, target: str) -> AnyArray:
             return whole.reshape(*whole.shape, 1).view(dtype).reshape(*whole.shape, parts)
         return whole.view(dtype).reshape(whole.shape[:-1])
     if from_bits == 128:  # c128 goes by its two halves
-        return bitcast(bitcast(whole, source, "u64"), "u64", target).reshape(*whole.shape, -1)
+        return bitcast(bitcast(whole, source, "u64"), "u64", target).reshape(*whole.shape, 128 // to_bits)
     if to_bits == 128:
         halves = whole.reshape(*whole.shape[:-1], 2, 64 // from_bits)
         return bitcast(bitcast(halves, source, "u64"), "u64", target)
