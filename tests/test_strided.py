@@ -48,3 +48,11 @@ def test_columns(kind: str, step: int, cpu: str) -> None:
     got = compile_module(module, machine=None if cpu == "host" else named(cpu), threads=1)(*arguments)
     for mine, theirs in zip(got, evaluate(module, arguments), strict=True):
         assert mine.tobytes() == theirs.tobytes()
+
+
+def test_llvm_comes_to_an_end_with_every_second_small_integer() -> None:
+    """Its combiner went round for ever on repeated lanes between masks."""
+    text = "HloModule m\nENTRY e { p = pred[17,5]{1,0} parameter(0)\n ROOT r = s4[170,1,1]{0,1,2} bitcast(p) }"
+    module, bits = parse(text), np.arange(85).reshape(17, 5) % 3 == 0
+    got, want = (compile_module(module, backend)(bits)[0] for backend in ("cpu", "evaluate"))
+    np.testing.assert_array_equal(got, want)

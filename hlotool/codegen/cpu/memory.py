@@ -172,7 +172,9 @@ def store_strided(
             own = f.let(f"extractelement {kind} {raw}, i64 {lane}")
             f.do(f"store {memory} {own}, ptr {_at(f, memory, pointer, lane * step)}, align {align}")
             continue
-        spread = _shuffled(f, kind, raw, "poison", [min(place // step, lanes - 1) for place in places])
+        # Were they repeated, LLVM 22's DAG combiner would swap this and the masks of small integers for ever.
+        order = [place // step if own else None for place, own in zip(places, written, strict=True)]
+        spread = _shuffled(f, kind, raw, "poison", order)
         mask = "<" + ", ".join(f"i1 {str(own).lower()}" for own in written) + ">"
         at = _at(f, memory, pointer, start)
         f.do(f"call void {callee}({kind} {spread}, ptr align {align} {at}, <{lanes} x i1> {mask})")
@@ -182,8 +184,9 @@ def _at(f: Function, memory: str, pointer: str, offset: int) -> str:
     return f.let(f"getelementptr {memory}, ptr {pointer}, i64 {offset}") if offset else pointer
 
 
-def _shuffled(f: Function, kind: str, first: str, second: str, order: Sequence[int]) -> str:
-    picks = ", ".join(f"i32 {o}" for o in order)
+def _shuffled(f: Function, kind: str, first: str, second: str, order: Sequence[int | None]) -> str:
+    """Lanes of two vectors; None is any."""
+    picks = ", ".join("i32 poison" if o is None else f"i32 {o}" for o in order)
     return f.let(f"shufflevector {kind} {first}, {kind} {second}, <{len(order)} x i32> <{picks}>")
 
 
