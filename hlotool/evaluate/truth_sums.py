@@ -145,6 +145,23 @@ def _kept(computation: Computation) -> list[tuple[_Kept, str]] | None:
     return [(_KEPT[c.opcode], c.element_type) for c in combiners]
 
 
+def _apart(computation: Computation, results: Sequence[Bounded]) -> Sequence[Bounded]:
+    """Results of a reducer that was applied step by step, each rounded to its type.
+
+    Where it combines each pair by itself, programs may keep narrow floats wide until the end: another sum, of which
+    this says nothing.
+    """
+    combiners = combiners_of(computation)
+    if combiners is None:
+        return results
+    return [
+        Bounded(found.value, np.full(found.shape, np.inf))
+        if is_inexact(combiner.element_type) and ELEMENT_TYPES[combiner.element_type].bits < 32
+        else found
+        for combiner, found in zip(combiners, results, strict=True)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Pairing:
     """Computations on values and errors, each half of the arrays, by way of `Bounded` ones."""
@@ -234,7 +251,7 @@ def _reduce(instruction: Instruction, operands: Sequence[Bounded], context: Any)
     else:
         for position in range(lined[0].shape[-1]):
             totals = pairs.map(computation, [*totals, *(a[..., position] for a in lined)])
-    return _one_or_tuple(instruction, _unpaired(totals))
+    return _one_or_tuple(instruction, _apart(computation, _unpaired(totals)))
 
 
 def _reduce_with(kept: _Kept, kind: str, array: Bounded, initial: Bounded, axes: tuple[int, ...]) -> Bounded:
@@ -263,7 +280,7 @@ def _reduce_window(instruction: Instruction, operands: Sequence[Bounded], contex
     for position, inside in windows.window_positions(arrays[0].shape, sizes, window):
         merged = pairs.map(computation, [*states, *(np.broadcast_to(flat[position], sizes) for flat in flats)])
         states = [np.where(inside, new, old) for new, old in zip(merged, states, strict=True)]
-    return _one_or_tuple(instruction, _unpaired(states))
+    return _one_or_tuple(instruction, _apart(computation, _unpaired(states)))
 
 
 def _window_with(
