@@ -34,12 +34,20 @@ def _log1p(x: AnyArray) -> AnyArray:
     return result
 
 
+def _logistic(x: AnyArray) -> AnyArray:
+    """1 / (1 + exp(-x)), by the power that does not overflow where results are subnormal."""
+    if x.dtype.kind == "c":
+        return np.asarray(1 / (1 + np.exp(-x)))
+    power = np.exp(-np.abs(x))
+    return np.asarray(np.where(x < 0, power, 1) / (1 + power))
+
+
 _TRANSCENDENTAL: dict[str, Callable[[Any], Any]] = {
     "exponential": np.exp,
     "exponential-minus-one": np.expm1,
     "log": np.log,
     "log-plus-one": _log1p,
-    "logistic": lambda x: 1 / (1 + np.exp(-x)),
+    "logistic": _logistic,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "cbrt": np.cbrt,
