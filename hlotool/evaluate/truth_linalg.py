@@ -130,7 +130,7 @@ class _Norm:
         self.rank = len(array.shape)
         self.feature: int = instruction.attributes["feature_index"]
         self.others = [axis for axis in range(self.rank) if axis != self.feature]
-        self.count = max(1, array.value.size // max(1, array.shape[self.feature]))
+        self.count = prod(array.shape[axis] for axis in self.others)  # 0 makes means of nothing: NaN
         self.kind = kind
         self.epsilon = self.scalar(epsilon_of(instruction))
 
