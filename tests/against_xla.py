@@ -17,7 +17,6 @@ import argparse
 import json
 import math
 import os
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from hlotool.analysis.in_place import in_place_pairs, module_in_place_pairs, upd
 from hlotool.codegen.buffers import assign
 from hlotool.codegen.program import needs_kernel
 from hlotool.driver import LOWERING, optimise
+from hlotool.harness.xla import RefusedError, Xla, xla_python
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import fusible_computations
 from hlotool.text.parser import parse
@@ -137,39 +137,20 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-_CHILD = """
-import json, sys
-import jax
-jax.config.update("jax_enable_x64", True)
-from jaxlib import _hlo, _jax
-device = jax.local_devices(backend="cpu")[0]
-devices = _jax.DeviceList((device,))
-options = _hlo.HloPrintOptions()
-options.print_large_constants = True
-for line in sys.stdin:
-    source, target = json.loads(line)
-    try:
-        proto = _hlo.hlo_module_from_text(open(source).read()).as_serialized_hlo_module_proto()
-        made = device.client.compile_and_load(_jax.mlir.hlo_to_stablehlo(proto), devices)
-        text = made.hlo_modules()[0].to_string(options)
-    except Exception as error:
-        print(f"{source}: XLA does not compile it: {str(error).splitlines()[0]}", file=sys.stderr)
-        continue
-    with open(target, "w") as file:
-        file.write(text)
-"""
-
-
-def optimised_by_xla(files: Sequence[Path], directory: Path, python: str) -> dict[Path, str]:
+def optimised_by_xla(files: Sequence[Path], directory: Path, python: str | None = None) -> dict[Path, str]:
     """What XLA's CPU compiler makes of each file, by file; those that it refuses are left out."""
     directory.mkdir(parents=True, exist_ok=True)
     targets = {file: directory / file.name for file in files}
-    missing = [json.dumps([str(f), str(t)]) for f, t in targets.items() if not t.exists()]
-    if missing:
+    if missing := {file: target for file, target in targets.items() if not target.exists()}:
         # What LLVM makes of the modules is not looked at.
         quick = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0"
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": quick}
-        subprocess.run([python, "-c", _CHILD], input="\n".join(missing), text=True, check=True, env=environment)
+        with Xla(python, quick) as xla:
+            for file, target in missing.items():
+                try:
+                    xla.compile(file.read_text())
+                    target.write_text(xla.optimised())
+                except RefusedError as error:
+                    print(f"{file}: {str(error).splitlines()[0]}", file=sys.stderr)
     return {file: target.read_text() for file, target in targets.items() if target.exists()}
 
 
@@ -177,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What hlotool's and XLA's optimisers leave of the same modules.")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE.hlo")
     parser.add_argument("--format", choices=["markdown", "json"], default="markdown", dest="form")
-    parser.add_argument("--xla-python", default=os.environ.get("HLOTOOL_XLA_PYTHON") or sys.executable)
+    parser.add_argument("--xla-python", default=xla_python())
     parser.add_argument("--optimised", type=Path, default=Path("optimised-by-xla"), metavar="DIR")
     options = parser.parse_args(arguments)
     made = optimised_by_xla(options.files, options.optimised, options.xla_python)

@@ -221,7 +221,7 @@ def measure(
 ) -> dict[str, float]:
     """The median seconds of a call by peer, all taking turns."""
     from hlotool.driver import compile_module
-    from hlotool.harness.xla_peer import XlaPeer
+    from hlotool.harness.xla import XlaPeer
     from hlotool.text.parser import parse
 
     module = parse(case.hlo)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from against_xla import compare, explanations, optimised_by_xla, table
+from semantics.xla_oracle import missing
 
 MODELS = Path(__file__).parents[2] / "shared" / "corpus" / "models"
-XLA_PYTHON = os.environ.get("HLOTOOL_XLA_PYTHON", sys.executable)
 
 
 def test_explanations_are_of_modules_and_in_order() -> None:
@@ -22,11 +19,9 @@ def test_explanations_are_of_modules_and_in_order() -> None:
 
 
 @pytest.mark.skipif(not MODELS.exists(), reason="the corpus of models is not here")
+@pytest.mark.skipif(bool(missing()), reason=missing())
 def test_every_row_that_is_worse_is_explained_and_no_other(tmp_path: Path) -> None:
-    found = subprocess.run([XLA_PYTHON, "-c", "import jax, jaxlib._hlo"], capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"{XLA_PYTHON} has no jax; HLOTOOL_XLA_PYTHON may name a Python that has")
-    made = optimised_by_xla(sorted(MODELS.glob("*.hlo")), tmp_path, XLA_PYTHON)
+    made = optimised_by_xla(sorted(MODELS.glob("*.hlo")), tmp_path)
     assert len(made) > 100
     rows = [compare(file.stem, file.read_text(), text) for file, text in made.items()]
     assert {row.name for row in rows if row.is_worse} == set(explanations()), table(rows)

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Run
+from semantics.xla_oracle import missing
 
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import Tolerance, compare_all
 from hlotool.harness.inputs import random_inputs
+from hlotool.harness.xla import Xla
 from hlotool.ir import HloError, Module, UnsupportedError
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
@@ -297,23 +296,6 @@ def test_snapshots_run_on_what_they_hold(
 # ---- the corpus through XLA
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "corpus.py"
-XLA_PYTHON = os.environ.get("HLOTOOL_XLA_PYTHON", sys.executable)
-COMPILE = """
-import sys
-import jax
-jax.config.update("jax_enable_x64", True)
-from jaxlib import _hlo, _jax
-device = jax.local_devices(backend="cpu")[0]
-devices = _jax.DeviceList((device,))
-options = _hlo.HloPrintOptions()
-options.print_large_constants = True
-for source, target in zip(sys.argv[1::2], sys.argv[2::2]):
-    module = _hlo.hlo_module_from_text(open(source).read())
-    stable = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
-    (optimised,) = device.client.compile_and_load(stable, devices).hlo_modules()
-    open(target, "w").write(optimised.to_string(options))
-"""
-
 
 def _cases() -> list[Any]:
     if not CORPUS.exists():
@@ -331,24 +313,23 @@ CASES = _cases()
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with every small program of the corpus as XLA compiled it."""
-    found = subprocess.run([XLA_PYTHON, "-c", "import jax, jaxlib._hlo"], capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"{XLA_PYTHON} has no jax; HLOTOOL_XLA_PYTHON may name a Python that has")
-    directory = tmp_path_factory.mktemp("compiled")
-    files = [name for case in CASES for name in (f"{case.base}.hlo", str(directory / f"{case.name}.hlo"))]
-    done = subprocess.run([XLA_PYTHON, "-c", COMPILE, *files], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return directory
+def compiled() -> dict[str, str]:
+    """Every small program of the corpus as XLA compiled it, by name."""
+    found: dict[str, str] = {}
+    with Xla() as xla:
+        for case in CASES:
+            xla.compile(case.hlo)
+            found[case.name] = xla.optimised()
+    return found
 
 
 @pytest.mark.skipif(not CASES, reason="the corpus of programs is not here")
+@pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_xla_made_of_the_corpus(case: Any, compiled: Path) -> None:
+def test_what_xla_made_of_the_corpus(case: Any, compiled: dict[str, str]) -> None:
     if any(target.startswith("lapack_") for target in case.meta["custom_calls"]):
         pytest.importorskip("scipy", reason="LAPACK custom calls need SciPy")
-    module: Module = parse((compiled / f"{case.name}.hlo").read_text())
+    module: Module = parse(compiled[case.name])
     check(module)
     arrays = case.inputs()
     for backend in ("cpu", "evaluate"):

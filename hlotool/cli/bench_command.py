@@ -36,7 +36,7 @@ from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
-from hlotool.harness.xla_peer import XlaPeer
+from hlotool.harness.xla import XlaPeer
 from hlotool.ir import InputError, Module
 from hlotool.text.printer import print_module
 
