@@ -282,3 +282,143 @@ def test_integer_products_of_uncertain_operands() -> None:
     (bound,) = truth(module, values)
     (row,) = compare_with_truth(list(evaluate(module, values)), [bound])
     assert row.ok, str(row)
+
+
+def folded(kind: str, fold: str, array: Array, initial: float, opcode: str = "reduce") -> tuple[Bounded, Array]:
+    """A reduction of a vector by lines of a computation of `a` and `b`: the truth, and what the evaluator gives."""
+    fold = fold.format(t=kind)
+    head = f"HloModule m\nfold {{\na = {kind}[] parameter(0)\nb = {kind}[] parameter(1)\n{fold}\n}}\nENTRY main {{\n"
+    how = {"reduce": "dimensions={0}", "reduce-window": f"window={{size={array.size}}}"}[opcode]
+    kept = "" if opcode == "reduce" else "1"
+    body = f"p = {kind}[{array.size}] parameter(0)\nz = {kind}[] constant({initial})\n"
+    body += f"ROOT r = {kind}[{kept}] {opcode}(p, z), {how}, to_apply=fold\n}}"
+    module = parse(head + body)
+    (found,), (result,) = truth(module, [array]), evaluate(module, [array])
+    return found, result
+
+
+@pytest.mark.parametrize("opcode", ["reduce", "reduce-window"])
+def test_what_underflows_in_f64_has_an_error(opcode: str) -> None:
+    """Half of the least number of f64 is zero in f64, in which bounds are."""
+    square = "s = {t}[] multiply(b, b)\nROOT r = {t}[] multiply(a, s)"
+    found, result = folded("f64", square, np.array([1e-170, np.inf]), 1, opcode)
+    assert np.isnan(result).all()  # in extended precision the first step is not zero, and the second infinite
+    assert np.isinf(found.errors()).all()
+    found, result = folded("f64", square, np.array([6e-162, 1e80, 1e80]), 1, opcode)
+    assert (result != found.value).all()  # the first step has three bits
+    assert compare_with_truth([result], [found])[0].ok
+
+
+def test_selection_and_scatter_of_products_that_underflow() -> None:
+    text = """HloModule m
+    ge { a = f64[] parameter(0)
+      b = f64[] parameter(1)
+      ROOT c = pred[] compare(a, b), direction=GE }
+    fold { a = f64[] parameter(0)
+      b = f64[] parameter(1)
+      s = f64[] multiply(b, b)
+      ROOT c = f64[] multiply(a, s) }
+    ENTRY main { x = f64[4] parameter(0)
+      u = f64[3] parameter(1)
+      z = f64[] constant(1)
+      ROOT r = f64[4] select-and-scatter(x, u, z), window={size=2}, select=ge, scatter=fold }"""
+    module = parse(text)
+    arrays = [np.array([1.0, 5, 2, 1]), np.array([6e-162, 1e80, 1])]
+    (found,) = truth(module, arrays)
+    (result,) = evaluate(module, arrays)
+    assert result[1] != found.value[1]
+    assert compare_with_truth([result], [found])[0].ok
+
+
+def test_sums_of_fractions_that_make_whole_numbers_round() -> None:
+    x = f32(2**23, 0.5, 0.5)
+    found, result = folded("f32", "ROOT r = {t}[] add(a, b)", x, 0)
+    in_order = (x[0] + x[1]) + x[2]
+    assert in_order != result
+    assert compare_with_truth([np.asarray(in_order)], [found])[0].ok
+    assert folded("f32", "ROOT r = {t}[] add(a, b)", f32(2**23, 1, 1), 0)[0].error is None
+
+
+def test_products_in_any_order() -> None:
+    multiply = "ROOT r = {t}[] multiply(a, b)"
+    found, _ = folded("f32", multiply, f32(np.inf, 1e-30, 1e-30), 1)
+    assert np.isinf(found.errors())  # infinite, or NaN where the others meet first
+    found, _ = folded("f32", multiply, f32(np.inf, 1e-3, -1e-3), 1)
+    assert found.value == -np.inf
+    assert found.errors() == 0
+    x = np.random.default_rng(1).uniform(0.5, 2, 50)
+    found, _ = folded("f64", multiply, x, 1)
+    assert abs(np.multiply.reduce(x[::-1]) - found.value) <= found.errors() < 1e-13 * found.value
+
+
+def test_scattered_products_round_in_their_type() -> None:
+    text = """HloModule m
+    mul { a = f16[] parameter(0)
+      b = f16[] parameter(1)
+      ROOT c = f16[] multiply(a, b) }
+    ENTRY main { x = f16[1] parameter(0)
+      i = s32[2,1] constant({{0},{0}})
+      u = f16[2] parameter(1)
+      ROOT r = f16[1] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=mul }"""
+    module = parse(text)
+    arrays = [np.array([1.2e-7], np.float16), np.array([0.75, 1000], np.float16)]
+    (found,) = truth(module, arrays)
+    (result,) = evaluate(module, arrays)
+    assert abs(float(result[0]) - float(found.value[0])) > 0.2 * found.value[0]  # of two bits one was lost
+    assert compare_with_truth([result], [found])[0].ok
+
+
+@pytest.mark.parametrize("opcode", ["reduce", "reduce-window"])
+def test_sums_beside_others_are_sums_in_any_order(opcode: str) -> None:
+    """Each pair of a variadic reduction by itself: whatever is reduced beside it leaves a sum open in its order."""
+    kept, how = ("", "dimensions={0}") if opcode == "reduce" else ("1", "window={size=3}")
+    text = f"""HloModule m
+    both {{ a = f32[] parameter(0)
+      i = s32[] parameter(1)
+      b = f32[] parameter(2)
+      j = s32[] parameter(3)
+      s = f32[] add(a, b)
+      o = s32[] or(i, j)
+      ROOT t = (f32[], s32[]) tuple(s, o) }}
+    ENTRY main {{ x = f32[3] parameter(0)
+      i = s32[3] parameter(1)
+      z = f32[] constant(0)
+      n = s32[] constant(8)
+      ROOT r = (f32[{kept}], s32[{kept}]) {opcode}(x, i, z, n), {how}, to_apply=both }}"""
+    x, numbers = f32(1e8, -1e8, 1), np.array([1, 2, 2], np.int32)
+    total, bits = truth(parse(text), [x, numbers])
+    assert compare_with_truth([np.float32(0).reshape(total.shape)], [total])[0].ok  # (x[0] + x[2]) + x[1]
+    assert bits.value == 11
+    assert bits.error is None
+
+
+def test_products_of_extreme_numbers() -> None:
+    body = "p0 = f64[1,2] parameter(0)\np1 = f64[2,1] parameter(1)\nl = f64[2,1] log(p1)\n"
+    body += "ROOT r = f64[1,1] dot(p0, l), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    for size in (1e-200, 1e200):
+        x, y = np.array([[size, 0]]), np.array([[3.0], [5]])
+        found = true(body, x, y)
+        least, most = (size * np.log(np.nextafter(3.0, end)) for end in (0, 9))
+        assert most - least < 2 * found.errors() < 100 * (most - least)
+    body = "p0 = f32[1,64] parameter(0)\np1 = f32[64,1] parameter(1)\n"
+    body += "ROOT r = f32[1,1] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    x = np.full((1, 64), 1e-23, np.float32)
+    rounded_each = np.float32(0)
+    for a, b in zip(x[0], x[0] * np.float32(60), strict=True):
+        rounded_each = rounded_each + a * b  # each product is four or five of the least number, and a fraction
+    found = true(body, x, x.T * np.float32(60))
+    assert compare_with_truth([np.full((1, 1), rounded_each, np.float32)], [found])[0].ok
+
+
+def test_products_of_integers_wrap_beside_undecided_ones() -> None:
+    text = (
+        "ENTRY e {\na = f32[2,1] parameter(0)\nb = s32[1,2] parameter(1)\nt = f32[2,1] exponential(a)\n"
+        "l = f32[2,1] log(t)\nc = s32[2,1] convert(l)\n"
+        "ROOT d = s32[2,2] dot(c, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}"
+    )
+    values = [f32(2, 10.5).reshape(2, 1), np.array([[3, 2**30]], np.int32)]
+    module = parse(text)
+    (found,) = truth(module, values)
+    assert np.isinf(found.errors()).tolist() == [[True, True], [False, False]]
+    assert found.value[1].tolist() == [30, (10 * 2**30 + 2**31) % 2**32 - 2**31]

@@ -24,13 +24,18 @@ __all__ = [
     "exact",
     "growth",
     "is_inexact",
+    "largest",
     "merged",
     "narrow",
     "relative",
     "rounded",
+    "smallest",
     "unit",
     "wide_dtype",
 ]
+
+_UNDERFLOW = 4 * float(np.finfo(np.float64).smallest_subnormal)
+"""What errors that are themselves computed in f64 may lose where they are too small for it."""
 
 _CONFIDENCE = 8.0
 """Of `growth`: the chance that a sum of random roundings leaves its bound is below 2 exp(-32)."""
@@ -110,6 +115,16 @@ def unit(kind: str) -> float:
     return _FORMATS[kind].unit
 
 
+def largest(kind: str) -> float:
+    """The largest number of the type (of the parts, if complex)."""
+    return _FORMATS[kind].largest
+
+
+def smallest(kind: str) -> float:
+    """The smallest number above zero of the type (of the parts, if complex)."""
+    return _FORMATS[kind].smallest
+
+
 def relative(kind: str, ulps: float) -> float:
     """The relative error of a function that is good to `ulps` units in the last place; types below f32 compute in f32
     and round once more."""
@@ -172,7 +187,8 @@ def rounded(value: AnyArray, error: AnyArray | None, kind: str, ulps: float | No
     value = value.astype(own.wide, copy=False)
     size = np.abs(value).astype(np.float64, copy=False)
     once = ulps is None
-    bound = size * (own.unit if ulps is None else relative(kind, ulps)) + own.smallest * (ulps or 0.5)
+    under = max(own.smallest * (ulps or 0.5), _UNDERFLOW)
+    bound = size * (own.unit if ulps is None else relative(kind, ulps)) + under
     near: AnyArray | None = None
     if error is not None:
         bound = bound + error

@@ -14,7 +14,7 @@ from hlotool.evaluate.rounding import round_to, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import Instruction
 
-__all__ = ["RULES", "tree_reduce"]
+__all__ = ["RULES", "reduce_with", "tree_reduce"]
 
 Combine = Callable[[Sequence[AnyArray]], Sequence[AnyArray]]
 
@@ -44,7 +44,7 @@ def _reduce(instruction: Instruction, operands: Operands, context: Context) -> V
     combiners = combiners_of(computation)
     if combiners is not None:
         each = zip(combiners, arrays, initial, strict=True)
-        return one_or_tuple(instruction, [_reduce_with(c, array, start, axes) for c, array, start in each])
+        return one_or_tuple(instruction, [reduce_with(c, array, start, axes) for c, array, start in each])
     order = [axis for axis in range(arrays[0].ndim) if axis not in axes] + sorted(axes)
     lined = [a.transpose(order).reshape(*kept, -1) for a in arrays]
     total: Sequence[AnyArray] = [np.broadcast_to(value, kept) for value in initial]
@@ -56,7 +56,8 @@ def _reduce(instruction: Instruction, operands: Operands, context: Context) -> V
     return one_or_tuple(instruction, total)
 
 
-def _reduce_with(combiner: Combiner, array: AnyArray, initial: AnyArray, axes: tuple[int, ...]) -> AnyArray:
+def reduce_with(combiner: Combiner, array: AnyArray, initial: AnyArray, axes: tuple[int, ...]) -> AnyArray:
+    """Reduce the dimensions `axes` by one operation, beginning with a scalar."""
     start = combiner.prepare(initial)
     total = combiner.ufunc.reduce(widen(array), axis=axes, dtype=start.dtype)
     return round_to(combiner.ufunc(start, total), combiner.element_type)

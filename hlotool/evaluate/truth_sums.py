@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from hlotool.evaluate import convolution, dot, gather, windows
-from hlotool.evaluate.bounds import Bounded, bounded, growth, is_inexact, rounded, unit, wide_dtype
-from hlotool.evaluate.combiner import choice_of, combiners_of
+from hlotool.evaluate import convolution, dot, gather, reduction, windows
+from hlotool.evaluate.bounds import Bounded, bounded, growth, is_inexact, largest, rounded, smallest, unit, wide_dtype
+from hlotool.evaluate.combiner import Combiner, choice_of, combiner_of, combiners_of
 from hlotool.evaluate.reduction import tree_reduce
 from hlotool.evaluate.rounding import convert
 from hlotool.evaluate.rules import RULES
@@ -36,9 +35,9 @@ def retyped(instruction: Instruction, shape: Shape) -> Instruction:
     return made
 
 
-def _accumulated(kind: str) -> float:
-    """The unit roundoff that sums of a type are taken with: below f32 it is that of f32."""
-    return unit("f32" if ELEMENT_TYPES[kind].bits <= 16 else kind)
+def _accumulated(kind: str) -> str:
+    """The type that sums of a type are taken in: below f32 it is f32."""
+    return "f32" if ELEMENT_TYPES[kind].bits <= 16 else kind
 
 
 def _finite_size(value: AnyArray) -> AnyArray:
@@ -47,19 +46,14 @@ def _finite_size(value: AnyArray) -> AnyArray:
     return size if np.isfinite(size.sum()) else np.where(np.isfinite(size), size, 0.0)
 
 
-def _largest(kind: str) -> float:
-    part: Any = {"c64": np.float32, "c128": np.float64}.get(kind) or ELEMENT_TYPES[kind].dtype
-    info: Any = ml_dtypes.finfo(part)  # type: ignore[no-untyped-call]
-    return float(info.max)
-
-
 def _squares(x: Bounded, kind: str) -> AnyArray:
     """Squared errors, to be added up.  The last rounding of each may be as large as the bound has it, in a quarter of
     all elements more than half as large, where the rest of the bound has room: it counts several times."""
     if x.error is None:
         return np.broadcast_to(np.float64(0), x.shape)
     last = 4 * unit(kind) * _finite_size(x.value) if is_inexact(kind) else np.float64(0)
-    return np.where(x.error == 0, 0.0, x.error**2 + last**2)
+    error = np.maximum(x.error, 2.0**-511)  # whose square is a normal number
+    return np.where(x.error == 0, 0.0, error**2 + last**2)
 
 
 # ---- reductions by one opcode
@@ -67,43 +61,46 @@ def _squares(x: Bounded, kind: str) -> AnyArray:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Value, sum of absolute values, sum of squared errors: errors of terms are taken as independent, as roundings
-    are; their plain sum would soon be of no use in layer after layer."""
+    """Value, sum of absolute values, whether any term has a fraction, and sum of squared errors: errors of terms are
+    taken as independent, as roundings are; their plain sum would soon be of no use in layer after layer."""
 
-    functions = (np.add, np.add, np.add)
-    identities = (0, 0, 0)
+    functions = (np.add, np.add, np.logical_or, np.add)
+    identities = (0, 0, False, 0)
 
     def states(self, x: Bounded, kind: str) -> list[AnyArray]:
-        return [x.value, _finite_size(x.value), _squares(x, kind)]
+        return [x.value, _finite_size(x.value), np.asarray(x.value != np.rint(x.value)), _squares(x, kind)]
 
-    def result(self, states: Sequence[AnyArray], count: float, kind: str, roundoff: float) -> Bounded:
-        value, size, squares = states
-        if not squares.any() and float(size.max(initial=0.0)) < 1 / unit(kind) and _are_whole(value):
+    def result(self, states: Sequence[AnyArray], count: float, kind: str, steps: str) -> Bounded:
+        value, size, fractions, squares = states
+        if not squares.any() and not fractions.any() and float(size.max(initial=0.0)) < 1 / unit(kind):
             return Bounded(value)  # partial sums are whole numbers that the type can hold
-        error = np.sqrt(squares) + growth(count, roundoff) * size
-        return rounded(value, np.where(size > _largest(kind), np.inf, error), kind)
+        error = np.sqrt(squares) + growth(count, unit(steps)) * size
+        return rounded(value, np.where(size > largest(kind), np.inf, error), kind)
 
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """Value, the largest that it may be, and the largest that a part of it may be."""
+    """Value, the largest that it may be, and the largest and smallest that a part of it may be."""
 
-    functions = (np.multiply, np.multiply, np.multiply)
-    identities = (1, 1, 1)
+    functions = (np.multiply, np.multiply, np.multiply, np.multiply)
+    identities = (1, 1, 1, 1)
 
     def states(self, x: Bounded, kind: str) -> list[AnyArray]:
         size = np.abs(x.value).astype(np.float64)
-        size = np.where(np.isfinite(size), size, 1.0) + x.errors()
-        return [x.value, size, np.maximum(size, 1.0)]
+        size = np.where(np.isfinite(size), size, 1.0)
+        most = size + x.errors()
+        return [x.value, most, np.maximum(most, 1.0), np.minimum(size - np.minimum(x.errors(), size), 1.0)]
 
-    def result(self, states: Sequence[AnyArray], count: float, kind: str, roundoff: float) -> Bounded:
-        value, most, part = states
-        factor = 2 if ELEMENT_TYPES[kind].is_complex else 1
-        least = float(np.finfo(np.float64 if ELEMENT_TYPES[kind].bits == 64 else np.float32).tiny)
-        error = most * (1 + factor * growth(count, roundoff)) - np.where(np.isfinite(value), np.abs(value), 0)
-        error = np.maximum(error, 0) + count * least * part
-        error = np.where((part > _largest(kind)) | np.isnan(error), np.inf, error)
-        return rounded(value, error.astype(np.float64), kind)
+    def result(self, states: Sequence[AnyArray], count: float, kind: str, steps: str) -> Bounded:
+        value, most, part, least = states
+        # Products of complex numbers as in `multiply`; in f64 `most` itself errs as much as what it bounds.
+        factor = (2.25 if ELEMENT_TYPES[kind].is_complex else 1) + (2 if kind in ("f64", "c128") else 0)
+        size = np.where(np.isfinite(value), np.abs(value), 0).astype(np.float64)
+        error = np.maximum(most * (1 + factor * growth(count, unit(steps))) - size, 0)
+        error = error + count * smallest(steps) * part
+        # A part that overflows, or is so small that it may be zero where another is infinite.
+        lost = (part > largest(kind)) | (np.isinf(value) & (least < 2 * count * smallest(kind)))
+        return rounded(value, np.where(lost | np.isnan(error), np.inf, error), kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ class _Extreme:
     def states(self, x: Bounded, kind: str) -> list[AnyArray]:
         return [x.value, x.value + x.errors(), x.value - x.errors()]
 
-    def result(self, states: Sequence[AnyArray], count: float, kind: str, roundoff: float) -> Bounded:
+    def result(self, states: Sequence[AnyArray], count: float, kind: str, steps: str) -> Bounded:
         value, high, low = states
         error = np.maximum(high - value, value - low).astype(np.float64)
         error = np.where((high == value) & (low == value), 0.0, np.where(np.isnan(error), np.inf, error))
@@ -137,29 +134,9 @@ _KEPT: dict[str, _Kept] = {
 }
 
 
-def _kept(computation: Computation) -> list[tuple[_Kept, str]] | None:
-    """For a reducer that combines each pair of its parameters by one opcode on floats: how, and in which type."""
-    combiners = combiners_of(computation)
-    if combiners is None or not all(is_inexact(c.element_type) and c.opcode in _KEPT for c in combiners):
-        return None
-    return [(_KEPT[c.opcode], c.element_type) for c in combiners]
-
-
-def _apart(computation: Computation, results: Sequence[Bounded]) -> Sequence[Bounded]:
-    """Results of a reducer that was applied step by step, each rounded to its type.
-
-    Where it combines each pair by itself, programs may keep narrow floats wide until the end: another sum, of which
-    this says nothing.
-    """
-    combiners = combiners_of(computation)
-    if combiners is None:
-        return results
-    return [
-        Bounded(found.value, np.full(found.shape, np.inf))
-        if is_inexact(combiner.element_type) and ELEMENT_TYPES[combiner.element_type].bits < 32
-        else found
-        for combiner, found in zip(combiners, results, strict=True)
-    ]
+def _kept(combiner: Combiner) -> _Kept | None:
+    """How values with bounds are combined; None of integers and predicates."""
+    return _KEPT[combiner.opcode] if is_inexact(combiner.element_type) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +185,9 @@ def _by_evaluator(instruction: Instruction, operands: Sequence[Bounded], context
 def total(x: Bounded, axes: Sequence[int], kind: str) -> Bounded:
     """The sum over some axes."""
     kept = _Sum()
-    sums = [np.add.reduce(state, axis=tuple(axes)) for state in kept.states(x, kind)]
-    count = prod(x.shape[axis] for axis in axes)
-    return kept.result([np.asarray(s) for s in sums], count, kind, _accumulated(kind))
-
-
-def _undecided_sum(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
-    """Of integers or predicates in any order: what an undecided element enters is undecided."""
-    error = np.add.reduce(operands[0].errors() + operands[1].errors(), axis=tuple(instruction.attributes["dimensions"]))
-    return bounded(np.asarray(_by_evaluator(instruction, operands, context).value), np.asarray(error))
+    parts = zip(kept.functions, kept.states(x, kind), strict=True)
+    sums = [np.asarray(function.reduce(state, axis=tuple(axes))) for function, state in parts]
+    return kept.result(sums, prod(x.shape[axis] for axis in axes), kind, _accumulated(kind))
 
 
 def _spread_out(values: Sequence[Bounded], sizes: Sequence[int]) -> list[Bounded]:
@@ -236,12 +207,10 @@ def _reduce(instruction: Instruction, operands: Sequence[Bounded], context: Any)
     sizes = [size for axis, size in enumerate(arrays[0].shape) if axis not in axes]
     if 0 in arrays[0].shape:
         return _one_or_tuple(instruction, _spread_out(initial, sizes))
-    if count == 1 and combiners_of(computation) and not is_inexact(instruction.operands[0].shape.element_type):
-        return _undecided_sum(instruction, operands, context)
-    kept = _kept(computation)
-    if kept is not None:
-        each = zip(kept, arrays, initial, strict=True)
-        return _one_or_tuple(instruction, [_reduce_with(*how, array, start, axes) for how, array, start in each])
+    combiners = combiners_of(computation)
+    if combiners is not None:
+        each = zip(combiners, arrays, initial, strict=True)
+        return _one_or_tuple(instruction, [_reduce_with(how, array, start, axes) for how, array, start in each])
     order = [axis for axis in range(len(arrays[0].shape)) if axis not in axes] + sorted(axes)
     lined = [a.transpose(order).reshape(*sizes, -1) for a in _paired(arrays)]
     pairs = _Pairing(context, count)
@@ -251,10 +220,14 @@ def _reduce(instruction: Instruction, operands: Sequence[Bounded], context: Any)
     else:
         for position in range(lined[0].shape[-1]):
             totals = pairs.map(computation, [*totals, *(a[..., position] for a in lined)])
-    return _one_or_tuple(instruction, _apart(computation, _unpaired(totals)))
+    return _one_or_tuple(instruction, _unpaired(totals))
 
 
-def _reduce_with(kept: _Kept, kind: str, array: Bounded, initial: Bounded, axes: tuple[int, ...]) -> Bounded:
+def _reduce_with(combiner: Combiner, array: Bounded, initial: Bounded, axes: tuple[int, ...]) -> Bounded:
+    kept, kind = _kept(combiner), combiner.element_type
+    if kept is None:
+        error = initial.errors() + np.add.reduce(array.errors(), axis=axes)
+        return bounded(np.asarray(reduction.reduce_with(combiner, array.value, initial.value, axes)), np.asarray(error))
     parts = zip(kept.functions, kept.states(array, kind), kept.states(initial, kind), strict=True)
     states = [np.asarray(function(start, function.reduce(state, axis=axes))) for function, state, start in parts]
     return kept.result(states, 1 + prod(array.shape[axis] for axis in axes), kind, _accumulated(kind))
@@ -270,22 +243,28 @@ def _reduce_window(instruction: Instruction, operands: Sequence[Bounded], contex
     totals = _spread_out(initial, sizes)
     if 0 in sizes or not arrays[0].value.size:
         return _one_or_tuple(instruction, totals)
-    kept = _kept(computation)
-    if kept is not None:
-        each = zip(kept, arrays, initial, strict=True)
-        reduced = [_window_with(*how, array, start, window, sizes) for how, array, start in each]
+    combiners = combiners_of(computation)
+    if combiners is not None:
+        each = zip(combiners, arrays, initial, strict=True)
+        reduced = [_window_with(how, array, start, window, sizes) for how, array, start in each]
         return _one_or_tuple(instruction, reduced)
     pairs, flats = _Pairing(context, count), [np.ascontiguousarray(a).reshape(-1) for a in _paired(arrays)]
     states = _paired(totals)
     for position, inside in windows.window_positions(arrays[0].shape, sizes, window):
         merged = pairs.map(computation, [*states, *(np.broadcast_to(flat[position], sizes) for flat in flats)])
         states = [np.where(inside, new, old) for new, old in zip(merged, states, strict=True)]
-    return _one_or_tuple(instruction, _apart(computation, _unpaired(states)))
+    return _one_or_tuple(instruction, _unpaired(states))
 
 
 def _window_with(
-    kept: _Kept, kind: str, array: Bounded, initial: Bounded, window: Window, sizes: Sequence[int]
+    combiner: Combiner, array: Bounded, initial: Bounded, window: Window, sizes: Sequence[int]
 ) -> Bounded:
+    kept, kind = _kept(combiner), combiner.element_type
+    if kept is None:
+        value = windows.reduce_window_with(combiner, array.value, initial.value, window, sizes)
+        base = windows.padded_base(array.errors(), 0, window)
+        (error,) = windows.reduce_windows(_pairwise(np.add), [base], window, sizes)
+        return bounded(value, initial.errors() + error)
     states = []
     parts = zip(kept.functions, kept.identities, kept.states(array, kind), kept.states(initial, kind), strict=True)
     for function, identity, state, start in parts:
@@ -315,12 +294,13 @@ def _scatter(instruction: Instruction, operands: Sequence[Bounded], context: Any
     def places(given: Sequence[AnyArray]) -> tuple[AnyArray, list[AnyArray]]:
         return gather.scatter_places(instruction.attributes, sizes, indices.value, given)
 
-    kept = _kept(computation)
-    if kept is not None and len(kept) == 1:
-        ((how, kind),) = kept
-        targets, rows = places(how.states(updates[0], kind))
-        states = [np.array(s).reshape(-1) for s in how.states(arrays[0], kind)]
-        made = _combine_at(how, kind, states, targets, rows, arrays[0])
+    combiner = combiner_of(computation)
+    kept = _kept(combiner) if combiner is not None else None
+    if kept is not None:
+        kind = instruction.operands[0].shape.element_type
+        targets, rows = places(kept.states(updates[0], kind))
+        states = [np.array(s).reshape(-1) for s in kept.states(arrays[0], kind)]
+        made = _combine_at(kept, kind, states, targets, rows, arrays[0])
         return Bounded(made.value.reshape(sizes), None if made.error is None else made.error.reshape(sizes))
     targets, rows = places(_paired(updates))
     flats = [np.array(a).reshape(-1) for a in _paired(arrays)]
@@ -341,7 +321,7 @@ def _combine_at(
     for function, state, row in zip(kept.functions, states, rows, strict=True):
         function.at(state, targets, row)
     times = np.bincount(targets, minlength=states[0].size)
-    found = kept.result(states, 1 + float(times.max(initial=0)), kind, unit(kind))
+    found = kept.result(states, 1 + float(times.max(initial=0)), kind, kind)
     value = np.where(times == 0, base.value.reshape(-1), found.value)
     return bounded(value, np.where(times == 0, base.errors().reshape(-1), found.errors()))
 
@@ -359,22 +339,26 @@ def _select_and_scatter(instruction: Instruction, operands: Sequence[Bounded], c
     chosen = found.reshape(-1)
     targets = place.reshape(-1)[chosen]
     updates = Bounded(source.value.reshape(-1)[chosen], source.errors().reshape(-1)[chosen])
-    kept = _kept(scatter)
+    combiner = combiner_of(scatter)
+    kept = _kept(combiner) if combiner is not None else None
+    kind = instruction.shape.element_type
     if kept is None:
         flats = [np.array(a).reshape(-1) for a in _paired([base])]
         pairs: Any = _Pairing(context, 1)
         result = bounded(*gather.combine_at(flats, targets, _paired([updates]), scatter, pairs))
     else:
-        ((how, kind),) = kept
-        states = [np.array(s).reshape(-1) for s in how.states(base, kind)]
-        result = _combine_at(how, kind, states, targets, how.states(updates, kind), base)
+        states = [np.array(s).reshape(-1) for s in kept.states(base, kind)]
+        result = _combine_at(kept, kind, states, targets, kept.states(updates, kind), base)
     error = np.array(result.errors())
     if doubt.any():
-        adds = kept is not None and isinstance(kept[0][0], _Sum)
-        gap = np.abs(source.value) + source.errors() if adds else np.full(source.shape, np.inf)
+        adds = isinstance(kept, _Sum) and ELEMENT_TYPES[kind].bits > 16
+        # Twice, for what one term more or less makes of the roundings; narrow types may lose whole terms in them.
+        gap = 2 * np.abs(source.value) + source.errors() if adds else np.full(source.shape, np.inf)
         for position, inside in windows.window_positions(array.shape, source.shape, window):
             touched = np.broadcast_to(doubt & inside, source.shape)
             np.add.at(error, np.broadcast_to(position, source.shape)[touched], gap.astype(np.float64)[touched])
+        if adds:
+            error = np.where(np.abs(result.value) + error > largest(kind), np.inf, error)
     return bounded(result.value.reshape(array.shape), error.reshape(array.shape))
 
 
@@ -432,30 +416,41 @@ def _bilinear(
     a, b = _numbers(left.value), _numbers(right.value)
     value = evaluate(a, b, wide)
     sum_kind = next((k for k in (kind, *kinds) if is_inexact(k)), kind)
-    roundoff = max((_accumulated(k) for k in (kind, *kinds) if is_inexact(k)), default=0.0)
+    roundoff = max((unit(_accumulated(k)) for k in (kind, *kinds) if is_inexact(k)), default=0.0)
     # The wide product itself is in f64.
     gamma = growth(count + 1, roundoff) + growth(count + 1, 2.0**-53) + more
     gamma *= 3 if is_complex else 1
     real = instruction.shape.with_type("f64")
     size, other = _finite_size(a), _finite_size(b)
     sums = evaluate(size, other, real)
-    error = gamma * sums
-    squares = []
-    if right.error is not None:
-        squares.append(evaluate(size**2, _squares(right, kinds[1]), real))
-    if left.error is not None:
-        squares.append(evaluate(_squares(left, kinds[0]), other**2 + right.errors() ** 2, real))
-    if squares:
-        error = error + np.sqrt(sum(squares))
+    error = gamma * sums + count * smallest(_accumulated(sum_kind))
+    if left.error is not None or right.error is not None:
+        error = error + _spread(lambda a, b: evaluate(a, b, real), left, right, kinds, count)
     error = np.where(np.isnan(error), np.inf, error)
     if not is_inexact(kind):
         return _to_integer(value, error, kind)
     if not np.isfinite(value).all() and (left.error is not None or right.error is not None):
         error = np.where(np.isfinite(value), error, np.inf)
-    error = np.where(sums > _largest(sum_kind), np.inf, error)
+    error = np.where(sums > largest(sum_kind), np.inf, error)
     if not left.errors().any() and not right.errors().any() and _is_whole(a, b, sums, sum_kind) and not more:
         return rounded(value, None, kind)
     return rounded(value, error, kind)
+
+
+def _spread(
+    sums: Callable[[AnyArray, AnyArray], AnyArray], left: Bounded, right: Bounded, kinds: Sequence[str], count: int
+) -> AnyArray:
+    """What the errors of operands make of `sums` of their products; of numbers so scaled that their squares, but for
+    some too small to matter, neither overflow nor vanish."""
+    scales, numbers, errors = [], [], []
+    for x, kind in zip((left, right), kinds, strict=True):
+        size = _finite_size(_numbers(x.value))
+        scale = max(float(size.max(initial=0.0)), float(_finite_size(x.errors()).max(initial=0.0))) or 1.0
+        scales.append(scale)
+        numbers.append((size / scale) ** 2)
+        errors.append(_squares(Bounded(size / scale, None if x.error is None else x.error / scale), kind))
+    squares = sums(numbers[0], errors[1]) + sums(errors[0], numbers[1] + errors[1])
+    return np.asarray((np.sqrt(squares) + count * 2.0**-500) * scales[0] * scales[1])
 
 
 def _numbers(array: AnyArray) -> AnyArray:
@@ -466,7 +461,7 @@ def _numbers(array: AnyArray) -> AnyArray:
 
 def _is_whole(left: AnyArray, right: AnyArray, size: AnyArray, kind: str) -> bool:
     """Whether all partial sums are whole numbers that the type of the sum can hold."""
-    if not float(size.max(initial=0.0)) * 2 < 1 / _accumulated(kind):
+    if not float(size.max(initial=0.0)) * 2 < 1 / unit(_accumulated(kind)):
         return False
     return _are_whole(left) and _are_whole(right)
 
@@ -488,6 +483,8 @@ def _product_rule(rule: Rule, name: str) -> Callable[..., Any]:
         if _is_plain(instruction, operands):
             return Bounded(np.asarray(rule(instruction, [o.value for o in operands], context.plain)))
         left, right, *rest = operands
+        if not any(is_inexact(i.shape.element_type) for i in (instruction, *instruction.operands[:2])):
+            return _whole_product(rule, instruction, operands, context.plain)
         if any(r.error is not None for r in rest):
             value = np.zeros(instruction.shape.dimensions, wide_dtype(instruction.shape.element_type))
             return Bounded(value, np.full(value.shape, np.inf))
@@ -498,6 +495,20 @@ def _product_rule(rule: Rule, name: str) -> Callable[..., Any]:
         return _bilinear(rule, plain, left, right, [r.value for r in rest], context.plain, count, more)
 
     return product
+
+
+def _whole_product(rule: Rule, instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
+    """Of integers or predicates: what an undecided element takes part in is undecided."""
+    left, right, *rest = operands
+    value = np.asarray(rule(instruction, [o.value for o in operands], context))
+    if any(r.error is not None for r in rest):
+        return Bounded(value, np.full(value.shape, np.inf))
+    others = [r.value for r in rest]
+    counted = retyped(instruction, instruction.shape.with_type("f64"))
+    unknown = [(o.errors() != 0).astype(np.float64) for o in (left, right)]
+    touched = np.asarray(rule(counted, [unknown[0], np.ones(right.shape), *others], context))
+    touched = touched + rule(counted, [np.ones(left.shape), unknown[1], *others], context)
+    return bounded(value, np.where(touched != 0, np.inf, 0.0))
 
 
 _UNITS = {"tf32": 2.0**-11, "bf16": unit("bf16"), "f16": unit("f16")}

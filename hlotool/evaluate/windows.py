@@ -20,7 +20,7 @@ from hlotool.evaluate.rounding import round_to
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction, PaddingDimension, Window, WindowDimension
 
-__all__ = ["RULES", "padded_base", "reduce_windows", "window_of", "window_positions"]
+__all__ = ["RULES", "padded_base", "reduce_window_with", "reduce_windows", "window_of", "window_positions"]
 
 Combine = Callable[[Sequence[AnyArray]], Sequence[AnyArray]]
 
@@ -73,7 +73,7 @@ def _reduce_window(instruction: Instruction, operands: Operands, context: Contex
     combiners = combiners_of(computation)
     if combiners is not None:
         each = zip(combiners, arrays, initial, strict=True)
-        results = [_reduce_window_with(c, array, start, window, sizes) for c, array, start in each]
+        results = [reduce_window_with(c, array, start, window, sizes) for c, array, start in each]
         return one_or_tuple(instruction, results)
     starts = [np.broadcast_to(value, sizes) for value in initial]
     if choice_of(computation, context.map) is None:
@@ -110,9 +110,10 @@ def _fold_windows(
     return totals
 
 
-def _reduce_window_with(
+def reduce_window_with(
     combiner: Combiner, array: AnyArray, initial: AnyArray, window: Window, sizes: Sequence[int]
 ) -> AnyArray:
+    """Reduce each of `sizes` windows by one operation, beginning with a scalar."""
     wide = combiner.prepare(array)
     base = padded_base(wide, combiner.identity(wide.dtype), window)
     (total,) = reduce_windows(lambda pair: [combiner.ufunc(*pair)], [base], window, sizes)
