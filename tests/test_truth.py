@@ -422,3 +422,20 @@ def test_products_of_integers_wrap_beside_undecided_ones() -> None:
     (found,) = truth(module, values)
     assert np.isinf(found.errors()).tolist() == [[True, True], [False, False]]
     assert found.value[1].tolist() == [30, (10 * 2**30 + 2**31) % 2**32 - 2**31]
+
+
+@pytest.mark.parametrize("opcode", ["training", "grad"])
+def test_batch_norms_of_nothing_are_nan(opcode: str) -> None:
+    shapes = "f32[0,3,2] p0", "f32[3] p1", "f32[3] p2", "f32[3] p3", "f32[0,3,2] p4"
+    count = 3 if opcode == "training" else 5
+    lines = [f"{s} = {t} parameter({n})" for n, (t, s) in enumerate(shape.split() for shape in shapes[:count])]
+    names = ", ".join(f"p{n}" for n in range(count))
+    body = "\n".join(lines) + f"\nROOT r = (f32[0,3,2], f32[3], f32[3]) batch-norm-{opcode}({names}), "
+    body += "epsilon=0.1, feature_index=1"
+    module = parse("ENTRY main {\n" + body + "\n}")
+    arrays = [np.ones((0, 3, 2) if n in (0, 4) else 3, np.float32) for n in range(count)]
+    found, outputs = truth(module, arrays), evaluate(module, arrays)
+    assert all(c.ok for c in compare_with_truth(outputs, found))
+    for column in found[1:]:
+        assert np.isnan(column.value).all() == (opcode == "training")
+        assert not column.errors().any()
