@@ -166,6 +166,8 @@ def test_constants_can_be_elided() -> None:
          ReplicaGroups(((0, 1, 2, 3), (4, 5, 6, 7)), "[2,4]<=[8]")),
         ("ROOT r = f32[4,6]{1,0} all-reduce(x), replica_groups=[4,2]<=[2,2,2]T(2,1,0), to_apply=add_f32",
          "replica_groups", ReplicaGroups(((0, 4), (2, 6), (1, 5), (3, 7)), "[4,2]<=[2,2,2]T(2,1,0)")),
+        ("ROOT r = f32[4,6]{1,0} all-reduce(x), replica_groups=mesh['x'=2,'y'=4] {'y'}, to_apply=add_f32",
+         "replica_groups", ReplicaGroups(((0, 1, 2, 3), (4, 5, 6, 7)), "mesh['x'=2,'y'=4] {'y'}")),
         ("ROOT r = f32[4,6]{1,0} all-reduce(x), replica_groups={{0,1},{2,3}}, to_apply=add_f32", "replica_groups",
          ReplicaGroups(((0, 1), (2, 3)))),
         ("ROOT r = f32[4,6]{1,0} collective-permute(x), source_target_pairs={{0,1},{1,0}}", "source_target_pairs",
@@ -183,6 +185,8 @@ def test_constants_can_be_elided() -> None:
          '{"k":{"v":"}"}}'),
         ("ROOT r = f32[4,6]{1,0} negate(x), sharding={devices=[2,1]<=[2]}", "sharding",
          Verbatim("{devices=[2,1]<=[2]}")),
+        ("ROOT r = f32[4,6]{1,0} negate(x), sharding={mesh['x'=2,'y'=2], [{'x'}, {?}], unreduced={'y'}}", "sharding",
+         Verbatim("{mesh['x'=2,'y'=2], [{'x'}, {?}], unreduced={'y'}}")),
         ("ROOT r = f32[4,6]{1,0} negate(x), sharding={devices=[2,1,2]0,1,2,3 last_tile_dims={manual}}", "sharding",
          Verbatim("{devices=[2,1,2]0,1,2,3 last_tile_dims={manual}}")),
         ('ROOT r = f32[4,6]{1,0} negate(x), frontend_attributes={a="1",b={"k":2}}', "frontend_attributes",
@@ -197,6 +201,47 @@ def test_attribute_values(line: str, attribute: str, value: object) -> None:
     module = parse(_text(line))
     assert module.entry.root.attributes[attribute] == value
     _round_trip(module)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "groups"),
+    [  # as XLA gathers over them, but for the device_ids, which it loses on the way
+        ("mesh['x'=2,'y'=4] {'x'}", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("mesh[ 'x' = 2 , 'y' = 4 ]{ 'x' , 'y' }", (tuple(range(8)),)),
+        ("mesh['x'=2,'y'=4] {}", tuple((n,) for n in range(8))),
+        ("mesh['x'=2,'y'=2,'z'=2] {'z','x'}", ((0, 4, 1, 5), (2, 6, 3, 7))),
+        ("mesh['x'=8] {'x':(1)2}", ((0, 4), (1, 5), (2, 6), (3, 7))),
+        ("mesh['x'=8] {'x':(2)2}", ((0, 2), (1, 3), (4, 6), (5, 7))),
+        ("mesh['x'=8] {'x':(4)2,'x':(1)2}", ((0, 4, 1, 5), (2, 6, 3, 7))),
+        ("mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'y'}", ((0, 2, 4, 6), (1, 3, 5, 7))),
+        ("mesh['x'=2,'y'=4], device_ids=(7,6,5,4,3,2,1,0) {'x'}", ((7, 3), (6, 2), (5, 1), (4, 0))),
+    ],
+)  # fmt: skip
+def test_groups_along_axes_of_a_mesh(mesh: str, groups: tuple[tuple[int, ...], ...]) -> None:
+    module = parse(_text(f"ROOT r = f32[4,6]{{1,0}} all-reduce(x), replica_groups={mesh}, to_apply=add_f32"))
+    assert module.entry.root.attributes["replica_groups"].groups == groups
+    _round_trip(module)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "words"),
+    [
+        ("mesh['x'=2,'x'=4] {'x'}", "different names"),
+        ("mesh['x'=0] {'x'}", "at least one device"),
+        ("mesh['x'=2] {'y'}", "no axis 'y'"),
+        ("mesh['x'=8] {'x':(3)2}", "do not divide"),
+        ("mesh['x'=8] {'x':(2)0}", "empty"),
+        ("mesh['x'=8] {'x':(1)4,'x':(2)4}", "overlap"),
+        ("mesh['x'=8] {'x','x'}", "overlap"),
+        ("mesh['x'=2], device_ids=(0,2) {'x'}", "device_ids"),
+        ("mesh['x'=4], device_ids=([2,3]T(1,0)) {'x'}", "device_ids"),
+        ("mesh['x'=4], device_ids=([2,2]T(1,1)) {'x'}", "device_ids"),
+        ("mesh['x'=99999999999] {'x'}", "too many devices"),
+    ],
+)
+def test_wrong_groups_over_a_mesh(mesh: str, words: str) -> None:
+    with pytest.raises(ParseError, match=words):
+        parse(_text(f"ROOT r = f32[4,6]{{1,0}} all-reduce(x), replica_groups={mesh}, to_apply=add_f32"))
 
 
 def test_windows_and_dimension_labels() -> None:

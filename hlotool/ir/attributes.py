@@ -89,10 +89,10 @@ class SliceDimension:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroups:
-    """``replica_groups``: explicit `groups`; the iota form also keeps its text for printing."""
+    """``replica_groups``: explicit `groups`; the iota and mesh forms also keep their text for printing."""
 
     groups: tuple[tuple[int, ...], ...]
-    iota: str | None = None
+    compact: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Attribute:
     window dim_labels       see ir.attributes                        Window, ConvDimensionNumbers
     padding slice                                                    tuple of PaddingDimension/SliceDimension
     literal                                                          Literal
-    replica_groups          ``{{0,1}}``, ``[2,4]<=[8]``              ReplicaGroups
+    replica_groups          ``{{0,1}}``, ``[2,4]<=[8]``, a mesh     ReplicaGroups
     pairs                   ``{{0,1},{1,0}}``                        tuple of (int, int)
     shapes                  ``{f32[2]{0}, ...}``                     tuple of Shape
     shape                   ``f32[2]{0}``                            Shape

@@ -158,7 +158,8 @@ SYNTAX = (
     ),
     Page(
         "HLO0139", "device groups are malformed",
-        "Groups are {{0,1},{2,3}} or [2,2]<=[4], where both lists have the same number of devices; pairs are {{0,1}}.",
+        "Groups are {{0,1},{2,3}}, [2,2]<=[4], where both lists have the same number of devices, or "
+        "mesh['x'=2,'y'=2] {'x'}, which are along an axis; pairs are {{0,1}}.",
         entry("x = f32[4] parameter(0)\nROOT y = f32[4] collective-permute(x), source_target_pairs={{0,1,2}}"),
         entry("x = f32[4] parameter(0)\nROOT y = f32[4] collective-permute(x), source_target_pairs={{0,1}}"),
     ),

@@ -14,6 +14,7 @@ from hlotool.ir import (
     Shape,
     Verbatim,
 )
+from hlotool.text.groups import read_compact_groups
 from hlotool.text.lexer import NAME, Cursor, did_you_mean, unescape
 from hlotool.text.literals import read_literal
 from hlotool.text.shapes import read_shape
@@ -26,7 +27,6 @@ _WORDS = re.compile(r"\{\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)?\s*\}", re.ASC
 _WORD = re.compile(NAME, re.ASCII)
 _FLOAT = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|-?inf|-?nan", re.ASCII)
 _KEY = re.compile(rf"({NAME})\s*=\s*", re.ASCII)
-_IOTA = re.compile(r"\[(\d+(?:\s*,\s*\d+)*)\]\s*<=\s*\[(\d+(?:\s*,\s*\d+)*)\](?:T\((\d+(?:\s*,\s*\d+)*)\))?", re.ASCII)
 _META = re.compile(
     r'[\s,]*(\w+)\s*=\s*(?:"([^"\\]*(?:\\.[^"\\]*)*)"|(-?\d+)|(\{[^{}]*\}|[A-Za-z_]\w*))', re.ASCII | re.DOTALL
 )
@@ -35,7 +35,6 @@ _META_TEXT = ("op_type", "op_name", "source_file", "profile_type", "deduplicated
 _META_NUMBER = (
     "source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id",
 )  # fmt: skip
-_MOST_DEVICES = 1 << 24
 
 
 def _ints(cursor: Cursor, row: Attribute) -> tuple[int, ...]:
@@ -142,37 +141,7 @@ _GROUP = Attribute("group", "ints")
 
 
 def _replica_groups(cursor: Cursor, row: Attribute) -> ReplicaGroups:
-    match = cursor.match(_IOTA)
-    if match is None:
-        return ReplicaGroups(_groups(cursor))
-    target, reshape, order = (
-        [cursor.to_integer(p.strip(), match.start()) for p in (match.group(n) or "").split(",") if p.strip()]
-        for n in (1, 2, 3)
-    )
-    order = order or list(range(len(reshape)))
-    devices = 1
-    for size in reshape:
-        devices *= size
-    if len(target) != 2 or target[0] * target[1] != devices or sorted(order) != list(range(len(reshape))):
-        raise cursor.fail(
-            "replica_groups: the two lists do not fit each other", match.start(), match.end(), code="HLO0139"
-        )
-    if devices > _MOST_DEVICES:
-        raise cursor.fail("replica_groups: too many devices", match.start(), match.end(), code="HLO0139")
-    flat = _transposed_iota(reshape, order)
-    width = target[1]
-    return ReplicaGroups(tuple(tuple(flat[n * width : (n + 1) * width]) for n in range(target[0])), match.group())
-
-
-def _transposed_iota(sizes: list[int], order: list[int]) -> list[int]:
-    """``iota(prod(sizes)).reshape(sizes).transpose(order)``, flat."""
-    strides = [1] * len(sizes)
-    for index in reversed(range(len(sizes) - 1)):
-        strides[index] = strides[index + 1] * sizes[index + 1]
-    flat = [0]
-    for dimension in order:
-        flat = [base + step * strides[dimension] for base in flat for step in range(sizes[dimension])]
-    return flat
+    return read_compact_groups(cursor) or ReplicaGroups(_groups(cursor))
 
 
 def _pairs(cursor: Cursor, row: Attribute) -> tuple[tuple[int, int], ...]:

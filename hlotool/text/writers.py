@@ -100,8 +100,8 @@ def _slice(value: Any) -> str:
 
 
 def _groups(value: Any) -> str:
-    if value.iota is not None:
-        return str(value.iota)
+    if value.compact is not None:
+        return str(value.compact)
     return f"{{{','.join(map(_ints, value.groups))}}}"
 
 

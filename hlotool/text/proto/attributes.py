@@ -28,7 +28,7 @@ from hlotool.ir import (
 )
 from hlotool.text.lexer import Cursor, SyntaxFailure
 from hlotool.text.proto.message import Message, ProtoFailure
-from hlotool.text.proto.sharding import iota_text, origin_text, sharding_text
+from hlotool.text.proto.sharding import iota_text, mesh_groups_text, origin_text, sharding_text
 from hlotool.text.proto.values import read_literal, read_shape
 from hlotool.text.values import READERS
 
@@ -281,16 +281,18 @@ def _groups(message: Message) -> ReplicaGroups:
     devices = message.message("collective_device_list")
     iota = message.message("iota_collective_device_list")
     iota = iota if iota.values else devices.message("iota_replica_group_list")
-    if "mesh_axes_replica_group_list" in message:
-        raise message.fail("replica groups over mesh axes have no form in HLO text that this version knows")
-    if not iota.values:
+    mesh = message.message("mesh_axes_replica_group_list")
+    if not iota.values and not mesh.values:
         rows = devices.messages("replica_groups") or message.messages("replica_groups")
         return ReplicaGroups(tuple(row.numbers("replica_ids") for row in rows))
-    text = f"[{iota.number('num_replica_groups')},{iota.number('num_devices_per_group')}]{iota_text(iota)}"
+    at, text = mesh.at, mesh_groups_text(mesh)
+    if iota.values:
+        counts = f"{iota.number('num_replica_groups')},{iota.number('num_devices_per_group')}"
+        at, text = iota.at, f"[{counts}]{iota_text(iota)}"
     try:
         found: ReplicaGroups = READERS["replica_groups"](Cursor(text, ""), _COLLECTIVE_GROUPS)
     except SyntaxFailure as failure:
-        raise ProtoFailure(str(failure), iota.at) from None
+        raise ProtoFailure(str(failure), at) from None
     return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hlotool.ir import Metadata, Shape
 from hlotool.text.proto.message import Message
 from hlotool.text.writers import write_metadata, write_string
 
-__all__ = ["iota_text", "origin_text", "read_metadata", "sharding_text"]
+__all__ = ["iota_text", "mesh_groups_text", "origin_text", "read_metadata", "sharding_text"]
 
 
 def _braces(numbers: tuple[int, ...]) -> str:
@@ -26,7 +26,7 @@ def sharding_text(message: Message) -> str:
     """An OpSharding as XLA prints it."""
     kind = message.word("type")
     if "named_sharding" in message:
-        raise message.fail("shardings with named mesh axes have no form in HLO text that this version knows")
+        return f"{{{_named(message.message('named_sharding'))}}}"
     if kind == "TUPLE":
         return f"{{{', '.join(map(sharding_text, message.messages('tuple_shardings')))}}}"
     if kind == "MAXIMAL":
@@ -42,10 +42,70 @@ def sharding_text(message: Message) -> str:
         raise message.fail(f"unknown kind of sharding {kind}")
     if message.flag("is_shard_group"):
         text += f" shard_{message.word('shard_group_type').lower()} {message.number('shard_group_id')}"
-    notes = [write_metadata(found) for one in message.messages("metadata") if (found := read_metadata(one))]
+    notes = _notes(message)
     if notes:
         text += f" metadata={notes[0] if len(notes) == 1 else '{' + ', '.join(notes) + '}'}"
     return f"{{{text}}}"
+
+
+def _notes(message: Message) -> list[str]:
+    return [write_metadata(found) for one in message.messages("metadata") if (found := read_metadata(one))]
+
+
+def mesh_groups_text(message: Message) -> str:
+    """A MeshAxesReplicaGroupListProto as XLA prints it: ``mesh['x'=2,'y'=2] {'x'}``."""
+    mesh = message.message("mesh")
+    return f"{_mesh(mesh)} {{{','.join(_axes(mesh, message.messages('axes')))}}}"
+
+
+def _named(message: Message) -> str:
+    """A NamedShardingProto: ``mesh['x'=2,'y'=2], [{'x'}, {?}], unreduced={'y'}``."""
+    mesh = message.message("mesh")
+    if not mesh.messages("axes"):
+        devices = mesh.numbers("device_ids")
+        return f"maximal_mesh[device_id={devices[0]}]" if devices else "mesh[], replicated"
+    parts = [_mesh(mesh)]
+    dimensions = []
+    for one in message.messages("dim_shardings"):
+        axes = _axes(mesh, one.messages("axes")) + ([] if one.flag("is_closed") else ["?"])
+        dimensions.append(f"{{{', '.join(axes)}}}")
+    rest = [
+        f"{word}={{{', '.join(axes)}}}"
+        for word in ("replicated", "unreduced", "manual")
+        if (axes := _axes(mesh, message.messages(f"{word}_axes")))
+    ]
+    if dimensions:
+        parts.append(f"[{', '.join(dimensions)}]")
+    elif not rest:
+        parts.append("replicated")
+    notes = _notes(message)
+    return ", ".join([*parts, *rest, *([f"metadata={{{', '.join(notes)}}}"] if notes else [])])
+
+
+def _mesh(message: Message) -> str:
+    axes = [f"'{axis.text('name')}'={axis.number('size')}" for axis in message.messages("axes")]
+    text = f"mesh[{','.join(axes)}]"
+    iota, devices = message.message("iota_transform"), message.numbers("device_ids")
+    order = iota.numbers("transpose_perm")
+    if list(order) != list(range(len(order))):
+        text += f", device_ids=([{_braces(iota.numbers('reshape_dims'))}]T({_braces(order)}))"
+    elif devices:
+        text += f", device_ids=({_braces(devices)})"
+    return text
+
+
+def _axes(mesh: Message, axes: Sequence[Message]) -> list[str]:
+    """``'x'``, or ``'x':(2)4`` for the part of 4 after the first 2."""
+    names = [axis.text("name") for axis in mesh.messages("axes")]
+    found = []
+    for axis in axes:
+        number = axis.number("mesh_axis_index")
+        if not 0 <= number < len(names):
+            raise axis.fail(f"the mesh has no axis {number}")
+        part = axis.message("sub_axis_info")
+        inside = f":({part.number('pre_size')}){part.number('size')}" if part.values else ""
+        found.append(f"'{names[number]}'{inside}")
+    return found
 
 
 def _tiles(message: Message) -> str:
