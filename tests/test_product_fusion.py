@@ -10,6 +10,7 @@ import pytest
 from test_gemm import MACHINES
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.in_place import in_place_pairs
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
@@ -205,6 +206,92 @@ def test_an_operand_is_updated_in_place() -> None:
     same_numbers(parse(text))
 
 
+# ---- what is written into a part of an array
+
+TANH = "g = f32[@] tanh(d)"
+NORM = (  # a row at a time: its sum, and the old state at the element that is written
+    "x = f32[@] tanh(d)\nf = f32[] constant(0)\na = f32[#] reduce(x, f), dimensions={1}, to_apply=add\n"
+    "b = f32[@] broadcast(a), dimensions={0}\nc = f32[@] subtract(x, b)\ne = f32[@] multiply(c, h)\ng = f32[@] tanh(e)"
+)
+MOVED = (  # the old row at other places than the one that is written
+    "f = f32[] constant(0)\na = f32[#] reduce(h, f), dimensions={1}, to_apply=add\n"
+    "b = f32[@] broadcast(a), dimensions={0}\nc = f32[@] subtract(d, b)\ng = f32[@] tanh(c)"
+)
+
+
+def scan(steps: int, m: int, n: int, cell: str, stored: str) -> Module:
+    """A loop whose state `h`, of m x n numbers, becomes the `g` of a `cell`, which stores a result for each step."""
+    state = f"(s32[], f32[{m},{n}], f32[{steps},{m},{n}], f32[{n},{n}])"
+    cell = cell.replace("@", f"{m},{n}").replace("#", f"{m}")
+    return parse(
+        f"HloModule m\n\n{ADD}body {{\ns = {state} parameter(0)\ni = s32[] get-tuple-element(s), index=0\n"
+        f"h = f32[{m},{n}] get-tuple-element(s), index=1\ny = f32[{steps},{m},{n}] get-tuple-element(s), index=2\n"
+        f"w = f32[{n},{n}] get-tuple-element(s), index=3\no = s32[] constant(1)\nj = s32[] add(i, o)\n"
+        f"d = f32[{m},{n}] dot(h, w), {DIMS}\n{cell}\nq = f32[1,{m},{n}] reshape({stored})\nz = s32[] constant(0)\n"
+        f"u = f32[{steps},{m},{n}] dynamic-update-slice(y, q, i, z, z)\nROOT t = {state} tuple(j, g, u, w)\n}}\n\n"
+        f"condition {{\ns = {state} parameter(0)\ni = s32[] get-tuple-element(s), index=0\n"
+        f"k = s32[] constant({steps})\nROOT c = pred[] compare(i, k), direction=LT\n}}\n\n"
+        f"ENTRY e {{\nh = f32[{m},{n}] parameter(0)\ny = f32[{steps},{m},{n}] parameter(1)\n"
+        f"w = f32[{n},{n}] parameter(2)\nz = s32[] constant(0)\ns = {state} tuple(z, h, y, w)\n"
+        f"ROOT r = {state} while(s), condition=condition, body=body\n}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "stored", "in_place"),
+    [
+        (TANH, "g", {2}),  # another task reads the same rows of the old state
+        (NORM, "g", {1, 2}),
+        (NORM, "e", {1, 2}),
+        (MOVED, "g", {2}),
+    ],
+)
+@pytest.mark.parametrize(("steps", "m", "n"), [(12, 8, 24), (9, 70, 33), (11, 1, 40)])
+def test_steps_of_a_scan_go_where_they_belong(
+    cell: str, stored: str, in_place: set[int], steps: int, m: int, n: int
+) -> None:
+    made = scan(steps, m, n, cell, stored)
+    (loop,) = (i for i in fused(made)[0].instructions() if i.opcode == "while")
+    (kernel,) = (i for i in loop.attributes["body"] if i.opcode == "fusion")
+    assert kernel.attributes["kind"] == "kOutput"
+    assert {kernel.operands[number].attributes["index"] for _, number in in_place_pairs(kernel)} == in_place
+    same_numbers(made)
+
+
+ARRAY = "y = f32[9,8,24] parameter(4)\ni = s32[] parameter(5)\no = s32[] constant(0)\n"
+UPDATE = "q = f32[1,8,24] reshape(t)\nu = f32[9,8,24] dynamic-update-slice(y, q, i, o, o)\n"
+LESS = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n\n"
+
+
+@pytest.mark.parametrize("of", ["s", "d"])
+def test_an_array_that_others_need_is_copied_ahead(of: str) -> None:
+    body = f"t = f32[8,24] tanh({of})\n{UPDATE}v = f32[9,8,24] sort(y), dimensions={{0}}, to_apply=less\n"
+    root = "ROOT z = (f32[9,8,24], f32[9,8,24], f32[8,24]) tuple(u, v, t)"
+    made = module(product(8, 16, 24) + ARRAY + body + root, LESS)
+    assert sorted(kinds(fused(made)[0])) == ["kOutput", "sort"]
+    for seed in range(4):
+        same_numbers(made, seed=seed)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"t = f32[8,24] tanh(s)\n{UPDATE}ROOT z = f32[9,8,24] negate(u)",  # all of the array is read behind
+        "t = f32[8,24] tanh(s)\np = s32[8,24] convert(t)\nl = s32[1,1] slice(p), slice={[0:1], [0:1]}\n"
+        "j = s32[] reshape(l)\nq = f32[1,8,24] reshape(t)\n"
+        "ROOT z = f32[9,8,24] dynamic-update-slice(y, q, j, o, o)",  # it says itself where it goes
+        "t = f32[8,24] tanh(s)\ng = f32[8,24] sort(t), dimensions={0}, to_apply=less\nk = f32[1,8,24] reshape(g)\n"
+        f"x = f32[9,8,24] dynamic-update-slice(y, k, o, o, o)\n{UPDATE.replace('(y', '(x')}"
+        "ROOT z = f32[9,8,24] copy(u)",  # the array holds what was made of it
+    ],
+)
+def test_updates_by_what_depends_on_them(body: str) -> None:
+    made = module(product(8, 16, 24) + ARRAY + body, LESS)
+    check(fused(made)[0])
+    for seed in range(3):
+        same_numbers(made, seed=seed)
+
+
 # ---- numbers
 
 
@@ -264,6 +351,16 @@ def drawn(kind: str, seed: int) -> Module:
                 lines.append(f"{name} = {shape(sizes)} negate({now})")
         now = name
     outputs.append((now, shape(sizes)))
+    if random.random() < 0.4:
+        name, whole = random.choice(outputs)[0], [3, *sizes]
+        kind_of = dict(outputs)[name].partition("[")[0]
+        starts = ["at"] + ["origin"] * len(sizes)
+        lines += [
+            f"large = {shape(whole, kind_of)} parameter(5)", "at = s32[] parameter(6)", "origin = s32[] constant(0)",
+            f"part = {shape([1, *sizes], kind_of)} reshape({name})",
+            f"put = {shape(whole, kind_of)} dynamic-update-slice(large, part, {', '.join(starts)})",
+        ]  # fmt: skip
+        outputs.append(("put", shape(whole, kind_of)))
     root = f"({', '.join(kind for _, kind in outputs)}) tuple({', '.join(name for name, _ in outputs)})"
     return module("\n".join([*lines, f"ROOT z = {root}"]))
 

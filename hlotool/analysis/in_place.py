@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from hlotool.ir import Instruction, Module
+from hlotool.analysis.contraction import dot_dimensions
+from hlotool.analysis.product_epilogue import Reading, fused_product, updates_of
+from hlotool.ir import Computation, Instruction, Module
 
 __all__ = [
     "computed_elsewhere", "in_place_pairs", "module_in_place_pairs", "reads_what_it_writes", "updates_part",
@@ -24,6 +26,9 @@ def in_place_pairs(instruction: Instruction) -> tuple[tuple[int, int], ...]:
         case "scatter":
             return tuple((i, i) for i in range(len(instruction.operands) // 2))
         case "fusion":
+            product = fused_product(instruction)
+            if product is not None:
+                return _product_pairs(instruction, *product)
             return _fusion_pairs(instruction) or _elementwise_pairs(instruction)
         case _ if instruction.has("elementwise"):
             return _same_size_pairs(instruction, [range(len(instruction.operands))])
@@ -31,11 +36,12 @@ def in_place_pairs(instruction: Instruction) -> tuple[tuple[int, int], ...]:
             return ()
 
 
-def updates_part(instruction: Instruction) -> bool:
-    """Whether the instruction writes a part of its result only, when that lies in the storage of its operand."""
+def updates_part(instruction: Instruction, leaf: int) -> bool:
+    """Whether the instruction writes a part of result `leaf` only, when that lies in the storage of its operand."""
     if instruction.opcode == "fusion":
         root = instruction.attributes["calls"].root
-        return any(r.opcode == "dynamic-update-slice" for r in (root.operands if root.opcode == "tuple" else [root]))
+        roots = root.operands if root.opcode == "tuple" else [root]
+        return leaf < len(roots) and roots[leaf].opcode == "dynamic-update-slice"
     return instruction.opcode in ("dynamic-update-slice", "scatter")
 
 
@@ -75,12 +81,58 @@ def _elementwise_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
     dimensions = roots[0].shape.dimensions
     if any(not root.shape.is_array or root.shape.dimensions != dimensions for root in roots):
         return ()
-    moved = computed_elsewhere(reversed(body))
+    needs = _needs(body, computed_elsewhere(reversed(body)))
+    return _same_size_pairs(fusion, [needs[root] for root in roots])
+
+
+def _product_pairs(fusion: Instruction, product: Instruction, how: Reading) -> tuple[tuple[int, int], ...]:
+    """Arrays of which a product's epilogue writes a part, and parameters that it reads only at the element being
+    written.
+
+    Where a task makes whole rows, another one reads none of its rows of the left operand, and it has read them itself
+    before it writes a result: so that operand is among these parameters.
+    """
+    body = fusion.attributes["calls"]
+    roots = body.root.operands if body.root.opcode == "tuple" else [body.root]
+    updates = updates_of(body)
+    pairs = _fusion_pairs(fusion) if updates else ()
+    others = [root for root in roots if root not in updates]
+    sizes = {*(update.operands[1].shape.size for update in updates), *(root.shape.size for root in others)}
+    if len(sizes) > 1 or not all(root.shape.is_array for root in roots):
+        return pairs  # there are several loops, and what one writes the next one may read
+    in_rows = how.whole_rows and product not in roots and _has_rows_first(product)
+    moved: set[Instruction] = set()
+    for instruction in reversed(body):
+        if instruction is product:
+            moved.update(product.operands[1 if in_rows else 0 :])
+        elif instruction in updates:
+            moved.update((instruction.operands[0], *instruction.operands[2:]))
+        elif instruction in moved or not (instruction.has("elementwise") or instruction.opcode in ("tuple", *_VIEWS)):
+            moved.update(instruction.operands)
+    needs = _needs(body, moved)
+    shapes = [operand.shape for operand in fusion.operands]
+    return (*pairs, *(
+        (leaf, number) for leaf, root in enumerate(roots) if root not in updates for number in sorted(needs[root])
+        if shapes[number].dimensions == root.shape.dimensions and shapes[number].byte_size == root.shape.byte_size
+    ))  # fmt: skip
+
+
+def _has_rows_first(product: Instruction) -> bool:
+    """Whether the rows of a product lie in its left operand as in its result: whole, and in the same order."""
+    if product.opcode != "dot":
+        return False
+    numbers, rank = dot_dimensions(product), product.operands[0].shape.rank
+    batch, free = len(numbers.lhs_batch), len(numbers.lhs_free)
+    return (*numbers.lhs_batch, *numbers.lhs_free) == tuple(range(batch + free)) and rank > batch + free
+
+
+def _needs(body: Computation, moved: Collection[Instruction]) -> dict[Instruction, frozenset[int]]:
+    """The numbers of the parameters that each instruction is computed from, but for those in `moved`."""
     needs: dict[Instruction, frozenset[int]] = {}
     for instruction in body:
         own = {instruction.parameter_number} if instruction.opcode == "parameter" and instruction not in moved else ()
         needs[instruction] = frozenset(own).union(*(needs[o] for o in instruction.operands))
-    return _same_size_pairs(fusion, [needs[root] for root in roots])
+    return needs
 
 
 def computed_elsewhere(readers_first: Iterable[Instruction], update: Instruction | None = None) -> set[Instruction]:

@@ -6,7 +6,8 @@ fusion of kind ``kOutput`` with one product in its body, whose operands are para
 
 A product's result is a matrix, ``rows`` x ``columns`` in row-major order.  An epilogue reads it element by element (at
 the place that it writes itself) or row by row (anywhere in the row, as a softmax or an LSTM cell does); for the latter
-a task must hold whole rows.
+a task must hold whole rows.  What it computes may be the part of an array that a dynamic-update-slice writes, as the
+steps of a scan do with the array of all their results.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hlotool.analysis.contraction import matrix_views
 from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
 from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
 
-__all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix"]
+__all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "updates_of"]
 
 PRODUCTS = frozenset({"convolution", "dot"})
 """Opcodes whose kernels take epilogues."""
@@ -104,15 +105,33 @@ def fused_product(fusion: Instruction) -> tuple[Instruction, Reading] | None:
     return (products[0], how) if isinstance(how, Reading) and not products[0].is_root else None
 
 
-def reading(body: Computation, sources: Sequence[Instruction], product: Instruction) -> Reading | Misfit:
-    """How `body` reads `sources`, instructions in it that are or stand for the result of `product`."""
+def updates_of(body: Computation) -> list[Instruction]:
+    """The results of `body` that are arrays of its caller with a part written anew, which an epilogue can compute."""
+    return [
+        output for output in (body.root.operands if body.root.opcode == "tuple" else [body.root])
+        if output.opcode == "dynamic-update-slice" and output.operands[0].opcode == "parameter"
+        and output.shape.is_static and output.shape.rank and output.operands[1].shape.size
+        and all(user is body.root and times == 1 for user, times in output.users.items())
+    ]  # fmt: skip
+
+
+def reading(
+    body: Computation, sources: Sequence[Instruction], product: Instruction, whole_rows: bool = False
+) -> Reading | Misfit:
+    """How `body` reads `sources`, instructions in it that are or stand for the result of `product`.
+
+    With `whole_rows` they were computed from whole rows of it.
+    """
     matrix = result_matrix(product)
     if matrix is None:
         return Misfit("product-form", "its result is no matrix of known size")
     rows, columns = matrix
-    same = dict.fromkeys(sources, True)  # whether read at its own place, or else anywhere in the row
+    same = dict.fromkeys(sources, not whole_rows)  # whether read at its own place, or else anywhere in the row
+    updates = updates_of(body)
     for instruction in body:
         if instruction in same or instruction is product:
+            continue
+        if instruction in updates and not any(o in same for o in (instruction.operands[0], *instruction.operands[2:])):
             continue
         if not _is_member(instruction):
             return Misfit("product-reader", f"a {instruction.opcode} does not go along with it")
@@ -127,7 +146,8 @@ def reading(body: Computation, sources: Sequence[Instruction], product: Instruct
             return Misfit("product-reader", f"{instruction.opcode} reads it neither element by element nor row by row")
     root = body.root
     outputs = root.operands if root.opcode == "tuple" else [root]
-    leaves = [leaf for output in outputs for leaf in output.shape.leaves()]
+    parts = [output.operands[1] if output in updates else output for output in outputs]
+    leaves = [leaf for part in parts for leaf in part.shape.leaves()]
     reduces = any(i.opcode == "reduce" for i in body)
     if all(same.values()) and not reduces and all(leaf.size == rows * columns for leaf in leaves):
         arrays = [i.shape for i in body if i.opcode == "parameter" and i not in sources] + leaves

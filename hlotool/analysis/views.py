@@ -69,7 +69,8 @@ def _leaves(instruction: Instruction) -> bool:
 
 
 def _updates(user: Instruction, value: Instruction) -> bool:
-    return updates_part(user) and any(user.operands[number] is value for _, number in in_place_pairs(user))
+    pairs = in_place_pairs(user)
+    return any(updates_part(user, leaf) and user.operands[number] is value for leaf, number in pairs)
 
 
 def _stays_as_it_is(whole: Instruction, part: Instruction) -> bool:

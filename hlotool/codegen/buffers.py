@@ -146,7 +146,7 @@ def assign(module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ..
     offers = [(instruction, *pair) for instruction, pairs in in_place.items() for pair in pairs]
     # Updates of a part first: without their place they cost a copy of everything.  Others matter less than loop state.
     for offer in offers:
-        if updates_part(offer[0]):
+        if updates_part(offer[0], offer[1]):
             _take_over(result, offer)
     of_value: dict[Value, list[_Offer]] = {}
     for offer in offers:

@@ -20,7 +20,7 @@ __all__ = ["EMITTERS", "PRODUCT_EMITTERS", "emit_kernel"]
 
 Emitter = Callable[[str, Instruction, Machine, bool], Kernel]
 
-PRODUCT_EMITTERS: dict[str, Emitter] = {
+PRODUCT_EMITTERS: dict[str, Callable[[str, Instruction, Machine, frozenset[int]], Kernel]] = {
     "convolution": emit_convolution,
     "dot": emit_product,
     "product fusion": emit_fused_product,
@@ -48,10 +48,10 @@ def emit_kernel(name: str, instruction: Instruction, machine: Machine, in_place:
     UnsupportedError names the instruction when there is no native code for it.
     """
     kind = "product fusion" if fused_product(instruction) is not None else instruction.opcode
-    whole_in_place = len(in_place) == sum(1 for _ in instruction.shape.leaves())
     if kind in PRODUCT_EMITTERS:
-        return PRODUCT_EMITTERS[kind](name, instruction, machine, whole_in_place)
+        return PRODUCT_EMITTERS[kind](name, instruction, machine, in_place)
     if kind in EMITTERS:
+        whole_in_place = len(in_place) == sum(1 for _ in instruction.shape.leaves())
         module, _, function = EMITTERS[kind].partition(":")
         emitter: Emitter = getattr(import_module(module), function)
         return emitter(name, instruction, machine, whole_in_place)

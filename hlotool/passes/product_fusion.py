@@ -22,11 +22,24 @@ _SEARCH = 400
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A product, the views of its result on the way, and the kernel that reads it."""
+    """A product, or a fusion with one and the elements of its result, the views on the way, and a kernel that reads."""
 
     product: Instruction
+    results: tuple[Instruction, ...]
     views: tuple[Instruction, ...]
     consumer: Instruction
+
+    @property
+    def members(self) -> tuple[Instruction, ...]:
+        """All that becomes one kernel."""
+        return (self.product, *self.results, *self.views, self.consumer)
+
+    @property
+    def kept(self) -> list[Instruction]:
+        """Results of the product that others read too."""
+        members = self.members
+        results = self.results or (self.product,)
+        return [result for result in results if result.is_root or any(user not in members for user in result.users)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +47,10 @@ class ProductFusion:
     """Fuses products with the loop fusion, or the elementwise instruction, that reads their result.
 
     The kernel of the product then computes both, block by block, and the result itself is written only where others
-    read it as well.  `analysis.product_epilogue` knows which readers fit.  The pass comes after those that make loop
-    fusions.  `max_ops` and `max_outputs` bound the kernel.  `only`, `never` and the attribute ``fuse`` are those of the
-    pass ``fusion``; with ``"always"`` a product is fused although the estimate speaks against it.
+    read it as well.  `analysis.product_epilogue` knows which readers fit.  Where results of the kernel are copied into
+    a part of a larger array (dynamic-update-slice), it writes them there itself, too.  The pass comes after those that
+    make loop fusions.  `max_ops` and `max_outputs` bound the kernel.  `only`, `never` and the attribute ``fuse`` are
+    those of the pass ``fusion``; with ``"always"`` a product is fused although the estimate speaks against it.
     """
 
     name: ClassVar[str] = "product-fusion"
@@ -58,10 +72,10 @@ class ProductFusion:
             for product in reversed(products):
                 found = self._choose(product, position, dead, rules, log)
                 while found is not None and log.allow():
-                    fusion = self._fuse(module, found, log, dead)
-                    position[fusion] = position[found.consumer]
+                    product = self._fuse(module, found, log, dead)
+                    position[product] = position[found.consumer]
                     changed = True
-                    found = self._choose(fusion, position, dead, rules, log)
+                    found = self._choose(product, position, dead, rules, log)
             if dead:
                 erase_all(computation, dead)
                 computation.sort_topologically()
@@ -78,8 +92,6 @@ class ProductFusion:
         log: DecisionLog,
     ) -> _Found | None:
         """The first reader of the product, or of a fusion with one, that it can be fused with."""
-        if product.shape.is_tuple:
-            return None
         for found in sorted(_readers(product), key=lambda f: position.get(f.consumer, -1)):
             if found.consumer not in position or found.consumer in dead:
                 continue  # another product has it already
@@ -92,7 +104,7 @@ class ProductFusion:
     def _misfit(self, found: _Found, position: dict[Instruction, int], rules: FusionRules) -> Misfit | None:
         """Why the two cannot or should not be one kernel; None when they should."""
         product, consumer = found.product, found.consumer
-        members = (product, *found.views, consumer)
+        members, kept = found.members, found.kept
         for one in (product, consumer):
             forbidden = rules.forbids(one)
             if forbidden:
@@ -100,13 +112,12 @@ class ProductFusion:
         if any(one.control_predecessors or one.control_successors for one in members):
             return Misfit("control-dependencies", "one of them has control dependencies")
         size = len(consumer.attributes["calls"]) if consumer.opcode == "fusion" else 1
-        kept = _is_kept(found)
-        if size >= self.max_ops or sum(1 for _ in consumer.shape.leaves()) + kept > self.max_outputs:
+        if size >= self.max_ops or sum(1 for _ in consumer.shape.leaves()) + len(kept) > self.max_outputs:
             return Misfit("kernel-full", "the kernel would be too large")
         how = _reading(found)
         if isinstance(how, Misfit) and (how.form or not rules.forces(product)):
             return how
-        if kept and product.opcode == "fusion":
+        if kept and product.opcode == "fusion" and not _is_update(consumer):
             return Misfit("other-readers", "others need its result too")
         if kept and consumer.shape.is_tuple and not _has_separate_results(consumer):
             return Misfit("kernel-full", "its reader's results come together")
@@ -116,13 +127,12 @@ class ProductFusion:
 
     def _fuse(self, module: Module, found: _Found, log: DecisionLog, dead: set[Instruction]) -> Instruction:
         product, consumer = found.product, found.consumer
-        kept = _is_kept(found)
-        members, outputs = [product, *found.views, consumer], [consumer]
-        if kept:
+        members, outputs = list(found.members), [consumer]
+        if found.kept:
             if consumer.shape.is_tuple:
                 outputs = [user for user in consumer.users if user.opcode == "get-tuple-element"]
                 members += outputs
-            outputs = [*outputs, product]
+            outputs = [*outputs, *found.kept]
         fusion = make_fusion(module, members, outputs)
         log.rewrite("epilogue", (product, consumer), fusion, "the product's blocks are read in the caches")
         for member in reversed(members):
@@ -132,21 +142,27 @@ class ProductFusion:
 
 
 def _readers(product: Instruction) -> Iterator[_Found]:
-    """The kernels that read a product, be it through views that nothing else reads."""
-    for user in product.users:
+    """The kernels that read a product, be it through views that nothing else reads; of several results those that
+    write one into a larger array."""
+    results = tuple(product.users) if product.shape.is_tuple else ()
+    if product.shape.is_tuple and (product.is_root or any(r.opcode != "get-tuple-element" for r in results)):
+        return
+    for user in [user for result in results or (product,) for user in result.users]:
         views: list[Instruction] = []
         while user.opcode in _VIEWS and len(user.users) == 1 and not user.is_root:
             views.append(user)
             (user,) = user.users
-        elementwise = user.has("elementwise") and user.shape.size > 1
-        if elementwise or (user.opcode == "fusion" and user.attributes["kind"] in ("kLoop", "kInput")):
-            yield _Found(product, tuple(views), user)
+        fits = user.has("elementwise") and user.shape.size > 1
+        fits = fits or (user.opcode == "fusion" and user.attributes["kind"] in ("kLoop", "kInput"))
+        if _is_update(user) or (fits and not results):
+            yield _Found(product, results, tuple(views), user)
 
 
-def _is_kept(found: _Found) -> bool:
-    """Whether others read the product's result too."""
-    following = (*found.views, found.consumer)[0]
-    return found.product.is_root or any(user is not following for user in found.product.users)
+def _is_update(consumer: Instruction) -> bool:
+    """Whether a kernel writes a part of an array anew."""
+    if consumer.opcode == "fusion" and consumer.attributes["kind"] == "kLoop":
+        consumer = consumer.attributes["calls"].root
+    return consumer.opcode == "dynamic-update-slice"
 
 
 def _has_separate_results(consumer: Instruction) -> bool:
@@ -162,10 +178,10 @@ def _reading(found: _Found) -> Reading | Misfit:
     if product.opcode == "fusion":
         own = fused_product(product)
         assert own is not None
-        if own[1].whole_rows:
+        if own[1].whole_rows and not _is_update(found.consumer):
             return Misfit("product-rows", "its fusion works on whole rows already", form=False)
         product = own[0]
-    sources = (found.product, *found.views)
+    sources = (found.product, *found.results, *found.views)
     if found.consumer.opcode != "fusion":
         body = Computation("epilogue")
         inside = [body.add(Instruction("parameter", o.shape, (), {"parameter_number": n}, f"operand.{n}"))
@@ -175,6 +191,12 @@ def _reading(found: _Found) -> Reading | Misfit:
         body = found.consumer.attributes["calls"]
         inside = body.parameters
     parameters = [p for p, operand in zip(inside, found.consumer.operands, strict=True) if operand in sources]
+    if own is not None and own[1].whole_rows:
+        update = body.root.operands[1].shape
+        if any(parameter.shape.size != update.size for parameter in parameters):
+            return Misfit("product-rows", "the parts that are written are of another size", form=False)
+        how = reading(body, parameters, product, whole_rows=True)
+        return how if isinstance(how, Misfit) and how.form else own[1]
     how = reading(body, parameters, product)
     if own is not None and isinstance(how, Reading) and how.whole_rows:
         assert product.parent is not None
@@ -184,9 +206,9 @@ def _reading(found: _Found) -> Reading | Misfit:
 
 
 def _leads_back(members: tuple[Instruction, ...], position: dict[Instruction, int]) -> bool:
-    """Whether another reader of the product, the first of `members`, computes something that the last one reads."""
+    """Whether another reader of the product, one of `members`, computes something that the last one reads."""
     last = position[members[-1]]
-    stack = [user for user in members[0].users if user not in members]
+    stack = [user for member in members[:-1] for user in member.users if user not in members]
     seen = set(stack)
     while stack:
         if len(seen) > _SEARCH:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from hlotool.analysis.contraction import matrix_views, row_major_strides, sum_type
-from hlotool.analysis.product_epilogue import fused_product
+from hlotool.analysis.product_epilogue import fused_product, updates_of
 from hlotool.codegen.cpu.conv import emit_conv
 from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.cpu.dot import DotSpec, emit_dot
 from hlotool.codegen.cpu.epilogue import Epilogue
+from hlotool.codegen.cpu.fusion import emit_outputs
 from hlotool.codegen.cpu.plan import Output, output_leaves
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
@@ -16,21 +20,35 @@ from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Wind
 __all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
 
 
-def emit_product(name: str, dot: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+def emit_product(name: str, dot: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
     """The kernel of a dot."""
     return emit_dot(name, dot_spec(dot), machine)
 
 
-def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
     """The kernel of a fusion of a product and its epilogue.
 
     The outputs may share memory with operands that the epilogue reads at the element being written: the product's own
-    result is elsewhere.
+    result is elsewhere.  Arrays that it updates, but not `in_place`, are copied ahead of the product.
     """
     epilogue, slots = epilogue_of(fusion, machine)
     if epilogue.product.opcode == "convolution":
-        return emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
-    return emit_dot(name, dot_spec(epilogue.product), machine, slots, epilogue)
+        kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
+    else:
+        kernel = emit_dot(name, dot_spec(epilogue.product), machine, slots, epilogue)
+    copied = [
+        [Output(output.region.operands[0], 0, output.slot, output.shape)]
+        for number, output in enumerate(epilogue.outputs) if output.region is not None and number not in in_place
+    ]  # fmt: skip
+    if not copied:
+        return kernel
+    ahead = emit_outputs(f"{name}_ahead", copied, epilogue.slots, slots[-1], machine)
+    return replace(
+        kernel,
+        declarations=tuple(dict.fromkeys((*ahead.declarations, *kernel.declarations))),
+        definitions=f"{ahead.definitions}\n{kernel.definitions}",
+        steps=(*ahead.steps, *kernel.steps),
+    )
 
 
 def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[int, int, int, int]]:
@@ -47,15 +65,18 @@ def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[
         slots.append(count)
         count += sum(1 for _ in operand.shape.leaves())
     outputs = []
+    updates = updates_of(fusion.attributes["calls"])
     for value, leaf, shape in output_leaves(fusion.attributes["calls"].root):
-        outputs.append(Output(value, leaf, count, shape))
+        outputs.append(Output(value, leaf, count, shape, value if value in updates else None))
         count += 1
     epilogue = Epilogue(product, tuple(outputs), tuple(slots), how.whole_rows, machine)
     lhs, rhs = (slots[o.parameter_number] for o in product.operands)
     return epilogue, (lhs, rhs, count if epilogue.kept is None else epilogue.kept.slot, count)
 
 
-def emit_convolution(name: str, convolution: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+def emit_convolution(
+    name: str, convolution: Instruction, machine: Machine, in_place: Collection[int] = ()
+) -> Kernel:
     """The kernel of a convolution."""
     return emit_conv(name, convolution_spec(convolution), machine)
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from hlotool.analysis.indexing import Atom, Index, delinearize, linearize
 from hlotool.codegen.cpu.loops import Loop, merge, plain
 from hlotool.codegen.cpu.nest import Nest
 from hlotool.codegen.cpu.nodes import Guards, Node, closure
-from hlotool.codegen.cpu.plan import Output
+from hlotool.codegen.cpu.plan import Output, store_output
 from hlotool.codegen.cpu.rules import rule_of
 from hlotool.codegen.cpu.step import Job, load_bases, write_nest
 from hlotool.codegen.cpu.trace import Rule, Tracer
@@ -104,7 +105,7 @@ class Epilogue:
         for output in self.outputs:
             if output is self.kept:
                 continue
-            widths.setdefault(output.shape.size // (block.items * block.rows), []).append(output)
+            widths.setdefault(prod(output.space) // (block.items * block.rows), []).append(output)
         jobs = [self._job(width, outputs, block) for width, outputs in widths.items()]
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
@@ -142,10 +143,8 @@ class Epilogue:
         item, row, column = space
         stores: list[Node] = []
         for output in outputs:
-            at = delinearize((item * block.rows + row) * width + column, output.shape.dimensions)
-            node = tracer.element(output.value, at, (), output.leaf)
-            position = linearize(at, output.shape.dimensions)
-            stores.append(tracer.node("store", output.shape.element_type, (node,), index=position, slot=output.slot))
+            at = delinearize((item * block.rows + row) * width + column, output.space)
+            stores.append(store_output(tracer, output, at))
         loops = [
             Loop(atoms[0], block.items, counter="%item"),
             Loop(atoms[1], block.rows, start="%row", stop="%row_end"),

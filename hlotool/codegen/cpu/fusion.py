@@ -7,7 +7,9 @@ group such as softmax is one pass over rows with several short passes inside eac
 
 from __future__ import annotations
 
-from hlotool.codegen.cpu.plan import groups_of, plan_group
+from collections.abc import Sequence
+
+from hlotool.codegen.cpu.plan import Output, groups_of, plan_group
 from hlotool.codegen.cpu.rules import can_trace
 from hlotool.codegen.cpu.step import emit_step
 from hlotool.codegen.kernel import Kernel, Step, signature
@@ -15,7 +17,7 @@ from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["can_emit", "emit_fusion"]
+__all__ = ["can_emit", "emit_fusion", "emit_outputs"]
 
 SMALL = 1 << 16
 """Bytes of a result whose pieces are written one after the other by a single task."""
@@ -46,7 +48,16 @@ def emit_fusion(
         slots.append(count)
         count += sum(1 for _ in operand.shape.leaves())
     groups = groups_of(body.root, count, in_place)
-    scratch_slot = count + sum(1 for _ in instruction.shape.leaves())
+    return emit_outputs(name, groups, slots, count + sum(1 for _ in instruction.shape.leaves()), machine)
+
+
+def emit_outputs(
+    name: str, groups: list[list[Output]], slots: Sequence[int], scratch_slot: int, machine: Machine
+) -> Kernel:
+    """The kernel that computes `groups` of outputs, those of a group over the same loops.
+
+    `slots` are those of the first leaves of the body's parameters in the argument table.
+    """
     unit = Unit(machine)
     steps: list[Step] = []
     scratch = 0

@@ -16,7 +16,7 @@ from hlotool.codegen.cpu.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, Shape
 
-__all__ = ["Output", "Plan", "groups_of", "output_leaves", "plan_group"]
+__all__ = ["Output", "Plan", "groups_of", "output_leaves", "plan_group", "store_output"]
 
 PART_WORK = 1 << 15
 """Elements, roughly, that are worth a partial result of their own."""
@@ -185,17 +185,19 @@ def _stores(tracer: Tracer, groups: Sequence[Sequence[Output]], box: Box) -> Pla
 
 
 def _store_all(tracer: Tracer, group: Sequence[Output], index: tuple[Index, ...]) -> list[Node]:
-    stores = []
-    for output in group:
-        at, value, leaf = index, output.value, output.leaf
-        if output.region is not None:
-            starts = region_starts(tracer, output.region)
-            value, leaf = output.region.operands[1], 0
-            at = tuple(x + s for x, s in zip(index, starts, strict=True))
-        node = tracer.element(value, index, (), leaf)
-        position = linearize(at, output.shape.dimensions)
-        stores.append(tracer.node("store", output.shape.element_type, (node,), index=position, slot=output.slot))
-    return stores
+    return [store_output(tracer, output, index) for output in group]
+
+
+def store_output(tracer: Tracer, output: Output, index: tuple[Index, ...]) -> Node:
+    """The store of the element at `index` of an output's space."""
+    at, value, leaf = index, output.value, output.leaf
+    if output.region is not None:
+        starts = region_starts(tracer, output.region)
+        value, leaf = output.region.operands[1], 0
+        at = tuple(x + s for x, s in zip(index, starts, strict=True))
+    node = tracer.element(value, index, (), leaf)
+    position = linearize(at, output.shape.dimensions)
+    return tracer.node("store", output.shape.element_type, (node,), index=position, slot=output.slot)
 
 
 def _known_index(tracer: Tracer, group: Sequence[Output]) -> tuple[Index, ...] | None:
