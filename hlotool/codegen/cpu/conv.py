@@ -436,7 +436,7 @@ def _weights(
         below //= tap.extent
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
-    group = 0 if plan.whole_rows else panels_to_pack(pixels, columns, deep, items, shape, how)
+    group = 0 if plan.whole_rows else panels_to_pack(pixels, columns, deep, items, shape, how, plan.machine)
     copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group)
     step = emit_copy(plan.unit, f"{name}_pack_rhs", copy)
     if group:

@@ -27,10 +27,12 @@ from hlotool.codegen.cpu.elements import (
 )
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.gemm import (
+    BLOCK_ROWS,
     Batch,
     Packing,
     Product,
     TileShape,
+    block_depth,
     choose_tile,
     emit_product,
     most_row_tiles,
@@ -321,14 +323,18 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     native = b.element.storage == how.type
     few = m <= (16 if b.down % 4096 == 0 or not native else 64) or (n <= 200 and native)
     if b.across != b.element.bytes or b.partner or not few:
-        group = 0 if whole_rows else panels_to_pack(m, n, k, math.prod(plan.extents), shape, how)
+        group = 0 if whole_rows else panels_to_pack(m, n, k, math.prod(plan.extents), shape, how, plan.machine)
         b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group)
     turned = a.across != a.element.bytes
     converted = a.element.storage != how.type
-    aliased = a.down % 1024 == 0 and not turned  # rows fall on few sets of the first-level cache
+    # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to others
+    # and fill all sets of the second level.
+    aliased = a.down % 1024 == 0 and not turned
+    if shape.rows + 2 <= plan.machine.l1 >> 12 and k <= block_depth(plan.machine, shape, how):
+        aliased = False
     if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
         if turned:
-            block_rows = max(1, min(row_tiles, 112 // shape.rows))
+            block_rows = max(1, min(row_tiles, BLOCK_ROWS // shape.rows))
             if whole_rows:
                 block_rows = most_row_tiles(n, shape, c.element.bytes, block_rows)
             block_rows *= shape.rows

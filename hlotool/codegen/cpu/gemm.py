@@ -34,11 +34,13 @@ from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 
 __all__ = [
+    "BLOCK_ROWS",
     "Batch",
     "Finish",
     "Packing",
     "Product",
     "TileShape",
+    "block_depth",
     "choose_tile",
     "emit_product",
     "most_row_tiles",
@@ -48,10 +50,9 @@ __all__ = [
 
 TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
 LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least should have one
-PANEL_BYTES = 512 << 10  # of packed `b` that should stay in a second-level cache of a megabyte
+BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
 BLOCK_BYTES = 64 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest caches
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
-DEPTH = 512  # elements of the sum between two visits of the result (measured: better than 256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,17 @@ def choose_tile(
     return best[0], TileShape(best[1], best[2] * width)
 
 
-def _piece(product: Product) -> int:
+def block_depth(machine: Machine, shape: TileShape, how: Arithmetic) -> int:
+    """So many terms of the sum that a task's rows of `a` and a panel of `b` stay in the second-level cache."""
+    return machine.l2 * 3 // 4 // ((BLOCK_ROWS + shape.columns) * how.element.bytes)
+
+
+def _panel_bytes(machine: Machine) -> int:
+    """Bytes of packed `b` that should stay in the second-level cache."""
+    return machine.l2 // 2
+
+
+def _piece(product: Product, machine: Machine) -> int:
     """How much of the outermost dimension of the sum to do at a time, so that panels of `b` stay in cache.
 
     Between pieces the result waits in `c`, so it must be held there unrounded.
@@ -189,23 +200,26 @@ def _piece(product: Product) -> int:
     visits = -(-product.m // shape.rows) * math.prod(batch.extent for batch in product.batch if batch.b == 0)
     if visits <= 2:
         return extent
-    limit = DEPTH if inner == 1 else PANEL_BYTES // (shape.columns * product.how.element.bytes)
+    if inner == 1:
+        limit = block_depth(machine, shape, product.how)
+    else:
+        limit = _panel_bytes(machine) // (shape.columns * product.how.element.bytes)
     pieces = -(-product.depth // limit)
     align = 16 if inner == 1 else 1
     return min(extent, -(-extent // (pieces * align)) * align)
 
 
-def _blocks(product: Product, piece: int) -> tuple[int, int]:
+def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     """Tiles of rows and panels of columns in a task."""
     shape = product.shape
     row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
     deep, items = product.depth, math.prod(batch.extent for batch in product.batch)
-    tiles = max(1, min(row_tiles, 112 // shape.rows))
+    tiles = max(1, min(row_tiles, BLOCK_ROWS // shape.rows))
     wide = max(1, min(panels, 256 // shape.columns))
     if any(batch.b == 0 for batch in product.batch):
         # The next tasks come back to the same panels: let those stay in the second-level cache.
         size = shape.columns * min(deep, piece * (deep // product.taps[0].extent)) * product.how.element.bytes
-        wide = max(1, min(wide, PANEL_BYTES // size))
+        wide = max(1, min(wide, _panel_bytes(machine) // size))
     flops = 2.0 * product.how.components**2 * product.m * product.n * deep
     if product.epilogue is not None:
         tiles, wide = _within_block(product, tiles, wide)
@@ -242,24 +256,27 @@ def most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:
     return max(1, min(tiles, BLOCK_BYTES // (shape.rows * n * size)))
 
 
-def panels_to_pack(rows: int, n: int, depth: int, items: int, shape: TileShape, how: Arithmetic) -> int:
+def panels_to_pack(
+    rows: int, n: int, depth: int, items: int, shape: TileShape, how: Arithmetic, machine: Machine
+) -> int:
     """Panels of `b` that a task should pack for itself, or 0 when packing is better done ahead of all tasks.
 
     A task that meets all `rows` of the result can use panels while they are still in its cache.  That leaves
     the columns (and the `items` of a batch) to share between threads, and has every task read all of `a`.
     """
-    panels, size = -(-n // shape.columns), shape.columns * depth * how.element.bytes
-    if rows > 256 or items * panels < 8 or size > PANEL_BYTES // 2:
+    panels, size, most = -(-n // shape.columns), shape.columns * depth * how.element.bytes, _panel_bytes(machine)
+    if rows > 256 or items * panels < 8 or size > most // 2:
         return 0
-    return max(1, min(256 // shape.columns, PANEL_BYTES // size, items * panels // 16))
+    return max(1, min(256 // shape.columns, most // size, items * panels // 16))
 
 
 def emit_product(unit: Unit, name: str, product: Product) -> Step:
     """Define step function `name` and the tile functions it needs; strides and sizes are all static."""
     shape, how = product.shape, product.how
     row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
-    piece, extent = _piece(product), product.taps[0].extent
-    tiles, wide = _blocks(product, piece)
+    assert unit.machine is not None
+    piece, extent = _piece(product, unit.machine), product.taps[0].extent
+    tiles, wide = _blocks(product, piece, unit.machine)
     block, time, row_bytes = "", 0.0, product.c_row
     f = Function(unit, signature(name, plumbing=not shape.registers))
     if product.epilogue is not None and product.epilogue.kept is not None:

@@ -6,20 +6,23 @@ accumulators, broadcasts elements of `a` and reads vectors of `b` along j (the s
 van de Geijn, "Anatomy of High-Performance Matrix Multiplication"); `Inner` reads both operands as
 vectors along k, for skinny products whose operands are contiguous there.  All strides are static:
 they become displacements, so one pointer register serves all rows.  The loop over k is not unrolled;
-measurements showed no gain.
+measurements showed no gain.  Where `b` is too long for the first-level cache the loop asks for it ahead of time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from hlotool.codegen.cpu.addressing import offset
 from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vector_type
 from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.machine import Machine
 
 __all__ = ["Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
 
+AHEAD = 16  # steps of the sum from which `b` is fetched: longer than an access to the second-level cache
 TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
 
 
@@ -74,11 +77,16 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     actives = [lanes] * (vectors - 1) + [tail]
     kind = vector_type(how.type, lanes)
     count = tile.rows * vectors * how.components
+    streams = unit.machine is not None and _streams(tile, unit.machine)
 
     def body(a: str, b: str, sums: Sequence[str]) -> list[str]:
         columns = [
             load(f, offset(f, b, v * lanes * tile.b.size), tile.b, how, lanes, actives[v]) for v in range(vectors)
         ]
+        if streams:
+            for line in range(0, tile.columns * tile.b.bytes, 64):
+                at = offset(f, b, AHEAD * tile.taps[-1].b + line)
+                f.intrinsic("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
         result = list(sums)
         for row in range(tile.rows):
             if tile.lanewise:
@@ -129,6 +137,12 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         f.label(first)
     write(False)
     f.finish()
+
+
+def _streams(tile: Outer, machine: Machine) -> bool:
+    """Whether the next tile to use this part of `b` will not find it in the first-level cache."""
+    size = tile.columns * tile.b.bytes * math.prod(tap.extent for tap in tile.taps)
+    return not tile.lanewise and size > machine.l1 // 2
 
 
 def emit_inner(unit: Unit, name: str, tile: Inner, how: Arithmetic) -> None:

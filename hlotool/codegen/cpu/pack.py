@@ -29,6 +29,7 @@ from hlotool.codegen.llvm import Function, Unit
 __all__ = ["Axis", "Copy", "emit_copy"]
 
 TASK_BYTES = 64 << 10
+RUN_BYTES = 8 << 10  # read at a time where panels lie side by side: whole pages, which processors fetch ahead
 
 
 class Axis(NamedTuple):
@@ -80,7 +81,8 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
         mode = "scalar"
     rows, columns, width = copy.rows.extent, copy.columns.extent, copy.width
     panels = -(-columns // width)
-    group = copy.group or max(1, min(panels, 256 // width))
+    run = RUN_BYTES // source.bytes if mode in ("rows", "pairs") else 256
+    group = copy.group or max(1, min(panels, run // width))
     chunk = max(8, TASK_BYTES // (min(columns, group * width) * max(source.bytes, target.bytes)) // 8 * 8)
     chunk = min(chunk, rows)
 
