@@ -422,6 +422,37 @@ def test_fork_and_exit_with_workers_alive() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or MACHINE.cores < 2, reason="no two processors to choose")
+def test_worker_leaves_the_processor_of_its_caller() -> None:
+    """In a process of its own: a caller held on one processor finds its worker there and then elsewhere."""
+    program = f"""
+        import os, sys, threading, time
+        sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+        import test_runtime as t
+        allowed = os.sched_getaffinity(0)
+        here = min(allowed)
+        def call():
+            os.sched_setaffinity(0, {{here}})
+            counter, before = t.Counter(40, t.pool.symbols(2)), set(os.listdir("/proc/self/task"))
+            counter.run(1)
+            (worker,) = map(int, set(os.listdir("/proc/self/task")) - before)
+            os.sched_setaffinity(worker, {{here}})
+            for _ in range(5000):
+                counter.run(1)
+                time.sleep(0.001)
+                if os.sched_getaffinity(worker) == allowed - {{here}}:
+                    print("apart")
+                    break
+        caller = threading.Thread(target=call)
+        caller.start()
+        caller.join()
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "apart\n", "")
+
+
 # ---- memory
 
 

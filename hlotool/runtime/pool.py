@@ -14,6 +14,9 @@ How a job is guarded, all with sequentially consistent atomics:
 * ``epoch`` changes with every job.  A worker that has seen the epoch spins on it for a while and then
   sleeps on it.  It counts itself in ``sleepers`` before it sleeps and the caller looks there after changing
   the epoch, so that one of the two always notices the other.
+* A worker that finds itself on the processor of its caller moves away, where Linux lets it: both are always
+  busy, so schedulers leave the two there for seconds, sharing one processor beside an idle one.  ``caller`` says
+  which processor that is.
 * ``busy`` is held by the one caller that has the workers.  Any other call (from a second Python
   thread, or from inside a step) runs its tasks itself, one range after the other.
 """
@@ -134,6 +137,7 @@ _POOL = """
 @sleepers = internal global i32 0, align 128
 @job = internal global { ptr, ptr, i64, i64, i32 } zeroinitializer, align 128
 @started = internal global i64 0, align 128
+@caller = internal global i32 -1, align 128
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
@@ -177,6 +181,7 @@ publish:
   store i64 %chunk, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
   store i32 %allowed, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 4)
   store atomic i64 0, ptr @next seq_cst, align 8
+  call void @say_where()
   %opened = atomicrmw add ptr @state, i32 1048576 seq_cst
   %before = atomicrmw add ptr @epoch, i32 1 seq_cst
   %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
@@ -240,7 +245,10 @@ idle:
 look:
   %epoch = load atomic i32, ptr @epoch seq_cst, align 4
   %same = icmp eq i32 %epoch, %seen
-  br i1 %same, label %spin, label %check_in
+  br i1 %same, label %spin, label %called
+called:
+  call void @keep_apart()
+  br label %check_in
 spin:
   @PAUSE
   @PAUSE
@@ -332,9 +340,54 @@ declare i32 @llvm.smin.i32(i32, i32)
 
 
 def _futex_text(number: int) -> str:
-    """Sleeping on ``epoch`` with Linux futexes (private: FUTEX_WAIT 128, FUTEX_WAKE 129)."""
+    """Sleeping on ``epoch`` with Linux futexes (private: FUTEX_WAIT 128, FUTEX_WAKE 129), and moving to other cores.
+
+    A worker may run wherever the process may, but for the processor of its caller.  Processors are the bits of a mask;
+    1024 of them are the most that the C library's type has.
+    """
     return f"""
 declare i64 @syscall(i64, ...)
+declare i32 @getpid()
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
+
+define internal void @say_where() nounwind {{
+  %here = call i32 @sched_getcpu()
+  store atomic i32 %here, ptr @caller monotonic, align 4
+  ret void
+}}
+
+define internal void @keep_apart() nounwind {{
+entry:
+  %mask = alloca [16 x i64]
+  %there = load atomic i32, ptr @caller monotonic, align 4
+  %here = call i32 @sched_getcpu()
+  %same = icmp eq i32 %here, %there
+  %known = icmp ult i32 %here, 1024
+  %together = and i1 %same, %known
+  br i1 %together, label %ask, label %leave
+ask:
+  store [16 x i64] zeroinitializer, ptr %mask
+  %process = call i32 @getpid()
+  %error = call i32 @sched_getaffinity(i32 %process, i64 128, ptr %mask)
+  %failed = icmp slt i32 %error, 0
+  br i1 %failed, label %leave, label %choose
+choose:
+  %byte = lshr i32 %here, 3
+  %at = getelementptr i8, ptr %mask, i32 %byte
+  %bit = and i32 %here, 7
+  %one = shl i32 1, %bit
+  %small = trunc i32 %one to i8
+  %others = xor i8 %small, -1
+  %before = load i8, ptr %at
+  %after = and i8 %before, %others
+  store i8 %after, ptr %at
+  %moved = call i32 @sched_setaffinity(i32 0, i64 128, ptr %mask) ; refused where nothing is left
+  br label %leave
+leave:
+  ret void
+}}
 
 define internal void @sleep_until_other(i32 %seen) nounwind {{
   %r = call i64 (i64, ...) @syscall(i64 {number}, ptr @epoch, i32 128, i32 %seen, ptr null, ptr null, i32 0)
@@ -385,6 +438,14 @@ define internal void @wake(i32 %count) nounwind {
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
   %b = call i32 @pthread_cond_broadcast(ptr @condition)
   %u = call i32 @pthread_mutex_unlock(ptr @mutex)
+  ret void
+}
+
+define internal void @say_where() nounwind {
+  ret void
+}
+
+define internal void @keep_apart() nounwind {
   ret void
 }
 
