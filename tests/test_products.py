@@ -161,6 +161,35 @@ def test_convolutions_by_definition(seed: int) -> None:
     np.testing.assert_array_equal(evaluated, want)
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        "f8e8m0fnu[2,1] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "f8e8m0fnu[2,1] ragged-dot(p, w, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0}, "
+        "rhs_group_dims={0}",
+        "f8e8m0fnu[1,2,1] ragged-dot(p, q, g), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}",
+        "f8e8m0fnu[2,1] scaled-dot(p, q, s, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "f8e8m0fnu[2,1] convolution(p, q), dim_labels=bf_io->bf",
+    ],
+)
+def test_products_that_underflow_in_a_type_without_zero(result: str) -> None:
+    """What f32 takes for zero is NaN, all else below the least number is the least number."""
+    body = f"""p = f8e8m0fnu[2,2] parameter(0)
+ q = f8e8m0fnu[2,1] parameter(1)
+ w = f8e8m0fnu[1,2,1] reshape(q)
+ g = s32[1] constant({{2}})
+ s = f8e8m0fnu[] constant(1)
+ ROOT r = {result}"""
+    left = np.exp2([[-127.0, -126], [-70, -75]]).astype(ml_dtypes.float8_e8m0fnu)
+    right = np.exp2([[-127.0], [-76]]).astype(ml_dtypes.float8_e8m0fnu)
+    for got in both(body, left, right):
+        assert np.isnan(got.reshape(-1).astype(np.float32)).tolist() == [True, True]
+    for got in both(body, left, np.exp2([[-127.0], [-70]]).astype(ml_dtypes.float8_e8m0fnu)):
+        values = got.reshape(-1).astype(np.float32)
+        assert np.isnan(values[0])
+        assert values[1] == 2.0**-127
+
+
 # ---- ragged and scaled dots
 
 

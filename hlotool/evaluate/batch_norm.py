@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from hlotool.evaluate.rounding import as_accurate, round_to
+from hlotool.evaluate.rounding import as_accurate, computed
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
 from hlotool.ir import Instruction
 
@@ -38,7 +38,7 @@ def _training(instruction: Instruction, operands: Operands, context: Context) ->
     columns = [_column(v, array.ndim, feature) for v in (scale / np.sqrt(variance + epsilon), offset)]
     normalised = centred * columns[0] + columns[1]
     results = zip((normalised, mean, variance), instruction.shape.elements, strict=True)
-    return tuple(round_to(result, shape.element_type) for result, shape in results)
+    return tuple(computed(result, shape.element_type) for result, shape in results)
 
 
 def _inference(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
@@ -46,7 +46,7 @@ def _inference(instruction: Instruction, operands: Operands, context: Context) -
     feature, epsilon = instruction.attributes["feature_index"], epsilon_of(instruction)
     scale, offset, mean, variance = (_column(vector, array.ndim, feature) for vector in vectors)
     normalised = (array - mean) * (scale / np.sqrt(variance + epsilon)) + offset
-    return round_to(normalised, instruction.shape.element_type)
+    return computed(normalised, instruction.shape.element_type)
 
 
 def _gradient(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -62,7 +62,7 @@ def _gradient(instruction: Instruction, operands: Operands, context: Context) ->
     pulled = pulled - centred * _column(of_scale / count, array.ndim, feature)
     of_operand = pulled * _column(scale * deviation, array.ndim, feature)
     results = zip((of_operand, of_scale, of_offset), instruction.shape.elements, strict=True)
-    return tuple(round_to(result, shape.element_type) for result, shape in results)
+    return tuple(computed(result, shape.element_type) for result, shape in results)
 
 
 RULES: dict[str, Rule] = {

@@ -3,7 +3,7 @@
 A product is the exact sum converted to the type of the result, as ``convert`` does it.  Predicates are summed up as the
 numbers 0 and 1, but by `or` where all is pred.  Integers are summed modulo 2**64.  As soon as the operands or the
 result are floats (complex numbers), all are: multiplied and summed in f64 (c128), unless that would take long: then in
-f32 by BLAS.
+f32 by BLAS.  A sum of narrow floats for f8e8m0fnu, which has no zero, is what f32 makes of it (see `rounding`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from hlotool.evaluate.bits import reduce_precision
-from hlotool.evaluate.rounding import as_accurate, convert, widen
+from hlotool.evaluate.rounding import as_accurate, computed, convert, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
 from hlotool.ir import Instruction, dtype_of, element_type
 from hlotool.ir.dot_algorithms import ALGORITHMS, TF32_BITS, scaled_type
@@ -41,7 +41,8 @@ def matrix_multiply(left: AnyArray, right: AnyArray, kind: str) -> AnyArray:
         narrow = {left.dtype, right.dtype} == {np.dtype(np.float32)} and result.is_float
         if work <= _ACCURATE_MULTIPLICATIONS or not narrow:
             left, right = left.astype(np.float64), right.astype(np.float64)
-        return convert(np.matmul(left, right), kind)
+        total = np.matmul(left, right)
+        return computed(total, kind) if narrow else convert(total, kind)
 
 
 def _multiply_integers(left: AnyArray, right: AnyArray) -> AnyArray:
@@ -200,6 +201,8 @@ def _sum_type(instruction: Instruction) -> str:
         return "pred"
     if any(row.is_complex for row in rows):
         return "c128"
+    if instruction.shape.element_type == "f8e8m0fnu" and all(row.bits < 64 for row in rows):
+        return "f32"
     return "f64" if any(row.is_float for row in rows) else "s64"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hlotool.evaluate import integers
 from hlotool.evaluate.bits import total_order_key
-from hlotool.evaluate.rounding import as_accurate, convert, round_to, stochastic, widen
+from hlotool.evaluate.rounding import as_accurate, computed, convert, round_to, stochastic, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
@@ -72,15 +72,10 @@ def _extended(array: AnyArray) -> AnyArray:
     return wide.astype(np.clongdouble) if array.dtype == np.complex128 else wide
 
 
-def _rounded(value: Any, element_type: str) -> AnyArray:
-    """Rounded once; what e8m0 has no zero for is rounded to f32 first, so that it underflows as products do."""
-    return round_to(np.asarray(value).astype(np.float32) if element_type == "f8e8m0fnu" else value, element_type)
-
-
 def _transcendental(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     """In double precision (complex numbers in extended precision where there is one), rounded once."""
     function = _TRANSCENDENTAL[instruction.opcode]
-    return _rounded(function(_extended(operands[0])), instruction.shape.element_type)
+    return computed(np.asarray(function(_extended(operands[0]))), instruction.shape.element_type)
 
 
 def _abs(x: AnyArray) -> Any:
@@ -218,7 +213,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 def _binary(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     left, right = operands
     result = _BINARY[instruction.opcode](widen(left), widen(right))
-    return _rounded(result, instruction.shape.element_type)
+    return computed(np.asarray(result), instruction.shape.element_type)
 
 
 _WITH_WIDTH: dict[str, Callable[..., AnyArray]] = {

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
-from hlotool.evaluate.rounding import round_to, widen
+from hlotool.evaluate.rounding import computed, widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import Instruction
 
@@ -60,7 +60,7 @@ def reduce_with(combiner: Combiner, array: AnyArray, initial: AnyArray, axes: tu
     """Reduce the dimensions `axes` by one operation, beginning with a scalar."""
     start = combiner.prepare(initial)
     total = combiner.ufunc.reduce(widen(array), axis=axes, dtype=start.dtype)
-    return round_to(combiner.ufunc(start, total), combiner.element_type)
+    return computed(combiner.ufunc(start, total), combiner.element_type)
 
 
 def _map(instruction: Instruction, operands: Operands, context: Context) -> Value:

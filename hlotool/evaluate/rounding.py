@@ -1,7 +1,8 @@
 """Into and out of element types: widening before arithmetic, one rounding after it, and ``convert``.
 
-Narrow types are computed in a wider one and rounded once.  Integers wrap around; only conversions from floats
-saturate.
+Narrow types are computed in a wider one and rounded once.  Which one shows in f8e8m0fnu, which has no zero: what f32
+takes for zero is NaN, and all else below its least number becomes that (see `computed`).  Integers wrap around; only
+conversions from floats saturate.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from hlotool.evaluate.values import AnyArray
 from hlotool.ir import ELEMENT_TYPES, ElementType
 
-__all__ = ["as_accurate", "convert", "integer_range", "round_to", "stochastic", "widen"]
+__all__ = ["as_accurate", "computed", "convert", "integer_range", "round_to", "stochastic", "widen"]
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _SMALLEST_NATIVE_BITS = 8
@@ -90,6 +91,12 @@ def _to_odd_float32(array: AnyArray) -> AnyArray:
     bits = bits - (np.abs(back) > np.abs(array)).astype(np.uint32)
     bits = bits | ((back != array) & ~np.isnan(array)).astype(np.uint32)
     return np.asarray(bits).view(np.float32)
+
+
+def computed(array: AnyArray, element_type: str) -> AnyArray:
+    """What was computed more accurately than the type asks for, rounded to it: as `round_to`, but that f8e8m0fnu, which
+    has no zero, is rounded to f32 first, so that numbers underflow as they do where f32 is computed in."""
+    return round_to(array.astype(_FLOAT32) if element_type == "f8e8m0fnu" else array, element_type)
 
 
 def convert(array: AnyArray, element_type: str) -> AnyArray:

@@ -16,7 +16,7 @@ import numpy as np
 from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
 from hlotool.evaluate.gather import combine_at
 from hlotool.evaluate.movement import pad
-from hlotool.evaluate.rounding import round_to
+from hlotool.evaluate.rounding import computed
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction, PaddingDimension, Window, WindowDimension
 
@@ -117,7 +117,7 @@ def reduce_window_with(
     wide = combiner.prepare(array)
     base = padded_base(wide, combiner.identity(wide.dtype), window)
     (total,) = reduce_windows(lambda pair: [combiner.ufunc(*pair)], [base], window, sizes)
-    return round_to(combiner.ufunc(combiner.prepare(initial), total), combiner.element_type)
+    return computed(combiner.ufunc(combiner.prepare(initial), total), combiner.element_type)
 
 
 def window_of(instruction: Instruction, rank: int) -> Window:
