@@ -281,6 +281,70 @@ def test_a_transform_has_the_length_that_it_states() -> None:
         np.testing.assert_allclose(got, np.fft.fft(given, 4), rtol=1e-6, atol=1e-6)
 
 
+RAGGED = "lhs_contracting_dims={1}, rhs_contracting_dims={CONTRACTED}, lhs_ragged_dims={RAGGED}"
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+def test_ragged_dots_have_the_sizes_of_their_operands(backend: str) -> None:
+    """Rows, columns, what is added up and groups: of three groups of two rows each, two have a matrix."""
+    numbers = RAGGED.replace("CONTRACTED", "1").replace("RAGGED", "0")
+    module = entry(
+        "x = f32[<=8,<=4] parameter(0)\n  w = f32[<=3,4,<=5] parameter(1)\n  n = s32[3] parameter(2)\n"
+        f"  ROOT r = f32[<=8,<=5] ragged-dot(x, w, n), {numbers}, rhs_group_dims={{0}}"
+    )
+    left, right = np.arange(18, dtype=np.float32).reshape(6, 3), np.full((2, 4, 2), np.inf, np.float32)
+    right[:, :3] = np.arange(12).reshape(2, 3, 2)
+    (got,) = hlotool.compile(module, backend=backend)(left, right, np.array([2, 2, 2], np.int32))
+    np.testing.assert_array_equal(got[:2], left[:2] @ right[0, :3])
+    np.testing.assert_array_equal(got[2:4], left[2:4] @ right[1, :3])
+    np.testing.assert_array_equal(got[4:], np.zeros((2, 2)))
+    numbers = RAGGED.replace("CONTRACTED", "0").replace("RAGGED", "1")
+    module = entry(
+        "x = f32[2,<=8] parameter(0)\n  w = f32[8,<=5] parameter(1)\n  n = s32[<=3] parameter(2)\n"
+        f"  ROOT r = f32[<=3,2,<=5] ragged-dot(x, w, n), {numbers}"
+    )
+    left, right = np.arange(12, dtype=np.float32).reshape(2, 6), np.full((8, 1), np.inf, np.float32)
+    right[:6] = 1
+    (got,) = hlotool.compile(module, backend=backend)(left, right, np.array([4, 4], np.int32))
+    np.testing.assert_array_equal(got, [[[0 + 1 + 2 + 3], [6 + 7 + 8 + 9]], [[4 + 5], [10 + 11]]])
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+def test_scaled_dots_have_the_sizes_of_their_operands(backend: str) -> None:
+    """A scale is that of a block of the bounds; the last of them is infinite, and has no element."""
+    module = entry(
+        "x = f32[<=3,<=8] parameter(0)\n  w = f32[8,<=2] parameter(1)\n  s = f32[1,<=4] parameter(2)\n"
+        "  t = f32[] parameter(3)\n"
+        "  ROOT r = f32[<=3,<=2] scaled-dot(x, w, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    )
+    executable = hlotool.compile(module, backend=backend)
+    left, right = np.ones((2, 5), np.float32), np.ones((8, 1), np.float32)
+    two = np.array(2, np.float32)
+    (got,) = executable(left, right, np.array([[1, 10, 100, np.inf]], np.float32), two)
+    assert got.tolist() == [[2 * (2 + 20 + 100)]] * 2
+    (got,) = executable(left, right, np.array([[1, 10]], np.float32), two)
+    assert got.tolist() == [[2 * (2 + 20)]] * 2
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        "f8e8m0fnu[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+        "f8e8m0fnu[1] ragged-dot(x, y, n), lhs_contracting_dims={0}, rhs_contracting_dims={0}, lhs_ragged_dims={0}",
+        "f8e8m0fnu[] scaled-dot(x, y, s, s), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ],
+)
+def test_sums_of_a_type_without_zero_add_up_what_there_is(product: str, backend: str) -> None:
+    module = entry(
+        "x = f8e8m0fnu[<=4] parameter(0)\n  y = f8e8m0fnu[4] parameter(1)\n  n = s32[1] constant({4})\n"
+        f"  s = f8e8m0fnu[] constant(1)\n  ROOT r = {product}"
+    )
+    left, right = (np.exp2(a).astype(dtype_of("f8e8m0fnu")) for a in ([-1.0, -1], [-5.0, -5, 127, 127]))
+    (got,) = hlotool.compile(module, backend=backend)(left, right)
+    assert got.astype(np.float32) == 2.0**-5
+
+
 def test_a_custom_call_sees_the_bounds() -> None:
     body = "x = s64[<=4] parameter(0)\n  ROOT r = u32[<=4] custom-call(x), custom_call_target=\"X64SplitLow\""
     for backend in ("evaluate", "cpu"):

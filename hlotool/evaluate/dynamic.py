@@ -23,6 +23,7 @@ from hlotool.ir.dynamic import (
     regroups,
     whole_slice,
 )
+from hlotool.ir.ragged import ragged_meetings
 from hlotool.ir.shape_checks import flags_of
 from hlotool.ir.shape_inference import infer
 
@@ -255,12 +256,43 @@ def _paired(arrays: list[AnyArray], pairs: Sequence[tuple[int, int]]) -> list[An
     return [_cut(a, {p[side]: n for p, n in zip(pairs, least, strict=True)}) for side, a in enumerate(arrays)]
 
 
-def _dot(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+def _meetings(dot: Instruction) -> list[tuple[int, int]]:
+    """Contracted and batch dimensions of both sides."""
     pairs: list[tuple[int, int]] = []
     for kind in ("contracting", "batch"):
-        ours, theirs = (instruction.attributes.get(f"{side}_{kind}_dims") or () for side in ("lhs", "rhs"))
+        ours, theirs = (dot.attributes.get(f"{side}_{kind}_dims") or () for side in ("lhs", "rhs"))
         pairs += zip(ours, theirs, strict=True)
-    return _resized(instruction, _paired(operands, pairs))
+    return pairs
+
+
+def _dot(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    return _resized(instruction, _paired(operands, _meetings(instruction)))
+
+
+def _ragged_dot(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    """All that meets is cut to what it has in common: elements, and groups."""
+    cuts: list[dict[int, int]] = [{}, {}, {}]
+    for meeting in ragged_meetings(instruction.attributes, operands[0].ndim, operands[2].ndim):
+        least = min(operands[number].shape[d] for number, d in meeting)
+        for number, d in meeting:
+            cuts[number][d] = least
+    return _resized(instruction, list(map(_cut, operands, cuts)))
+
+
+def _scaled_dot(instruction: Instruction, operands: list[AnyArray]) -> Prepared:
+    """One scale for each element, by its position in the bounds; an element without one counts as if it were not."""
+    sides = []
+    for number in (0, 1):
+        value, scale = operands[number], operands[number + 2]
+        bounds, blocks = (instruction.operands[n].shape.dimensions for n in (number, number + 2))
+        for d, count in enumerate(blocks):
+            scale = np.repeat(scale, bounds[d] // max(1, count), axis=d)
+        sides.append((value, scale) if not blocks else _common([value, scale]))
+    (left, left_scale), (right, right_scale) = sides
+    pairs = _meetings(instruction)
+    arrays = [*_paired([left, right], pairs), left_scale, right_scale]
+    scales = [_cut(s, dict(enumerate(a.shape))) if s.ndim else s for s, a in zip(arrays[2:], arrays, strict=False)]
+    return _resized(instruction, [*arrays[:2], *scales])
 
 
 def _convolution(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
@@ -446,9 +478,11 @@ _PREPARED: dict[str, Callable[[Instruction, list[AnyArray]], Prepared]] = {
     "gather": _gather,
     "map": _elementwise,
     "pad": _pad,
+    "ragged-dot": _ragged_dot,
     "reduce": _reduction,
     "reduce-window": _reduction,
     "reverse": _as_it_is,
+    "scaled-dot": _scaled_dot,
     "slice": _slice,
     "select-and-scatter": _select_and_scatter,
     "sort": _sort,

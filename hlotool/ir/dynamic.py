@@ -3,9 +3,11 @@
 A dynamic dimension has a bound, which is its size in memory, and a size at run time between 0 and the bound; the array
 is its elements below that size.  What opcodes make of sizes (in the spirit of XLA's DynamicDimensionInference):
 
-- elementwise opcodes, and dimensions that meet (contracted, batch): the elements that all operands have;
-- broadcast, transpose, reverse, reduce, dot, convolution, reduce-window, sort, pad: what the opcode does to an array of
-  that size; concatenate packs, and a reshape moves the elements that there are;
+- elementwise opcodes, and dimensions that meet (contracted, batch, groups of a ragged-dot): the elements that all
+  operands have;
+- broadcast, transpose, reverse, reduce, dot, ragged-dot, convolution, reduce-window, sort, pad: what the opcode does to
+  an array of that size; concatenate packs, and a reshape moves the elements that there are;
+- scaled-dot: bounds are divided into blocks, and an element whose block has no scale counts as if it were not there;
 - slice, dynamic-slice and gather of a whole dimension keep its size; what reads a part of a dimension by its position,
   or a start index, sees the bound, and zeros from the size on;
 - a dimension whose length an attribute states, or that is divided by position, has its bound, and zeros from the size
@@ -23,8 +25,10 @@ is its elements below that size.  What opcodes make of sizes (in the spirit of X
   that there are; a permute or broadcast brings the size with it, and who gets nothing gets the size 0;
 - PadToStatic (array) -> (array of the bounds with zeros, size of each dimension) and SliceToDynamic (array, size of
   each dimension) -> array are XLA's custom calls at the border between arrays with and without dynamic dimensions;
-- all else (other custom calls, feeds, ragged products, collectives in place, bitcasts to elements of another width or
-  between tiles) takes arrays of the bounds, with zeros from the sizes on, and gives such.
+- all else (other custom calls, feeds, collectives in place, bitcasts to elements of another width or between tiles)
+  takes arrays of the bounds, with zeros from the sizes on, and gives such.
+
+Zeros are bits of zero: 2**-127 in f8e8m0fnu, which has no number 0.  They take no part in sums of products.
 
 UnsupportedError: a reshape of which nothing says which dimension takes up the size, as in XLA; an array of dynamic size
 where a loop, call or branch declares a static one.

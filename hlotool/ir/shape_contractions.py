@@ -83,17 +83,25 @@ def _ragged_dot(opcode: str, operands: Sequence[Shape], attributes: Mapping[str,
     )
     sizes = ",".join(map(str, (*wanted, "n")))
     require(fits, f"group sizes are [n]{f' or [{sizes}]' if wanted else ''}, not {groups}", "operand:2")
+    if given and groups.dynamic:
+        sized = {d for d, flag in zip(outer, groups.dynamic[:-1], strict=True) if flag}
+        lhs = with_dynamic(lhs, [flag or d in sized for d, flag in enumerate(flags_of(lhs))])
     if mode != "free":
         message = f"a ragged {mode} dimension leaves no group dimension on the right"
         require(not group_dims, message, "attribute:rhs_group_dims")
         inner = _dot(opcode, (lhs, rhs), attributes)
-        return array(inner.element_type, (groups.dimensions[-1], *inner.dimensions)) if mode == "contracting" else inner
+        if mode == "batch":
+            return inner
+        whole = array(inner.element_type, (groups.dimensions[-1], *inner.dimensions))
+        return with_dynamic(whole, [flags_of(groups)[-1], *flags_of(inner)])
     require(len(group_dims) == 1, "a ragged free dimension needs one rhs group dimension", "attribute:rhs_group_dims")
     count, groups_there = groups.dimensions[-1], rhs.dimensions[group_dims[0]]
     same = count == groups_there or UNBOUNDED in (count, groups_there)
     require(same, f"{plain(count, 'group')}, but {groups_there} in the right operand", "operand:2")
     kept = [d for d in range(rhs.rank) if d != group_dims[0]]
-    smaller = array(rhs.element_type, [rhs.dimensions[d] for d in kept])
+    smaller = with_dynamic(
+        array(rhs.element_type, [rhs.dimensions[d] for d in kept]), [flags_of(rhs)[d] for d in kept]
+    )
     moved = dict(attributes)
     for name in ("rhs_contracting_dims", "rhs_batch_dims"):
         numbers = in_range(name, attributes.get(name, ()), rhs.rank)
@@ -104,6 +112,7 @@ def _ragged_dot(opcode: str, operands: Sequence[Shape], attributes: Mapping[str,
 
 def _scaled_dot(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     """A scale is a number, or an array whose dimensions divide the operand's: one element for each block of it."""
+    sides = []
     for index, (operand, scale) in enumerate(zip(operands[:2], operands[2:], strict=True)):
         for at, shape in ((index, operand), (index + 2, scale)):
             require_array(opcode, shape, at)
@@ -117,7 +126,10 @@ def _scaled_dot(opcode: str, operands: Sequence[Shape], attributes: Mapping[str,
             )
         )
         require(fits, f"a scale of {scale} does not divide {operand} into blocks", f"operand:{index + 2}")
-    return _dot(opcode, operands[:2], attributes)
+        scaled = flags_of(scale) if scale.rank else flags_of(operand)
+        flags = [a or b for a, b in zip(flags_of(operand), scaled, strict=True)]
+        sides.append(with_dynamic(operand, flags))
+    return _dot(opcode, sides, attributes)
 
 
 def _convolution(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:

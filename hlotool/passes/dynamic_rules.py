@@ -11,9 +11,11 @@ from typing import Any, TypeAlias
 
 from hlotool.ir import Computation, Instruction, Module, WindowDimension, array, scalar, tuple_shape
 from hlotool.ir.builder import Builder
+from hlotool.ir.dot_algorithms import scaled_type
 from hlotool.ir.dynamic import bitcast_steps, bounded_dimensions, regroups, static, whole_slice
+from hlotool.ir.ragged import ragged_meetings, ragged_mode
 from hlotool.ir.shape_checks import flags_of
-from hlotool.passes import batch_norm_expander, select_and_scatter_expander
+from hlotool.passes import batch_norm_expander, scaled_dot_decomposer, select_and_scatter_expander
 from hlotool.passes.dynamic_collectives import RULES as COLLECTIVES
 from hlotool.passes.dynamic_values import Maker, Sized, neutral
 from hlotool.passes.topk_decomposer import ranking
@@ -226,8 +228,55 @@ def _both_filled(make: Maker, values: Sequence[Sized], pairs: Sequence[tuple[int
         least = make.common(
             {pair[side]: values[s].sizes[pair[s]]} for pair in pairs for s in (0, 1) if pair[s] in values[s].sizes
         )
-        result.append(make.filled(Sized(value.array, least)))
+        result.append(_with_zeros(make, Sized(value.array, least)))
     return result
+
+
+def _with_zeros(make: Maker, value: Sized) -> Instruction:
+    """An operand of a product with zeros beyond its sizes; of a type that has none, in f32."""
+    if value.sizes and value.array.shape.element_type == "f8e8m0fnu":
+        value = Sized(make.convert(value.array, "f32"), value.sizes)
+    return make.filled(value)
+
+
+def _ragged_dot(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    """Zeros where an operand has no elements to add up, and empty groups where there are none."""
+    left, right, lengths = values
+    rank = left.array.shape.rank
+    meetings = ragged_meetings(i.attributes, rank, lengths.array.shape.rank)
+    shared = [make.common({0: values[n].sizes[d]} for n, d in meeting if d in values[n].sizes) for meeting in meetings]
+    sizes: list[dict[int, Instruction]] = [{}, dict(right.sizes), {}]
+    for meeting, common in zip(meetings, shared, strict=True):
+        for number, d in meeting if common else ():
+            sizes[number][d] = common[0]
+    summed = [tuple(i.attributes.get(f"{side}_contracting_dims") or ()) for side in ("lhs", "rhs")]
+    arrays = [
+        _with_zeros(make, Sized(value.array, {d: size for d, size in own.items() if d in gone}))
+        for value, own, gone in zip((left, right), sizes, summed, strict=False)
+    ]
+    last = lengths.array.shape.rank - 1
+    arrays.append(make.filled(Sized(lengths.array, sizes[2]), [last]))
+    result = _again(make, i, arrays)
+    batch = tuple(i.attributes.get("lhs_batch_dims") or ())
+    gone = {*(i.attributes.get("rhs_batch_dims") or ()), *summed[1], *(i.attributes.get("rhs_group_dims") or ())}
+    order = [(0, d) for d in (*batch, *(d for d in range(rank) if d not in batch and d not in summed[0]))]
+    order += [(1, d) for d in range(right.array.shape.rank) if d not in gone]
+    if ragged_mode(i.attributes, rank)[0] == "contracting":
+        order.insert(0, (2, last))
+    return Sized(result, {n: sizes[side][d] for n, (side, d) in enumerate(order) if d in sizes[side]})
+
+
+def _scaled_dot(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
+    """The scaled operands have the elements that have a scale."""
+    steps = scaled_type([v.array.shape.element_type for v in values], i.shape.element_type)
+    sides = []
+    for value, scale in zip(values[:2], values[2:], strict=True):
+        bounds, blocks = value.array.shape.dimensions, scale.array.shape.dimensions
+        reach = {d: make.product([size, bounds[d] // max(1, blocks[d])]) for d, size in scale.sizes.items()}
+        array = scaled_dot_decomposer.scaled(make, value.array, scale.array, steps)
+        sides.append(Sized(array, make.common([value.sizes, reach])))
+    made = _dot(make, Instruction("dot", i.shape.with_type(steps), (), i.attributes), sides, module)
+    return made if steps == i.shape.element_type else Sized(make.convert(made.array, i.shape.element_type), made.sizes)
 
 
 def _convolution(make: Maker, i: Instruction, values: list[Sized], module: Module) -> Sized:
@@ -655,10 +704,12 @@ RULES: dict[str, Rule] = {
     "get-dimension-size": _get_dimension_size,
     "map": elementwise,
     "pad": _pad,
+    "ragged-dot": _ragged_dot,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
     "reshape": _reshape,
     "reverse": _reverse,
+    "scaled-dot": _scaled_dot,
     "scatter": _scatter,
     "select-and-scatter": _select_and_scatter,
     "set-dimension-size": _set_dimension_size,

@@ -12,7 +12,7 @@ from hlotool.ir.builder import Builder
 from hlotool.ir.dot_algorithms import scaled_type
 from hlotool.passes.graph import has_sizes, replace_with
 
-__all__ = ["ScaledDotDecomposer"]
+__all__ = ["ScaledDotDecomposer", "scaled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ def _decompose(build: Builder, dot: Instruction) -> Instruction:
     numbers = dot_dimensions(dot)
     kind = scaled_type([x.shape.element_type for x in dot.operands], dot.shape.element_type)
     product = build.dot(
-        _scaled(build, lhs, lhs_scale, kind),
-        _scaled(build, rhs, rhs_scale, kind),
+        scaled(build, lhs, lhs_scale, kind),
+        scaled(build, rhs, rhs_scale, kind),
         (numbers.lhs_contracting, numbers.rhs_contracting),
         (numbers.lhs_batch, numbers.rhs_batch),
         kind,
@@ -48,7 +48,8 @@ def _decompose(build: Builder, dot: Instruction) -> Instruction:
     return product if dot.shape.element_type == kind else build.convert(product, dot.shape.element_type)
 
 
-def _scaled(build: Builder, operand: Instruction, scale: Instruction, kind: str) -> Instruction:
+def scaled(build: Builder, operand: Instruction, scale: Instruction, kind: str) -> Instruction:
+    """The operand in type `kind`, each block times its scale."""
     sizes, counts = operand.shape.dimensions, scale.shape.dimensions
     wide = build.convert(scale, kind)
     if not counts:

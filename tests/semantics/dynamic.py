@@ -16,6 +16,7 @@ from hlotool.ir import (
     ConvDimensionNumbers,
     Instruction,
     Layout,
+    ReplicaGroups,
     Shape,
     Window,
     WindowDimension,
@@ -26,9 +27,10 @@ from hlotool.ir import (
 )
 from hlotool.ir.builder import Builder
 from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC
+from hlotool.ir.shape_inference import infer
 from semantics.families_control import group_attributes, permute_pairs
 from semantics.sample import Draw, Family, Sample, types_of
-from semantics.values import Array, Filler, anything, below, modest, small
+from semantics.values import Array, Filler, anything, below, modest, small, within
 
 __all__ = ["DYNAMIC"]
 
@@ -333,6 +335,41 @@ def _dot(s: Sample, opcode: str, kind: str) -> Instruction:
     return s.builder.dot(a, b, ((2,), (1,)), ((0,), (0,)))
 
 
+@_way("ragged-dot", "pred signed unsigned narrow float complex", ulps=1)
+def _ragged_dot(s: Sample, opcode: str, kind: str) -> Instruction:
+    """All three modes; everything may have a size, the groups too."""
+    rng = s.rng
+    mode = rng.choice(("free", "free", "contracting", "batch"))
+    batch, rows, inner, columns, groups = (rng.choice((1, 2, 3, 5)) for _ in range(5))
+    left, right = _sized(s, kind, (batch, rows, inner), _ones_and_twos), (batch, inner, columns)
+    attributes: dict[str, object] = {
+        "lhs_batch_dims": (0,), "rhs_batch_dims": (0,), "lhs_contracting_dims": (2,), "rhs_contracting_dims": (1,),
+        "lhs_ragged_dims": ({"free": 1, "contracting": 2, "batch": 0}[mode],),
+    }  # fmt: skip
+    if mode == "free":
+        right, attributes["rhs_group_dims"] = (batch, inner, columns, groups), (3,)
+    counts = (batch, groups) if mode != "batch" and rng.random() < 0.5 else (groups,)
+    lengths = _sized(s, "s32", counts, within(0, 4))
+    operands = [left, _sized(s, kind, right, _ones_and_twos), lengths]
+    return s.builder.add(opcode, infer(opcode, [o.shape for o in operands], attributes), operands, attributes)
+
+
+@_way("scaled-dot", "narrow float", ulps=1)
+def _scaled_dot(s: Sample, opcode: str, kind: str) -> Instruction:
+    rng = s.rng
+    rows, columns, inner = rng.choice((1, 2, 4, 6)), rng.choice((1, 2, 4, 6)), rng.choice((2, 4, 6, 12))
+    operands = [_sized(s, kind, sizes, _ones_and_twos) for sizes in ((rows, inner), (inner, columns))]
+    for operand in tuple(operands):
+        counts = [rng.choice([c for c in range(1, n + 1) if n % c == 0]) for n in operand.shape.dimensions]
+        operands.append(_sized(s, "f8e8m0fnu", () if rng.random() < 0.2 else counts, _ones_and_twos))
+    attributes = {"lhs_contracting_dims": (1,), "rhs_contracting_dims": (0,)}
+    return s.builder.add(opcode, infer(opcode, [o.shape for o in operands], attributes), operands, attributes)
+
+
+def _ones_and_twos(generator: np.random.Generator, kind: str, sizes: tuple[int, ...]) -> Array:
+    return generator.choice([1, 2], sizes).astype(dtype_of(kind))
+
+
 @_way("convolution", "float", ulps=1)
 def _convolution(s: Sample, opcode: str, kind: str) -> Instruction:
     rng = s.rng
@@ -441,6 +478,8 @@ def _collective(s: Sample, opcode: str, kind: str) -> Instruction:
         attributes, count = permute_pairs(s), 1
     else:
         attributes, count = group_attributes(s, plain in ("all-reduce", "all-gather", "reduce-scatter"))
+        if plain == "collective-broadcast":  # which must say who takes part
+            attributes.setdefault("replica_groups", ReplicaGroups((tuple(range(count)),)))
     sizes = list(s.sizes(rng.choice((1, 2, 3)), most=12, zero=False))
     if plain == "all-to-all" and rng.random() < 0.4:
         parts = [_sized(s, kind, sizes) for _ in range(count)]
