@@ -64,7 +64,9 @@ def _reduce(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     dynamic = any_dynamic(first, inputs[1:]).dynamic
     flags = tuple(dynamic[d] for d in kept) if dynamic else ()
     types = _reducer_types(attributes, initial)
-    return results([Shape(t, sizes, row_major(len(kept)), (), flags if any(flags) else ()) for t in types])
+    shapes = [Shape(t, sizes, row_major(len(kept)), (), flags if any(flags) else ()) for t in types]
+    called = attributes.get("to_apply")
+    return tuple_shape(shapes) if called is not None and called.root.shape.is_tuple else results(shapes)
 
 
 def _windowed(opcode: str, base: Shape, window: Window) -> tuple[int, ...]:

@@ -182,6 +182,8 @@ def reduce(s: Sample, opcode: str, kind: str) -> Instruction:
     s.rng.shuffle(gone)
     inputs = [_moved(s, k, sizes, values) for k, values in zip(kinds, fillers, strict=True)]
     initial = [s.operand(k, (), values) for k, values in zip(kinds, fillers, strict=True)]
+    if len(kinds) == 1 and s.rng.random() < 0.1:  # then so is the result a tuple of one
+        computation.root = Builder(computation).tuple([computation.root])
     return _look(s, s.builder.reduce(inputs, initial, gone, computation))
 
 
