@@ -59,8 +59,8 @@ PARALLEL_NANOSECONDS = 20_000
 """A step runs on several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
 sleeping worker about 10)."""
 
-LOOP_NANOSECONDS = 6_000
-"""The same inside of loops, where the workers are still awake from the trip before."""
+LOOP_NANOSECONDS = 2_500
+"""The same inside of loops, where the workers are still awake from the trip before (half a microsecond)."""
 
 _NO_KERNEL = ALIASES | {"parameter", "constant", "while", "conditional", "call"}
 

@@ -50,6 +50,7 @@ __all__ = [
 
 TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
 LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least should have one
+HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
 BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
 BLOCK_BYTES = 64 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest caches
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
@@ -224,7 +225,8 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     if product.epilogue is not None:
         tiles, wide = _within_block(product, tiles, wide)
         flops += product.epilogue.flops / items
-    wanted = max(1.0, min(max(flops / TASK_FLOPS, min(flops / LEAST_FLOPS, 4.0)), 64.0 / items))
+    several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0))
+    wanted = max(1.0, min(max(flops / TASK_FLOPS, several), 64.0 / items))
     whole = product.epilogue is not None and product.epilogue.whole_rows
     while -(-row_tiles // tiles) * -(-panels // wide) < wanted and (tiles > 1 or wide > 1):
         if not whole and (product.block_rows or wide * shape.columns >= tiles * shape.rows or tiles == 1):
