@@ -38,6 +38,7 @@ from hlotool.codegen.cpu.fourier import (
     transform,
 )
 from hlotool.codegen.cpu.math.vector import BITS, Vector, type_text
+from hlotool.codegen.cpu.vectors import transposed
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -624,15 +625,9 @@ def _reversed(x: Vector) -> Vector:
 
 
 def _transpose(rows: list[Vector]) -> list[Vector]:
-    """A square of lanes, transposed by log2(lanes) rounds of perfect shuffles."""
-    lanes = rows[0].lanes
-    half = lanes // 2
-    low = ", ".join(f"i32 {i // 2 + (i % 2) * lanes}" for i in range(lanes))
-    high = ", ".join(f"i32 {half + i // 2 + (i % 2) * lanes}" for i in range(lanes))
-    for _ in range(lanes.bit_length() - 1):
-        mixed = []
-        for a, b in zip(rows[:half], rows[half:], strict=True):
-            for order in (low, high):
-                mixed.append(a.let(f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{lanes} x i32> <{order}>"))
-        rows = mixed
-    return rows
+    """A square of lanes, transposed."""
+    first = rows[0]
+    return [
+        Vector(first.f, first.element, first.lanes, name)
+        for name in transposed(first.f, first.element, BITS[first.element], [row.name for row in rows])
+    ]

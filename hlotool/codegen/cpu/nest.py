@@ -16,8 +16,9 @@ from hlotool.analysis.indexing import Atom, Condition, Index
 from hlotool.codegen.cpu import memory
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.loops import Loop, bound_loops
-from hlotool.codegen.cpu.math.elements import broadcast, compute_type, is_complex
+from hlotool.codegen.cpu.math.elements import broadcast, compute_element, is_complex
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
+from hlotool.codegen.cpu.math.vector import BITS
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.cpu.reduce import Reducer, parts, reducer, unparts
 from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
@@ -505,11 +506,11 @@ class Nest:
             for k in range(lane.active)
         ]
         rows += rows[:1] * (lane.width - lane.active)
-        kind = compute_type(node.type, lane.width)
+        kind = compute_element(node.type)
         if isinstance(rows[0], str):
-            columns: list[Value] = list(transposed(f, kind, [str(r) for r in rows]))
+            columns: list[Value] = list(transposed(f, kind, BITS[kind], [str(r) for r in rows]))
         else:
-            both = [transposed(f, kind, [r[part] for r in rows]) for part in (0, 1)]
+            both = [transposed(f, kind, BITS[kind], [r[part] for r in rows]) for part in (0, 1)]
             columns = list(zip(both[0], both[1], strict=True))
         return tuple(columns[: lane.copies])
 

@@ -23,6 +23,7 @@ from hlotool.codegen.cpu.addressing import (
     when,
 )
 from hlotool.codegen.cpu.elements import Arithmetic, Element, element, load, store, vector_type
+from hlotool.codegen.cpu.vectors import transposed
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import Function, Unit
 
@@ -243,30 +244,14 @@ def _emit_transposes(unit: Unit, name: str, copy: Copy) -> None:
 
 
 def _emit_transpose(unit: Unit, name: str, copy: Copy, wide: int, tall: int) -> None:
-    """Transpose `wide` runs of `tall` source elements by exchanging ever larger halves between pairs of vectors."""
+    """Transpose `wide` runs of `tall` source elements."""
     f = Function(unit, f"internal void @{name}(ptr noalias %from, ptr noalias %to) nounwind")
     source, target, how, side = copy.source.element, copy.target.element, copy.how, _side(copy.how)
-    kind = vector_type(how.type, side)
     block = [
-        load(f, offset(f, "%from", i * copy.columns.source), source, how, side, tall) if i < wide else "zeroinitializer"
+        load(f, offset(f, "%from", i * copy.columns.source), source, how, side, tall) if i < wide else "poison"
         for i in range(side)
     ]
-    half = 1
-    while half < side:
-        low = [i if not i & half else side + (i ^ half) for i in range(side)]
-        high = [i | half if not i & half else side + i for i in range(side)]
-        for i in range(side):
-            if not i & half:
-                x, y = block[i], block[i | half]
-                block[i], block[i | half] = _shuffle(f, kind, x, y, low), _shuffle(f, kind, x, y, high)
-        half *= 2
+    block = transposed(f, how.type, how.bits, block)
     for i in range(tall):
         store(f, block[i], offset(f, "%to", i * copy.rows.target), target, how, side, wide)
     f.finish()
-
-
-def _shuffle(f: Function, kind: str, x: str, y: str, order: list[int]) -> str:
-    if x == y == "zeroinitializer":
-        return x
-    lanes = ", ".join(f"i32 {lane}" for lane in order)
-    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{lanes}>")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hlotool.analysis.indexing import Index
 from hlotool.codegen.cpu.math.elements import Value, compute_type
 from hlotool.codegen.cpu.nodes import Node
@@ -66,23 +68,39 @@ def divide(f: Function, kind: str, lanes: int, what: str, value: str, divisor: i
     return f.let(f"add {wide} {whole}, {f.let(f'sext {bits} {below} to {wide}')}")
 
 
-def transposed(f: Function, kind: str, rows: list[str]) -> list[str]:
-    """Transpose a square of vectors: exchange ever larger off-diagonal blocks."""
+def transposed(f: Function, element: str, bits: int, rows: Sequence[str]) -> list[str]:
+    """Transpose a square of vectors whose elements have LLVM type `element` of `bits` bits; poison rows cost nothing.
+
+    All shuffles are ones that x86 and ARM have instructions for without tables of lanes, which LLVM also finds in half
+    the time: rows of a group are interleaved within 128 bits, then 128 bits at a time dealt out among the groups.
+    """
     size = len(rows)
-    rows = list(rows)
-    distance = 1
+    group = min(size, 128 // max(8, bits))
+    kind, rows = f"<{size} x {element}>", list(rows)
+    pieces = range(0, size, group)
+    low = [at + k // 2 + k % 2 * size for at in pieces for k in range(group)]
+    high = [lane + group // 2 for lane in low]
+    for at in pieces:
+        for _ in range(group.bit_length() - 1):
+            pairs = zip(rows[at : at + group // 2], rows[at + group // 2 : at + group], strict=True)
+            rows[at : at + group] = [_shuffled(f, kind, x, y, order) for x, y in pairs for order in (low, high)]
+    even = [half + at + k for half in (0, size) for at in pieces[::2] for k in range(group)]
+    odd = [lane + group for lane in even]
+    distance = group
     while distance < size:
-        low = [k if not k & distance else size + k - distance for k in range(size)]
-        high = [k + distance if not k & distance else size + k for k in range(size)]
         for k in range(size):
-            if k & distance:
-                continue
-            x, y = rows[k], rows[k + distance]
-            for place, order in ((k, low), (k + distance, high)):
-                picks = ", ".join(f"i32 {n}" for n in order)
-                rows[place] = f.let(f"shufflevector {kind} {x}, {kind} {y}, <{size} x i32> <{picks}>")
+            if not k & distance:
+                x, y = rows[k], rows[k + distance]
+                rows[k], rows[k + distance] = _shuffled(f, kind, x, y, even), _shuffled(f, kind, x, y, odd)
         distance *= 2
     return rows
+
+
+def _shuffled(f: Function, kind: str, x: str, y: str, order: Sequence[int]) -> str:
+    if x == y == "poison":
+        return x
+    lanes = ", ".join(f"i32 {lane}" for lane in order)
+    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{lanes}>")
 
 
 def reversed_lanes(f: Function, element_type: str, lanes: int, value: Value) -> Value:
