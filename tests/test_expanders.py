@@ -13,6 +13,7 @@ from random_programs import Generator
 from reducers import REDUCERS
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
 from hlotool.ir import HloError, Module, clone_module, dtype_of
@@ -142,15 +143,103 @@ def test_scatter_of_several_arrays_in_plain_form() -> None:
     expanded("scatter-simplifier", body, exact=True)
 
 
-def test_scatter_of_several_arrays_stays() -> None:
-    module = parse(
-        f"{REDUCERS}ENTRY main {{\np0 = f32[8] parameter(0)\np1 = s32[3,1] parameter(1)\np2 = f32[3] parameter(2)\n"
+LOOPING = """
+below { p = s32[] parameter(0)
+  five = s32[] constant(5)
+  ROOT r = pred[] compare(p, five), direction=LT }
+more { p = s32[] parameter(0)
+  two = s32[] constant(2)
+  ROOT r = s32[] add(p, two) }
+grown { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  s = s32[] subtract(a, b)
+  ROOT r = s32[] while(s), condition=below, body=more }
+both_grown { a = s32[] parameter(0)
+  x = f32[] parameter(1)
+  b = s32[] parameter(2)
+  y = f32[] parameter(3)
+  w = s32[] while(b), condition=below, body=more
+  s = s32[] add(a, w)
+  m = f32[] maximum(x, y)
+  ROOT r = (s32[], f32[]) tuple(s, m) }
+grown_first { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  x = s32[] while(a), condition=below, body=more
+  y = s32[] while(b), condition=below, body=more
+  ROOT r = pred[] compare(x, y), direction=GT }
+by_place { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  table = s32[4] constant({7, -3, 0, 9})
+  part = s32[1] dynamic-slice(table, a), dynamic_slice_sizes={1}
+  value = s32[] reshape(part)
+  ROOT r = s32[] add(value, b) }
+"""
+X = "p0 = s32[4,6] parameter(0)\n"
+ONE_BY_ONE = {
+    "map": f"{X}n = s32[4,6] negate(p0)\nROOT r = s32[4,6] map(p0, n), dimensions={{0,1}}, to_apply=grown",
+    "map of nothing": "p0 = s32[0,6] parameter(0)\nROOT r = s32[0,6] map(p0, p0), dimensions={0,1}, to_apply=grown",
+    "map of one": "p0 = s32[] parameter(0)\nROOT r = s32[] map(p0, p0), dimensions={}, to_apply=by_place",
+    "reduce": f"{X}z = s32[] constant(1)\nROOT r = s32[6] reduce(p0, z), dimensions={{0}}, to_apply=grown",
+    "reduce to one": f"{X}z = s32[] constant(1)\nROOT r = s32[] reduce(p0, z), dimensions={{1,0}}, to_apply=by_place",
+    "reduce of nothing": "p0 = s32[0,3] parameter(0)\nz = s32[] constant(1)\n"
+    "ROOT r = s32[3] reduce(p0, z), dimensions={0}, to_apply=grown",
+    "reduce of several": f"{X}q = f32[4,6] convert(p0)\nz = s32[] constant(1)\ny = f32[] constant(-inf)\n"
+    "ROOT r = (s32[4], f32[4]) reduce(p0, q, z, y), dimensions={1}, to_apply=both_grown",
+    "reduce-window": f"{X}z = s32[] constant(1)\nROOT r = s32[2,5] reduce-window(p0, z), "
+    "window={size=2x3 stride=2x2 pad=1_0x-1_2 lhs_dilate=1x2 rhs_dilate=2x1}, to_apply=grown",
+    "reduce-window of several": f"{X}q = f32[4,6] convert(p0)\nz = s32[] constant(1)\ny = f32[] constant(-inf)\n"
+    "ROOT r = (s32[4,5], f32[4,5]) reduce-window(p0, q, z, y), window={size=1x2}, to_apply=both_grown",
+    "scatter": f"{X}i = s32[3] constant({{1, 1, 9}})\nu = s32[3,6] slice(p0), slice={{[0:3], [0:6]}}\n"
+    "ROOT r = s32[4,6] scatter(p0, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=grown",
+    "scatter of several": f"{X}q = f32[4,6] convert(p0)\ni = s32[3] constant({{1, 1, 3}})\n"
+    "u = s32[3,2] slice(p0), slice={[0:3], [0:2]}\nv = f32[3,2] slice(q), slice={[1:4], [0:2]}\n"
+    "ROOT r = (s32[4,6], f32[4,6]) scatter(p0, q, i, u, v), update_window_dims={1}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both_grown",
+    "select-and-scatter": f"{X}u = s32[2,3] constant({{{{1,2,3}},{{4,5,6}}}})\nz = s32[] constant(0)\n"
+    "ROOT r = s32[4,6] select-and-scatter(p0, u, z), window={size=2x2 stride=2x2}, select=grown_first, scatter=grown",
+    "sort": f"{X}k = s32[4,6] iota(), iota_dimension=1\n"
+    "ROOT r = (s32[4,6], s32[4,6]) sort(p0, k), dimensions={1}, is_stable=true, to_apply=pair_grown",
+    "sort of two": "p0 = s32[2,3] parameter(0)\nROOT r = s32[2,3] sort(p0), dimensions={0}, to_apply=grown_first",
+}  # fmt: skip
+PAIR_GROWN = """
+pair_grown { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  x = s32[] while(a), condition=below, body=more
+  y = s32[] while(b), condition=below, body=more
+  ROOT r = pred[] compare(x, y), direction=LT }
+"""
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_computations_with_loops_are_called_element_by_element(name: str) -> None:
+    module = parse(f"{LOOPING}{PAIR_GROWN}ENTRY main {{\n{ONE_BY_ONE[name]}\n}}\n")
+    check(module)
+    after = clone_module(module)
+    assert run_pipeline(after, parse_pipeline("element-loop-expander"), DecisionLog(), [VerifyEach(check)])
+    assert name.split()[0] not in opcodes(after)
+    arguments = arguments_of(module)
+    expected = evaluate(module, arguments)
+    native = [compile_module(module, pipeline=p, threads=1)(*arguments) for p in ("default", "none")]
+    for found in (evaluate(after, arguments), *native):
+        assert all(left.tobytes() == right.tobytes() for left, right in zip(expected, found, strict=True))
+
+
+def test_computations_of_scalar_arithmetic_stay() -> None:
+    for body in (SCATTERS[0], "p0 = f32[8] parameter(0)\nROOT r = f32[8] map(p0, p0), dimensions={0}, to_apply=add"):
+        module = parse(f"{REDUCERS}ENTRY main {{\n{body}\n}}\n")
+        assert not run_pipeline(module, parse_pipeline("element-loop-expander"))
+
+
+def test_scatter_of_several_arrays_is_a_map_for_each() -> None:
+    body = (
+        "p0 = f32[8] parameter(0)\np1 = s32[3,1] parameter(1)\np2 = f32[3] parameter(2)\n"
         "ROOT r = (f32[8], f32[8]) scatter(p0, p0, p1, p2, p2), update_window_dims={}, inserted_window_dims={0}, "
-        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=pair\n}\n"
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=pair"
     )
-    log = DecisionLog()
-    assert not run_pipeline(module, parse_pipeline("scatter-expander"), log)
-    assert [d.rule for d in log] == ["several-arrays"]
+    assert "scatter" not in opcodes(expanded("scatter-expander", body, exact=True))
 
 
 @pytest.mark.parametrize(

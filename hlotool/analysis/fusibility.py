@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from hlotool.analysis.inlining import can_inline
 from hlotool.ir import Instruction, element_type
 
 __all__ = [
@@ -44,6 +45,8 @@ def is_fusible(instruction: Instruction) -> bool:
         return shape.is_scalar or instruction.literal.is_splat
     if instruction.opcode == "bitcast-convert":
         return instruction.operands[0].shape.rank == shape.rank
+    if instruction.opcode in ("reduce", "reduce-window", "map") and not can_inline(instruction.attributes["to_apply"]):
+        return False
     if instruction.opcode == "reduce-window":
         return _has_separate_windows(instruction)
     return instruction.has("elementwise") or instruction.opcode in _MOVEMENT or instruction.opcode in _OTHERS
@@ -68,8 +71,10 @@ def can_be_root(instruction: Instruction) -> bool:
 
 
 def is_variadic_reduce(instruction: Instruction) -> bool:
-    """A reduce with several results, such as an argmax."""
-    return instruction.opcode == "reduce" and instruction.shape.is_tuple
+    """A reduce with several results, such as an argmax, that a loop can do in line."""
+    if instruction.opcode != "reduce" or not instruction.shape.is_tuple:
+        return False
+    return can_inline(instruction.attributes["to_apply"])
 
 
 def is_cheap_copy(instruction: Instruction) -> bool:

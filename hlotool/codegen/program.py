@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
 from hlotool.codegen.buffers import (
     ALIASES,
@@ -31,7 +32,7 @@ from hlotool.codegen.buffers import (
     place,
 )
 from hlotool.codegen.cpu.denormals import define_flushing
-from hlotool.codegen.cpu.inline import can_inline, emit_inline
+from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.math.elementwise import (
     Value as Register,
 )

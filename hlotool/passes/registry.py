@@ -52,6 +52,7 @@ PASSES: dict[str, str] = {
     "dynamic-entry": "hlotool.passes.dynamic_padder:DynamicEntry",
     "dynamic-index-splitter": "hlotool.passes.dynamic_index_splitter:DynamicIndexSplitter",
     "dynamic-padder": "hlotool.passes.dynamic_padder:DynamicPadder",
+    "element-loop-expander": "hlotool.passes.element_loop_expander:ElementLoopExpander",
     "flatten-call-graph": "hlotool.passes.flatten_call_graph:FlattenCallGraph",
     "float-normalization": "hlotool.passes.float_normalization:FloatNormalization",
     "fusion": "hlotool.passes.fusion:Fusion",
@@ -138,7 +139,7 @@ PIPELINES: dict[str, str] = {
     ),
     "lowering": (
         "async-to-sync,trivial-collective-remover,dynamic-padder,dynamic-entry,layout-assignment,expand,"
-        "call-inliner{fusions=foreign},flatten-call-graph,dot-decomposer,dce"
+        "call-inliner{fusions=foreign},element-loop-expander,flatten-call-graph,dot-decomposer,dce"
     ),
 }
 """Pipeline name -> pipeline text."""

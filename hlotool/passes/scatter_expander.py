@@ -7,21 +7,21 @@ from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, array
+from hlotool.ir import Computation, Instruction, Module, array, clone_computation
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.counted_loop import counted_loop
 from hlotool.passes.gather_expander import index_rows
 from hlotool.passes.graph import has_sizes, replace_with
 
-__all__ = ["ScatterExpander"]
+__all__ = ["ScatterExpander", "expanded"]
 
 
 @dataclass(frozen=True, slots=True)
 class ScatterExpander:
     """Rewrites scatter as a loop over its index vectors, in order: a slice, a map of the combiner, and an update.
 
-    A window that leaves the operand is skipped whole.  Scatters of several arrays stay: map has one result.  Not in
-    the default pipeline: the CPU code generator scatters directly.
+    A window that leaves the operand is skipped whole; of several arrays each has a map of its own.  Not in the default
+    pipeline: the CPU code generator scatters directly.
     """
 
     name: ClassVar[str] = "scatter-expander"
@@ -33,21 +33,20 @@ class ScatterExpander:
             for scatter in computation:
                 if scatter.opcode != "scatter" or has_sizes(scatter) or not log.allow():
                     continue
-                if len(scatter.operands) != 3:
-                    log.refuse("several-arrays", scatter, "a map cannot combine several arrays at once")
-                    continue
-                result = _expanded(module, Builder(computation, scatter, like=scatter), scatter)
+                result = expanded(module, Builder(computation, scatter, like=scatter), scatter)
                 log.rewrite("expand", scatter, result, "one window after the other")
                 replace_with(scatter, result)
                 changed = True
         return changed
 
 
-def _expanded(module: Module, build: Builder, scatter: Instruction) -> Instruction:
-    operand, indices, updates = scatter.operands
+def expanded(module: Module, build: Builder, scatter: Instruction) -> Instruction:
+    half = len(scatter.operands) // 2
+    results, indices, sources = scatter.operands[:half], scatter.operands[half], scatter.operands[half + 1 :]
+    operand, updates = results[0], sources[0]
     attributes = scatter.attributes
     if not updates.shape.size or not operand.shape.size:
-        return operand
+        return build.tuple(results) if scatter.shape.is_tuple else operand
     sizes, rank = operand.shape.dimensions, operand.shape.rank
     batching = list(zip(
         attributes.get("input_batching_dims") or (), attributes.get("scatter_indices_batching_dims") or (), strict=True
@@ -68,12 +67,12 @@ def _expanded(module: Module, build: Builder, scatter: Instruction) -> Instructi
     )  # fmt: skip
     count = rows.shape.dimensions[0]
     order = [d for d in range(updates.shape.rank) if d not in window_dims]
-    lines = build.reshape(build.transpose(updates, [*order, *window_dims]), (count, prod(window)))
+    lines = [build.reshape(build.transpose(one, [*order, *window_dims]), (count, prod(window))) for one in sources]
     both = module.add(binary_computation("and", "pred"))
-    combiner = attributes["to_apply"]
+    combiners = [_one_result(module, attributes["to_apply"], n) for n in range(half)]
 
     def step(build: Builder, number: Instruction, state: list[Instruction]) -> list[Instruction]:
-        result, rows, lines, limits = state
+        results, lines, rows, limits = state[:half], state[half : 2 * half], state[-2], state[-1]
         zero = build.scalar_constant(0, "s32")
         row = build.reshape(build.dynamic_slice(rows, [number, zero], (1, len(columns))), (len(columns),))
         fits = build.binary(
@@ -83,11 +82,23 @@ def _expanded(module: Module, build: Builder, scatter: Instruction) -> Instructi
         starts = [build.scalar_constant(0, "s64")] * rank
         for position, dimension in enumerate(columns):
             starts[dimension] = build.reshape(build.slice(row, [position], [position + 1]), ())
-        old = build.dynamic_slice(result, starts, window)
-        update = build.reshape(build.dynamic_slice(lines, [number, zero], (1, prod(window))), window)
-        shape = array(old.shape.element_type, window)
-        merged = build.add("map", shape, [old, update], {"dimensions": tuple(range(rank)), "to_apply": combiner})
-        chosen = build.select(build.broadcast(inside, (), window), merged, old)
-        return [build.dynamic_update_slice(result, chosen, starts), rows, lines, limits]
+        old = [build.dynamic_slice(result, starts, window) for result in results]
+        new = [build.reshape(build.dynamic_slice(line, [number, zero], (1, prod(window))), window) for line in lines]
+        place = build.broadcast(inside, (), window)
+        for n, combiner in enumerate(combiners):
+            map_of = {"dimensions": tuple(range(rank)), "to_apply": combiner}
+            merged = build.add("map", array(old[n].shape.element_type, window), [*old, *new], map_of)
+            results[n] = build.dynamic_update_slice(results[n], build.select(place, merged, old[n]), starts)
+        return [*results, *lines, rows, limits]
 
-    return counted_loop(module, build, count, [operand, inside_type, lines, limits], step)[0]
+    after = counted_loop(module, build, count, [*results, *lines, inside_type, limits], step)
+    return build.tuple(after[:half]) if scatter.shape.is_tuple else after[0]
+
+
+def _one_result(module: Module, computation: Computation, number: int) -> Computation:
+    """A computation of one of the results of `computation`."""
+    if not computation.root.shape.is_tuple:
+        return computation
+    single = module.add(clone_computation(computation))
+    single.root = Builder(single).gte(single.root, number)
+    return single

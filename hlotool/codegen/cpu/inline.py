@@ -8,29 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.analysis.inlining import MOVES
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
 from hlotool.codegen.llvm import Function
 from hlotool.ir import Computation, Instruction, UnsupportedError
 
-__all__ = ["can_inline", "emit_inline"]
-
-_MOVES = frozenset({"broadcast", "reshape", "bitcast", "copy", "transpose"})
-
-
-def can_inline(computation: Computation) -> bool:
-    """Whether `emit_inline` takes every instruction of `computation`."""
-    for instruction in computation:
-        if instruction.opcode in ("parameter", "constant", "tuple", "get-tuple-element"):
-            continue
-        if not all(leaf.size == 1 and leaf.is_array for leaf in instruction.shape.leaves()):
-            return False
-        if instruction.opcode == "call":
-            if not can_inline(instruction.attributes["to_apply"]):
-                return False
-        elif instruction.opcode not in _MOVES and not instruction.has("elementwise"):
-            return False
-    return True
-
+__all__ = ["emit_inline"]
 
 def emit_inline(f: Function, computation: Computation, arguments: Sequence[Value], lanes: int = 1) -> list[Value]:
     """Apply `computation` to `arguments` (compute-type values, one per parameter); return its root leaves."""
@@ -51,7 +34,7 @@ def emit_inline(f: Function, computation: Computation, arguments: Sequence[Value
                 result = operands[0][first : first + sum(1 for _ in elements[index].leaves())]
             case "call":
                 result = emit_inline(f, instruction.attributes["to_apply"], [o[0] for o in operands], lanes)
-            case opcode if opcode in _MOVES:
+            case opcode if opcode in MOVES:
                 result = operands[0]
             case opcode if instruction.has("elementwise"):
                 result = [

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
-from hlotool.codegen.cpu.inline import can_inline
+from hlotool.analysis.inlining import can_inline
 from hlotool.codegen.cpu.math.elements import is_low_precision
 from hlotool.codegen.cpu.nodes import Guards, Node, Partial, Scratch
 from hlotool.codegen.cpu.reduce import reducer
