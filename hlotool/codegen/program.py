@@ -47,6 +47,7 @@ from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.kernel import PLUMBING, Kernel
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.sharing import Functions
 from hlotool.codegen.units import Piece, gather
 from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, byte_size, element_type
 from hlotool.ir.devices import check_devices
@@ -186,6 +187,7 @@ class _Kernels:
         self.names: dict[Instruction, str] = {}
         self.scratch: dict[Instruction, Value] = {}
         self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
+        self.functions = Functions()
         self._structures = Structures()
 
     def add(self, instruction: Instruction, assignment: Assignment) -> None:
@@ -195,7 +197,8 @@ class _Kernels:
         if found is None:
             name = f"k{len(self.distinct)}_{re.sub(r'[^A-Za-z0-9_]', '_', instruction.name)}"
             with _named(instruction):
-                found = name, emit_kernel(name, instruction, self.machine, in_place)
+                kernel = emit_kernel(name, instruction, self.machine, in_place)
+            found = name, self.functions.add(name, kernel)
             self.distinct[key] = found
         self.names[instruction], kernel = found
         self.of[instruction] = kernel
@@ -203,13 +206,10 @@ class _Kernels:
             self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch)
 
     def pieces(self) -> list[Piece]:
-        """Their text, in order of first use, and that of their helpers."""
-        kernels = [kernel for _, kernel in self.distinct.values()]
-        helpers = dict.fromkeys(helper for kernel in kernels for helper in kernel.helpers)
-        return [
-            *(Piece(k.declarations, k.definitions, tuple(_declared(s.function) for s in k.steps)) for k in kernels),
-            *(Piece(helper.declarations, helper.definitions, (helper.declared,)) for helper in helpers),
-        ]
+        """Their functions, in order of first use, and their helpers."""
+        helpers = dict.fromkeys(helper for _, kernel in self.distinct.values() for helper in kernel.helpers)
+        texts = (Piece(helper.declarations, helper.definitions, (helper.declared,)) for helper in helpers)
+        return [*self.functions.pieces, *texts]
 
 
 def _declared(function: str) -> str:
