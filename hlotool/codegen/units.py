@@ -16,8 +16,8 @@ __all__ = ["Piece", "gather"]
 _UNIT = 14_000
 """About how many microseconds make a unit."""
 
-_LEAST = 1_500
-"""Less than this is not worth what a unit takes for being one."""
+_LEAST = 3_000
+"""Less than this is not worth a unit: one takes a millisecond for being one, and a thread two to get going."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,18 @@ def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> l
     workers = min(threads, len(texts))
     if workers <= 1 or compile_one is _compile_locked:
         return [compile_one(text, machine) for text in texts]
-    with ThreadPoolExecutor(workers) as pool:
-        order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
-        found = dict(zip(order, pool.map(lambda number: compile_one(texts[number], machine), order), strict=True))
+    found: dict[int, bytes] = {}
+    left = iter(sorted(range(len(texts)), key=lambda number: -len(texts[number])))
+
+    def work() -> None:
+        for number in left:
+            found[number] = compile_one(texts[number], machine)
+
+    with ThreadPoolExecutor(workers - 1) as pool:
+        others = [pool.submit(work) for _ in range(workers - 1)]
+        work()  # here as well: this thread's memory is warm, and a new one takes its first from the system
+        for other in others:
+            other.result()
     return [found[number] for number in range(len(texts))]
 
 
