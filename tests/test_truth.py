@@ -438,4 +438,41 @@ def test_batch_norms_of_nothing_are_nan(opcode: str) -> None:
     assert all(c.ok for c in compare_with_truth(outputs, found))
     for column in found[1:]:
         assert np.isnan(column.value).all() == (opcode == "training")
-        assert not column.errors().any()
+        assert (column.errors() < 1e-40).all()
+
+
+def test_parts_of_complex_numbers_that_are_not_finite() -> None:
+    add, multiply = "ROOT r = {t}[] add(a, b)", "ROOT r = {t}[] multiply(a, b)"
+    x = np.array([complex(np.nan, 3e38), complex(0, 3e38), complex(0, -3e38)], np.complex64)
+    assert np.isinf(folded("c64", add, x, 0)[0].errors())  # two of the three overflow
+    found, _ = folded("c64", add, x[:1], 0)
+    assert found.value.imag == x[0].imag
+    assert np.isfinite(found.errors())
+    x = np.array([complex(0, np.inf), complex(2, 1), complex(1, -1)], np.complex64)
+    assert np.isinf(folded("c64", multiply, x, 1)[0].errors())
+
+
+def test_integers_from_sums_that_are_not_numbers() -> None:
+    body = "p0 = f64[1,3] parameter(0)\np1 = f64[3,1] parameter(1)\n"
+    body += "ROOT r = s8[1,1] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    x = np.array([[1e308, 1e308, -np.inf]])
+    assert np.isinf(true(body, x, np.ones((3, 1))).errors())  # -128, or 0 for NaN where the first two meet first
+    assert true(body, x[:, ::-1][:, :1].repeat(3, 1), np.ones((3, 1))).errors() == 0
+
+
+def test_batch_norms_may_take_other_ways() -> None:
+    """Where a step is infinite in one of them."""
+    body = """p0 = f32[2,1] parameter(0)
+    p1 = f32[1] parameter(1)
+    p2 = f32[1] parameter(2)
+    r = (f32[2,1], f32[1], f32[1]) batch-norm-training(p0, p1, p2), epsilon=0.1, feature_index=1
+    ROOT n = f32[2,1] get-tuple-element(r), index=0"""
+    found = true(body, f32(1e20, -1e20).reshape(2, 1), f32(3), f32(4))
+    assert np.isinf(found.errors()).all()  # 7 and 1, or 4 where the variance overflows
+    body = """p0 = f32[2,1] parameter(0)
+    p1 = f32[1] parameter(1)
+    p2 = f32[2,1] parameter(2)
+    r = (f32[2,1], f32[1], f32[1]) batch-norm-grad(p0, p1, p1, p1, p2), epsilon=0.1, feature_index=1
+    ROOT n = f32[1] get-tuple-element(r), index=1"""
+    arrays = [f32(1e30, -1e30).reshape(2, 1), f32(1e30), f32(1e20, 1e20).reshape(2, 1)]
+    assert np.isinf(true(body, *arrays).errors()).all()  # products overflow unless they are divided first

@@ -158,40 +158,61 @@ def _rounded_to(x: Bounded, kind: str) -> Bounded:
     return rounded(x.value, x.error, kind)
 
 
+def _step(x: Bounded) -> Bounded:
+    """An intermediate result.  Where it is infinite, other ways to compute may not come by such a number."""
+    infinite = np.isinf(x.value)
+    return Bounded(x.value, np.where(infinite, np.inf, x.errors())) if infinite.any() else x
+
+
+def _either(x: Bounded, other: Bounded) -> Bounded:
+    """A number in two ways to compute it: the bound reaches both."""
+    same = (x.value == other.value) | (np.isnan(x.value) & np.isnan(other.value))
+    apart = np.where(same, 0.0, np.abs(x.value - other.value))
+    error = np.maximum(x.errors(), apart + other.errors()).astype(np.float64)
+    return Bounded(x.value, np.where(np.isnan(error), np.inf, error))
+
+
 def _training(instruction: Instruction, operands: Operands, context: Any) -> Any:
     """The variance is bounded as the mean of squares minus the square of the mean, the less accurate of both ways."""
     norm, (array, scale, offset), kind = _norm_of(instruction, operands)
     steps = norm.kind
     mean = norm.mean(array)
-    centred = subtract(array, norm.column(mean), steps)
+    centred = _step(subtract(array, norm.column(_step(mean)), steps))
     variance = norm.mean(multiply(centred, centred, steps))
-    loose = subtract(norm.mean(multiply(array, array, steps)), multiply(mean, mean, steps), steps)
+    loose = subtract(_step(norm.mean(multiply(array, array, steps))), _step(multiply(mean, mean, steps)), steps)
     variance = Bounded(variance.value, np.maximum(variance.errors(), loose.errors()))
-    spread = multiply(scale, norm.deviation(variance), steps)
-    normalised = add(multiply(centred, norm.column(spread), steps), norm.column(offset), steps)
+    spread = _step(multiply(scale, norm.deviation(_step(variance)), steps))
+    normalised = add(_step(multiply(centred, norm.column(spread), steps)), norm.column(offset), steps)
     return tuple(_rounded_to(x, kind) for x in (normalised, mean, variance))
 
 
 def _inference(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
     norm, (array, scale, offset, mean, variance), kind = _norm_of(instruction, operands)
     steps = norm.kind
-    spread = multiply(scale, norm.deviation(variance), steps)
-    centred = subtract(array, norm.column(mean), steps)
-    made = add(multiply(centred, norm.column(spread), steps), norm.column(offset), steps)
+    spread = _step(multiply(scale, norm.deviation(variance), steps))
+    centred = _step(subtract(array, norm.column(mean), steps))
+    made = add(_step(multiply(centred, norm.column(spread), steps)), norm.column(offset), steps)
     return _rounded_to(made, kind)
 
 
 def _gradient(instruction: Instruction, operands: Operands, context: Any) -> Any:
+    """Differences from the mean are divided by the deviation before they are summed up, or after."""
     norm, (array, scale, mean, variance, upstream), kind = _norm_of(instruction, operands)
     steps = norm.kind
     deviation = norm.deviation(variance)
-    centred = multiply(subtract(array, norm.column(mean), steps), norm.column(deviation), steps)
-    of_scale = total(multiply(upstream, centred, steps), norm.others, steps)
-    of_offset = total(upstream, norm.others, steps)
-    pulled = subtract(upstream, norm.column(divide(of_offset, norm.scalar(norm.count), steps)), steps)
-    shared = multiply(centred, norm.column(divide(of_scale, norm.scalar(norm.count), steps)), steps)
-    factor = norm.column(multiply(scale, deviation, steps))
-    of_operand = multiply(subtract(pulled, shared, steps), factor, steps)
+    difference = _step(subtract(array, norm.column(mean), steps))
+    centred = _step(multiply(difference, norm.column(deviation), steps))
+    of_offset, count = total(upstream, norm.others, steps), norm.scalar(norm.count)
+    of_scale = total(_step(multiply(upstream, centred, steps)), norm.others, steps)
+    projection = _step(total(_step(multiply(upstream, difference, steps)), norm.others, steps))
+    of_scale = _either(of_scale, multiply(projection, deviation, steps))
+    slope = _step(multiply(deviation, deviation, steps))
+    slope = _step(multiply(slope, _step(divide(projection, count, steps)), steps))
+    pulled = subtract(upstream, norm.column(_step(divide(_step(of_offset), count, steps))), steps)
+    shared = multiply(centred, norm.column(_step(divide(_step(of_scale), count, steps))), steps)
+    shared = _either(shared, _step(multiply(difference, norm.column(slope), steps)))
+    factor = norm.column(_step(multiply(scale, deviation, steps)))
+    of_operand = multiply(_step(subtract(_step(pulled), _step(shared), steps)), factor, steps)
     return tuple(_rounded_to(x, kind) for x in (of_operand, of_scale, of_offset))
 
 

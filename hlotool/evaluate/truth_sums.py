@@ -41,9 +41,14 @@ def _accumulated(kind: str) -> str:
 
 
 def _finite_size(value: AnyArray) -> AnyArray:
-    """Absolute values, 0 for those that are not finite: what they make of a sum is decided."""
+    """Absolute values, 0 for those that are not finite (of complex numbers, such parts): what they make of a sum is
+    decided."""
     size = np.abs(value).astype(np.float64, copy=False)
-    return size if np.isfinite(size.sum()) else np.where(np.isfinite(size), size, 0.0)
+    if np.isfinite(size.sum()):
+        return size
+    parts = [value.real, value.imag] if value.dtype.kind == "c" else [value]
+    finite = [np.where(np.isfinite(part), part, 0) for part in parts]
+    return np.asarray(np.hypot(*finite) if len(finite) > 1 else np.abs(*finite)).astype(np.float64)
 
 
 def _squares(x: Bounded, kind: str) -> AnyArray:
@@ -86,8 +91,7 @@ class _Product:
     identities = (1, 1, 1, 1)
 
     def states(self, x: Bounded, kind: str) -> list[AnyArray]:
-        size = np.abs(x.value).astype(np.float64)
-        size = np.where(np.isfinite(size), size, 1.0)
+        size = np.where(np.isfinite(x.value), _finite_size(x.value), np.maximum(_finite_size(x.value), 1.0))
         most = size + x.errors()
         return [x.value, most, np.maximum(most, 1.0), np.minimum(size - np.minimum(x.errors(), size), 1.0)]
 
@@ -100,6 +104,8 @@ class _Product:
         error = error + count * smallest(steps) * part
         # A part that overflows, or is so small that it may be zero where another is infinite.
         lost = (part > largest(kind)) | (np.isinf(value) & (least < 2 * count * smallest(kind)))
+        if ELEMENT_TYPES[kind].is_complex:  # what infinities and NaN in parts make of others is a matter of order
+            lost = lost | ~np.isfinite(value)
         return rounded(value, np.where(lost | np.isnan(error), np.inf, error), kind)
 
 
@@ -426,12 +432,12 @@ def _bilinear(
     error = gamma * sums + count * smallest(_accumulated(sum_kind))
     if left.error is not None or right.error is not None:
         error = error + _spread(lambda a, b: evaluate(a, b, real), left, right, kinds, count)
-    error = np.where(np.isnan(error), np.inf, error)
+    error = np.where(np.isnan(error) | (sums > largest(sum_kind)), np.inf, error)
+    # What infinities and NaN in parts of complex numbers make of others is a matter of order.
+    if not np.isfinite(value).all() and (left.error is not None or right.error is not None or is_complex):
+        error = np.where(np.isfinite(value), error, np.inf)
     if not is_inexact(kind):
         return _to_integer(value, error, kind)
-    if not np.isfinite(value).all() and (left.error is not None or right.error is not None):
-        error = np.where(np.isfinite(value), error, np.inf)
-    error = np.where(sums > largest(sum_kind), np.inf, error)
     if not left.errors().any() and not right.errors().any() and _is_whole(a, b, sums, sum_kind) and not more:
         return rounded(value, None, kind)
     return rounded(value, error, kind)
@@ -475,7 +481,7 @@ def _are_whole(array: AnyArray) -> bool:
 def _to_integer(value: AnyArray, error: AnyArray, kind: str) -> Bounded:
     whole = convert(value, kind)
     same = convert(value - error, kind) == convert(value + error, kind)
-    return Bounded(whole, np.where(same, 0.0, np.inf))
+    return Bounded(whole, np.where(same & np.isfinite(error), 0.0, np.inf))
 
 
 def _product_rule(rule: Rule, name: str) -> Callable[..., Any]:
