@@ -149,6 +149,27 @@ def test_large_with_all_packing(machine: Machine) -> None:
     close(multiply(lhs, rhs, machine, ("f32",) * 4, ((0, 1),) * 3, 4), lhs, rhs)
 
 
+@every_machine
+@pytest.mark.parametrize("types", [("f32", "f32", "f32", "f32"), ("f32", "f32", "bf16", "f32")], ids="-".join)
+def test_tasks_that_pack_their_own_panels(machine: Machine, types: tuple[str, str, str, str]) -> None:
+    """All at once where the result is rounded, else in pieces of the sum; calls of a step reuse the place."""
+    lhs, rhs = normal((70, 1100), np.float32), normal((1100, 1024), np.float32, 1)
+    check = close if types[2] == "f32" else close_in_bf16
+    for left, right in itertools.product(((0, 1), (1, 0)), repeat=2):
+        whole = multiply(lhs, rhs, machine, types, (left, right, (0, 1)))
+        check(whole, lhs, rhs)
+        for pieces in (3, 1000):
+            again = multiply(lhs, rhs, machine, types, (left, right, (0, 1)), pieces)
+            np.testing.assert_array_equal(whole.view(np.uint8), again.view(np.uint8))
+
+
+@every_machine
+def test_small_second_level_cache(machine: Machine) -> None:
+    lhs, rhs = normal((300, 1024), np.float32), normal((1024, 520), np.float32, 1)
+    for orders in [((0, 1),) * 3, ((1, 0), (1, 0), (0, 1))]:
+        close(multiply(lhs, rhs, replace(machine, l2=128 << 10), ("f32",) * 4, orders, 3), lhs, rhs)
+
+
 EXACT = [
     ("bf16", "bf16", "bf16", "f32"), ("bf16", "bf16", "f32", "f32"), ("f16", "f16", "f16", "f32"),
     ("f32", "bf16", "f16", "f32"), ("s8", "s8", "s32", "s32"), ("s8", "u8", "s32", "s32"), ("s8", "s8", "s8", "s8"),

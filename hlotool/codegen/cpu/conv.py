@@ -426,7 +426,11 @@ def _weights(
     deep = math.prod(tap.extent for tap in merged)
     row = shape.columns * how.element.bytes
     panel, panels = deep * row, -(-columns // shape.columns)
-    place = plan.scratch.take(items * panels * panel, how.element)
+    group = 0
+    if not plan.whole_rows:
+        group, _ = panels_to_pack(pixels, columns, deep, items, shape, how, plan.machine)
+    groups = -(-panels // group) * group if group else panels
+    place = plan.scratch.take(items * groups * panel, how.element)
     packed: list[Batch] = []
     for d in reversed(batch):
         packed.insert(0, replace(d, b=panels * panel * math.prod(inner.extent for inner in packed)))
@@ -436,7 +440,6 @@ def _weights(
         below //= tap.extent
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
-    group = 0 if plan.whole_rows else panels_to_pack(pixels, columns, deep, items, shape, how, plan.machine)
     copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group)
     step = emit_copy(plan.unit, f"{name}_pack_rhs", copy)
     if group:

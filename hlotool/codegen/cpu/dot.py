@@ -128,26 +128,29 @@ class _Plan:
     steps: list[Step] = field(default_factory=list)
 
     def pack(
-        self, label: str, source: _Matrix, rows: int, columns: int, width: int, held: Element, group: int = 0
+        self, label: str, source: _Matrix, rows: int, columns: int, width: int, held: Element,
+        group: int = 0, piece: int = 0,
     ) -> tuple[_Matrix, int, Packing | None]:
         """Copy `source` (rows x columns) to panels of `width` columns; also the bytes between panels.
 
-        With `group` the copy is not a step, but for the product's tasks to call, for as many panels at a time.
+        With `group` the copy is not a step, but for the product's tasks to call, for as many panels at a time, and with
+        `piece` for as many rows.
         """
         panels = -(-columns // width)
-        panel = rows * width * held.bytes
-        place = self.scratch.take(math.prod(self.extents) * panels * panel, held)
+        panel = (piece or rows) * width * held.bytes
+        groups = -(-panels // (group or 1))
+        place = self.scratch.take(math.prod(self.extents) * groups * (group or 1) * panel, held)
         batch = _dense(self.extents, panels * panel)
         axes = tuple(Axis(e, s, t) for e, s, t in zip(self.extents, source.batch, batch, strict=True))
         down = Axis(rows, source.down, width * held.bytes)
         across = Axis(columns, source.across, held.bytes)
         copy = Copy(
-            axes, down, across, width, panel, source.place, place, self.how, len(axes), group,
+            axes, down, across, width, panel, source.place, place, self.how, len(axes), group, piece,
             source.partner, source.odd,
         )
         step, packing = emit_copy(self.unit, f"{self.name}_{label}", copy), None
         if group:
-            packing = Packing(step.function, step.tasks // (math.prod(self.extents) * -(-panels // group)), group)
+            packing = Packing(step.function, step.tasks // (math.prod(self.extents) * groups), group, piece)
         else:
             self.steps.append(step)
         return _Matrix(place, batch, width * held.bytes, held.bytes), panel, packing
@@ -320,21 +323,25 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     panel, block_rows, a_block, packing = shape.columns * b.across, 0, 0, None
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
-    native = b.element.storage == how.type
-    few = m <= (16 if b.down % 4096 == 0 or not native else 64) or (n <= 200 and native)
+    native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
+    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 256) or (n <= 200 and native)
     if b.across != b.element.bytes or b.partner or not few:
-        group = 0 if whole_rows else panels_to_pack(m, n, k, math.prod(plan.extents), shape, how, plan.machine)
-        b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group)
+        group = piece = 0
+        if not whole_rows:
+            unrounded = c.element.storage == how.type and all(b.batch)
+            group, piece = panels_to_pack(m, n, k, math.prod(plan.extents), shape, how, plan.machine, unrounded)
+        b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece)
     turned = a.across != a.element.bytes
     converted = a.element.storage != how.type
     # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to others
     # and fill all sets of the second level.
     aliased = a.down % 1024 == 0 and not turned
-    if shape.rows + 2 <= plan.machine.l1 >> 12 and k <= block_depth(plan.machine, shape, how):
+    in_pieces = packing is not None and packing.piece > 0
+    if shape.rows + 2 <= plan.machine.l1 >> 12 and (in_pieces or not deep):
         aliased = False
     if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
         if turned:
-            block_rows = max(1, min(row_tiles, BLOCK_ROWS // shape.rows))
+            block_rows = row_tiles if in_pieces else max(1, min(row_tiles, BLOCK_ROWS // shape.rows))
             if whole_rows:
                 block_rows = most_row_tiles(n, shape, c.element.bytes, block_rows)
             block_rows *= shape.rows

@@ -53,6 +53,7 @@ LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least shoul
 HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
 BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
 BLOCK_BYTES = 64 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest caches
+PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
 
 
@@ -77,11 +78,17 @@ class TileShape(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Panels of `b` packed by the tasks that use them: `tasks` tasks of step `function` for `panels` panels."""
+    """Panels of `b` packed by the tasks that use them: `tasks` tasks of copy `function` for `panels` panels.
+
+    With `piece` the product goes through all rows with so many terms of the sum at a time, and each of the tasks of the
+    copy is for one of these pieces.  Calls of a step's function pack all their tasks' panels to one place, that of
+    their first task: writing to what is in the cache already is most of the gain.
+    """
 
     function: str
     tasks: int
     panels: int
+    piece: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,8 @@ def _piece(product: Product, machine: Machine) -> int:
     """
     shape, extent = product.shape, product.taps[0].extent
     inner = product.depth // extent
+    if product.packing is not None and product.packing.piece:
+        return product.packing.piece
     if product.c.element.storage != product.how.type or shape.inner or shape.lanewise:
         return extent
     visits = -(-product.m // shape.rows) * math.prod(batch.extent for batch in product.batch if batch.b == 0)
@@ -239,6 +248,8 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
             tiles = -(-tiles // 2)
     if product.block_rows:
         tiles = product.block_rows // shape.rows
+    if product.packing is not None and product.packing.piece:
+        tiles = row_tiles
     return tiles, product.packing.panels if product.packing else wide
 
 
@@ -259,17 +270,24 @@ def most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:
 
 
 def panels_to_pack(
-    rows: int, n: int, depth: int, items: int, shape: TileShape, how: Arithmetic, machine: Machine
-) -> int:
+    rows: int, n: int, depth: int, items: int, shape: TileShape, how: Arithmetic, machine: Machine,
+    in_pieces: bool = False,
+) -> tuple[int, int]:
     """Panels of `b` that a task should pack for itself, or 0 when packing is better done ahead of all tasks.
 
     A task that meets all `rows` of the result can use panels while they are still in its cache.  That leaves
     the columns (and the `items` of a batch) to share between threads, and has every task read all of `a`.
+    Comes with so many terms of the sum as to pack at a time (0: all), where `in_pieces` allows that.
     """
     panels, size, most = -(-n // shape.columns), shape.columns * depth * how.element.bytes, _panel_bytes(machine)
-    if rows > 256 or items * panels < 8 or size > most // 2:
-        return 0
-    return max(1, min(256 // shape.columns, most // size, items * panels // 16))
+    if rows > 256 or items * panels < 8:
+        return 0, 0
+    if in_pieces:
+        pieces = -(-depth // PIECE_DEPTH)
+        return 1, min(depth, -(-depth // (16 * pieces)) * 16)
+    if size > most // 2:
+        return 0, 0
+    return max(1, min(256 // shape.columns, most // size, items * panels // 16)), 0
 
 
 def emit_product(unit: Unit, name: str, product: Product) -> Step:
@@ -297,6 +315,9 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     alike = len(variants) == 1
     if shape.registers and alike:
         configure(f, *variants.values())
+    packing, region = product.packing, ""
+    if packing is not None:
+        region = advance(f, argument(f, product.b), "%begin", packing.panels * product.b_panel)
     task = f.begin_loop("%begin", "%end")
     shared = [b for b in product.batch if b.b == 0]
     own = [b for b in product.batch if b.b != 0]
@@ -304,26 +325,28 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     # Tasks that read the same part of b follow one another.
     extents = [*(b.extent for b in own), column_blocks]
     inner = [*(b.extent for b in shared), row_blocks]
-    if product.packing is None:
+    if packing is None:
         extents += inner
         where, visits = unravel(f, task.index, extents), None
     else:
-        first = f.let(f"mul i64 {task.index}, {product.packing.tasks}")
-        last = f.let(f"add i64 {first}, {product.packing.tasks}")
-        f.do(f"call void @{product.packing.function}(ptr %args, i64 {first}, i64 {last})")
+        first = f.let(f"mul i64 {task.index}, {packing.tasks}")
+        if not packing.piece:
+            last = f.let(f"add i64 {first}, {packing.tasks}")
+            f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
         where = unravel(f, task.index, extents)
         visits = f.begin_loop(0, math.prod(inner))
         where += unravel(f, visits.index, inner)
-    a, b = argument(f, product.a), argument(f, product.b)
+    a, b = argument(f, product.a), region or argument(f, product.b)
     first_c = c = block or argument(f, product.c)
     column_block, row_block = where[len(own)], where[-1]
     own_at, shared_at = iter(where), iter(where[len(own) + 1 :])
     coordinates = [next(own_at if batch.b else shared_at) for batch in product.batch]
     for batch, at in zip(product.batch, coordinates, strict=True):
-        a, b, c = advance(f, a, at, batch.a), advance(f, b, at, batch.b), advance(f, c, at, batch.c)
+        a, c = advance(f, a, at, batch.a), advance(f, c, at, batch.c)
+        b = advance(f, b, at, 0 if region else batch.b)
     a = advance(f, a, row_block, product.a_block or tiles * shape.rows * product.a_row)
     a = advance(f, a, column_block, wide * shape.columns * product.a_column)
-    b = advance(f, b, column_block, wide * product.b_panel)
+    b = advance(f, b, column_block, 0 if region else wide * product.b_panel)
     if not block:
         c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
         c = advance(f, c, column_block, wide * shape.columns * product.c_column)
@@ -340,9 +363,15 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         k = f.intrinsic("i64", "llvm.smin.i64", [("i64", left), ("i64", str(piece))])
         add = f.let(f"icmp ne i64 {pieces.index}, 0")
         a = advance(f, a, pieces.index, product.taps[0].a)
-        b = advance(f, b, pieces.index, product.taps[0].b)
+        if packing is not None and packing.piece:
+            first = f.let(f"add i64 {first}, {f.let(f'udiv i64 {pieces.index}, {piece}')}")
+        else:
+            b = advance(f, b, pieces.index, product.taps[0].b)
     else:
         pieces, k, add = None, str(extent), "false"
+    if packing is not None and packing.piece:
+        last = f.let(f"add i64 {first}, 1")
+        f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
 
     def column(a: str, b: str, c: str, edge_column: bool) -> None:
         def prepare(edge_row: bool) -> None:

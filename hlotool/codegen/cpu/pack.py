@@ -24,11 +24,12 @@ from hlotool.codegen.cpu.addressing import (
 )
 from hlotool.codegen.cpu.elements import Arithmetic, Element, element, load, store, vector_type
 from hlotool.codegen.cpu.vectors import transposed
-from hlotool.codegen.kernel import Step, signature
+from hlotool.codegen.kernel import PLUMBING, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 
 __all__ = ["Axis", "Copy", "emit_copy"]
 
+CALLED = "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %to)"
 TASK_BYTES = 64 << 10
 RUN_BYTES = 8 << 10  # read at a time where panels lie side by side: whole pages, which processors fetch ahead
 
@@ -45,7 +46,9 @@ class Axis(NamedTuple):
 class Copy:
     """Copy an array, converting its elements; `columns` is cut into panels `width` wide.
 
-    The first `lead` outer dimensions, then groups of `group` panels (0: any number) count slowest in the tasks.
+    The first `lead` outer dimensions, then groups of panels count slowest in the tasks.  With `group`, panels in a
+    group, the copy is for others to call, who say where a group goes (the `target` only says of what elements): see
+    `CALLED`.  With `piece` each task copies so many rows, and all go to the same place.
     Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
     the target's columns are contiguous and the source is contiguous along rows or along columns.
 
@@ -63,6 +66,7 @@ class Copy:
     how: Arithmetic
     lead: int = 0
     group: int = 0
+    piece: int = 0
     partner: int = 0
     odd: bool = False
 
@@ -85,22 +89,25 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     run = RUN_BYTES // source.bytes if mode in ("rows", "pairs") else 256
     group = copy.group or max(1, min(panels, run // width))
     chunk = max(8, TASK_BYTES // (min(columns, group * width) * max(source.bytes, target.bytes)) // 8 * 8)
-    chunk = min(chunk, rows)
+    chunk = min(copy.piece or chunk, rows)
 
-    f = Function(unit, signature(name, plumbing=mode == "transpose" or source == target))
+    plumbing, there = mode == "transpose" or source == target, copy.group == 0
+    definition = signature(name, plumbing) if there else f"void @{name}{CALLED} nounwind" + f" {PLUMBING}" * plumbing
+    f = Function(unit, definition)
     task = f.begin_loop("%begin", "%end")
     groups, chunks = -(-panels // group), -(-rows // chunk)
     extents = [axis.extent for axis in copy.outer]
     extents = [*extents[: copy.lead], groups, *extents[copy.lead :], chunks]
     *outer, at_chunk = unravel(f, task.index, extents)
     at_group = outer.pop(copy.lead)
-    read, write = argument(f, copy.source), argument(f, copy.target)
-    for axis, at in zip(copy.outer, outer, strict=True):
-        read, write = advance(f, read, at, axis.source), advance(f, write, at, axis.target)
+    read, write = argument(f, copy.source), argument(f, copy.target) if there else "%to"
+    for number, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
+        read = advance(f, read, at, axis.source)
+        write = advance(f, write, at, axis.target if there or number >= copy.lead else 0)
     read = advance(f, read, at_chunk, chunk * copy.rows.source)
-    write = advance(f, write, at_chunk, chunk * copy.rows.target)
+    write = advance(f, write, at_chunk, 0 if copy.piece else chunk * copy.rows.target)
     read = advance(f, read, at_group, group * width * copy.columns.source)
-    write = advance(f, write, at_group, group * copy.panel)
+    write = advance(f, write, at_group, group * copy.panel if there else 0)
     rows_here = count_in_block(f, at_chunk, chunk, rows, chunks)
     panels_here = count_in_block(f, at_group, group, columns // width, groups)
     rest = is_last_block(f, at_group, groups) if columns % width else None
