@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def test_equal_functions_are_one_and_so_are_equal_callers() -> None:
     assert first.steps == second.steps == (Step("k0_a", 3, 5.0),)
     assert third.steps == (Step("k2_c"),)
     (unit,) = gather(functions.pieces)
-    assert re.findall(r"^define void @(\w+)", unit, re.MULTILINE) == ["k0_a", "k0_a_leaf", "k2_c"]
+    assert re.findall(r"^define (?:internal )?void @(\w+)", unit, re.MULTILINE) == ["k0_a", "k0_a_leaf", "k2_c"]
     assert unit.count("call void @k0_a_leaf(") == 2
     assert "declare" not in unit
 
@@ -45,6 +46,11 @@ def test_callers_in_other_units_declare_functions() -> None:
     assert leaf.offers == (line,)
     assert first.declarations == second.declarations == (line,)
     assert first.offers == ("declare void @k0_a(ptr, i64, i64)",)
+    heavy = [replace(piece, definitions=piece.definitions + f"\n; {'x' * 80_000}") for piece in functions.pieces]
+    units = gather(heavy)
+    (home,) = [unit for unit in units if "define void @k0_a_leaf(" in unit]
+    assert [line in unit for unit in units] == [unit is not home for unit in units]
+    assert "define internal void @k0_a_leaf(" in gather(functions.pieces)[0], "where nobody else is, it stays internal"
 
 
 def test_private_data_stays_beside_its_users() -> None:

@@ -57,27 +57,28 @@ class Functions:
     def add(self, name: str, kernel: Kernel) -> Kernel:
         """Take the functions of `kernel`, whose names all begin with `name`; the kernel, with steps that are here."""
         groups = _groups(name, kernel.definitions)
+        start = f"@{name}"
         same: dict[str, str] = {}  # by which name others know it too
         kept = []
         for group in sorted(groups, key=lambda g: len(g.mentions)):  # callers come later than what they call
             known = group.names
             if group.others <= same.keys() and not group.is_variable:
-                text = _with_names(group, {other: f"={same[other]}" for other in group.others})
-                known = self._known.setdefault(text.replace(f"@{name}", "@"), group.names)
+                text = _with_names(group, start, {other: f"={same[other]}" for other in group.others})
+                known = self._known.setdefault(text.replace(start, "@"), group.names)
                 same.update(zip(group.names, known, strict=True))
             if known is group.names:
                 kept.append(group)
         for group in kept:
             self._declared.update(group.names)
         renamed = {old: new for old, new in same.items() if old != new}
-        self.pieces += [self._piece(kernel, group, renamed) for group in groups if group in kept]
+        self.pieces += [self._piece(kernel, group, start, renamed) for group in groups if group in kept]
         if not renamed:
             return kernel
         steps = (replace(step, function=renamed.get(step.function, step.function)) for step in kernel.steps)
         return replace(kernel, steps=tuple(steps))
 
-    def _piece(self, kernel: Kernel, group: _Group, renamed: dict[str, str]) -> Piece:
-        text = _with_names(group, renamed)
+    def _piece(self, kernel: Kernel, group: _Group, start: str, renamed: dict[str, str]) -> Piece:
+        text = _with_names(group, start, renamed)
         others = (self._declared.get(renamed.get(other, other), "") for other in sorted(group.others))
         offers = tuple(line for line in group.names.values() if line)
         return Piece((*_needed(kernel.declarations, text), *filter(None, others)), text, offers)
@@ -91,7 +92,7 @@ def _groups(name: str, definitions: str) -> list[_Group]:
     for chunk in f"\n{definitions}".split("\ndefine "):
         body, mark, rest = chunk.partition("\n@")
         if body:
-            text = f"define {body}".replace("define internal ", "define ", 1)
+            text = f"define {body}"
             found = _HEAD.match(text, 0, text.index(" {\n"))
             assert found is not None
             declared = f"declare {found[1]}@{found[2]}({_PARAMETER.sub('', found[3])})"
@@ -112,16 +113,25 @@ def _groups(name: str, definitions: str) -> list[_Group]:
 
 
 def _mentions(text: str, start: str) -> set[str]:
-    """The names in `text` that begin with `start`, both without the ``@``."""
-    return {start[1:] + found[0] for rest in text.split(start)[1:] if (found := _REST.match(rest))}
+    """The names in `text` that begin with `start`, which has the ``@``; they have not."""
+    return {start[1:] + name for name in _endings(text.split(start))}
 
 
-def _with_names(group: _Group, renamed: dict[str, str]) -> str:
-    """The text of `group` with other names for functions that it calls."""
-    text = group.text
-    for other in sorted(group.others.intersection(renamed)):
-        text = re.sub(rf"@{re.escape(other)}(?![\w.])", f"@{renamed[other]}", text)
-    return text
+def _endings(parts: list[str]) -> list[str]:
+    """How the names go on with which all parts but the first begin."""
+    return [found[0] for part in parts[1:] if (found := _REST.match(part))]
+
+
+def _with_names(group: _Group, start: str, renamed: dict[str, str]) -> str:
+    """The text of `group` with other names for functions that it calls; theirs begin with `start`."""
+    if group.others.isdisjoint(renamed):
+        return group.text
+    parts = group.text.split(start)
+    texts = parts[:1]
+    for part, ending in zip(parts[1:], _endings(parts), strict=True):
+        name = start[1:] + ending
+        texts += ["@", renamed.get(name, name), part[len(ending) :]]
+    return "".join(texts)
 
 
 def _needed(declarations: tuple[str, ...], text: str) -> list[str]:

@@ -16,8 +16,8 @@ __all__ = ["Piece", "gather"]
 _UNIT = 14_000
 """About how many microseconds make a unit."""
 
-_LEAST = 3_000
-"""Less than this is not worth a unit: one takes a millisecond for being one, and a thread two to get going."""
+_LEAST = 5_000
+"""Less than this is not worth a unit: one takes a millisecond for being one, and a thread three to get going."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,12 @@ class Piece:
 def gather(pieces: Sequence[Piece]) -> tuple[str, ...]:
     """The texts of units of similar size; pieces keep their order in them."""
     units = _balanced([_microseconds(piece) for piece in pieces])
-    return tuple(_text([pieces[number] for number in sorted(unit)]) for unit in sorted(units, key=min))
+    parts = [[pieces[number] for number in sorted(unit)] for unit in sorted(units, key=min)]
+    called = [{line for piece in part for line in piece.declarations} for part in parts]
+    return tuple(
+        _text(part, set[str]().union(*(lines for other, lines in enumerate(called) if other != number)))
+        for number, part in enumerate(parts)
+    )
 
 
 def _balanced(sizes: Sequence[int]) -> list[list[int]]:
@@ -63,8 +68,18 @@ def _microseconds(piece: Piece) -> int:
     return time
 
 
-def _text(pieces: Sequence[Piece]) -> str:
-    """One unit, in which nothing is both declared and defined."""
+def _text(pieces: Sequence[Piece], called: set[str]) -> str:
+    """One unit, in which nothing is both declared and defined; other units declare what is in `called`."""
     offered = {line for piece in pieces for line in piece.offers}
     declared = dict.fromkeys(line for piece in pieces for line in piece.declarations if line not in offered)
-    return "\n".join([*declared, *(piece.definitions for piece in pieces)]) + "\n"
+    return "\n".join([*declared, *(_open(piece, called) for piece in pieces)]) + "\n"
+
+
+def _open(piece: Piece, called: set[str]) -> str:
+    """The text of `piece`, where nothing is internal that others call."""
+    text = piece.definitions
+    for line in piece.offers:
+        if line in called:
+            head = line[len("declare ") : line.index("(") + 1]
+            text = text.replace(f"define internal {head}", f"define {head}")
+    return text
