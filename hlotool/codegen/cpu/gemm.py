@@ -253,6 +253,17 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     return tiles, product.packing.panels if product.packing else wide
 
 
+def _columns_first(product: Product, machine: Machine) -> bool:
+    """Whether tasks take all columns of some rows before the next rows, which needs `b` in the second-level cache.
+
+    Rows of `a` are then read once, and a thread that made them in the kernel before still has some of them.  A small
+    `a` is at hand for all columns anyway.
+    """
+    size = product.depth * product.how.element.bytes
+    rows = product.m * math.prod(batch.extent for batch in product.batch if batch.b == 0)
+    return product.packing is None and product.n * size <= _panel_bytes(machine) and rows * size > machine.l2 // 8
+
+
 def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
     """So many tiles of rows and panels that their result is no larger than a block should be."""
     shape, size = product.shape, product.c.element.bytes
@@ -322,10 +333,14 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     shared = [b for b in product.batch if b.b == 0]
     own = [b for b in product.batch if b.b != 0]
     row_blocks, column_blocks = -(-row_tiles // tiles), -(-panels // wide)
-    # Tasks that read the same part of b follow one another.
+    # Tasks that read the same part of b follow one another, or those that read the same part of a.
     extents = [*(b.extent for b in own), column_blocks]
     inner = [*(b.extent for b in shared), row_blocks]
-    if packing is None:
+    if _columns_first(product, unit.machine):
+        extents = [*extents[:-1], *inner, column_blocks]
+        where, visits = unravel(f, task.index, extents), None
+        where.insert(len(own), where.pop())
+    elif packing is None:
         extents += inner
         where, visits = unravel(f, task.index, extents), None
     else:
