@@ -52,7 +52,7 @@ TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out
 LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least should have one
 HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
 BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
-BLOCK_BYTES = 64 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest caches
+BLOCK_BYTES = 16 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest cache
 PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
 
