@@ -17,6 +17,7 @@ from hlotool.evaluate.rules import RULES, SCALAR_RULES
 from hlotool.evaluate.truth import truth
 from hlotool.evaluate.truth_rules import SCALAR_TRUTH, TRUTH
 from hlotool.harness.compare import compare_with_truth
+from hlotool.ir import dtype_of
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]
@@ -476,3 +477,18 @@ def test_batch_norms_may_take_other_ways() -> None:
     ROOT n = f32[1] get-tuple-element(r), index=1"""
     arrays = [f32(1e30, -1e30).reshape(2, 1), f32(1e30), f32(1e20, 1e20).reshape(2, 1)]
     assert np.isinf(true(body, *arrays).errors()).all()  # products overflow unless they are divided first
+
+
+def test_what_is_exact_stays_exact_where_a_computation_is_applied_element_by_element() -> None:
+    """A negative f8e8m0fnu is a NaN: the declared type decides, as long as the value is known exactly."""
+    body = (
+        "c {\n a = f8e8m0fnu[] parameter(0)\n b = f8e8m0fnu[] parameter(1)\n n = f8e8m0fnu[] negate(b)\n"
+        " v = f8e8m0fnu[1] reshape(n)\n w = f8e8m0fnu[2] concatenate(v, v), dimensions={0}\n"
+        " i = s32[] constant(0)\n q = f8e8m0fnu[1] dynamic-slice(w, i), dynamic_slice_sizes={1}\n"
+        " s = f8e8m0fnu[] reshape(q)\n ROOT r = f8e8m0fnu[] minimum(a, s)\n}\n"
+        "ENTRY e {\n x = f8e8m0fnu[3] parameter(0)\n z = f8e8m0fnu[] constant(1)\n"
+        " ROOT r = f8e8m0fnu[] reduce(x, z), dimensions={0}, to_apply=c\n}\n"
+    )
+    (found,) = truth(parse(body), [np.array([1, 2, 4]).astype(dtype_of("f8e8m0fnu"))])
+    assert np.isnan(found.value)
+    assert not found.errors()

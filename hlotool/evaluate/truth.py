@@ -62,17 +62,24 @@ class _Truth(Interpreter):
         kinds = [leaf.element_type for leaf in computation.root.shape.leaves() if leaf.is_array]
         found: list[list[Any]] = [[] for _ in kinds]
         for index in np.ndindex(shape):
-            given = [Bounded(np.asarray(a.value[index]), np.asarray(a.errors()[index])) for a in arrays]
+            given = [_element(a, index) for a in arrays]
             value = self.apply(computation, given)  # type: ignore[arg-type]
             for column, leaf in zip(found, leaves_of(value), strict=True):
                 column.append(leaf)
         made = []
         for column, kind in zip(found, kinds, strict=True):
-            values, errors = [leaf.value for leaf in column], [leaf.errors() for leaf in column]
-            dtype = wide_dtype(kind)
+            values, dtype = [leaf.value for leaf in column], wide_dtype(kind)
             array = np.array(values, dtype).reshape(shape) if values else np.zeros(shape, dtype)
-            made.append(Bounded(array, np.array(errors, np.float64).reshape(shape)))
+            known = all(leaf.error is None for leaf in column)
+            errors = None if known else np.array([leaf.errors() for leaf in column], np.float64).reshape(shape)
+            made.append(Bounded(array, errors))
         return tuple(made)
+
+
+def _element(array: Any, index: tuple[int, ...]) -> Bounded:
+    """An element as a scalar; what is exact stays so."""
+    error = None if array.error is None else np.asarray(array.error[index])
+    return Bounded(np.asarray(array.value[index]), error)
 
 
 def _broadcast(leaf: Any, shape: tuple[int, ...]) -> Bounded:
