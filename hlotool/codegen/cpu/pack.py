@@ -225,7 +225,10 @@ def _transposed_panel(
             after = _move(f, loop.values, side * copy.columns.source, side * target.bytes)
             read, write = f.end_loop(loop, after)
         if columns % side:
-            f.do(f"call void @{name}_{columns % side}x{tall}(ptr {read}, ptr {write})")
+            wide = min(columns, side)  # whole blocks that write some columns again are less code than narrow ones
+            again = wide - columns % side
+            read, write = _move(f, [read, write], -again * copy.columns.source, -again * target.bytes)
+            f.do(f"call void @{name}_{wide}x{tall}(ptr {read}, ptr {write})")
 
     whole = f.let(f"sdiv i64 {rows}, {side}") if isinstance(rows, str) else rows // side
     if copy.rows.extent >= side:
@@ -243,7 +246,7 @@ def _emit_transposes(unit: Unit, name: str, copy: Copy) -> None:
     """Define the block functions that `_transposed_panel` calls: ``@name_<columns>x<rows>(ptr from, ptr to)``."""
     side, columns, width, rows = _side(copy.how), copy.columns.extent, copy.width, copy.rows.extent
     panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
-    wides = dict.fromkeys(w for panel in panels for w in ([side] if panel >= side else []) + [panel % side] if w)
+    wides = dict.fromkeys(min(panel, side) for panel in panels)
     talls = [tall for tall in ((side if rows >= side else 0), rows % side) if tall]
     for wide in wides:
         for tall in talls:
