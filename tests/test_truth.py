@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Run
+from semantics.values import anything
 from test_evaluate_corpus import CASES as ALL_CASES
 
 from hlotool.driver import compile_module
@@ -492,3 +493,56 @@ def test_what_is_exact_stays_exact_where_a_computation_is_applied_element_by_ele
     (found,) = truth(parse(body), [np.array([1, 2, 4]).astype(dtype_of("f8e8m0fnu"))])
     assert np.isnan(found.value)
     assert not found.errors()
+
+
+_REAL = (
+    "exponential exponential-minus-one log log-plus-one logistic sqrt rsqrt cbrt sine cosine tan sinh cosh tanh asin "
+    "acos asinh acosh atanh erf abs negate sign ceil floor round-nearest-afz round-nearest-even "
+    "add subtract multiply divide remainder power atan2 maximum minimum"
+)
+_COMPLEX = (
+    "exponential exponential-minus-one log log-plus-one logistic sqrt rsqrt sine cosine tan sinh cosh tanh asinh "
+    "negate sign add subtract multiply divide power"
+)
+_KINDS = (
+    "f64", "f32", "f16", "bf16", "f8e3m4", "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e8m0fnu", "f4e2m1fn", "c64", "c128"
+)  # fmt: skip
+_BINARY = frozenset(["add", "subtract", "multiply", "divide", "remainder", "power", "atan2", "maximum", "minimum"])
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_bounds_of_elementwise_opcodes_hold_whatever_the_values(kind: str) -> None:
+    """Of exact operands, and of a product and a quotient that were rounded."""
+    count = 300
+    made = f"{kind}[{count}]"
+    lines = [f"{name} = {made} parameter({n})" for n, name in enumerate("xyz")]
+    lines += [f"m = {made} multiply(x, z)", f"d = {made} divide(y, z)"]
+    rows = [
+        f"{opcode}({operands})"
+        for opcode in (_COMPLEX if kind in ("c64", "c128") else _REAL).split()
+        for operands in (("x, y", "m, y", "x, d", "m, d") if opcode in _BINARY else ("x", "m"))
+    ]
+    lines += [f"v{n} = {made} {row}" for n, row in enumerate(rows)]
+    shapes, names = ", ".join([made] * len(rows)), ", ".join(f"v{n}" for n in range(len(rows)))
+    module = parse("ENTRY main {\n" + "\n".join(lines) + f"\nROOT t = ({shapes}) tuple({names})\n}}")
+    for seed in range(4):
+        generator = np.random.default_rng([seed, 7])
+        values = [anything(generator, kind, (count,)) for _ in range(3)]
+        if seed % 2:
+            values[2] = generator.choice([0.1, 0.3, 0.7, 1.1, 3.3], count).astype(values[2].dtype)
+        found = compare_with_truth(evaluate(module, values), truth(module, values))
+        assert not [(row, str(c)) for row, c in zip(rows, found, strict=True) if not c.ok]
+
+
+def test_where_elementwise_opcodes_say_nothing() -> None:
+    """A divisor that may be zero, and a number that may be on the other side of a branch cut."""
+    body = "p0 = f32[2] parameter(0)\np1 = f32[2] parameter(1)\nd = f32[2] divide(p0, p1)\n"
+    found = true(body + "ROOT r = f32[2] remainder(p0, d)", f32(1e-30, 1), f32(1e30, 3))
+    assert np.isinf(found.errors()).tolist() == [True, False]
+    body = "p0 = c64[2] parameter(0)\np1 = c64[2] parameter(1)\nm = c64[2] multiply(p0, p1)\n"
+    x = np.array([complex(0.1, 0.3), 1], np.complex64)
+    found = true(body + "ROOT r = c64[2] log(m)", x, np.array([complex(-0.1, 0.3), complex(1, 3)], np.complex64))
+    assert np.isinf(found.errors()).tolist() == [True, False]
+    x = np.array([complex(-2, -0.0)], np.complex64)
+    found = true("p0 = c64[1] parameter(0)\nROOT r = c64[1] log-plus-one(p0)", x)
+    assert found.value.imag < -3

@@ -185,6 +185,8 @@ def rounded(value: AnyArray, error: AnyArray | None, kind: str, ulps: float | No
     if value.dtype.kind == "c" and own.wide.kind != "c":
         value = value.real
     value = value.astype(own.wide, copy=False)
+    if kind.endswith("fnuz"):
+        value = value + 0  # these types have one zero
     size = np.abs(value).astype(np.float64, copy=False)
     once = ulps is None
     under = max(own.smallest * (ulps or 0.5), _UNDERFLOW)

@@ -14,7 +14,7 @@ from hlotool.evaluate.rounding import as_accurate, computed, convert, round_to, 
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "log_plus_one"]
 
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
@@ -23,13 +23,13 @@ def _erf(x: AnyArray) -> AnyArray:
     return np.asarray(_ERF(x)).astype(np.float64)
 
 
-def _log1p(x: AnyArray) -> AnyArray:
+def log_plus_one(x: AnyArray) -> AnyArray:
     """NumPy's takes log(1 + x) for complex x, which is nothing near 0: |1 + x|^2 - 1 is 2 a + a^2 + b^2."""
     if x.dtype.kind != "c":
         return np.asarray(np.log1p(x))
     a, b = x.real, x.imag
     small = (np.abs(a) < 0.5) & (np.abs(b) < 0.5)
-    result = np.asarray(np.log(1 + x))
+    result = np.asarray(np.log1p(x))
     result.real = np.where(small, np.log1p(2 * a + a * a + b * b) / 2, result.real)
     return result
 
@@ -46,7 +46,7 @@ _TRANSCENDENTAL: dict[str, Callable[[Any], Any]] = {
     "exponential": np.exp,
     "exponential-minus-one": np.expm1,
     "log": np.log,
-    "log-plus-one": _log1p,
+    "log-plus-one": log_plus_one,
     "logistic": _logistic,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),

@@ -16,7 +16,18 @@ from typing import Any
 import numpy as np
 
 from hlotool.evaluate import bits, elementwise
-from hlotool.evaluate.bounds import Bounded, bounded, exact, is_inexact, merged, narrow, rounded, wide_dtype
+from hlotool.evaluate.bounds import (
+    Bounded,
+    bounded,
+    exact,
+    is_inexact,
+    largest,
+    merged,
+    narrow,
+    rounded,
+    unit,
+    wide_dtype,
+)
 from hlotool.evaluate.rounding import convert
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
@@ -153,8 +164,8 @@ _COMPLEX: dict[str, _Function] = {
     "exponential": _Function(np.exp, lambda x, e, y: np.abs(y) * np.expm1(e), 8),
     "exponential-minus-one": _Function(np.expm1, lambda x, e, y: np.abs(y + 1) * np.expm1(e), 8),
     "log": _Function(np.log, lambda x, e, y: 2 * _off_zero(e, x), 8),
-    "log-plus-one": _Function(np.log1p, lambda x, e, y: 2 * _off_zero(e, x + 1), 8),
-    "logistic": _Function(_logistic, _by_derivative(lambda x, y: _logistic(x) * (1 - _logistic(x))), 16),
+    "log-plus-one": _Function(elementwise.log_plus_one, lambda x, e, y: 2 * _off_zero(e, x + 1), 8),
+    "logistic": _Function(_logistic, _by_derivative(lambda x, y: _logistic(x) * (1 - _logistic(x))), 64),
     "sqrt": _Function(np.sqrt, lambda x, e, y: np.abs(y) * _off_zero(e, x), 8),
     "rsqrt": _Function(lambda x: 1 / np.sqrt(x), lambda x, e, y: 2 * np.abs(y) * _off_zero(e, x), 16),
     "sine": _Function(np.sin, _by_derivative(lambda x, y: np.cos(x)), 8),
@@ -172,6 +183,25 @@ _COMPLEX: dict[str, _Function] = {
     "negate": _Function(np.negative, lambda x, e, y: e, None),
 }
 """Good to some units of the size of the number, not of each part."""
+
+
+def _to_negative(x: AnyArray) -> AnyArray:
+    return np.asarray(np.where(x.real <= 0, np.abs(x.imag), np.abs(x)))
+
+
+def _to_outside(x: AnyArray) -> AnyArray:
+    return np.asarray(np.where(np.abs(x.real) >= 1, np.abs(x.imag), np.minimum(np.abs(x - 1), np.abs(x + 1))))
+
+
+_CUTS: dict[str, Callable[[AnyArray], AnyArray]] = {
+    **dict.fromkeys(("log", "sqrt", "rsqrt"), _to_negative),
+    "log-plus-one": lambda x: _to_negative(x + 1),
+    **dict.fromkeys(("asin", "acos", "atanh"), _to_outside),
+    "asinh": lambda x: _to_outside(x * 1j),
+    "acosh": lambda x: _to_negative(x - 1),
+}
+"""The distance of an argument from the branch cut of a function (Kahan, "Branch cuts for complex elementary functions,
+or much ado about nothing's sign bit", 1987)."""
 
 
 def _unary(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
@@ -192,12 +222,33 @@ def _unary(instruction: Instruction, operands: Operands, context: Any) -> Bounde
         return bounded(np.isfinite(x.value), None if x.error is None else np.where(np.isinf(x.error), np.inf, 0.0))
     if name == "abs" and ELEMENT_TYPES[source].is_complex:
         return rounded(np.abs(x.value), x.error, target, 2)
-    function = (_COMPLEX if ELEMENT_TYPES[source].is_complex else _REAL)[name]
+    is_complex = ELEMENT_TYPES[source].is_complex
+    function = (_COMPLEX if is_complex else _REAL)[name]
     value = np.asarray(function.evaluate(x.value))
     error = _spread(function.spread, x, value)
-    if function.ulps is None and error is not None:  # nothing rounds
-        return Bounded(value, np.where(np.isfinite(x.value) | np.isinf(x.errors()), error, 0.0))
-    return rounded(value, error, target, function.ulps)
+    found = rounded(value, error, target, function.ulps)
+    if function.ulps is None and error is not None and target != "f8e8m0fnu":  # what the type can hold does not round
+        held = ~np.isfinite(value) | (np.abs(value) + error <= largest(target))
+        error = np.where(np.isfinite(x.value) | np.isinf(x.errors()), error, 0.0)
+        return Bounded(np.where(held, value, found.value), np.where(held, error, found.errors()))
+    if not is_complex or function.ulps is None:
+        return found
+    found = _by_formula(found, target, x)
+    return _off_cut(found, x, _CUTS[name](x.value)) if name in _CUTS and x.error is not None else found
+
+
+def _by_formula(result: Bounded, kind: str, *operands: Bounded) -> Bounded:
+    """Of complex numbers: what infinities and NaN in parts make of the others is a matter of the formula; and so is
+    whether numbers close to the largest, which have absolute values beyond it, overflow."""
+    strange = ~np.isfinite(result.value)
+    for operand in operands:
+        strange = strange | ~(np.abs(operand.value) < largest(kind) / 8)
+    return Bounded(result.value, np.where(strange, np.inf, result.errors())) if strange.any() else result
+
+
+def _off_cut(result: Bounded, x: Bounded, distance: AnyArray) -> Bounded:
+    """Undecided where the argument may lie on the other side of a branch cut."""
+    return Bounded(result.value, np.where(distance < x.errors(), np.inf, result.errors()))
 
 
 def _spread(spread: Spread, x: Bounded, value: AnyArray) -> AnyArray | None:
@@ -222,7 +273,9 @@ def multiply(left: Bounded, right: Bounded, kind: str) -> Bounded:
     """Product, rounded once.  Of complex numbers normwise: Brent, Percival and Zimmermann, "Error bounds on complex
     floating-point multiplication" (Math. Comp. 76, 2007), have sqrt(5) units."""
     value = left.value * right.value
-    return rounded(value, _product_error(left, right), kind, 1.5 if ELEMENT_TYPES[kind].is_complex else None)
+    if ELEMENT_TYPES[kind].is_complex:
+        return _by_formula(rounded(value, _product_error(left, right), kind, 1.5), kind, left, right)
+    return rounded(value, _product_error(left, right), kind)
 
 
 def _product_error(left: Bounded, right: Bounded) -> AnyArray | None:
@@ -248,10 +301,13 @@ def divide(left: Bounded, right: Bounded, kind: str) -> Bounded:
     if left.error is not None or right.error is not None:
         size, spread = np.abs(right.value).astype(np.float64), right.errors()
         quotient = np.abs(value).astype(np.float64)
-        error = (left.errors() + np.where(spread == 0, 0, quotient * spread)) / (size - spread)
+        room = size - spread
+        error = left.errors() / room + np.where(spread == 0, 0, quotient * (spread / room))
         error = np.where(np.isnan(error) | ((spread >= size) & (spread > 0)), np.inf, error)
         error = np.where((spread == 0) & np.isinf(size) & np.isfinite(left.errors()), 0.0, error)
-    return rounded(value, error, kind, 8 if ELEMENT_TYPES[kind].is_complex else None)
+    if ELEMENT_TYPES[kind].is_complex:
+        return _by_formula(rounded(value, error, kind, 8), kind, left, right)
+    return rounded(value, error, kind)
 
 
 def rsqrt(x: Bounded, kind: str) -> Bounded:
@@ -262,7 +318,7 @@ def rsqrt(x: Bounded, kind: str) -> Bounded:
 
 def _remainder(left: Bounded, right: Bounded, kind: str) -> Bounded:
     """Exact for exact operands.  Else it moves with the operands while the whole quotient stays, and by no more than
-    the divisor where that may change."""
+    the divisor where that may change; of a divisor that may be zero nothing is known."""
     value = np.fmod(left.value, right.value)
     if left.error is None and right.error is None:
         return rounded(value, None, kind)
@@ -273,7 +329,7 @@ def _remainder(left: Bounded, right: Bounded, kind: str) -> Bounded:
     same = (np.trunc(quotient + shift) == whole) & (np.trunc(quotient - shift) == whole) & (spread < size)
     moved = left.errors() + np.abs(whole) * spread
     jump = 2 * np.minimum(size + spread, np.abs(left.value) + left.errors())
-    error = np.where(same, moved, np.where(np.isfinite(value), jump, np.inf)).astype(np.float64)
+    error = np.where(same, moved, np.where(np.isfinite(value) & (spread < size), jump, np.inf)).astype(np.float64)
     none = (left.errors() == 0) & (spread == 0)
     return rounded(value, np.where(none, 0.0, np.where(np.isnan(error), np.inf, error)), kind)
 
@@ -283,6 +339,8 @@ def _power(left: Bounded, right: Bounded, kind: str) -> Bounded:
     if ELEMENT_TYPES[kind].is_complex:
         value = np.where((left.value == 0) & (right.value.real > 0), 0, value)
         value = np.where(right.value == 0, 1, value)
+    elif (infinite := np.isinf(left.value)).any():  # powers of infinity are wrong in some extended precisions
+        value = np.where(infinite, np.power(left.value.astype(np.float64), right.value.astype(np.float64)), value)
     error = None
     if left.error is not None or right.error is not None:
         base, power = np.abs(left.value), np.abs(right.value)
@@ -295,7 +353,20 @@ def _power(left: Bounded, right: Bounded, kind: str) -> Bounded:
         error = np.where(over, far, change).astype(np.float64)
         error = np.where(np.isnan(error), np.inf, error)
         error = np.where((left.errors() == 0) & (right.errors() == 0), 0.0, error)
-    return rounded(value, error, kind, 64 if ELEMENT_TYPES[kind].is_complex else _ULPS)
+    if ELEMENT_TYPES[kind].is_complex:
+        error = _exponent_error(left, right, value, error, kind)
+        found = _by_formula(rounded(value, error, kind, 64), kind, left, right)
+        return found if left.error is None else _off_cut(found, left, _to_negative(left.value))
+    return rounded(value, error, kind, _ULPS)
+
+
+def _exponent_error(left: Bounded, right: Bounded, value: AnyArray, error: AnyArray | None, kind: str) -> AnyArray:
+    """`error`, and what roundings of the exponent make of a power of complex numbers; parts of it may overflow."""
+    logs = np.log(np.where(left.value == 0, 1, left.value))
+    exponent = np.abs(right.value * logs)
+    parts = np.maximum(np.abs(right.value.real * logs.real), np.abs(right.value.imag * logs.imag))
+    made = np.abs(value) * np.expm1(8 * unit(kind) * exponent) + (0.0 if error is None else error)
+    return np.where(np.isnan(made) | (parts > 0.9 * np.log(largest(kind))), np.inf, made).astype(np.float64)
 
 
 def _atan2(left: Bounded, right: Bounded, kind: str) -> Bounded:
@@ -303,7 +374,7 @@ def _atan2(left: Bounded, right: Bounded, kind: str) -> Bounded:
         y, x = left.value, right.value
         value = -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
         error = None if left.error is None and right.error is None else np.full(value.shape, np.inf)
-        return rounded(value, error, kind, 64)
+        return _by_formula(rounded(value, error, kind, 64), kind, left, right)
     value = np.arctan2(left.value, right.value)
     error = None
     if left.error is not None or right.error is not None:
