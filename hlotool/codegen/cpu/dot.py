@@ -324,7 +324,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
     native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
-    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 256) or (n <= 200 and native)
+    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128) or (n <= 200 and native)
     if b.across != b.element.bytes or b.partner or not few:
         group = piece = 0
         if not whole_rows:

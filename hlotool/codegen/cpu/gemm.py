@@ -293,7 +293,7 @@ def panels_to_pack(
     panels, size, most = -(-n // shape.columns), shape.columns * depth * how.element.bytes, _panel_bytes(machine)
     if rows > 256 or items * panels < 8:
         return 0, 0
-    if in_pieces:
+    if in_pieces and depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
     if size > most // 2:
