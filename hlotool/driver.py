@@ -11,9 +11,11 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
 from hlotool.codegen.buffers import array_leaves
 from hlotool.codegen.machine import Machine, Numerics, host
 from hlotool.ir import InputError, Module, Shape, UnsupportedError, clone_module
+from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check
 from hlotool.passes.manager import Instrument, PassCrash, Pipeline, Progress, run_pipeline
 from hlotool.passes.pipeline import parse_pipeline
@@ -57,6 +59,7 @@ def compile_module(
     timeout: float | None = None,
     excess_precision: bool = False,
     flush_denormals: bool = False,
+    donate: Donate = (),
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -67,6 +70,11 @@ def compile_module(
 
     With `excess_precision` native code need not round f16 and bf16 between elementwise operations; with
     `flush_denormals` arithmetic takes subnormal numbers for zeros (see `hlotool.codegen.machine.Numerics`).
+
+    `donate` gives up the arrays of parameters with these numbers, or of those that ``input_output_alias`` and
+    ``buffer_donor`` of the module name (``"declared"``): calls may overwrite them, and results that find place there
+    are those very arrays (`Executable.donated`).  A must-alias is always honoured, anything else where it needs no
+    copy.  Without `donate` no argument is ever overwritten, whatever the module declares.
     """
     check(module)
     if excess_precision or flush_denormals:
@@ -74,13 +82,34 @@ def compile_module(
     build = _BACKENDS.get(backend) or _installed_backend(backend)
     log = DecisionLog() if log is None else log
     module = _on_devices(module, replicas, partitions)
+    donation = donation_of(module, donate)
+    if donation.arguments:
+        _check_donation(module, backend)
+        return _compile_cpu(module, pipeline, threads, machine, instruments, log, _limit(timeout), donation)
     if timeout is None:
         return build(module, pipeline, threads, machine, instruments, log)
-    if not 0 < timeout < float("inf"):
-        raise InputError(f"a time limit is a positive number of seconds, not {timeout}")
     if backend not in _BACKENDS:
         raise UnsupportedError(f"backend {backend} has no time limit")
-    return build(module, pipeline, threads, machine, instruments, log, timeout)
+    return build(module, pipeline, threads, machine, instruments, log, _limit(timeout))
+
+
+def _limit(timeout: float | None) -> float | None:
+    if timeout is not None and not 0 < timeout < float("inf"):
+        raise InputError(f"a time limit is a positive number of seconds, not {timeout}")
+    return timeout
+
+
+def _check_donation(module: Module, backend: str) -> None:
+    """UnsupportedError where arguments cannot be overwritten."""
+    if backend != "cpu":
+        raise UnsupportedError(f"backend {backend} overwrites no arguments: donate is for backend cpu")
+    if topology_of(module).devices > 1:
+        raise UnsupportedError("donate is for one device: several would share the arguments")
+    from hlotool.runtime.border import is_plain
+
+    for shape in (leaf for leaves in _border(module) for leaf in leaves):
+        if not is_plain(shape):
+            raise UnsupportedError(f"donate is for arrays that the code takes as they come, not for {shape}")
 
 
 def _on_devices(module: Module, replicas: int | None, partitions: int | None) -> Module:
@@ -117,6 +146,7 @@ def _compile_cpu(
     instruments: Sequence[Instrument],
     log: DecisionLog,
     timeout: float | None = None,
+    donation: Donation = NOTHING_DONATED,
 ) -> Executable:
     from hlotool.codegen.program import build
     from hlotool.runtime.border import at_border
@@ -125,7 +155,7 @@ def _compile_cpu(
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     optimised = optimise(module, Pipeline((steps, parse_pipeline(LOWERING))), log, instruments)
     target = machine or host()
-    program = build(optimised, target, polls=timeout is not None)
+    program = build(optimised, target, polls=timeout is not None, donation=donation)
     executable = link(program, optimised, target, log.decisions, threads, timeout)
     return at_border(executable, *_border(module))
 
@@ -141,7 +171,7 @@ def _evaluate(
 ) -> Executable:
     from hlotool.evaluate import evaluate
     from hlotool.evaluate.devices import Device, World
-    from hlotool.ir.devices import check_devices, topology_of
+    from hlotool.ir.devices import check_devices
     from hlotool.runtime.border import check_arrays
 
     parameters, outputs = _border(module)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.views import is_view
 from hlotool.codegen.buffers import ALIASES, Assignment, Copy, Value, array_leaves, assign, branch_computations, place
@@ -61,13 +62,23 @@ def range_of(value: Value) -> Range:
 
 
 class Checker:
-    """`check` runs the module; loops make `trips` trips, and `branches` are taken in turn."""
+    """`check` runs the module; loops make `trips` trips, and `branches` are taken in turn.
 
-    def __init__(self, module: Module, scratch: int = 192, trips: int = 2) -> None:
+    What is in `donation` may be overwritten, by results that it says have it then.
+    """
+
+    def __init__(
+        self, module: Module, scratch: int = 192, trips: int = 2, donation: Donation = NOTHING_DONATED
+    ) -> None:
         self.module = module
         self.trips = trips
         self.offers = module_in_place_pairs(module)
-        self.plan: Assignment = assign(module, self.offers)
+        self.plan: Assignment = assign(module, self.offers, donation)
+        self.fixed = {
+            f"parameter {n}" for n in range(len(self.plan.parameters)) if n not in self.plan.overwritten
+        }
+        assert set(self.plan.aliases.values()) <= set(self.plan.overwritten) <= donation.arguments
+        assert all(self.plan.aliases[result] == donation.wanted[result] for result in donation.required)
         self.scratch = {i: self.plan.scratch(i, scratch) for i in self.plan.positions if needs_kernel(i)}
         place(self.plan)
         self.tags = count(1)
@@ -86,9 +97,13 @@ class Checker:
             self.copy(copy)
         results = self.known[self.module.entry.root]
         for number, (value, tag) in enumerate(zip(self.plan.outputs, results, strict=True)):
-            assert range_of(value)[0] == f"output {number}"
+            argument = self.plan.aliases.get(number)
+            assert range_of(value)[0] == (f"output {number}" if argument is None else f"parameter {argument}")
             self.memory.read(range_of(value), tag, f"output {number}")
         return self.plan
+
+    def is_fixed(self, where: Range) -> bool:
+        return where[0] in self.fixed or where[0].startswith("constant")
 
     def fresh(self, values: Sequence[Value]) -> Tags:
         tags = tuple(next(self.tags) for _ in values)
@@ -100,7 +115,7 @@ class Checker:
         source, target = range_of(copy.source), range_of(copy.target)
         if source != target and source[1] != source[2]:
             assert not overlap(source, target)
-            assert target[0].split()[0] not in ("parameter", "constant")
+            assert not self.is_fixed(target)
             assert source in self.memory.held, f"a copy of nothing from {source}"
             self.memory.write(target, self.memory.held[source])
 
@@ -142,7 +157,7 @@ class Checker:
         scratch = self.scratch.get(instruction)
         work = range_of(scratch) if scratch is not None else ("nowhere", 0, 0)
         for leaf, output in enumerate(outputs):
-            assert output[0].split()[0] not in ("parameter", "constant")
+            assert not self.is_fixed(output)
             assert not any(overlap(output, other) for other in (*outputs[:leaf], work))
             allowed = [
                 range_of(self.plan.leaves[instruction.operands[operand]][0])

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_programs import Generator
 
+from hlotool.analysis.donation import Donation
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.codegen.buffers import Assignment, assign, place
+from hlotool.codegen.buffers import Assignment, array_leaves, assign, place
 from hlotool.driver import optimise
 from hlotool.ir import Module, UnsupportedError
 from hlotool.passes import parse_pipeline, run_pipeline
@@ -256,3 +257,17 @@ def test_values_of_types_without_a_buffer_are_refused() -> None:
 def test_random_programs(choice: random.Random, length: int, pipeline: str, trips: int) -> None:
     module = lowered(Generator(choice, length).text, pipeline)
     Checker(module, trips=trips).check()
+    Checker(module, trips=trips, donation=random_donation(choice, module)).check()
+
+
+def random_donation(choice: random.Random, module: Module) -> Donation:
+    """Some parameters, some of them wanted by a result of their shape, some of those by all means."""
+    parameters = [leaf for p in module.entry.parameters for leaf in array_leaves(p.shape)]
+    results = array_leaves(module.entry.root.shape)
+    given = [n for n in range(len(parameters)) if choice.random() < 0.7]
+    wanted: dict[int, int] = {}
+    for number in given:
+        fitting = [r for r, shape in enumerate(results) if shape == parameters[number] and r not in wanted]
+        if fitting and choice.random() < 0.7:
+            wanted[choice.choice(fitting)] = number
+    return Donation(frozenset(given), wanted, frozenset(r for r in wanted if choice.random() < 0.5))

@@ -137,10 +137,10 @@ def test_a_damaged_entry_is_compiled_again(program: Path) -> None:
 
 def test_images_survive_as_bytes() -> None:
     shapes = (Shape("bf16", (2, 0), Layout((1, 0))), Shape("pred"))
-    image = Image((b"one", b""), "main", shapes, shapes[1:], 64, np.arange(5, dtype=np.uint8), True)
+    image = Image((b"one", b""), "main", shapes, shapes[1:], 64, np.arange(5, dtype=np.uint8), True, ((0, 1),), (1,))
     found = image_from_bytes(image_to_bytes(image))
     assert found.constants.tolist() == [0, 1, 2, 3, 4]
-    assert [getattr(found, f) == getattr(image, f) for f in image.__slots__ if f != "constants"] == [True] * 6
+    assert [getattr(found, f) == getattr(image, f) for f in image.__slots__ if f != "constants"] == [True] * 8
     for odd in (Shape("f32", (2,), dynamic=(True,)), Shape("f32", (2,), Layout((0,), tiles=((8,),)))):
         with pytest.raises(ValueError, match="no plain array"):
             image_to_bytes(Image((), "main", (odd,), (), 0, np.empty(0, np.uint8), False))

@@ -6,6 +6,7 @@ The pair is an offer: whoever assigns buffers takes it only where the operand is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.product_epilogue import Reading, fused_product, updates_of
@@ -17,23 +18,36 @@ __all__ = [
 
 _VIEWS = frozenset({"bitcast", "reshape", "copy"})
 
+_MOST_OTHERS = 4
+"""Operands beside the first that an output is offered, so that the time to look at them stays linear."""
 
-def in_place_pairs(instruction: Instruction) -> tuple[tuple[int, int], ...]:
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def in_place_pairs(instruction: Instruction) -> Pairs:
     """(output leaf, operand number) pairs that may share memory when `instruction` updates in place."""
+    return _pairs(instruction)[0]
+
+
+def _pairs(instruction: Instruction) -> tuple[Pairs, Pairs]:
+    """The pairs, each output and operand in one of them, and others that would do as well."""
     match instruction.opcode:
         case "dynamic-update-slice":
-            return ((0, 0),)
+            return ((0, 0),), ()
+        case "copy":
+            return ((0, 0),), ()
         case "scatter":
-            return tuple((i, i) for i in range(len(instruction.operands) // 2))
+            return tuple((i, i) for i in range(len(instruction.operands) // 2)), ()
         case "fusion":
             product = fused_product(instruction)
             if product is not None:
-                return _product_pairs(instruction, *product)
-            return _fusion_pairs(instruction) or _elementwise_pairs(instruction)
+                return _product_pairs(instruction, *product), ()
+            updates = _fusion_pairs(instruction)
+            return (updates, ()) if updates else _same_size_pairs(instruction, _element_needs(instruction))
         case _ if instruction.has("elementwise"):
             return _same_size_pairs(instruction, [range(len(instruction.operands))])
         case _:
-            return ()
+            return (), ()
 
 
 def updates_part(instruction: Instruction, leaf: int) -> bool:
@@ -45,7 +59,7 @@ def updates_part(instruction: Instruction, leaf: int) -> bool:
     return instruction.opcode in ("dynamic-update-slice", "scatter")
 
 
-def _fusion_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
+def _fusion_pairs(fusion: Instruction) -> Pairs:
     """Roots of a fusion that are dynamic-update-slices of a parameter that nothing else in the body reads, but for the
     very elements that are written."""
     root = fusion.attributes["calls"].root
@@ -74,18 +88,19 @@ def _fusion_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
     return tuple(pairs)
 
 
-def _elementwise_pairs(fusion: Instruction) -> tuple[tuple[int, int], ...]:
-    """Parameters of a loop fusion that are read only at the element that is being written."""
+def _element_needs(fusion: Instruction) -> list[frozenset[int]]:
+    """For each output the parameters that it is computed from, and that are read only at the element that is being
+    written; nothing where no loop writes all outputs."""
     body = fusion.attributes["calls"]
     roots = body.root.operands if body.root.opcode == "tuple" else [body.root]
     dimensions = roots[0].shape.dimensions
     if any(not root.shape.is_array or root.shape.dimensions != dimensions for root in roots):
-        return ()
+        return []
     needs = _needs(body, computed_elsewhere(reversed(body)))
-    return _same_size_pairs(fusion, [needs[root] for root in roots])
+    return [needs[root] for root in roots]
 
 
-def _product_pairs(fusion: Instruction, product: Instruction, how: Reading) -> tuple[tuple[int, int], ...]:
+def _product_pairs(fusion: Instruction, product: Instruction, how: Reading) -> Pairs:
     """Arrays of which a product's epilogue writes a part, and parameters that it reads only at the element being
     written.
 
@@ -174,25 +189,34 @@ def _constant(instruction: Instruction) -> int | None:
     return int(instruction.literal.value())
 
 
-def _same_size_pairs(instruction: Instruction, needs: Sequence[Collection[int]]) -> tuple[tuple[int, int], ...]:
-    """Each output leaf with the first operand of its dimensions and bytes that it is computed from.
+def _same_size_pairs(instruction: Instruction, needs: Sequence[Collection[int]]) -> tuple[Pairs, Pairs]:
+    """Each output leaf with the first operand of its dimensions and bytes that it is computed from, and with others.
 
     That it is computed from the operand matters: the element is then read before it is written over.
     """
-    pairs = []
+    first: list[tuple[int, int]] = []
+    others: list[tuple[int, int]] = []
     taken: set[int] = set()
-    for leaf, output in enumerate(instruction.shape.leaves()):
-        for number in sorted(needs[leaf]):
+    for leaf, (output, numbers) in enumerate(zip(instruction.shape.leaves(), needs, strict=False)):
+        found = False
+        more: list[tuple[int, int]] = []
+        for number in sorted(numbers):
             shape = instruction.operands[number].shape
-            if number not in taken and shape.dimensions == output.dimensions and shape.byte_size == output.byte_size:
-                pairs.append((leaf, number))
+            if shape.dimensions != output.dimensions or shape.byte_size != output.byte_size:
+                continue
+            if found or number in taken:
+                more.append((leaf, number))
+            else:
+                found = True
+                first.append((leaf, number))
                 taken.add(number)
-                break
-    return tuple(pairs)
+        others += more[:_MOST_OTHERS]
+    return tuple(first), tuple(others)
 
 
-def module_in_place_pairs(module: Module) -> dict[Instruction, tuple[tuple[int, int], ...]]:
-    """The offers of every instruction that runs (bodies of fusions and of reducers aside), callees first."""
+def module_in_place_pairs(module: Module) -> dict[Instruction, Pairs]:
+    """The offers of every instruction that runs (bodies of fusions and of reducers aside), callees first; of each the
+    better ones first."""
     found = {}
     running = {module.entry}
     order = module.callees_first()
@@ -203,7 +227,7 @@ def module_in_place_pairs(module: Module) -> dict[Instruction, tuple[tuple[int, 
         if computation not in running:
             continue
         for instruction in computation:
-            pairs = in_place_pairs(instruction)
+            pairs, others = _pairs(instruction)
             if pairs:
-                found[instruction] = pairs
+                found[instruction] = pairs + others
     return found

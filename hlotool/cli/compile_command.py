@@ -9,8 +9,16 @@ from typing import Any
 import click
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.donation import Donate
 from hlotool.cli.dump_options import DumpChoice, dump_options
-from hlotool.cli.options import cpu_option, format_option, numerics_options, optional_file_argument, threads_option
+from hlotool.cli.options import (
+    cpu_option,
+    donate_option,
+    format_option,
+    numerics_options,
+    optional_file_argument,
+    threads_option,
+)
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.codegen.machine import Machine
@@ -35,6 +43,7 @@ __all__ = ["command"]
     type=click.Choice(["hlo", "llvm", "asm", "object"]),
     help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo).",
 )
+@donate_option
 @cpu_option
 @threads_option
 @numerics_options
@@ -45,6 +54,7 @@ def command(
     choice: PipelineChoice,
     output: str | None,
     stage: str | None,
+    donate: Donate,
     machine: Machine | None,
     threads: int | None,
     excess_precision: bool,
@@ -67,7 +77,7 @@ def command(
         optimised = choice.apply(module, instruments, log, progress)
         executable = compile_module(
             optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,
-            excess_precision=excess_precision, flush_denormals=flush_denormals,
+            excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,
         )  # fmt: skip
         seconds = time.perf_counter() - start
         for one in instruments:
@@ -122,13 +132,16 @@ def _summary(file: str, before: int, executable: Executable, seconds: float) -> 
         "arena_bytes": executable.memory.arena_bytes,
         "peak_bytes": executable.memory.peak_bytes,
         "code_bytes": sum(map(len, executable.objects)),
+        "donated": {f"out{result}": f"arg{number}" for result, number in sorted(executable.donated.items())},
         "seconds": round(seconds, 4),
     }
 
 
 def _text(summary: dict[str, Any]) -> str:
+    pairs = [f"{result} in {argument}" for result, argument in summary["donated"].items()]
     return (
         f"{summary['file']}: {summary['instructions']} instructions -> {summary['instructions_after']}, "
         f"{summary['kernels']} kernels ({summary['parallel_kernels']} parallel), "
         f"{summary['peak_bytes']:,} bytes at peak ({summary['arena_bytes']:,} temporary), {summary['seconds']:.3f} s"
+        + (f"; {', '.join(pairs)}" if pairs else "")
     )

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from hlotool.analysis.donation import Donate
     from hlotool.codegen.machine import Machine
 
 __all__ = [
     "cpu_option",
     "cpus_option",
+    "donate_option",
     "file_argument",
     "format_option",
     "numerics_options",
@@ -41,6 +43,22 @@ format_option = click.option(
 )
 threads_option = click.option(
     "--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads to use; else HLOTOOL_THREADS, else all cores."
+)
+
+
+def _donate(context: click.Context, parameter: click.Parameter, value: str | None) -> Donate:
+    if value is None or value == "declared":
+        return value or ()  # type: ignore[return-value]  # a str of one kind
+    if not all(part.strip().isdecimal() for part in value.split(",")):
+        raise click.BadParameter("expected numbers with commas, or 'declared'", context, parameter)
+    return tuple(int(part) for part in value.split(","))
+
+
+donate_option = click.option(
+    "--donate",
+    callback=_donate,
+    metavar="NUMBERS|declared",
+    help="Parameters (0,2) whose arrays results may overwrite, or those that input_output_alias and buffer_donor name.",
 )
 
 

@@ -15,6 +15,7 @@ from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
     cpu_option,
+    donate_option,
     file_argument,
     format_option,
     numerics_options,
@@ -29,6 +30,7 @@ from hlotool.harness.compare import Comparison, Tolerance, compare_all, compare_
 from hlotool.ir import Module, Shape, UnsupportedError
 
 if TYPE_CHECKING:
+    from hlotool.analysis.donation import Donate
     from hlotool.evaluate.bounds import Bounded
     from hlotool.evaluate.feeds import Feeds
 
@@ -114,6 +116,7 @@ class _Positive(_Bound):
     metavar="SECONDS",
     help="Stop a run that takes longer, with exit code 5. Native code looks at the clock when a loop goes round.",
 )
+@donate_option
 @cpu_option
 @threads_option
 @numerics_options
@@ -135,6 +138,7 @@ def command(
     infeed: str | None,
     outfeed: str | None,
     timeout: float | None,
+    donate: Donate,
     machine: Machine | None,
     threads: int | None,
     excess_precision: bool,
@@ -158,10 +162,11 @@ def command(
     target = replace(machine or host(), numerics=Numerics(excess_precision, flush_denormals))
     # The rest is for those who look closer, and costs less than what they ask for.
     plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
+    plain = plain and not donate
     one_device = replicas is None and partitions is None and infeed is None and outfeed is None
     program = warm(file, passes, target, threads) if plain and one_device else None
     if program is None:
-        program = _compiled(file, backend, passes, target, threads, replicas, partitions, timeout)
+        program = _compiled(file, backend, passes, target, threads, replicas, partitions, timeout, donate)
     devices = program.devices
     recorded = None if inputs is not None or seed is not None else program.recorded
     arrays = input_arrays(program.inputs, program.parameters, devices, inputs, values, seed, recorded)
@@ -175,7 +180,8 @@ def command(
         report_truth(program.module, arrays[0], program.outputs, output, reference, form)
         return
     run = program.run
-    outputs = interruptible(lambda: run(arrays, feeds))
+    given = [[array.copy() for array in row] for row in arrays] if donate else arrays  # they are still to be compared
+    outputs = interruptible(lambda: run(given, feeds))
     names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(program.outputs))]
     results = [array for row in outputs for array in row]
     if output is not None:

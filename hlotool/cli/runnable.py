@@ -15,6 +15,7 @@ from hlotool.ir import InputError, Literal, Module, Shape
 from hlotool.runtime.image import load_image
 
 if TYPE_CHECKING:
+    from hlotool.analysis.donation import Donate
     from hlotool.evaluate.feeds import Feeds
     from hlotool.text.load import Snapshot
 
@@ -62,6 +63,7 @@ def compiled(
     replicas: int | None,
     partitions: int | None,
     timeout: float | None,
+    donate: Donate = (),
 ) -> Runnable:
     """Read `file` and compile it."""
     from hlotool.cli.common import read_run
@@ -70,11 +72,12 @@ def compiled(
     source, snapshot = read_run(file)
     module = snapshot.module
     executable = compile_module(
-        module, backend, passes, threads, machine, replicas=replicas, partitions=partitions, timeout=timeout
-    )
+        module, backend, passes, threads, machine, replicas=replicas, partitions=partitions, timeout=timeout,
+        donate=donate,
+    )  # fmt: skip
     inputs = inputs_of(module)
     recorded = _recorded(snapshot, executable.devices)
-    if recorded is None and snapshot.result is None and replicas is None and partitions is None:
+    if recorded is None and snapshot.result is None and replicas is None and partitions is None and not donate:
         remember(file, source.digest, passes, machine, inputs, executable.image)
     return Runnable(
         inputs,

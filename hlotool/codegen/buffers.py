@@ -6,6 +6,9 @@ not overlap are then merged where that saves a copy: in-place updates, loop stat
 trip, branch results with the result of the conditional, roots with the output arrays.  What is left gets an offset
 in one arena by live range.
 
+Parameters are read only, but for donated ones: such a one is storage like any other until a result takes it over, and
+the values on the way to that result may lie there too.
+
 Positions on the time line: instruction number t reads and writes at ``2 * t``; an in-place update counts as writing
 just after, at ``2 * t + 1``.
 """
@@ -13,11 +16,13 @@ just after, at ``2 * t + 1``.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import accumulate
 
+from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.views import is_view
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
@@ -49,7 +54,10 @@ _Offer = tuple[Instruction, int, int]
 class Value:
     """One piece of storage, in a union-find forest; the root of a tree speaks for all."""
 
-    __slots__ = ("constant", "intervals", "number", "offset", "output", "parameter", "parent", "shape", "size", "whole")
+    __slots__ = (
+        "claim", "constant", "intervals", "number", "offset", "output", "parameter", "parent", "result", "shape",
+        "size", "whole",
+    )  # fmt: skip
 
     def __init__(self, number: int, shape: Shape | None, size: int) -> None:
         self.number = number
@@ -62,6 +70,8 @@ class Value:
         self.output: int | None = None
         self.offset: int | None = None
         self.whole: Value | None = None  # what this is a view of
+        self.result: int | None = None  # the number of the result that this is (of a root, if it is settled)
+        self.claim: int | None = None  # of a donated parameter, and of values that may lie there: the result for it
 
     def find(self) -> Value:
         root = self
@@ -74,9 +84,9 @@ class Value:
 
     @property
     def writable(self) -> bool:
-        """Neither a parameter nor a constant, nor a view."""
+        """Neither a parameter that stays as it is nor a constant, nor a view."""
         root = self.find()
-        return root.parameter is None and root.constant is None and root.whole is None
+        return (root.parameter is None or root.claim is not None) and root.constant is None and root.whole is None
 
     def storage(self) -> Value:
         """The value that holds the bytes: of a view that which it is a part of."""
@@ -107,6 +117,8 @@ class Assignment:
     loop_copies: dict[Instruction, tuple[list[Copy], list[Copy]]] = field(default_factory=dict)  # entering, repeating
     branch_copies: dict[tuple[Instruction, int], list[Copy]] = field(default_factory=dict)
     output_copies: list[Copy] = field(default_factory=list)
+    aliases: dict[int, int] = field(default_factory=dict)  # results in the memory of donated parameters
+    overwritten: tuple[int, ...] = ()  # donated parameters in whose memory other values lie, results or not
     in_place: dict[Instruction, frozenset[int]] = field(default_factory=dict)
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
@@ -132,7 +144,9 @@ def array_leaves(shape: Shape) -> list[Shape]:
     return leaves
 
 
-def assign(module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ...]]) -> Assignment:
+def assign(
+    module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ...]], donation: Donation = NOTHING_DONATED
+) -> Assignment:
     """Assign values to all instructions reachable from the entry.
 
     `in_place` says which (output leaf, operand) pairs of an instruction may share storage when the operand is dead
@@ -144,13 +158,15 @@ def assign(module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ..
     walker.entry(module.entry)
     in_place = {instruction: pairs for instruction, pairs in in_place.items() if instruction in result.leaves}
     offers = [(instruction, *pair) for instruction, pairs in in_place.items() for pair in pairs]
+    of_value: dict[Value, list[_Offer]] = {}
+    for offer in offers:
+        of_value.setdefault(result.leaves[offer[0]][offer[1]], []).append(offer)
+    if donation.arguments:
+        _claim(result, module.entry, donation, of_value)
     # Updates of a part first: without their place they cost a copy of everything.  Others matter less than loop state.
     for offer in offers:
         if updates_part(offer[0], offer[1]):
             _take_over(result, offer)
-    of_value: dict[Value, list[_Offer]] = {}
-    for offer in offers:
-        of_value.setdefault(result.leaves[offer[0]][offer[1]], []).append(offer)
     for instruction in walker.control:
         if instruction.opcode == "while":
             _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value)
@@ -158,7 +174,10 @@ def assign(module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ..
             _merge_branches(result, instruction, walker.ends)
     for offer in offers:
         _take_over(result, offer)
-    _merge_outputs(result, module.entry)
+    _merge_outputs(result, module.entry, donation, walker.now)
+    if donation.arguments:
+        joined = {value.find() for value in result.values if value.find() is not value}
+        result.overwritten = tuple(n for n in sorted(donation.arguments) if result.parameters[n].find() in joined)
     for instruction, pairs in in_place.items():
         own = result.leaves[instruction]
         operands = [result.leaves[o] for o in instruction.operands]
@@ -363,6 +382,12 @@ def _union(into: Value, other: Value) -> Value:
         else:
             merged.append((start, end))
     into.intervals = merged
+    if into.parameter is None:
+        into.parameter = other.parameter
+    if into.result is None:
+        into.result = other.result
+    if into.claim is None or other.parameter is not None:
+        into.claim = other.claim
     return into
 
 
@@ -374,12 +399,19 @@ def _try_merge(first: Value, second: Value, start: int | None = None) -> bool:
     a, b = first.find(), second.find()
     if a is b:
         return True
-    if not (a.writable and b.writable) or a.size != b.size:
+    if not (a.writable and b.writable) or a.size != b.size or not (_may_join(a, b) and _may_join(b, a)):
         return False
     if _overlap(a.intervals, b.intervals if start is None else _later(b.intervals, start)):
         return False
     _union(a, b)
     return True
+
+
+def _may_join(value: Value, other: Value) -> bool:
+    """Whether a donated parameter may hold a value: only those on the way to the result that it is for."""
+    if other.parameter is None:
+        return True
+    return value.parameter is None and value.claim == other.claim and value.result in (None, other.claim)
 
 
 def _operand(result: Assignment, offer: _Offer) -> Value:
@@ -468,18 +500,90 @@ def _occupy(value: Value, start: int, end: int) -> None:
     _union(value.find(), spare)
 
 
-def _merge_outputs(result: Assignment, entry: Computation) -> None:
+def _claim(result: Assignment, entry: Computation, donation: Donation, offers: dict[Value, list[_Offer]]) -> None:
+    """Decide which result each donated parameter is for, and mark the values that lead from one to the other.
+
+    A result that wants no parameter in particular gets one that it can be computed in, else one of its shape.
+    """
+    roots = result.leaves[entry.root]
+    for number, value in enumerate(roots):
+        if value.result is None:
+            value.result = number
+    takers: dict[Value, list[Value]] = {}  # what a loop's state or a conditional's result may take over
+    for instruction in result.leaves:
+        if instruction.opcode == "while":
+            body = result.leaves[instruction.attributes["body"].root]
+            initial = result.leaves[instruction.operands[0]]
+            for own, *sources in zip(result.leaves[instruction], body, initial, strict=True):
+                takers.setdefault(own, []).extend(sources)
+        elif instruction.opcode == "conditional":
+            for branch in branch_computations(instruction):
+                for own, source in zip(result.leaves[instruction], result.leaves[branch.root], strict=True):
+                    takers.setdefault(own, []).append(source)
+    taken = set(donation.wanted.values())
+    seen: set[Value] = set()
+    for number, value in enumerate(roots):
+        wanted = donation.wanted.get(number)
+        waiting = [value]
+        while waiting:
+            value = waiting.pop()
+            if value in seen or value.result not in (None, number):
+                continue
+            if value.parameter is not None:
+                free = wanted is None and value.parameter in donation.arguments and value.parameter not in taken
+                if free and _kind(value) == _kind(roots[number]):
+                    wanted = value.parameter
+                    taken.add(wanted)
+                continue
+            seen.add(value)
+            value.claim = number
+            waiting += [_operand(result, offer) for offer in offers.get(value, ())]
+            waiting += takers.get(value, ())
+        if wanted is not None:
+            result.aliases[number] = wanted
+    left: dict[object, deque[int]] = {}
+    for argument in sorted(donation.arguments - taken):
+        left.setdefault(_kind(result.parameters[argument]), deque()).append(argument)
+    for number, value in enumerate(roots):
+        if number not in result.aliases and left.get(_kind(value)):
+            result.aliases[number] = left[_kind(value)].popleft()
+    for number, argument in result.aliases.items():
+        result.parameters[argument].claim = number
+        if roots[number].parameter is None:
+            roots[number].claim = number
+
+
+def _kind(value: Value) -> object:
+    """What two values have in common whose arrays may stand for each other."""
+    return None if value.shape is None else (value.shape.element_type, value.shape.dimensions)
+
+
+def _merge_outputs(result: Assignment, entry: Computation, donation: Donation, last: int) -> None:
+    """Let results be computed where they are to be, or have them copied there at the end."""
+    into_parameters: list[Copy] = []
     for number, value in enumerate(result.leaves[entry.root]):
         output = Value(len(result.values), value.shape, value.size)
         output.output = number
         result.values.append(output)
         result.outputs.append(output)
+        if number in result.aliases:
+            parameter = result.parameters[result.aliases[number]]
+            if value is parameter or _try_merge(parameter, value):
+                output.parent = parameter.find()
+                continue
+            if number in donation.required:
+                output.parent = parameter.find()
+                into_parameters.append(Copy(value, parameter))
+                continue
+            del result.aliases[number]
         root = value.find()
-        if root.writable and root.output is None and root.size == output.size:
+        if root.writable and root.parameter is None and root.output is None and root.size == output.size:
             root.output = number
             output.parent = root
         else:
             result.output_copies.append(Copy(value, output))
+    # Other results read what these write.
+    result.output_copies += _parallel(result, into_parameters, last)
 
 
 # ---- the arena
@@ -492,7 +596,7 @@ def place(result: Assignment) -> None:
     first.  Deterministic, and near-linear in the number of values.
     """
     pending = sorted(
-        (v for v in _roots(result.values) if v.writable and v.output is None and v.size > 0 and v.intervals),
+        (v for v in _roots(result.values) if _is_temporary(v) and v.size > 0 and v.intervals),
         key=lambda v: (v.intervals[0][0], -v.size, v.number),
     )
     free: list[tuple[int, int]] = []  # (offset, size), sorted by offset
@@ -513,6 +617,10 @@ def place(result: Assignment) -> None:
         value.offset = found
         heappush(alive, (end, found, size))
     result.arena_bytes = top
+
+
+def _is_temporary(value: Value) -> bool:
+    return value.writable and value.output is None and value.parameter is None
 
 
 def _roots(values: list[Value]) -> Iterator[Value]:

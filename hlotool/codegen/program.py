@@ -9,13 +9,14 @@ kernel, through the pool where its cost is worth it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.inlining import can_inline
@@ -95,7 +96,11 @@ class KernelUse:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Everything that the runtime needs: IR texts and the frame's layout."""
+    """Everything that the runtime needs: IR texts and the frame's layout.
+
+    `aliases` maps results to the donated parameters whose memory they are in: the frame has the same pointer twice.
+    `overwritten` are all parameters that are written to.
+    """
 
     units: tuple[str, ...]
     entry: str
@@ -106,19 +111,24 @@ class Program:
     host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
     assignment: Assignment
+    aliases: Mapping[int, int]
+    overwritten: tuple[int, ...]
 
 
-def build(module: Module, machine: Machine, polls: bool = False) -> Program:
+def build(
+    module: Module, machine: Machine, polls: bool = False, donation: Donation = NOTHING_DONATED
+) -> Program:
     """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
 
-    With `polls` its loops can be stopped.  UnsupportedError names the first instruction that has no native code, and
-    the collectives that do not fit the devices which the module says it runs on.
+    With `polls` its loops can be stopped.  Arguments in `donation` may be overwritten.  UnsupportedError names the
+    first instruction that has no native code, and the collectives that do not fit the devices which the module says it
+    runs on.
     """
     check_devices(module)
-    assignment = assign(module, module_in_place_pairs(module))
+    assignment = assign(module, module_in_place_pairs(module), donation)
     kernels = _Kernels(machine)
     for instruction in assignment.positions:
-        if needs_kernel(instruction):
+        if needs_kernel(instruction) and not _is_there(instruction, assignment):
             kernels.add(instruction, assignment)
     place(assignment)
     constants, offsets = _constants(assignment)
@@ -134,6 +144,8 @@ def build(module: Module, machine: Machine, polls: bool = False) -> Program:
         host_calls=tuple(entry.host_calls),
         kernels=tuple(entry.uses),
         assignment=assignment,
+        aliases=assignment.aliases,
+        overwritten=assignment.overwritten,
     )
 
 
@@ -165,6 +177,11 @@ def needs_kernel(instruction: Instruction) -> bool:
         return False
     leaves = array_leaves(instruction.shape)
     return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
+
+
+def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
+    """Whether an instruction is a copy of what it overwrites."""
+    return instruction.opcode == "copy" and instruction in assignment.in_place
 
 
 @contextmanager

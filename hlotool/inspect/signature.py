@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hlotool.analysis.donation import buffer_donors
 from hlotool.analysis.traffic import shape_bytes
-from hlotool.ir import Instruction, Module, Shape, Verbatim
+from hlotool.ir import Instruction, Module, Shape
 from hlotool.text.printer import print_shape
 
 __all__ = ["Port", "Signature", "signature"]
-
-_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ def signature(module: Module) -> Signature:
     outof = {
         a.output: f"parameter {a.operand}{_path(a.index)}" for a in module.attributes.get("input_output_alias", ())
     }
-    donors = _donors(module)
+    donors = buffer_donors(module)
     inputs: list[Port] = []
     for number, (parameter, shape) in enumerate(zip(entry.parameters, given, strict=False)):
         for index, leaf in _leaves(shape):
@@ -103,13 +101,6 @@ def _producer(root: Instruction, index: tuple[int, ...]) -> Instruction:
             return root
         root = root.operands[number]
     return root
-
-
-def _donors(module: Module) -> set[tuple[int, tuple[int, ...]]]:
-    value = module.attributes.get("buffer_donor")
-    text = value.text if isinstance(value, Verbatim) else ""
-    found = _DONOR.findall(text)
-    return {(int(number), tuple(int(n) for n in inside.replace(" ", "").split(",") if n)) for number, inside in found}
 
 
 def _path(index: tuple[int, ...]) -> str:

@@ -20,7 +20,7 @@ from hlotool.ir.dynamic import accepts
 from hlotool.runtime.entry import Array, check_input
 from hlotool.runtime.executable import Executable
 
-__all__ = ["at_border", "check_arrays"]
+__all__ = ["at_border", "check_arrays", "is_plain"]
 
 _BITS = ("s1", "u1")
 
@@ -29,7 +29,7 @@ Arrays: TypeAlias = tuple[Array, ...]
 
 def at_border(executable: Executable, parameters: Sequence[Shape], outputs: Sequence[Shape]) -> Executable:
     """The executable as its caller wants it, with `parameters` and `outputs` of the module as it was written."""
-    if all(shape.is_static and shape.element_type not in _BITS for shape in (*parameters, *outputs)):
+    if all(is_plain(shape) for shape in (*parameters, *outputs)):
         return executable
 
     def outside(run: Callable[..., Arrays]) -> Callable[..., Arrays]:
@@ -50,6 +50,11 @@ def at_border(executable: Executable, parameters: Sequence[Shape], outputs: Sequ
         image=None,
         work=None if inner is None else work,
     )
+
+
+def is_plain(shape: Shape) -> bool:
+    """Whether the caller's array of this shape is that of the code."""
+    return shape.is_static and shape.element_type not in _BITS
 
 
 def check_arrays(parameters: Sequence[Shape], arrays: Sequence[object]) -> list[Array]:

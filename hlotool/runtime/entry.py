@@ -2,13 +2,14 @@
 
 The entry function is ``void @entry(ptr %frame)``; the frame is an array of pointers: parameter leaves, output
 leaves, the arena, the constants.  Every call has outputs and an arena of its own, in recycled memory, so that any
-number of threads may be in one entry function.
+number of threads may be in one entry function.  An output that is in the memory of a donated parameter is that very
+array.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -22,7 +23,7 @@ from hlotool.runtime.pending import raise_pending
 if TYPE_CHECKING:
     from hlotool.runtime.custom_calls import Site
 
-__all__ = ["Entry", "check_input", "check_output"]
+__all__ = ["Entry", "check_apart", "check_input", "check_output"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
@@ -40,12 +41,14 @@ class Entry:
         "_constants",
         "_run",
         "address",
+        "aliases",
         "alignment",
         "allow_bits",
         "arena_bytes",
         "custom_calls",
         "keep",
         "outputs",
+        "overwritten",
         "parameters",
     )
 
@@ -61,11 +64,14 @@ class Entry:
         custom_calls: Sequence[Site] = (),
         alignment: int = ALIGNMENT,
         allow_bits: bool = False,
+        aliases: Mapping[int, int] | None = None,
+        overwritten: Sequence[int] = (),
     ) -> None:
         """`alignment` is what the code assumes of the address of parameter data: arrays elsewhere are copied.
 
         `allow_bits` lets a parameter whose type NumPy lacks (bf16, f8...) be given as unsigned integers of the
-        same width.
+        same width.  `overwritten` are parameters that the code writes to: their arrays must be dense and writable;
+        other arguments in their memory are copied first.  `aliases` maps outputs to those of them that hold them.
         """
         self.address = address
         self.parameters = _leaves(parameters)
@@ -75,6 +81,8 @@ class Entry:
         self.custom_calls = tuple(custom_calls)
         self.alignment = alignment
         self.allow_bits = allow_bits
+        self.aliases = dict(aliases or {})
+        self.overwritten = tuple(overwritten)
         self._constants = None if constants is None else _placed(constants, ALIGNMENT)
         self._run = self._builtin(_misfit, True) if fastcall.usable() else None
 
@@ -85,10 +93,7 @@ class Entry:
         """
         if len(arrays) != len(self.parameters):
             raise InputError(f"expected {_count(len(self.parameters))}, got {len(arrays)}")
-        inputs = [
-            check_input(number, leaf, value, self.alignment, self.allow_bits)
-            for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
-        ]
+        inputs = self._apart(self._inputs(arrays), ())
         outputs = self._run_in_python(inputs) if self._run is None else self._run(*inputs)
         if self.custom_calls:
             raise_pending()
@@ -97,25 +102,40 @@ class Entry:
     def run_into(self, arrays: Sequence[object], outputs: Sequence[object]) -> tuple[Array, ...]:
         """Run with results in `outputs`, which are given back; InputError when one does not fit.
 
-        They are dense, writable arrays of the results' types and shapes, none within another.  Arguments in the same
-        memory are copied first.
+        They are dense, writable arrays of the results' types and shapes, none within another; for those that are
+        written over parameters, the arguments.  Other arguments in the same memory are copied first.
         """
         if len(arrays) != len(self.parameters) or len(outputs) != len(self.outputs):
             wanted = f"{_count(len(self.parameters))} and {len(self.outputs)} arrays for results"
             raise InputError(f"expected {wanted}, got {len(arrays)} and {len(outputs)}")
         results = [check_output(n, leaf, out) for n, (leaf, out) in enumerate(zip(self.outputs, outputs, strict=True))]
-        for number, result in enumerate(results):
-            if any(np.may_share_memory(result, other) for other in results[:number]):
-                raise InputError(f"result {number}: its memory is that of another result")
-        inputs = [
-            check_input(number, leaf, value, self.alignment, self.allow_bits)
-            for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
-        ]
-        inputs = [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in inputs]
+        check_apart(results)
+        inputs = self._apart(self._inputs(arrays), results)
         self._call_code(inputs, results)
         if self.custom_calls:
             raise_pending()
         return tuple(results)
+
+    def _inputs(self, arrays: Sequence[object]) -> list[Array]:
+        """The arguments as the code takes them."""
+        inputs = [
+            check_input(number, leaf, value, self.alignment, self.allow_bits)
+            for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
+        ]
+        for place, number in enumerate(self.overwritten):
+            check_donated(number, inputs[number], arrays[number])
+            for other in self.overwritten[:place]:
+                if np.may_share_memory(inputs[number], inputs[other]):
+                    raise InputError(f"parameter {number}: it lies in memory of parameter {other}; both are donated")
+        return inputs
+
+    def _apart(self, inputs: Sequence[Array], written: Sequence[Array]) -> list[Array]:
+        """The inputs, with copies of those in memory that is written while they are read: that of `written`, too."""
+        changing = [*written, *(inputs[number] for number in self.overwritten)]
+        return [
+            a.copy() if number not in self.overwritten and any(np.may_share_memory(a, w) for w in changing) else a
+            for number, a in enumerate(inputs)
+        ]
 
     def function(self, release_gil: bool = True) -> Callable[..., tuple[Array, ...]]:
         """The quickest callable there is for this entry, which keeps the entry alive.
@@ -140,12 +160,16 @@ class Entry:
         keep = (self.keep, self._constants, self.custom_calls)
         base = 0 if self._constants is None else self._constants.ctypes.data
         return fastcall.builtin(
-            slow, self.address, self.parameters, self.outputs, self.arena_bytes, base, release_gil, self.alignment, keep
-        )
+            slow, self.address, self.parameters, self.outputs, self.arena_bytes, base, release_gil, self.alignment,
+            keep, self.aliases, self.overwritten,
+        )  # fmt: skip
 
     def _run_in_python(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """Call the code with inputs that fit, where no builtin can be made."""
-        outputs = tuple(empty(shape, dtype) for dtype, shape in self.outputs)
+        outputs = tuple(
+            inputs[self.aliases[number]] if number in self.aliases else empty(shape, dtype)
+            for number, (dtype, shape) in enumerate(self.outputs)
+        )
         self._call_code(inputs, outputs)
         return outputs
 
@@ -192,6 +216,21 @@ def check_output(number: int, leaf: Leaf, value: object) -> Array:
     if not (value.flags.c_contiguous and value.flags.aligned and value.flags.writeable):
         raise InputError(f"result {number}: expected a dense row-major array that can be written to")
     return value
+
+
+def check_donated(number: int, array: Array, value: object) -> None:
+    """InputError where `value`, given for parameter `number` and taken as `array`, cannot be overwritten."""
+    if not isinstance(value, np.ndarray) or array.ctypes.data != value.ctypes.data or not array.flags.writeable:
+        raise InputError(
+            f"parameter {number}: it is donated: expected a dense row-major array that can be written to"
+        )
+
+
+def check_apart(results: Sequence[Array]) -> None:
+    """InputError where two arrays for results share memory."""
+    for number, result in enumerate(results):
+        if any(np.may_share_memory(result, other) for other in results[:number]):
+            raise InputError(f"result {number}: its memory is that of another result")
 
 
 def _leaves(leaves: Sequence[tuple[npt.DTypeLike, Sequence[int]]]) -> tuple[Leaf, ...]:

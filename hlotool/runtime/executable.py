@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ from hlotool.runtime import pool
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.compile import assembly
 from hlotool.runtime.custom_calls import CallSite, HostSite, PollSite, Site, custom_call_of, on_device
-from hlotool.runtime.entry import check_output
+from hlotool.runtime.entry import check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 
 __all__ = ["Executable", "Memory", "link"]
@@ -59,7 +59,8 @@ class Executable:
     several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
     are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
     the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
-    results there without a copy (None where that is not possible).
+    results there without a copy (None where that is not possible).  `donated` maps results to the arguments that
+    they overwrite: their arrays are the results.
     """
 
     module: Module
@@ -76,6 +77,7 @@ class Executable:
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     devices: int = 1
     timeout: float | None = None
+    donated: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def topology(self) -> Topology:
@@ -88,7 +90,8 @@ class Executable:
         """Run; InputError names the parameter whose array does not fit.
 
         With `out`, dense writable arrays of the results' types and shapes, results are written there, and no memory is
-        taken for them; an argument that lies there too is read before.
+        taken for them; an argument that lies there too is read before.  A result that overwrites a donated argument is
+        that array, with or without `out`; other arguments in its memory are read before, too.
 
         On several devices an array of the parameter's shape goes to all of them, one with a leading dimension of as
         many rows as there are devices goes to each its row, and results have such a dimension.  `feeds` are the queues
@@ -102,6 +105,9 @@ class Executable:
         return tuple(np.stack(leaf) for leaf in zip(*self.run_devices(rows, feeds), strict=True))
 
     def _run_into(self, arrays: Sequence[object], feeds: Feeds | None, out: Sequence[npt.NDArray[Any]]) -> Arrays:
+        for result, number in self.donated.items():
+            if result < len(out) and number < len(arrays) and out[result] is not arrays[number]:
+                raise InputError(f"result {result}: expected the array of parameter {number}, which it overwrites")
         if self.into is not None and feeds is None:
             return self.into(arrays, out)
         results = self(*arrays, feeds=feeds)
@@ -109,8 +115,10 @@ class Executable:
             raise InputError(f"expected {len(results)} arrays for results, got {len(out)}")
         pairs = zip(out, results, strict=True)
         checked = [check_output(n, (found.dtype, found.shape), array) for n, (array, found) in enumerate(pairs)]
+        check_apart(checked)
         for array, found in zip(checked, results, strict=True):
-            array[...] = found
+            if array is not found:
+                array[...] = found
         return tuple(checked)
 
     def run_devices(self, arrays: Sequence[Sequence[object]], feeds: Feeds | None = None) -> list[Arrays]:
@@ -179,6 +187,8 @@ def link(
         program.constants,
         # Without the GIL other devices, the alarm, and whoever waits for the end, have their turn.
         releases_gil=cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None,
+        aliases=tuple(program.aliases.items()),
+        overwritten=program.overwritten,
     )
     entry = load_image(image, threads, symbols, sites, alarm)
     call = entry.function(image.releases_gil)
@@ -199,7 +209,7 @@ def link(
         memory=Memory(
             program.arena_bytes,
             sum(s.byte_size for s in program.parameters),
-            sum(s.byte_size for s in program.outputs),
+            sum(s.byte_size for number, s in enumerate(program.outputs) if number not in program.aliases),
             program.constants.nbytes,
         ),
         decisions=tuple(decisions),
@@ -212,6 +222,7 @@ def link(
         into=None if needs_device or devices > 1 else entry.run_into,
         devices=devices,
         timeout=timeout,
+        donated=program.aliases,
     )
 
 

@@ -9,8 +9,9 @@ function, which converts or explains.
 The table, in 64-bit words::
 
     0 parameters  1 outputs  2 entry function  3 arena bytes  4 constants  5 release the GIL?  6 alignment - 1
-    7 slow path (a Python callable)
-    8... four words per parameter and then per output: dtype object, rank, address of dimensions, bytes
+    7 slow path (a Python callable)  8 how many parameters are written to  9 the address of their numbers
+    10... four words per parameter and then per output: dtype object, rank, address of dimensions, bytes;
+    for an output that is an argument: 0, its number, 0, 0
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -34,7 +35,7 @@ __all__ = ["builtin", "usable"]
 
 # Offsets in NumPy's PyArrayObject_fields on 64-bit machines.
 _TYPE, _DATA, _RANK, _DIMENSIONS, _DTYPE, _FLAGS, _HANDLER = 8, 16, 24, 32, 56, 64, 88
-_C_CONTIGUOUS, _OWNS_DATA, _ALIGNED = 0x1, 0x4, 0x100
+_C_CONTIGUOUS, _OWNS_DATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
 _FASTCALL = 0x80
 
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
@@ -66,19 +67,28 @@ def builtin(
     release_gil: bool = True,
     alignment: int = 64,
     keep: object = None,
+    aliases: Mapping[int, int] | None = None,
+    overwritten: Sequence[int] = (),
 ) -> Callable[..., Arrays]:
     """A builtin function that runs the entry function at `address`.
 
     It calls `slow` with the same arguments whenever the short way does not apply.  It keeps `slow` and `keep` (the
-    code, the constants) alive.  Call this only where `usable`.
+    code, the constants) alive.  `aliases` maps outputs to the parameters whose arrays they are, and which are among the
+    `overwritten`.  Call this only where `usable`.
     """
+    aliases = aliases or {}
     leaves = (*parameters, *outputs)
     dimensions = [np.array(shape, np.int64) for _, shape in leaves]
     words = [len(parameters), len(outputs), address, arena_bytes, constants, int(release_gil), alignment - 1, id(slow)]
-    for (dtype, shape), array in zip(leaves, dimensions, strict=True):
-        words += [id(dtype), len(shape), array.ctypes.data, dtype.itemsize * math.prod(shape)]
+    written = np.array(overwritten, np.int64)
+    words += [len(written), written.ctypes.data]
+    for number, ((dtype, shape), array) in enumerate(zip(leaves, dimensions, strict=True), -len(parameters)):
+        if number in aliases:
+            words += [0, aliases[number], 0, 0]
+        else:
+            words += [id(dtype), len(shape), array.ctypes.data, dtype.itemsize * math.prod(shape)]
     table = np.array(words, np.uint64).view(_Table)
-    table.kept = (slow, leaves, dimensions, keep)
+    table.kept = (slow, leaves, dimensions, written, keep)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     function: Callable[..., Arrays] = make(ctypes.addressof(_method()), table, None)
@@ -242,6 +252,63 @@ own:
   ret ptr %array
 }}
 
+; Whether the `count` arguments in `list` can be written to, and share no byte with another one.
+define internal i1 @apart(ptr %args, ptr %frame, ptr %rows, i64 %parameters, ptr %list, i64 %count) nounwind {{
+entry:
+  br label %each
+each:
+  %n = phi i64 [ 0, %entry ], [ %n_next, %following ]
+  %n_more = icmp ult i64 %n, %count
+  br i1 %n_more, label %written, label %yes
+written:
+  %number_at = getelementptr i64, ptr %list, i64 %n
+  %number = load i64, ptr %number_at
+  %object_at = getelementptr ptr, ptr %args, i64 %number
+  %object = load ptr, ptr %object_at
+  %flags_at = getelementptr i8, ptr %object, i64 {_FLAGS}
+  %flags = load i32, ptr %flags_at
+  %writeable = and i32 %flags, {_WRITEABLE}
+  %fixed = icmp eq i32 %writeable, 0
+  br i1 %fixed, label %no, label %place
+place:
+  %start_at = getelementptr i64, ptr %frame, i64 %number
+  %start = load i64, ptr %start_at
+  %word = mul i64 %number, 4
+  %bytes_word = add i64 %word, 3
+  %bytes_at = getelementptr i64, ptr %rows, i64 %bytes_word
+  %bytes = load i64, ptr %bytes_at
+  %end = add i64 %start, %bytes
+  br label %inputs
+inputs:
+  %i = phi i64 [ 0, %place ], [ %i_next, %next ]
+  %i_more = icmp ult i64 %i, %parameters
+  br i1 %i_more, label %input, label %following
+input:
+  %i_start_at = getelementptr i64, ptr %frame, i64 %i
+  %i_start = load i64, ptr %i_start_at
+  %i_word = mul i64 %i, 4
+  %i_bytes_word = add i64 %i_word, 3
+  %i_bytes_at = getelementptr i64, ptr %rows, i64 %i_bytes_word
+  %i_bytes = load i64, ptr %i_bytes_at
+  %i_end = add i64 %i_start, %i_bytes
+  %other = icmp ne i64 %i, %number
+  %ahead = icmp ult i64 %start, %i_end
+  %behind = icmp ult i64 %i_start, %end
+  %meet = and i1 %ahead, %behind
+  %shared = and i1 %meet, %other
+  br i1 %shared, label %no, label %next
+next:
+  %i_next = add i64 %i, 1
+  br label %inputs
+following:
+  %n_next = add i64 %n, 1
+  br label %each
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}}
+
 define ptr @hlo_call(ptr %self, ptr %args, i64 %count) nounwind {{
 entry:
   %table_at = getelementptr i8, ptr %self, i64 {_DATA}
@@ -251,7 +318,9 @@ entry:
   %outputs = load i64, ptr %outputs_at
   %mask_at = getelementptr i64, ptr %table, i64 6
   %mask = load i64, ptr %mask_at
-  %rows = getelementptr i64, ptr %table, i64 8
+  %written_at = getelementptr i64, ptr %table, i64 8
+  %written = load i64, ptr %written_at
+  %rows = getelementptr i64, ptr %table, i64 10
   %leaves = add i64 %parameters, %outputs
   %slots = add i64 %leaves, 2
   %frame = alloca ptr, i64 %slots, align 16
@@ -260,7 +329,7 @@ entry:
 inputs:
   %i = phi i64 [ 0, %entry ], [ %i_next, %fits ]
   %i_more = icmp ult i64 %i, %parameters
-  br i1 %i_more, label %input, label %create
+  br i1 %i_more, label %input, label %given
 input:
   %object_at = getelementptr ptr, ptr %args, i64 %i
   %object = load ptr, ptr %object_at
@@ -274,6 +343,14 @@ fits:
   store ptr %data, ptr %i_at
   %i_next = add i64 %i, 1
   br label %inputs
+given:
+  %none_written = icmp eq i64 %written, 0
+  br i1 %none_written, label %create, label %look
+look:
+  %list_at = getelementptr i64, ptr %table, i64 9
+  %list = load ptr, ptr %list_at
+  %free = call i1 @apart(ptr %args, ptr %frame, ptr %rows, i64 %parameters, ptr %list, i64 %written)
+  br i1 %free, label %create, label %slow
 slow:
   %callable_at = getelementptr i64, ptr %table, i64 7
   %callable = load ptr, ptr %callable_at
@@ -293,10 +370,22 @@ result:
   %leaf = add i64 %parameters, %o
   %o_word = mul i64 %leaf, 4
   %o_row = getelementptr i64, ptr %rows, i64 %o_word
-  %array = call ptr @make(ptr %o_row)
-  %no_array = icmp eq ptr %array, null
+  %o_dtype = load ptr, ptr %o_row
+  %is_argument = icmp eq ptr %o_dtype, null
+  br i1 %is_argument, label %take, label %fresh
+take:
+  %taken_at = getelementptr i64, ptr %o_row, i64 1
+  %taken_number = load i64, ptr %taken_at
+  %taken_from = getelementptr ptr, ptr %args, i64 %taken_number
+  %taken = load ptr, ptr %taken_from
+  call void @Py_IncRef(ptr %taken)
+  br label %made
+fresh:
+  %new = call ptr @make(ptr %o_row)
+  %no_array = icmp eq ptr %new, null
   br i1 %no_array, label %drop, label %made
 made:
+  %array = phi ptr [ %taken, %take ], [ %new, %fresh ]
   %stored = call i32 @PyTuple_SetItem(ptr %tuple, i64 %o, ptr %array)
   %o_data_at = getelementptr i8, ptr %array, i64 {_DATA}
   %o_data = load ptr, ptr %o_data_at
@@ -332,8 +421,8 @@ run:
   %function = load ptr, ptr %function_at
   %release_at = getelementptr i64, ptr %table, i64 5
   %release = load i64, ptr %release_at
-  %free = icmp ne i64 %release, 0
-  br i1 %free, label %unlocked, label %locked
+  %releases = icmp ne i64 %release, 0
+  br i1 %releases, label %unlocked, label %locked
 locked:
   call void %function(ptr %frame)
   br label %after

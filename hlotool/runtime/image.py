@@ -29,7 +29,8 @@ __all__ = ["Image", "image_from_bytes", "image_to_bytes", "load_image"]
 class Image:
     """`parameters` and `outputs` are array leaves; `entry` is a function of `hlotool.runtime.entry`'s kind.
 
-    `releases_gil` is for code that may run for longer than it takes to give up the interpreter's lock.
+    `releases_gil` is for code that may run for longer than it takes to give up the interpreter's lock; `aliases` are
+    (result, donated parameter) pairs in one memory, `overwritten` all parameters that are written to.
     """
 
     objects: tuple[bytes, ...]
@@ -39,6 +40,8 @@ class Image:
     arena_bytes: int
     constants: npt.NDArray[np.uint8]
     releases_gil: bool
+    aliases: tuple[tuple[int, int], ...] = ()
+    overwritten: tuple[int, ...] = ()
 
 
 def load_image(
@@ -64,6 +67,8 @@ def load_image(
         custom_calls=sites,
         alignment=1,
         allow_bits=True,
+        aliases=dict(image.aliases),
+        overwritten=image.overwritten,
     )
 
 
@@ -75,6 +80,8 @@ def image_to_bytes(image: Image) -> bytes:
         "outputs": [_written(shape) for shape in image.outputs],
         "arena_bytes": image.arena_bytes,
         "releases_gil": image.releases_gil,
+        "aliases": image.aliases,
+        "overwritten": image.overwritten,
     }
     return pack([json.dumps(header).encode(), image.constants.tobytes(), *image.objects])
 
@@ -91,6 +98,8 @@ def image_from_bytes(data: bytes) -> Image:
         fields["arena_bytes"],
         np.frombuffer(constants, np.uint8),
         fields["releases_gil"],
+        tuple((result, parameter) for result, parameter in fields["aliases"]),
+        tuple(fields["overwritten"]),
     )
 
 
