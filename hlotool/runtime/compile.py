@@ -78,8 +78,9 @@ def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> l
 
 def assembly(text: str, machine: Machine) -> str:
     """The assembly that `text` compiles to on `machine`."""
-    with _emitter(machine) as emitter:
-        return str(emitter.emit_assembly(_parse(text, emitter, binding.create_context())))
+    with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
+        module.verify()
+        return str(emitter.emit_assembly(module))
 
 
 @cache
@@ -107,29 +108,44 @@ def _header(text: str, emitter: binding.TargetMachine) -> str:
     return f'target datalayout = "{emitter.target_data}" target triple = "{emitter.triple}" {text}'
 
 
-def _parse(text: str, emitter: binding.TargetMachine, context: Any) -> binding.ModuleRef:
-    module = binding.parse_assembly(_header(text, emitter), context)
-    module.verify()
-    return module
+@contextmanager
+def _parsed(
+    text: str, emitter: binding.TargetMachine, parse: Callable[[str, Any], binding.ModuleRef]
+) -> Iterator[binding.ModuleRef]:
+    """A module in a context of its own.  Both end here, in this order: an error that keeps their variables alive would
+    leave it to the garbage collector, which may end the context first."""
+    context = binding.create_context()
+    try:
+        module = parse(_header(text, emitter), context)
+        try:
+            yield module
+        finally:
+            module.close()
+    finally:
+        context.close()
 
 
 def _compile_locked(text: str, machine: Machine) -> bytes:
-    with _emitter(machine) as emitter:
-        return bytes(emitter.emit_object(_parse(text, emitter, binding.create_context())))
+    with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
+        module.verify()
+        return bytes(emitter.emit_object(module))
 
 
 def _compile_unlocked(text: str, machine: Machine) -> bytes:
-    """As `_compile_locked`, in a context of its own and without llvmlite's lock around the long calls."""
+    """As `_compile_locked`, without llvmlite's lock around the long calls."""
     functions = _raw_functions()
     assert functions is not None
     parse, verify, emit = functions
-    context = binding.create_context()
-    with _emitter(machine) as emitter:
+
+    def parse_unlocked(text: str, context: Any) -> binding.ModuleRef:
         with ffi.OutputString() as message:
-            module = binding.ModuleRef(parse(context, _header(text, emitter).encode(), message), context)
+            module = binding.ModuleRef(parse(context, text.encode(), message), context)
             if message:
                 module.close()
                 raise RuntimeError(f"LLVM IR parsing error\n{message}")
+            return module
+
+    with _emitter(machine) as emitter, _parsed(text, emitter, parse_unlocked) as module:
         with ffi.OutputString() as message:
             if verify(module, message):
                 raise RuntimeError(str(message))
