@@ -96,8 +96,8 @@ def copied_bytes(module: Module) -> int:
         copies += [(copy, runs[parent_of(conditional)]) for copy in branch]
     total = sum(2 * copy.source.size * times for copy, times in copies)
     for instruction in plan.positions:
-        for leaf, number in in_place_pairs(instruction) if updates_part(instruction) else ():
-            if leaf not in plan.in_place.get(instruction, ()):
+        for leaf, number in in_place_pairs(instruction):
+            if updates_part(instruction, leaf) and leaf not in plan.in_place.get(instruction, ()):
                 total += 2 * instruction.operands[number].shape.byte_size * runs[parent_of(instruction)]
     return total
 
