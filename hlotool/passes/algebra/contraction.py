@@ -86,7 +86,7 @@ def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
 @rule("reduce")
 def reduce_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Reducing no elements gives the initial value."""
-    if len(instruction.operands) != 2 or instruction.operands[0].shape.size or instruction.shape.size == 0:
+    if instruction.shape.is_tuple or instruction.operands[0].shape.size or instruction.shape.size == 0:
         return None
     return rewriter.broadcast(instruction.operands[1], instruction.shape, ())
 
