@@ -808,3 +808,23 @@ def test_common_functions_stay_short() -> None:
         f = Function(Unit(machine("host")), "void @k()")
         emit_elementwise(f, opcode, {}, ["f32"], "f32", 16, ["%x"])
         assert len(f.lines) <= 45, (opcode, len(f.lines))
+
+
+def test_complex_numbers_at_the_ends_of_the_range() -> None:
+    """Quotients and logarithms of numbers that are subnormal, or so large that sums of their parts overflow."""
+    random = np.random.default_rng(3)
+
+    def drawn() -> Array:
+        exponents = [random.integers(*ends, 1000) for ends in ((-1075, -1000), (1000, 1024), (-1074, 1024))]
+        parts = [np.ldexp(random.uniform(-1, 1, 3000), np.concatenate(exponents)) for _ in range(2)]
+        z: Array = random.permutation(parts[0]) + 1j * random.permutation(parts[1])
+        return z
+
+    z, w = drawn(), drawn()
+    wide = z.astype(np.clongdouble) / w.astype(np.clongdouble)
+    kept = (np.abs(wide) < 1e307) & (np.abs(wide) > 1e-290)
+    found = run("divide", ["c128"] * 2, "c128", "host", 1, z, w)
+    assert kept.sum() > 500
+    assert (np.abs(found - wide)[kept] <= 1e-15 * np.abs(wide)[kept]).all()
+    found = run("log", ["c128"], "c128", "host", 1, z)
+    np.testing.assert_allclose(found, np.log(z.astype(np.clongdouble)).astype(np.complex128), rtol=1e-15)

@@ -84,15 +84,19 @@ def multiply(z: Pair, w: Pair) -> Pair:
 
 
 def divide(z: Pair, w: Pair) -> Pair:
-    """Smith's method (CACM 1962), by the larger part of the divisor; infinities and zeros as in C99 Annex G."""
+    """Smith's method (CACM 1962), by the larger part of the divisor, with both numbers scaled so that no sum overflows
+    or loses bits; infinities and zeros as in C99 Annex G."""
     (a, b), (c, d) = z, w
     swap = d.fabs().gt(c.fabs())
-    large, small = where(swap, d, c), where(swap, c, d)
-    first, second = where(swap, b, a), where(swap, a, b)
+    above, below = _quotient_scale(where(a.fabs().gt(b.fabs()), a, b)), _quotient_scale(where(swap, d, c))
+    large, small = where(swap, d, c) * below, where(swap, c, d) * below
+    p, q = a * above, b * above
+    first, second = where(swap, q, p), where(swap, p, q)
     ratio = where(large.eq(0.0), 0.0, small / large)
     denominator = fma(small, ratio, large)
-    real = fma(second, ratio, first) / denominator
-    imaginary = where(swap, fma(b, ratio, -a), fma(-a, ratio, b)) / denominator
+    back = below / above
+    real = fma(second, ratio, first) / denominator * back
+    imaginary = where(swap, fma(q, ratio, -p), fma(-p, ratio, q)) / denominator * back
     infinite = [x.fabs().eq(INFINITY) for x in (a, b, c, d)]
     finite = a.fabs().lt(INFINITY) & b.fabs().lt(INFINITY)
     divisor_finite = c.fabs().lt(INFINITY) & d.fabs().lt(INFINITY)
@@ -112,6 +116,12 @@ def divide(z: Pair, w: Pair) -> Pair:
     )
     pole = c.like(INFINITY).copysign(c)
     return replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
+
+
+def _quotient_scale(x: Vector) -> Vector:
+    """A power of two for numbers close to the ends of the range."""
+    size = x.fabs()
+    return where(size.lt(2.0**-960), x.like(2.0**60), where(size.gt(2.0**1020), x.like(2.0**-4), 1.0))
 
 
 def _scaled(z: Pair) -> tuple[Vector, Vector, Vector]:
@@ -190,7 +200,10 @@ def logarithm(z: Pair) -> Pair:
     near = log.logarithm_plus_one(total + rest) * 0.5
     whole = fma(large, large, other)
     use = whole.gt(0.5) & whole.lt(2.0)
-    return where(use, near, log.logarithm(magnitude(z))), inverse.atan2(z[1], z[0])
+    a, b, back = _scaled(z)
+    size = where(a.eq(INFINITY) | b.eq(INFINITY), INFINITY, fma(a, a, b * b).sqrt())
+    more = where(back.lt(1.0), a.like(-600 * hyperbolic.LN2), where(back.gt(1.0), a.like(600 * hyperbolic.LN2), 0.0))
+    return where(use, near, log.logarithm(size) + more), inverse.atan2(z[1], z[0])
 
 
 def logarithm_plus_one(z: Pair) -> Pair:
