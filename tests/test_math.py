@@ -828,3 +828,7 @@ def test_complex_numbers_at_the_ends_of_the_range() -> None:
     assert (np.abs(found - wide)[kept] <= 1e-15 * np.abs(wide)[kept]).all()
     found = run("log", ["c128"], "c128", "host", 1, z)
     np.testing.assert_allclose(found, np.log(z.astype(np.clongdouble)).astype(np.complex128), rtol=1e-15)
+    near = np.array([1 + 1e-200j, 1 - 5e-324j, -1 + 1e-300j, 1 + 1e-160j, 1 + 0j])
+    real = np.array([np.log(2 / np.longdouble(abs(b))) / 2 if b else np.inf for b in near.imag])
+    found = run("atanh", ["c128"], "c128", "host", 1, near)
+    np.testing.assert_allclose(found.real, np.copysign(real, near.real).astype(np.float64), rtol=4e-16)

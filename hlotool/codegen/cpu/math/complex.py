@@ -344,7 +344,10 @@ def inverse_hyperbolic_tangent(z: Pair) -> Pair:
     a, b = z
     size, square = a.fabs(), b * b
     below = 1.0 - size
-    real = log.logarithm_plus_one(size * 4.0 / fma(below, below, square)) * 0.25
+    pole = below.eq(0.0) & b.fabs().lt(2.0**-300)  # there it is log(2 / |b|) / 2, and the square vanishes
+    ratio = where(pole, 2.0**-99, size * 4.0) / where(pole, b.fabs(), fma(below, below, square))
+    doubled = log.logarithm_plus_one(ratio)
+    real = where(pole, fma(doubled, 0.5, 50 * hyperbolic.LN2), doubled * 0.25)
     return real.copysign(a), inverse.atan2(b + b, fma(below, size + 1.0, -square)) * 0.5
 
 
