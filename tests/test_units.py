@@ -24,7 +24,7 @@ def test_little_text_is_one_unit() -> None:
 
 
 def test_equal_kernels_are_shared_out_equally() -> None:
-    sizes = [len(unit) for unit in gather([piece(number, 10_000) for number in range(12)])]
+    sizes = [len(unit) for unit in gather([piece(number, 10_000) for number in range(16)])]
     assert len(sizes) == 4
     assert max(sizes) < 1.2 * min(sizes)
 

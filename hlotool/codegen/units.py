@@ -13,7 +13,7 @@ from hlotool.codegen.kernel import PLUMBING
 
 __all__ = ["Piece", "gather"]
 
-_UNIT = 14_000
+_UNIT = 15_500
 """About how many microseconds make a unit."""
 
 _LEAST = 5_000
@@ -64,7 +64,7 @@ def _microseconds(piece: Piece) -> int:
     for text in (piece.definitions, *(line for line in piece.declarations if line.startswith("define"))):
         data = sum(len(line) for line in text.split("\n") if line.startswith("@")) if " constant [" in text else 0
         own = (len(text) - data) // 4 + 150 * text.count(":\n")
-        time += own // 2 if PLUMBING in text else own
+        time += own * 3 // 4 if PLUMBING in text else own
     return time
 
 
