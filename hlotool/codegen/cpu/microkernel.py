@@ -140,9 +140,10 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
 
 
 def _streams(tile: Outer, machine: Machine) -> bool:
-    """Whether the next tile to use this part of `b` will not find it in the first-level cache."""
+    """Whether the next tile to use this part of `b` will not find it in the first-level cache.  Steps of whole pages
+    fall on the same sets of that cache: what is fetched early would be gone again."""
     size = tile.columns * tile.b.bytes * math.prod(tap.extent for tap in tile.taps)
-    return not tile.lanewise and size > machine.l1 // 2
+    return not tile.lanewise and size > machine.l1 // 2 and tile.taps[-1].b % 4096 != 0
 
 
 def emit_inner(unit: Unit, name: str, tile: Inner, how: Arithmetic) -> None:
