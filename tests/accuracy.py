@@ -146,7 +146,9 @@ def native(opcode: str, kind: str, size: int) -> Callable[[Array], Array]:
 
 def xla(opcode: str, kind: str, size: int) -> Callable[[Array], Array]:
     """XLA's CPU backend in a child process, with which it shares a file of `size` numbers."""
-    python = os.environ.get("HLOTOOL_XLA_PYTHON", sys.executable)
+    from hlotool.harness.xla import xla_python
+
+    python = xla_python()
     with tempfile.NamedTemporaryFile() as file:
         file.truncate(size * np.dtype(KINDS[kind]).itemsize)
         shared = mmap.mmap(file.fileno(), 0)
@@ -439,7 +441,9 @@ def version_of(engine: str) -> str:
         import hlotool
 
         return f"hlotool {hlotool.__version__}"
-    python = os.environ.get("HLOTOOL_XLA_PYTHON", sys.executable)
+    from hlotool.harness.xla import xla_python
+
+    python = xla_python()
     program = [python, "-c", "import jax; print(jax.__version__)"]
     return f"jax {subprocess.run(program, capture_output=True, text=True, check=True).stdout.strip()}"
 

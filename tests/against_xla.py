@@ -150,7 +150,7 @@ def optimised_by_xla(files: Sequence[Path], directory: Path, python: str | None 
                     xla.compile(file.read_text())
                     target.write_text(xla.optimised())
                 except RefusedError as error:
-                    print(f"{file}: {str(error).splitlines()[0]}", file=sys.stderr)
+                    print(f"{file}: {error}", file=sys.stderr)
     return {file: target.read_text() for file, target in targets.items() if target.exists()}
 
 

@@ -111,7 +111,7 @@ def _serve() -> None:
         try:
             answer = tasks[request.pop("do")](**request)
         except Exception as error:
-            answer = {"error": str(error) or type(error).__name__}
+            answer = {"error": (str(error).splitlines() or [type(error).__name__])[0]}
         print(json.dumps(answer), flush=True)
 
 

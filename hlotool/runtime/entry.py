@@ -123,7 +123,7 @@ class Entry:
             for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
         ]
         for place, number in enumerate(self.overwritten):
-            check_donated(number, inputs[number], arrays[number])
+            _check_donated(number, inputs[number], arrays[number])
             for other in self.overwritten[:place]:
                 if np.may_share_memory(inputs[number], inputs[other]):
                     raise InputError(f"parameter {number}: it lies in memory of parameter {other}; both are donated")
@@ -218,7 +218,7 @@ def check_output(number: int, leaf: Leaf, value: object) -> Array:
     return value
 
 
-def check_donated(number: int, array: Array, value: object) -> None:
+def _check_donated(number: int, array: Array, value: object) -> None:
     """InputError where `value`, given for parameter `number` and taken as `array`, cannot be overwritten."""
     if not isinstance(value, np.ndarray) or array.ctypes.data != value.ctypes.data or not array.flags.writeable:
         raise InputError(

@@ -15,6 +15,7 @@ from hlotool.ir import Computation, Instruction, UnsupportedError
 
 __all__ = ["emit_inline"]
 
+
 def emit_inline(f: Function, computation: Computation, arguments: Sequence[Value], lanes: int = 1) -> list[Value]:
     """Apply `computation` to `arguments` (compute-type values, one per parameter); return its root leaves."""
     values: dict[Instruction, list[Value]] = {}
