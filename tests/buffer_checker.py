@@ -27,9 +27,10 @@ class Machine:
 
     held: dict[Range, int] = field(default_factory=dict)
 
-    def write(self, where: Range, tag: int) -> None:
+    def write(self, where: Range, tag: int, parts: Sequence[Range] = ()) -> None:
+        """Let `where` hold a tag; `parts` of it go on to hold what they do."""
         if where[1] != where[2]:
-            for other in [r for r in self.held if overlap(r, where)]:
+            for other in [r for r in self.held if overlap(r, where) and not is_inside(r, parts)]:
                 del self.held[other]
             self.held[where] = tag
 
@@ -42,12 +43,20 @@ def overlap(a: Range, b: Range) -> bool:
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
 
 
+def is_inside(a: Range, others: Sequence[Range]) -> bool:
+    return any(a[0] == b[0] and b[1] <= a[1] and a[2] <= b[2] for b in others)
+
+
 def range_of(value: Value) -> Range:
     """Where a value lies; of a view, where that lies which it is a part of."""
     root = value.find()
     size = value.size
     if root.whole is not None:
-        return range_of(root.whole)
+        place, begin, end = range_of(root.whole)
+        if root.start is None:
+            return place, begin, end
+        assert root.start + size <= end - begin
+        return place, begin + root.start, begin + root.start + size
     if root.output is not None:
         return f"output {root.output}", 0, size
     if root.parameter is not None:
@@ -105,10 +114,10 @@ class Checker:
     def is_fixed(self, where: Range) -> bool:
         return where[0] in self.fixed or where[0].startswith("constant")
 
-    def fresh(self, values: Sequence[Value]) -> Tags:
+    def fresh(self, values: Sequence[Value], parts: Sequence[Range] = ()) -> Tags:
         tags = tuple(next(self.tags) for _ in values)
         for value, tag in zip(values, tags, strict=True):
-            self.memory.write(range_of(value), tag)
+            self.memory.write(range_of(value), tag, parts)
         return tags
 
     def copy(self, copy: Copy) -> None:
@@ -152,6 +161,8 @@ class Checker:
     def kernel(self, instruction: Instruction) -> None:
         for operand in instruction.operands:
             self.reads(instruction, operand)
+        there = self.plan.there.get(instruction, frozenset())
+        parts = [range_of(v) for n in there for v in self.plan.leaves[instruction.operands[n]]]
         outputs = [range_of(v) for v in self.plan.leaves[instruction]]
         inputs = [range_of(v) for o in instruction.operands for v in self.plan.leaves[o]]
         scratch = self.scratch.get(instruction)
@@ -165,10 +176,11 @@ class Checker:
                 if own == leaf and leaf in self.plan.in_place.get(instruction, ())
             ]
             for other in inputs:
-                assert not overlap(output, other) or other in allowed, f"{instruction.name} overwrites an operand"
+                free = other in allowed or is_inside(other, parts)
+                assert free or not overlap(output, other), f"{instruction.name} overwrites an operand"
         assert not any(overlap(work, other) for other in inputs)
         self.memory.write(work, next(self.tags))
-        self.known[instruction] = self.fresh(self.plan.leaves[instruction])
+        self.known[instruction] = self.fresh(self.plan.leaves[instruction], parts)
 
     def loop(self, loop: Instruction) -> None:
         condition, body = loop.attributes["condition"], loop.attributes["body"]

@@ -1,7 +1,8 @@
 """The codes of decisions: what every choice of a pass is called, and what it means.
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
-405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion.
+405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
+414x buffers.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -406,6 +407,18 @@ _ROWS = (
           "Its indices are a matrix with one row for each window, and nothing of the windows is left out."),
     _kind(4134, "rewrite scatter-simplifier", "plain", "a scatter got a plain form",
           "Its indices are a matrix with one row for each window, and windows have all dimensions."),
+    _kind(4140, "note buffer-assignment", "operand-in-place", "an operand of a concatenate is not copied",
+          "Its kernel writes it where it is a part of the result."),
+    _kind(4141, "refuse buffer-assignment", "operand-scattered", "an operand of a concatenate is copied: its rows lie "
+          "apart", "Only along the outermost dimension are the operands side by side in the result; kernels write their "
+          "results as one piece."),
+    _kind(4142, "refuse buffer-assignment", "operand-given", "an operand of a concatenate is copied: it is there before",
+          "Arguments of the program and constants have storage of their own."),
+    _kind(4143, "refuse buffer-assignment", "operand-part", "an operand of a concatenate is copied: it is part of "
+          "something", "It is a slice that is read where it lies, or is in a concatenation already."),
+    _kind(4144, "refuse buffer-assignment", "operand-needed", "an operand of a concatenate is copied: it needs storage "
+          "of its own", "It is a result of the program too, or what comes later is computed in its place, or the result "
+          "of the concatenate is."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
 )  # fmt: skip

@@ -21,7 +21,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import accumulate
+from math import prod
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.views import is_view
@@ -56,7 +58,7 @@ class Value:
 
     __slots__ = (
         "claim", "constant", "intervals", "number", "offset", "output", "parameter", "parent", "result", "shape",
-        "size", "whole",
+        "size", "start", "whole",
     )  # fmt: skip
 
     def __init__(self, number: int, shape: Shape | None, size: int) -> None:
@@ -69,7 +71,8 @@ class Value:
         self.constant: Instruction | None = None
         self.output: int | None = None
         self.offset: int | None = None
-        self.whole: Value | None = None  # what this is a view of
+        self.whole: Value | None = None  # what this is a part of
+        self.start: int | None = None  # the byte of the whole that it begins at; None where that is known when it runs
         self.result: int | None = None  # the number of the result that this is (of a root, if it is settled)
         self.claim: int | None = None  # of a donated parameter, and of values that may lie there: the result for it
 
@@ -84,12 +87,12 @@ class Value:
 
     @property
     def writable(self) -> bool:
-        """Neither a parameter that stays as it is nor a constant, nor a view."""
+        """Neither a parameter that stays as it is nor a constant, nor a part of something."""
         root = self.find()
         return (root.parameter is None or root.claim is not None) and root.constant is None and root.whole is None
 
     def storage(self) -> Value:
-        """The value that holds the bytes: of a view that which it is a part of."""
+        """The value that holds the bytes: of a part the whole."""
         root = self.find()
         while root.whole is not None:
             root = root.whole.find()
@@ -120,6 +123,7 @@ class Assignment:
     aliases: dict[int, int] = field(default_factory=dict)  # results in the memory of donated parameters
     overwritten: tuple[int, ...] = ()  # donated parameters in whose memory other values lie, results or not
     in_place: dict[Instruction, frozenset[int]] = field(default_factory=dict)
+    there: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # operands of concatenates, see `_join`
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
     arena_bytes: int = 0
@@ -145,7 +149,10 @@ def array_leaves(shape: Shape) -> list[Shape]:
 
 
 def assign(
-    module: Module, in_place: dict[Instruction, tuple[tuple[int, int], ...]], donation: Donation = NOTHING_DONATED
+    module: Module,
+    in_place: dict[Instruction, tuple[tuple[int, int], ...]],
+    donation: Donation = NOTHING_DONATED,
+    log: DecisionLog | None = None,
 ) -> Assignment:
     """Assign values to all instructions reachable from the entry.
 
@@ -153,6 +160,8 @@ def assign(
     afterwards.  Every while and conditional must own its computations.  `place` completes the result once
     the kernels have asked for scratch.
     """
+    log = DecisionLog() if log is None else log
+    log.pass_name = "buffer-assignment"
     result = Assignment()
     walker = _Walker(result)
     walker.entry(module.entry)
@@ -172,6 +181,8 @@ def assign(
             _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value)
         else:
             _merge_branches(result, instruction, walker.ends)
+    if walker.joins:
+        _join_all(result, walker.joins, module.entry.root, log)
     for offer in offers:
         _take_over(result, offer)
     _merge_outputs(result, module.entry, donation, walker.now)
@@ -194,6 +205,7 @@ class _Walker:
         self.result = result
         self.now = 0
         self.control: list[Instruction] = []  # inner loops and branches before outer ones
+        self.joins: list[Instruction] = []  # concatenates whose operands may be computed where they belong
         self.ends: dict[Computation, int] = {}  # where a loop body or branch has computed its result
         self.starts: dict[Instruction, list[int]] = {}  # of the elements of tuples: their first leaf
 
@@ -263,6 +275,8 @@ class _Walker:
                     leaves[instruction] = (value,)
                 case _:
                     leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+                    if instruction.opcode == "concatenate" and instruction.shape.is_static:
+                        self.joins.append(instruction)
 
     def element(self, instruction: Instruction) -> slice:
         """The leaves of its operand that a get-tuple-element takes."""
@@ -371,17 +385,22 @@ def _later(intervals: list[tuple[int, int]], start: int) -> list[tuple[int, int]
     return [(s + 1, max(e, s + 1)) if s == start else (s, e) for s, e in intervals]
 
 
-def _union(into: Value, other: Value) -> Value:
-    into, other = into.find(), other.find()
-    other.parent = into
-    into.size = max(into.size, other.size)
+def _merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The intervals in order, with those made one that touch."""
     merged: list[tuple[int, int]] = []
-    for start, end in sorted([*into.intervals, *other.intervals]):
+    for start, end in sorted(intervals):
         if merged and start <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
             merged.append((start, end))
-    into.intervals = merged
+    return merged
+
+
+def _union(into: Value, other: Value) -> Value:
+    into, other = into.find(), other.find()
+    other.parent = into
+    into.size = max(into.size, other.size)
+    into.intervals = _merged([*into.intervals, *other.intervals])
     if into.parameter is None:
         into.parameter = other.parameter
     if into.result is None:
@@ -556,6 +575,60 @@ def _claim(result: Assignment, entry: Computation, donation: Donation, offers: d
 def _kind(value: Value) -> object:
     """What two values have in common whose arrays may stand for each other."""
     return None if value.shape is None else (value.shape.element_type, value.shape.dimensions)
+
+
+def _join_all(result: Assignment, joins: list[Instruction], root: Instruction, log: DecisionLog) -> None:
+    """Let operands of concatenates be computed in the part of the result that they are, so that nothing is copied.
+
+    The result is then alive from the first of them on, and an operand that others read too as long as they do.  As in
+    MLIR's One-Shot Bufferize (destination-passing style: https://mlir.llvm.org/docs/Bufferization) it is the place that
+    is handed to who computes a value, but known before anything runs.
+    """
+    several = {value.find() for value in result.values if value.find() is not value}
+    results = {value.find() for value in result.leaves[root]}
+    for join in joins:
+        (whole,) = result.leaves[join]
+        position = result.positions[join]
+        own, start = whole.find(), 0
+        free = own.writable and own not in several
+        spans = list(own.intervals)
+        there: list[int] = []
+        for number, operand in enumerate(join.operands):
+            (value,) = result.leaves[operand]
+            part = value.find()
+            size = operand.shape.byte_size
+            rule, reason = _obstacle(join, operand, part)
+            if not rule and (part in results or part.claim is not None):
+                rule, reason = "operand-needed", "it is a result of the program too"
+            alone = free and part not in several
+            if not rule and not alone and part.intervals[-1][1] > position:
+                rule, reason = "operand-needed", "its storage is used after the concatenate"
+            elif not rule and not alone and _overlap(part.intervals, _later(own.intervals, position)):
+                rule, reason = "operand-needed", "the storage of the result holds something else while it is computed"
+            if rule:
+                log.refuse(rule, [operand, join], f"{reason}: it is copied into {join.name}", bytes=size)
+            else:
+                part.whole, part.start = own, start
+                spans += part.intervals
+                there.append(number)
+                log.note("operand-in-place", [operand, join], "it is computed where it is to be", bytes=size)
+            start += size
+        if there:
+            own.intervals = _merged(spans)
+            result.there[join] = frozenset(there)
+
+
+def _obstacle(join: Instruction, operand: Instruction, part: Value) -> tuple[str, str]:
+    """Why an operand of a concatenate cannot be a part of the result, as a rule and words; empty where it can."""
+    if prod(join.shape.dimensions[: join.attributes["dimensions"][0]]) != 1:
+        return "operand-scattered", "its rows do not lie side by side in the result"
+    if not operand.shape.size or part.size != operand.shape.byte_size:
+        return "operand-needed", "it shares storage with something of another size"
+    if part.constant is not None or part.parameter is not None:
+        return "operand-given", "it is a constant or argument of the program"
+    if part.whole is not None:
+        return "operand-part", "it is a part of something else"
+    return "", ""
 
 
 def _merge_outputs(result: Assignment, entry: Computation, donation: Donation, last: int) -> None:

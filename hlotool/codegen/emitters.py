@@ -11,7 +11,7 @@ from importlib import import_module
 
 from hlotool.analysis.product_epilogue import fused_product
 from hlotool.codegen.cpu.contraction import emit_convolution, emit_fused_product, emit_product
-from hlotool.codegen.cpu.fusion import can_emit, emit_fusion
+from hlotool.codegen.cpu.fusion import can_emit, emit_fusion, emit_rest
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
@@ -42,8 +42,15 @@ EMITTERS: dict[str, str] = {
 """Opcode -> ``module:function`` of its emitter."""
 
 
-def emit_kernel(name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int]) -> Kernel:
-    """The kernel of `instruction`; `in_place` are output leaves that share memory with the operand they update.
+def emit_kernel(
+    name: str,
+    instruction: Instruction,
+    machine: Machine,
+    in_place: frozenset[int],
+    there: frozenset[int] = frozenset(),
+) -> Kernel:
+    """The kernel of `instruction`; `in_place` are output leaves that share memory with the operand they update, `there`
+    the operands of a concatenate that lie in its result already.
 
     UnsupportedError names the instruction when there is no native code for it.
     """
@@ -55,6 +62,8 @@ def emit_kernel(name: str, instruction: Instruction, machine: Machine, in_place:
         module, _, function = EMITTERS[kind].partition(":")
         emitter: Emitter = getattr(import_module(module), function)
         return emitter(name, instruction, machine, whole_in_place)
+    if there:
+        return emit_rest(name, instruction, machine, there)
     if can_emit(instruction):
         return emit_fusion(name, instruction, machine, in_place)
     raise UnsupportedError(f"{instruction.name}: {instruction.opcode} has no native code")

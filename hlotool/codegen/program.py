@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
@@ -116,16 +117,20 @@ class Program:
 
 
 def build(
-    module: Module, machine: Machine, polls: bool = False, donation: Donation = NOTHING_DONATED
+    module: Module,
+    machine: Machine,
+    polls: bool = False,
+    donation: Donation = NOTHING_DONATED,
+    log: DecisionLog | None = None,
 ) -> Program:
     """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
 
-    With `polls` its loops can be stopped.  Arguments in `donation` may be overwritten.  UnsupportedError names the
-    first instruction that has no native code, and the collectives that do not fit the devices which the module says it
-    runs on.
+    With `polls` its loops can be stopped.  Arguments in `donation` may be overwritten.  What buffer assignment decides
+    goes to `log`.  UnsupportedError names the first instruction that has no native code, and the collectives that do
+    not fit the devices which the module says it runs on.
     """
     check_devices(module)
-    assignment = assign(module, module_in_place_pairs(module), donation)
+    assignment = assign(module, module_in_place_pairs(module), donation, log)
     kernels = _Kernels(machine)
     for instruction in assignment.positions:
         if needs_kernel(instruction) and not _is_there(instruction, assignment):
@@ -180,7 +185,10 @@ def needs_kernel(instruction: Instruction) -> bool:
 
 
 def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
-    """Whether an instruction is a copy of what it overwrites."""
+    """Whether an instruction is a copy of what it overwrites, or joins what is side by side."""
+    if instruction.opcode == "concatenate":
+        there = assignment.there.get(instruction, frozenset())
+        return all(n in there or not o.shape.size for n, o in enumerate(instruction.operands))
     return instruction.opcode == "copy" and instruction in assignment.in_place
 
 
@@ -209,12 +217,13 @@ class _Kernels:
 
     def add(self, instruction: Instruction, assignment: Assignment) -> None:
         in_place = assignment.in_place.get(instruction, frozenset())
-        key = (self._structures.instruction(instruction), tuple(sorted(in_place)))
+        there = assignment.there.get(instruction, frozenset())
+        key = (self._structures.instruction(instruction), tuple(sorted(in_place)), tuple(sorted(there)))
         found = self.distinct.get(key)
         if found is None:
             name = f"k{len(self.distinct)}_{re.sub(r'[^A-Za-z0-9_]', '_', instruction.name)}"
             with _named(instruction):
-                kernel = emit_kernel(name, instruction, self.machine, in_place)
+                kernel = emit_kernel(name, instruction, self.machine, in_place, there)
             found = name, self.functions.add(name, kernel)
             self.distinct[key] = found
         self.names[instruction], kernel = found
@@ -314,7 +323,7 @@ class _Entry:
     def address(self, value: Value) -> str:
         root = value.find()
         if root.whole is not None:
-            return self.views[root]
+            return self.views[root] if root.start is None else self.offset(self.address(root.whole), root.start)
         if root.output is not None:
             return self.bases[len(self.assignment.parameters) + root.output]
         if root.parameter is not None:

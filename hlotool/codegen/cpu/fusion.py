@@ -16,6 +16,7 @@ from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction
+from hlotool.ir.builder import Builder
 
 __all__ = ["can_emit", "emit_fusion", "emit_outputs"]
 
@@ -49,6 +50,27 @@ def emit_fusion(
         count += sum(1 for _ in operand.shape.leaves())
     groups = groups_of(body.root, count, in_place)
     return emit_outputs(name, groups, slots, count + sum(1 for _ in instruction.shape.leaves()), machine)
+
+
+def emit_rest(name: str, concatenate: Instruction, machine: Machine, there: frozenset[int]) -> Kernel:
+    """The kernel of a concatenate that copies all operands but those in `there`, which lie in the result already.
+
+    Each is the update of a part of the result; those of the same dimensions share a loop.
+    """
+    build = Builder(Computation(concatenate.name))
+    shape, slot = concatenate.shape, len(concatenate.operands)
+    along = concatenate.attributes["dimensions"][0]
+    whole = build.parameter(slot, shape)
+    groups: dict[tuple[int, ...], list[Output]] = {}
+    start = 0
+    for number, operand in enumerate(concatenate.operands):
+        part = build.parameter(number, operand.shape)
+        if number not in there and operand.shape.size:
+            starts = [build.constant(start if d == along else 0, "s64") for d in range(shape.rank)]
+            update = build.add("dynamic-update-slice", shape, [whole, part, *starts])
+            groups.setdefault(operand.shape.dimensions, []).append(Output(update, 0, slot, shape, update))
+        start += operand.shape.dimensions[along]
+    return emit_outputs(name, list(groups.values()), range(slot + 1), slot + 1, machine)
 
 
 def emit_outputs(
