@@ -6,7 +6,7 @@ tags, and every read must find the tag that the value was given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -47,12 +47,13 @@ def is_inside(a: Range, others: Sequence[Range]) -> bool:
     return any(a[0] == b[0] and b[1] <= a[1] and a[2] <= b[2] for b in others)
 
 
-def range_of(value: Value) -> Range:
-    """Where a value lies; of a view, where that lies which it is a part of."""
+def range_of(value: Value, moved: Mapping[Value, Value]) -> Range:
+    """Where a value lies; of a view, where that lies which it is a part of; `moved` lie where others belong."""
     root = value.find()
+    root = moved.get(root, root)
     size = value.size
     if root.whole is not None:
-        place, begin, end = range_of(root.whole)
+        place, begin, end = range_of(root.whole, moved)
         if root.start is None:
             return place, begin, end
         assert root.start + size <= end - begin
@@ -94,10 +95,11 @@ class Checker:
         self.turn = count()
         self.memory = Machine()
         self.known: dict[Instruction, Tags] = {}
+        self.moved: dict[Value, Value] = {}
 
     def check(self) -> Assignment:
         for value in self.plan.values:
-            where = range_of(value)
+            where = self.range_of(value)
             assert where[0] != "arena" or where[2] <= self.plan.arena_bytes
         for parameter in self.module.entry.parameters:
             self.known[parameter] = self.fresh(self.plan.leaves[parameter])
@@ -107,9 +109,12 @@ class Checker:
         results = self.known[self.module.entry.root]
         for number, (value, tag) in enumerate(zip(self.plan.outputs, results, strict=True)):
             argument = self.plan.aliases.get(number)
-            assert range_of(value)[0] == (f"output {number}" if argument is None else f"parameter {argument}")
-            self.memory.read(range_of(value), tag, f"output {number}")
+            assert self.range_of(value)[0] == (f"output {number}" if argument is None else f"parameter {argument}")
+            self.memory.read(self.range_of(value), tag, f"output {number}")
         return self.plan
+
+    def range_of(self, value: Value) -> Range:
+        return range_of(value, self.moved)
 
     def is_fixed(self, where: Range) -> bool:
         return where[0] in self.fixed or where[0].startswith("constant")
@@ -117,11 +122,11 @@ class Checker:
     def fresh(self, values: Sequence[Value], parts: Sequence[Range] = ()) -> Tags:
         tags = tuple(next(self.tags) for _ in values)
         for value, tag in zip(values, tags, strict=True):
-            self.memory.write(range_of(value), tag, parts)
+            self.memory.write(self.range_of(value), tag, parts)
         return tags
 
     def copy(self, copy: Copy) -> None:
-        source, target = range_of(copy.source), range_of(copy.target)
+        source, target = self.range_of(copy.source), self.range_of(copy.target)
         if source != target and source[1] != source[2]:
             assert not overlap(source, target)
             assert not self.is_fixed(target)
@@ -130,7 +135,7 @@ class Checker:
 
     def reads(self, instruction: Instruction, operand: Instruction) -> None:
         for value, tag in zip(self.plan.leaves[operand], self.known[operand], strict=True):
-            self.memory.read(range_of(value), tag, f"{instruction.name} reading {operand.name}")
+            self.memory.read(self.range_of(value), tag, f"{instruction.name} reading {operand.name}")
 
     def run(self, computation: Computation) -> None:
         for instruction in computation:
@@ -162,16 +167,16 @@ class Checker:
         for operand in instruction.operands:
             self.reads(instruction, operand)
         there = self.plan.there.get(instruction, frozenset())
-        parts = [range_of(v) for n in there for v in self.plan.leaves[instruction.operands[n]]]
-        outputs = [range_of(v) for v in self.plan.leaves[instruction]]
-        inputs = [range_of(v) for o in instruction.operands for v in self.plan.leaves[o]]
+        parts = [self.range_of(v) for n in there for v in self.plan.leaves[instruction.operands[n]]]
+        outputs = [self.range_of(v) for v in self.plan.leaves[instruction]]
+        inputs = [self.range_of(v) for o in instruction.operands for v in self.plan.leaves[o]]
         scratch = self.scratch.get(instruction)
-        work = range_of(scratch) if scratch is not None else ("nowhere", 0, 0)
+        work = self.range_of(scratch) if scratch is not None else ("nowhere", 0, 0)
         for leaf, output in enumerate(outputs):
             assert not self.is_fixed(output)
             assert not any(overlap(output, other) for other in (*outputs[:leaf], work))
             allowed = [
-                range_of(self.plan.leaves[instruction.operands[operand]][0])
+                self.range_of(self.plan.leaves[instruction.operands[operand]][0])
                 for own, operand in self.offers.get(instruction, ())
                 if own == leaf and leaf in self.plan.in_place.get(instruction, ())
             ]
@@ -188,6 +193,10 @@ class Checker:
         state = self.known[loop.operands[0]]
         for copy in entering:
             self.copy(copy)
+        swaps = self.plan.swaps.get(loop, [])
+        for copy in swaps:
+            self.moved[copy.target.find()] = copy.target.find()
+            self.moved[copy.source.find()] = copy.source.find()
         for trip in range(self.trips + 1):
             self.known[condition.parameters[0]] = self.known[body.parameters[0]] = state
             self.run(condition)
@@ -197,6 +206,14 @@ class Checker:
                 state = self.known[body.root]
                 for copy in repeating:
                     self.copy(copy)
+                for copy in swaps:
+                    own, other = copy.target.find(), copy.source.find()
+                    self.moved[own], self.moved[other] = self.moved.get(other, other), self.moved.get(own, own)
+        for copy in swaps:
+            where = self.range_of(copy.target)
+            del self.moved[copy.target.find()], self.moved[copy.source.find()]
+            if where != self.range_of(copy.target):
+                self.memory.write(self.range_of(copy.target), self.memory.held[where])
         self.known[loop] = state
 
     def conditional(self, conditional: Instruction) -> None:

@@ -1,4 +1,4 @@
-"""Concatenates whose operands are computed where they belong: numbers, what is copied, and that nothing is overwritten."""
+"""Concatenates whose operands are computed where they belong: numbers, what is copied, what memory holds."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ CASES = {
         {"operand-in-place": 1, "operand-needed": 1}, [1],
     ),
     "stacked": (
-        ("a = f32[3,40] negate(p0)", "b = f32[3,40] abs(p1)", "x = f32[1,3,40] reshape(a)", "y = f32[1,3,40] reshape(b)",
-         "c = f32[2,3,40] concatenate(x, y), dimensions={0}", "ROOT d = f32[240] reshape(c)"),
+        ("a = f32[3,40] negate(p0)", "b = f32[3,40] abs(p1)", "x = f32[1,3,40] reshape(a)",
+         "y = f32[1,3,40] reshape(b)", "c = f32[2,3,40] concatenate(x, y), dimensions={0}",
+         "ROOT d = f32[240] reshape(c)"),
         {"operand-in-place": 2}, [0],
     ),
     "of concatenations": (
@@ -76,8 +77,8 @@ CASES = {
         {"operand-in-place": 4}, [0, 0],
     ),
     "behind a dimension of one": (
-        ("a = f32[3,40] negate(p0)", "b = f32[3,40] abs(p1)", "x = f32[1,3,40] reshape(a)", "y = f32[1,3,40] reshape(b)",
-         "ROOT c = f32[1,6,40] concatenate(x, y), dimensions={1}"),
+        ("a = f32[3,40] negate(p0)", "b = f32[3,40] abs(p1)", "x = f32[1,3,40] reshape(a)",
+         "y = f32[1,3,40] reshape(b)", "ROOT c = f32[1,6,40] concatenate(x, y), dimensions={1}"),
         {"operand-in-place": 2}, [0],
     ),
     "side by side": (

@@ -410,15 +410,17 @@ _ROWS = (
     _kind(4140, "note buffer-assignment", "operand-in-place", "an operand of a concatenate is not copied",
           "Its kernel writes it where it is a part of the result."),
     _kind(4141, "refuse buffer-assignment", "operand-scattered", "an operand of a concatenate is copied: its rows lie "
-          "apart", "Only along the outermost dimension are the operands side by side in the result; kernels write their "
-          "results as one piece."),
-    _kind(4142, "refuse buffer-assignment", "operand-given", "an operand of a concatenate is copied: it is there before",
-          "Arguments of the program and constants have storage of their own."),
+          "apart", "Only along the outermost dimension are the operands side by side in the result; kernels write "
+          "their results as one piece."),
+    _kind(4142, "refuse buffer-assignment", "operand-given", "an operand of a concatenate is copied: it is there "
+          "before", "Arguments of the program and constants have storage of their own."),
     _kind(4143, "refuse buffer-assignment", "operand-part", "an operand of a concatenate is copied: it is part of "
           "something", "It is a slice that is read where it lies, or is in a concatenation already."),
     _kind(4144, "refuse buffer-assignment", "operand-needed", "an operand of a concatenate is copied: it needs storage "
-          "of its own", "It is a result of the program too, or what comes later is computed in its place, or the result "
-          "of the concatenate is."),
+          "of its own", "It is a result of the program too, or what comes later is computed in its place, or the "
+          "result of the concatenate is."),
+    _kind(4145, "note buffer-assignment", "state-swapped", "loop state changes places instead of being copied",
+          "A trip reads it in one place and computes that of the next trip in another; then the places are swapped."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
 )  # fmt: skip

@@ -43,6 +43,9 @@ __all__ = [
 
 ALIGNMENT = 64
 
+SWAPPED_BYTES = 1024
+"""Loop state as large as this is not copied for the next trip, but changes places with it; less is soon copied."""
+
 ALIASES = frozenset(
     {"tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "after-all", "add-dependency", "domain"}
 )
@@ -118,6 +121,7 @@ class Assignment:
     parameters: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     loop_copies: dict[Instruction, tuple[list[Copy], list[Copy]]] = field(default_factory=dict)  # entering, repeating
+    swaps: dict[Instruction, list[Copy]] = field(default_factory=dict)  # copies of loops that change places instead
     branch_copies: dict[tuple[Instruction, int], list[Copy]] = field(default_factory=dict)
     output_copies: list[Copy] = field(default_factory=list)
     aliases: dict[int, int] = field(default_factory=dict)  # results in the memory of donated parameters
@@ -178,7 +182,7 @@ def assign(
             _take_over(result, offer)
     for instruction in walker.control:
         if instruction.opcode == "while":
-            _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value)
+            _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value, log)
         else:
             _merge_branches(result, instruction, walker.ends)
     if walker.joins:
@@ -449,7 +453,9 @@ def _take_over(result: Assignment, offer: _Offer) -> bool:
     return _try_merge(source, result.leaves[instruction][leaf], result.positions[instruction])
 
 
-def _merge_loop(result: Assignment, loop: Instruction, last: int, offers: dict[Value, list[_Offer]]) -> None:
+def _merge_loop(
+    result: Assignment, loop: Instruction, last: int, offers: dict[Value, list[_Offer]], log: DecisionLog
+) -> None:
     """Share storage between loop state, its initial value and the value for the next trip (complete at `last`)."""
     state = result.leaves[loop]
     body = result.leaves[loop.attributes["body"].root]
@@ -459,12 +465,42 @@ def _merge_loop(result: Assignment, loop: Instruction, last: int, offers: dict[V
         if not (_try_merge(own, following) or any(_take_over(result, offer) for offer in in_place)):
             repeating.append(Copy(following, own))
             _occupy(own, last, last)
+    swaps = _swaps(result, loop, repeating, last)
+    if swaps:
+        result.swaps[loop] = swaps
+        repeating = [copy for copy in repeating if copy not in swaps]
+        for copy in swaps:
+            log.note("state-swapped", loop, "the next trip finds it where it was computed", bytes=copy.source.size)
     for own, initial in zip(state, result.leaves[loop.operands[0]], strict=True):
         if own is initial:
             continue
         if not _try_merge(initial, own, result.positions[loop]):
             entering.append(Copy(initial, own))
     result.loop_copies[loop] = (entering, _parallel(result, repeating, last))
+
+
+def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: int) -> list[Copy]:
+    """Copies for the next trip in whose place the storage of state and value are exchanged, trip by trip.
+
+    The value's storage must be for the body alone, and is then taken as long as the loop runs: what is alive at the end
+    of one trip is state in the next.  Where a loop is left, state that is not in its own storage is copied there.
+    """
+    first = result.positions[loop.attributes["body"].parameters[0]]
+    uses: dict[Value, int] = {}
+    for copy in repeating:
+        for value in (copy.source.find(), copy.target.find()):
+            uses[value] = uses.get(value, 0) + 1
+    inner = {value.find() for swaps in result.swaps.values() for copy in swaps for value in (copy.source, copy.target)}
+    found = []
+    for copy in repeating:
+        source, target = copy.source.find(), copy.target.find()
+        own = source.writable and source.parameter is None and first <= source.intervals[0][0]
+        if target.size < SWAPPED_BYTES or source.size != target.size or not own or inner & {source, target}:
+            continue
+        if uses[source] == uses[target] == 1 and source.intervals[-1][1] <= last:
+            _occupy(source, result.positions[loop], last + 2)
+            found.append(copy)
+    return found
 
 
 def _parallel(result: Assignment, copies: list[Copy], position: int) -> list[Copy]:
@@ -585,6 +621,7 @@ def _join_all(result: Assignment, joins: list[Instruction], root: Instruction, l
     is handed to who computes a value, but known before anything runs.
     """
     several = {value.find() for value in result.values if value.find() is not value}
+    several.update(v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target))
     results = {value.find() for value in result.leaves[root]}
     for join in joins:
         (whole,) = result.leaves[join]

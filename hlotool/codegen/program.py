@@ -9,7 +9,7 @@ kernel, through the pool where its cost is worth it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -288,6 +288,8 @@ class _Entry:
         self.tasks: set[str] = set()
         self.bases: list[str] = []
         self.views: dict[Value, str] = {}
+        self.places: dict[Value, str] = {}  # where the address is of what moves from trip to trip of an open loop
+        self.spots: dict[Copy, tuple[str, str]] = {}  # for all swaps of loops: room for two addresses
         self.loops = 0  # that are open
         self.table = ""
         self.abandon = "abandon"
@@ -300,6 +302,8 @@ class _Entry:
             self.bases.append(f.let(f"load ptr, ptr {slot}"))
         width = max((self._table_size(i) for i in assignment.positions), default=0)
         self.table = f.let(f"alloca [{max(width, 1)} x ptr], align 16")
+        for swaps in assignment.swaps.values():
+            self.spots.update((copy, (f.let("alloca ptr"), f.let("alloca ptr"))) for copy in swaps)
         self.computation(self.module.entry)
         for copy in assignment.output_copies:
             self.copy(copy)
@@ -322,6 +326,8 @@ class _Entry:
 
     def address(self, value: Value) -> str:
         root = value.find()
+        if root in self.places:
+            return self.f.let(f"load ptr, ptr {self.places[root]}")
         if root.whole is not None:
             return self.views[root] if root.start is None else self.offset(self.address(root.whole), root.start)
         if root.output is not None:
@@ -362,18 +368,12 @@ class _Entry:
         return self.f.intrinsic("i64", "llvm.smin.i64", [("i64", low), ("i64", str(room))])
 
     def copy(self, copy: Copy) -> None:
-        if copy.source.find() is copy.target.find() or copy.source.size == 0:
-            return
-        self.f.intrinsic(
-            "void",
-            "llvm.memcpy.p0.p0.i64",
-            [
-                ("ptr", self.address(copy.target)),
-                ("ptr", self.address(copy.source)),
-                ("i64", str(copy.source.size)),
-                ("i1", "false"),
-            ],
-        )
+        if copy.source.find() is not copy.target.find() and copy.source.size:
+            self.move(self.address(copy.target), self.address(copy.source), copy.source.size)
+
+    def move(self, target: str, source: str, size: int) -> None:
+        places = [("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false")]
+        self.f.intrinsic("void", "llvm.memcpy.p0.p0.i64", places)
 
     def load(self, instruction: Instruction) -> Register:
         """The single element of an instruction's result, loaded once."""
@@ -509,6 +509,7 @@ class _Entry:
         condition, body = instruction.attributes["condition"], instruction.attributes["body"]
         for copy in entering:
             self.copy(copy)
+        homes = self.begin_swaps(instruction)
         test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
         f.jump(test)
         f.label(test)
@@ -520,10 +521,44 @@ class _Entry:
         self.loops -= 1
         for copy in repeating:
             self.copy(copy)
+        self.swap(homes)
         if self.polls:
             self.poll(instruction)
         f.jump(test)
         f.label(leave)
+        self.end_swaps(homes)
+
+    def begin_swaps(self, loop: Instruction) -> dict[Copy, str]:
+        """Put down where the two storages of every swap are; the addresses of those that are the state's own."""
+        homes = {}
+        for copy in self.assignment.swaps.get(loop, ()):
+            values = (copy.target, copy.source)
+            addresses = [self.address(value) for value in values]
+            for value, address, spot in zip(values, addresses, self.spots[copy], strict=True):
+                self.f.do(f"store ptr {address}, ptr {spot}")
+                self.places[value.find()] = spot
+            homes[copy] = addresses[0]
+        return homes
+
+    def swap(self, copies: Iterable[Copy]) -> None:
+        """Let the values of this trip be the state of the next."""
+        for copy in copies:
+            addresses = [self.address(copy.source), self.address(copy.target)]
+            for address, spot in zip(addresses, self.spots[copy], strict=True):
+                self.f.do(f"store ptr {address}, ptr {spot}")
+
+    def end_swaps(self, homes: Mapping[Copy, str]) -> None:
+        """Behind a loop, copy state that is not in its own storage there."""
+        f = self.f
+        for copy, home in homes.items():
+            address = self.address(copy.target)
+            del self.places[copy.target.find()], self.places[copy.source.find()]
+            away, done = f.fresh("away"), f.fresh("home")
+            f.branch(f.let(f"icmp ne ptr {address}, {home}"), away, done)
+            f.label(away)
+            self.move(home, address, copy.source.size)
+            f.jump(done)
+            f.label(done)
 
     def conditional(self, instruction: Instruction) -> None:
         f = self.f
