@@ -12,7 +12,6 @@ from itertools import count
 
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.analysis.views import is_view
 from hlotool.codegen.buffers import ALIASES, Assignment, Copy, Value, array_leaves, assign, branch_computations, place
 from hlotool.codegen.program import needs_kernel
 from hlotool.ir import Computation, Instruction, Module
@@ -158,7 +157,7 @@ class Checker:
                     self.loop(instruction)
                 case "conditional":
                     self.conditional(instruction)
-                case _ if is_view(instruction):
+                case _ if instruction in self.plan.views:
                     self.known[instruction] = self.known[instruction.operands[0]]
                 case _:
                     self.kernel(instruction)

@@ -204,3 +204,48 @@ ENTRY e {
 """)
     assert views(module) == {"s"}
     agrees(module, np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8))
+
+
+CACHE = """HloModule m
+ENTRY e {
+  x = f32[6,4,8] parameter(0)
+  y = f32[4,8] parameter(1)
+  i = s32[] parameter(2)
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  ys = f32[1,4,8] reshape(y)
+  first = f32[6,4,8] dynamic-update-slice(x, ys, zero, zero, i)
+  a = f32[1,4,8] slice(first), slice={[0:1], [0:4], [0:8]}
+%s
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "found", "in_place"),
+    [
+        # read, then updated
+        ("  b = f32[1,4,8] abs(a)\n  r = f32[6,4,8] dynamic-update-slice(first, b, one, zero, zero)\n"
+         "  ROOT t = (f32[6,4,8], f32[1,4,8]) tuple(r, b)", {"a"}, {"r"}),
+        # in three steps, by another name
+        ("  b = f32[4,8] reshape(a)\n  c = f32[4,8] abs(b)\n  d = f32[1,4,8] reshape(c)\n"
+         "  s = f32[6,4,8] dynamic-update-slice(first, d, one, zero, zero)\n"
+         "  e = f32[1,4,8] dynamic-slice(s, one, zero, zero), dynamic_slice_sizes={1,4,8}\n  f = f32[1,4,8] negate(e)\n"
+         "  ROOT r = f32[6,4,8] dynamic-update-slice(s, f, i, zero, zero)", {"a", "e"}, {"s", "r"}),
+        # read when it is updated, and after
+        ("  ROOT r = f32[6,4,8] dynamic-update-slice(first, a, one, zero, zero)", set(), {"r"}),
+        ("  r = f32[6,4,8] dynamic-update-slice(first, ys, one, zero, zero)\n  b = f32[1,4,8] abs(a)\n"
+         "  ROOT t = (f32[6,4,8], f32[1,4,8]) tuple(r, b)", set(), {"r"}),
+        # a part of a part is read after
+        ("  q = f32[1,2,8] slice(a), slice={[0:1], [0:2], [0:8]}\n  b = f32[1,4,8] abs(a)\n"
+         "  r = f32[6,4,8] dynamic-update-slice(first, b, one, zero, zero)\n  c = f32[1,2,8] negate(q)\n"
+         "  ROOT t = (f32[6,4,8], f32[1,2,8]) tuple(r, c)", {"q"}, {"r"}),
+    ],
+)  # fmt: skip
+def test_views_of_what_is_updated_later(body: str, found: set[str], in_place: set[str]) -> None:
+    module = parse(CACHE % body)
+    plan = Checker(optimise(module, LOWERING)).check()
+    assert {i.name for i in plan.views} == found
+    assert {i.name for i in plan.in_place} & {"r", "s"} == in_place
+    draw = np.random.default_rng(0)
+    agrees(module, draw.random((6, 4, 8), np.float32), draw.random((4, 8), np.float32), np.int32(2))

@@ -6,10 +6,12 @@ the weights of every layer in a loop over layers, and of every step's input in a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hlotool.analysis.in_place import in_place_pairs, updates_part
 from hlotool.ir import OPCODES, Computation, Instruction
 
-__all__ = ["is_view"]
+__all__ = ["is_view", "views_in_order"]
 
 _NAMES = frozenset({"reshape", "bitcast"})
 _HANDING_ON = frozenset({
@@ -33,6 +35,58 @@ def is_view(part: Instruction) -> bool:
         and _stays_inside(part)
         and _stays_as_it_is(part.operands[0], part)
     )
+
+
+def views_in_order(computation: Computation) -> set[Instruction]:
+    """Slices that are views as long as the instructions stay in their order.
+
+    They show results of kernels that are updated in place, or go elsewhere, only after the last one has read the slice:
+    in a step of a decoder every layer adds to one cache and then reads its own part.
+    """
+    parts = [i for i in computation if i.opcode in ("slice", "dynamic-slice") and not is_view(i)]
+    parts = [part for part in parts if part.shape.size > 1 and _lies_together(part) and _stays_inside(part)]
+    found: set[Instruction] = set()
+    if parts:
+        place = {instruction: number for number, instruction in enumerate(computation)}
+        found.update(part for part in parts if _is_read_in_time(part, place))
+        found.difference_update([part for part in found if _source(part.operands[0]) in found])
+    return found
+
+
+def _is_read_in_time(part: Instruction, place: dict[Instruction, int]) -> bool:
+    """Whether the last reader of `part` comes before all that may write over what it is a part of."""
+    whole = _source(part.operands[0])
+    made = whole
+    while made.opcode == "get-tuple-element":
+        made = made.operands[0]
+    if made.opcode == "parameter" or _leaves(made) or not whole.shape.is_array:
+        return False
+    last = max((place[user] for user, _ in _readers(part)), default=place[part])
+    needed = whole.is_root
+    for user, value in _readers(whole, part):
+        late = place[user] > last or (user.is_root and user.opcode == "tuple")
+        if not late and (_leaves(user) or _updates(user, value)):
+            return False
+        needed = needed or late
+    return needed or part.shape.byte_size * _KEPT_SHARE >= whole.shape.byte_size
+
+
+def _source(value: Instruction) -> Instruction:
+    """What other names stand for."""
+    while value.opcode in _NAMES:
+        value = value.operands[0]
+    return value
+
+
+def _readers(value: Instruction, but: Instruction | None = None) -> Iterator[tuple[Instruction, Instruction]]:
+    """Those that read a value, by whatever name or as a view of a part, and as what they know it; all `but` one."""
+    waiting = [value]
+    for known in waiting:
+        for user in known.users:
+            if user.opcode in _NAMES or (user is not but and is_view(user)):
+                waiting.append(user)
+            elif user is not but:
+                yield user, known
 
 
 def _lies_together(part: Instruction) -> bool:
@@ -75,8 +129,7 @@ def _updates(user: Instruction, value: Instruction) -> bool:
 
 def _stays_as_it_is(whole: Instruction, part: Instruction) -> bool:
     """Whether nothing writes over the storage of `whole` while `part` is read."""
-    while whole.opcode in _NAMES:
-        whole = whole.operands[0]
+    whole = _source(whole)
     computation = whole.parent
     assert computation is not None
     if whole.opcode == "constant" or is_view(whole):

@@ -26,7 +26,7 @@ from math import prod
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
-from hlotool.analysis.views import is_view
+from hlotool.analysis.views import is_view, views_in_order
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 
 __all__ = [
@@ -127,6 +127,7 @@ class Assignment:
     aliases: dict[int, int] = field(default_factory=dict)  # results in the memory of donated parameters
     overwritten: tuple[int, ...] = ()  # donated parameters in whose memory other values lie, results or not
     in_place: dict[Instruction, frozenset[int]] = field(default_factory=dict)
+    views: set[Instruction] = field(default_factory=set)  # slices that are read where they lie
     there: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # operands of concatenates, see `_join`
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
@@ -243,7 +244,8 @@ class _Walker:
         self.use(self.result.leaves[computation.root])
 
     def body(self, computation: Computation) -> None:
-        leaves = self.result.leaves
+        leaves, views = self.result.leaves, self.result.views
+        views |= views_in_order(computation)
         for instruction in computation:
             self.now += 2
             self.result.positions[instruction] = self.now
@@ -273,7 +275,8 @@ class _Walker:
                     self.branches(instruction)
                 case "call":
                     self.call(instruction)
-                case _ if is_view(instruction):
+                case _ if instruction in views or is_view(instruction):
+                    views.add(instruction)
                     value = self.new(instruction.shape)
                     (value.whole,) = operands[0]
                     leaves[instruction] = (value,)

@@ -185,7 +185,9 @@ def needs_kernel(instruction: Instruction) -> bool:
 
 
 def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
-    """Whether an instruction is a copy of what it overwrites, or joins what is side by side."""
+    """Whether an instruction is a view, a copy of what it overwrites, or joins what is side by side."""
+    if instruction in assignment.views:
+        return True
     if instruction.opcode == "concatenate":
         there = assignment.there.get(instruction, frozenset())
         return all(n in there or not o.shape.size for n, o in enumerate(instruction.operands))
@@ -411,7 +413,7 @@ class _Entry:
                     pass
                 case _ if is_scalar_code(instruction):
                     self.scalar(instruction)
-                case _ if is_view(instruction):
+                case _ if instruction in self.assignment.views:
                     self.views[self.assignment.leaves[instruction][0]] = self.part(instruction)
                 case _ if is_element(instruction):
                     kind = instruction.shape.element_type
