@@ -265,6 +265,9 @@ class Counter:
         kind(self.library.address(function))(self.arguments, self.tasks, count)
 
 
+_KEPT: list[Library] = []  # never unloaded: the threads of a pool run its code until the process ends
+
+
 @pytest.fixture(scope="module", params=["native", "condition"])
 def symbols_for(request: pytest.FixtureRequest) -> Callable[[int], Mapping[str, int]]:
     """The process's pool, and one that sleeps on a condition variable as where there is no futex."""
@@ -278,14 +281,14 @@ def symbols_for(request: pytest.FixtureRequest) -> Callable[[int], Mapping[str, 
 define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) {{
   call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}) ret void }}"""
         bound = library(text, {"hlo_parallel_n": own.address("hlo_parallel_n")})
-        kept.append(bound)
+        _KEPT.append(bound)
         return {"hlo_parallel": bound.address("hlo_parallel")}
 
-    kept: list[Library] = [own]
+    _KEPT.append(own)
     return symbols
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8, 70])
 def test_every_task_runs_once(symbols_for: Callable[[int], Mapping[str, int]], threads: int) -> None:
     for tasks in (1, 2, 7, 64, 1000):
         counter = Counter(tasks, symbols_for(threads))

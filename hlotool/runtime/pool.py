@@ -6,7 +6,12 @@ a job and takes chunks of it at once; workers that are awake check in and take c
 chunk is left the caller closes the job and waits only for workers that have checked in.  A worker
 that is asleep or not scheduled costs nothing but its help.
 
-How a job is guarded, all with sequentially consistent atomics:
+Tasks are dealt out by affinity (Markatos and LeBlanc, "Using Processor Affinity in Loop Scheduling on Shared-Memory
+Multiprocessors", 1994).  Each thread has a queue of neighbouring tasks, always the same part of a job: what one job
+leaves in a core's caches the next one finds there.  It takes half of what is left in its queue again and again, and
+then of what is left in others: few chunks, and all threads end at nearly the same time whatever their speeds.
+
+How a job is guarded, all with sequentially consistent atomics (queues need less: they are filled before the job opens):
 
 * ``state`` counts the workers that are checked in, plus OPEN while a job may be joined.  A worker checks in by
   adding one; if OPEN was not set it takes its one back and touches nothing.  The caller closes by
@@ -34,6 +39,7 @@ from hlotool.runtime.load import Library, load
 __all__ = ["default_threads", "pool_text", "symbols"]
 
 _SPIN_NANOSECONDS = 70_000
+_QUEUES = 64  # more threads than that share them
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 
 
@@ -101,7 +107,13 @@ def pool_text(machine: Machine, futex: bool | None = None) -> str:
     monotonic = 6 if "apple" in machine.triple or "darwin" in machine.triple else 1
     pause, declaration = _pause(architecture)
     mode, more = _default_mode(architecture)
-    replaced = {"@PAUSE": pause, "@MODE": mode, "@MONOTONIC": str(monotonic), "@SPIN": str(_SPIN_NANOSECONDS)}
+    replaced = {
+        "@PAUSE": pause,
+        "@MODE": mode,
+        "@MONOTONIC": str(monotonic),
+        "@SPIN": str(_SPIN_NANOSECONDS),
+        "@MOST": str(_QUEUES),
+    }
     text = _POOL
     for name, value in replaced.items():
         text = text.replace(name, value)
@@ -132,7 +144,7 @@ def _pause(architecture: str) -> tuple[str, str]:
 _POOL = """
 @busy = internal global i32 0, align 128
 @state = internal global i32 0, align 128
-@next = internal global i64 0, align 128
+@queues = internal global [@MOST x [16 x i64]] zeroinitializer, align 128
 @epoch = internal global i32 0, align 128
 @sleepers = internal global i32 0, align 128
 @job = internal global { ptr, ptr, i64, i64, i32 } zeroinitializer, align 128
@@ -170,17 +182,14 @@ start:
   call void @start_workers(i64 %helpers)
   br label %publish
 publish:
-  ; four chunks per thread even out unequal speeds
-  %parts = shl i64 %useful, 2
-  %share = udiv i64 %tasks, %parts
-  %chunk = call i64 @llvm.smax.i64(i64 %share, i64 1)
+  %queues = call i64 @llvm.smin.i64(i64 %useful, i64 @MOST)
   %allowed = trunc i64 %helpers to i32
   store ptr %fn, ptr @job
   store ptr %args, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 1)
   store i64 %tasks, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 2)
-  store i64 %chunk, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
+  store i64 %queues, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
   store i32 %allowed, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 4)
-  store atomic i64 0, ptr @next seq_cst, align 8
+  call void @fill_queues(i64 %tasks, i64 %queues)
   call void @say_where()
   %opened = atomicrmw add ptr @state, i32 1048576 seq_cst
   %before = atomicrmw add ptr @epoch, i32 1 seq_cst
@@ -192,7 +201,7 @@ wake:
   call void @wake(i32 %count)
   br label %work
 work:
-  call void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %chunk)
+  call void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %queues, i64 0)
   %closed = atomicrmw sub ptr @state, i32 1048576 seq_cst
   br label %join
 join:
@@ -217,24 +226,65 @@ release:
   ret void
 }
 
-define internal void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %chunk) nounwind {
+; Queue q of n holds the next of the tasks q * tasks / n to (q + 1) * tasks / n - 1.
+define internal void @fill_queues(i64 %tasks, i64 %queues) nounwind {
 entry:
-  br label %take
-take:
-  %begin = atomicrmw add ptr @next, i64 %chunk seq_cst
-  %some = icmp slt i64 %begin, %tasks
-  br i1 %some, label %run, label %leave
-run:
-  %after = add i64 %begin, %chunk
-  %end = call i64 @llvm.smin.i64(i64 %after, i64 %tasks)
-  call void %fn(ptr %args, i64 %begin, i64 %end)
-  br label %take
+  br label %each
+each:
+  %queue = phi i64 [ 0, %entry ], [ %following, %each ]
+  %place = getelementptr [16 x i64], ptr @queues, i64 %queue
+  %scaled = mul i64 %tasks, %queue
+  %first = udiv i64 %scaled, %queues
+  store atomic i64 %first, ptr %place monotonic, align 8
+  %following = add i64 %queue, 1
+  %more = icmp slt i64 %following, %queues
+  br i1 %more, label %each, label %leave
 leave:
   ret void
 }
 
-define internal ptr @worker(ptr %unused) nounwind {
+define internal void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %queues, i64 %own) nounwind {
 entry:
+  br label %choose
+choose:
+  %queue = phi i64 [ %own, %entry ], [ %other, %empty ]
+  %emptied = phi i64 [ 0, %entry ], [ %one_more, %empty ]
+  %following = add i64 %queue, 1
+  %place = getelementptr [16 x i64], ptr @queues, i64 %queue
+  %scaled = mul i64 %tasks, %following
+  %stop = udiv i64 %scaled, %queues
+  %first = load atomic i64, ptr %place monotonic, align 8
+  br label %look
+look:
+  %begin = phi i64 [ %first, %choose ], [ %taken, %claim ], [ %next, %run ]
+  %left = sub i64 %stop, %begin
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %claim, label %empty
+claim:
+  %up = add i64 %left, 1
+  %half = lshr i64 %up, 1
+  %end = add i64 %begin, %half
+  %claimed = cmpxchg ptr %place, i64 %begin, i64 %end monotonic monotonic
+  %taken = extractvalue { i64, i1 } %claimed, 0
+  %mine = extractvalue { i64, i1 } %claimed, 1
+  br i1 %mine, label %run, label %look
+run:
+  call void %fn(ptr %args, i64 %begin, i64 %end)
+  %next = load atomic i64, ptr %place monotonic, align 8
+  br label %look
+empty:
+  %one_more = add i64 %emptied, 1
+  %last = icmp eq i64 %following, %queues
+  %other = select i1 %last, i64 0, i64 %following
+  %all = icmp eq i64 %one_more, %queues
+  br i1 %all, label %leave, label %choose
+leave:
+  ret void
+}
+
+define internal ptr @worker(ptr %which) nounwind {
+entry:
+  %number = ptrtoint ptr %which to i64
   %clock = alloca { i64, i64 }
   @MODE
   br label %idle
@@ -276,8 +326,9 @@ help:
   %fn = load ptr, ptr @job
   %args = load ptr, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 1)
   %tasks = load i64, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 2)
-  %chunk = load i64, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
-  call void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %chunk)
+  %queues = load i64, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
+  %own = urem i64 %number, %queues
+  call void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %queues, i64 %own)
   br label %back
 back:
   %out = atomicrmw sub ptr @state, i32 1 seq_cst
@@ -308,7 +359,9 @@ each:
   %lacking = icmp slt i64 %number, %wanted
   br i1 %lacking, label %create, label %leave
 create:
-  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr null)
+  %following = add i64 %number, 1
+  %which = inttoptr i64 %following to ptr
+  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %which)
   %made = icmp eq i32 %error, 0
   br i1 %made, label %detach, label %next_one
 detach:
@@ -316,7 +369,6 @@ detach:
   %ignored = call i32 @pthread_detach(ptr %handle)
   br label %next_one
 next_one:
-  %following = add i64 %number, 1
   br label %each
 leave:
   store i64 %number, ptr @started
@@ -334,7 +386,6 @@ define void @hlo_pool_reset() nounwind {
 }
 
 declare i64 @llvm.smin.i64(i64, i64)
-declare i64 @llvm.smax.i64(i64, i64)
 declare i32 @llvm.smin.i32(i32, i32)
 """
 
