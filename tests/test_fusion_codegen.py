@@ -629,6 +629,39 @@ def test_long_computations_ask_for_operands_ahead(columns: int) -> None:
         np.testing.assert_array_equal(*outs)
 
 
+@pytest.mark.parametrize("body", [
+    " ROOT r = f32[31,64] multiply(x, x)",
+    " z = f32[] constant(0)\n ROOT r = f32[31] reduce(x, z), dimensions={1}, to_apply=add",
+    " z = f32[] constant(0)\n ROOT r = f32[] reduce(x, z), dimensions={0,1}, to_apply=add",
+])  # fmt: skip
+def test_streams_ask_for_operands_ahead(body: str) -> None:
+    """Where no cache can hold what is read, short computations and sums ask ahead, and nobody else."""
+    module = parse(
+        "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }\n"
+        f"ENTRY e {{ x = f32[31,64] parameter(0)\n{body}\n}}"
+    )
+    (x,) = inputs_for(module)
+    for cpu in WIDTHS:
+        outs = []
+        for l3 in (1 << 10, 1 << 30):
+            kernel = emit_fusion("k", as_fusion(module), replace(named(cpu), l3=l3))
+            assert ("@llvm.prefetch" in kernel.definitions) == (l3 < x.nbytes)
+            outs.append(np.zeros(module.entry.root.shape.dimensions, np.float32))
+            execute(kernel, compiled(kernel, cpu), [x, outs[-1]], "backwards")
+        np.testing.assert_array_equal(*outs)
+
+
+def test_columns_do_not_ask_ahead_along_rows() -> None:
+    """A sum down columns steps from row to row: what follows in a row is of no use to it."""
+    module = parse(
+        "HloModule m\nadd { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }\n"
+        "ENTRY e { x = f32[64,31] parameter(0)\n z = f32[] constant(0)\n"
+        " ROOT r = f32[31] reduce(x, z), dimensions={0}, to_apply=add }"
+    )
+    kernel = emit_fusion("k", as_fusion(module), replace(named("x86-64-v4"), l3=1 << 10))
+    assert "@llvm.prefetch" not in kernel.definitions
+
+
 def test_the_same_text_every_time() -> None:
     """Emitting twice gives the same bytes (objects are never ordered by their addresses)."""
     for text in (*MOVEMENT.values(), softmax(64, 100), layernorm(64, 100)):

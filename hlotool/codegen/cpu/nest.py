@@ -7,7 +7,7 @@ loop: nodes that depend on its variable are vectors of `width` consecutive setti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,9 +59,16 @@ _NO_ATOM = Atom(("none",), 0, 0, 0)
 
 
 class Nest:
-    """The state of writing one function: what is open, and the values and addresses known so far."""
+    """The state of writing one function: what is open, and the values and addresses known so far.
 
-    def __init__(self, f: Function, machine: Machine, name: str, bases: dict[object, str]) -> None:
+    `streams` are the slots of outputs that no cache can hold; `far` tells whether operands come from beyond the caches,
+    slower than they are needed.
+    """
+
+    def __init__(
+        self, f: Function, machine: Machine, name: str, bases: dict[object, str], streams: Collection[object] = (),
+        far: bool = False,
+    ) -> None:  # fmt: skip
         self.f = f
         self.machine = machine
         self.name = name
@@ -76,8 +83,8 @@ class Nest:
         self.bases = dict(bases)
         self.rows: dict[Node, Node] = {}
         self.row_stores: dict[Node, list[Node]] = {}
-        self.streams: set[object] = set()  # slots of outputs that no cache can hold
-        self.far = False  # whether operands come from beyond the caches, slower than they are needed
+        self.streams = streams
+        self.far = far
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
 
     # ---- scopes
@@ -564,7 +571,7 @@ class Nest:
             return broadcast(f, node.type, lanes, memory.load_scalar(f, node.type, pointer))
         if step == 1:
             pointer = self._place(node, index, copy)
-            if self.far and isinstance(node.slot, int):
+            if self.far and isinstance(node.slot, int) and self.stack[-1] & self.lane.atom.variables:
                 memory.prefetch(f, pointer)
             return memory.load_vector(f, node.type, lanes, pointer, mask)
         if step == -1 and mask is None:

@@ -64,14 +64,13 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
     total, tasks = 0.0, 1
     bases = load_bases(f, jobs, scratch_slot)
     for job in jobs:
-        large = [n for n in job.stores if _bytes(n) > machine.l3]
-        aligned = [n.slot for n in large if _keeps_alignment(n)]
-        nest = Nest(f, machine, name, bases)
-        nest.far = bool(large) and work({n for store in job.stores for n in closure(store)}) > HEAVY
-        if aligned and not nest.far:
+        nodes = {n for store in job.stores for n in closure(store)}
+        far = {n for n in nodes if isinstance(n.slot, int) and _bytes(n) > machine.l3}
+        aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
+        if aligned and work(nodes) <= HEAVY:
             time, tasks = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
         else:
-            time, tasks = write_nest(nest, job, len(jobs) == 1)
+            time, tasks = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
         total += time
     f.finish()
     return Step(name, tasks, total)
@@ -104,13 +103,11 @@ def _streaming(
     past, usual, after = f.fresh("past"), f.fresh("usual"), f.fresh("after")
     f.branch(f.let(f"icmp eq i64 {low}, 0"), past, usual)
     f.label(past)
-    nest = Nest(f, machine, name, bases)
-    nest.streams = set(slots)
-    found = write_nest(nest, job, divide)
+    found = write_nest(Nest(f, machine, name, bases, set(slots), far=True), job, divide)
     f.do("fence seq_cst")  # streaming stores are ordered by nothing less
     f.jump(after)
     f.label(usual)
-    write_nest(Nest(f, machine, name, bases), job, divide)
+    write_nest(Nest(f, machine, name, bases, far=True), job, divide)
     f.jump(after)
     f.label(after)
     return found
@@ -200,9 +197,9 @@ def _table(f: Function, slot: int) -> str:
     return f.let(f"load ptr, ptr {at}")
 
 
-def _bytes(store: Node) -> int:
-    """Bytes that all executions of a store write."""
-    return byte_size(store.type) * prod(a.high + 1 for a in store.atoms)
+def _bytes(node: Node) -> int:
+    """Bytes that all executions of a load or store move."""
+    return byte_size(node.type) * node.trips
 
 
 def _keeps_alignment(store: Node) -> bool:
