@@ -59,6 +59,11 @@ KNOWN_PART = """
   y = f32[40,24] dynamic-update-slice(x, new, one, one)
 """
 OTHER_PART = """
+  part = f32[18,22] slice(x), slice={[0:18], [2:24]}
+  new = f32[18,22] negate(part)
+  y = f32[40,24] dynamic-update-slice(x, new, one, one)
+"""
+MOST = """
   part = f32[38,22] slice(x), slice={[0:38], [2:24]}
   new = f32[38,22] negate(part)
   y = f32[40,24] dynamic-update-slice(x, new, one, one)
@@ -89,8 +94,9 @@ def computes(update: Instruction) -> bool:
         (NEXT_ROW, False, True),
         (KNOWN_PART, True, True),
         (OTHER_PART, False, True),
+        (MOST, True, False),
     ],
-    ids=["same-row", "reversed-row", "next-row", "known-part", "other-part"],
+    ids=["same-row", "reversed-row", "next-row", "known-part", "other-part", "most"],
 )
 def test_update_of_an_array_that_is_read(body: str, fused: bool, in_place: bool) -> None:
     module = parse(LOOP.replace("@", body))

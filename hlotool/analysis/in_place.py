@@ -13,10 +13,14 @@ from hlotool.analysis.product_epilogue import Reading, fused_product, updates_of
 from hlotool.ir import Computation, Instruction, Module
 
 __all__ = [
-    "computed_elsewhere", "in_place_pairs", "module_in_place_pairs", "reads_what_it_writes", "updates_part",
+    "computed_elsewhere", "in_place_pairs", "leaves_border", "module_in_place_pairs", "reads_what_it_writes",
+    "region_start", "updates_part",
 ]  # fmt: skip
 
 _VIEWS = frozenset({"bitcast", "reshape", "copy"})
+
+_LARGE_REGION = 2
+"""A region of at least one in so many elements leaves but a border of an array."""
 
 _MOST_OTHERS = 4
 """Operands beside the first that an output is offered, so that the time to look at them stays linear."""
@@ -57,6 +61,25 @@ def updates_part(instruction: Instruction, leaf: int) -> bool:
         roots = root.operands if root.opcode == "tuple" else [root]
         return leaf < len(roots) and roots[leaf].opcode == "dynamic-update-slice"
     return instruction.opcode in ("dynamic-update-slice", "scatter")
+
+
+def leaves_border(update: Instruction) -> bool:
+    """Whether a dynamic-update-slice writes most of an array, at a known place: only a border is as it was."""
+    whole, part = (operand.shape for operand in update.operands[:2])
+    return part.size * _LARGE_REGION >= whole.size > 0 and region_start(update) is not None
+
+
+def region_start(update: Instruction) -> tuple[int, ...] | None:
+    """Where the region of a dynamic-update-slice begins, if that is known."""
+    whole, part = (operand.shape.dimensions for operand in update.operands[:2])
+    starts = [_constant(start) for start in update.operands[2:]]
+    if len(starts) != len(whole):
+        return None
+    found = [
+        min(max(start, 0), size - own)
+        for start, size, own in zip(starts, whole, part, strict=True) if start is not None
+    ]  # fmt: skip
+    return tuple(found) if len(found) == len(whole) else None
 
 
 def _fusion_pairs(fusion: Instruction) -> Pairs:

@@ -23,7 +23,7 @@ from hlotool.analysis.fusibility import (
     is_variadic_reduce,
     reduces_minor,
 )
-from hlotool.analysis.in_place import computed_elsewhere, reads_what_it_writes
+from hlotool.analysis.in_place import computed_elsewhere, leaves_border, reads_what_it_writes
 from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
@@ -222,9 +222,11 @@ class _Grower:
         """Whether the cluster updates an array in place that it also reads, at other places than it writes.
 
         Arrays that stay as they are, parameters of the entry and those with other readers, have to be copied anyway.
+        Where most of an array is updated, at a known place, writing that to another array and copying the rest moves
+        less than writing it twice.
         """
         update = cluster.root
-        if update.opcode != "dynamic-update-slice" or len(cluster.members) == 1:
+        if update.opcode != "dynamic-update-slice" or len(cluster.members) == 1 or leaves_border(update):
             return False
         source = update.operands[0]
         if source.opcode in ("parameter", "constant") or any(user not in cluster.members for user in source.users):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
 from hlotool.codegen.cpu.loops import cost, merge, pick_lane, plain, refine
 from hlotool.codegen.cpu.memory import WIDEST_STEP
@@ -50,13 +51,18 @@ def output_leaves(root: Instruction) -> list[tuple[Instruction, int, Shape]]:
 def groups_of(root: Instruction, first: int, in_place: frozenset[int]) -> list[list[Output]]:
     """Outputs by loop space: whole arrays, largest first, then the regions that are updated in them.
 
+    An array of which most is written at a known place, and not where it lies, is computed in one pass: every element
+    is one of the region or of the border.
+
     `first` is the slot of the first output in the argument table; for `in_place` see `emit_fusion`.
     """
+    body = root.parent
+    reduces = body is None or any(i.opcode in ("reduce", "reduce-window") for i in body)
     spaces: dict[tuple[int, ...], list[Output]] = {}
     regions: dict[tuple[int, ...], list[Output]] = {}
     for number, (value, leaf, shape) in enumerate(output_leaves(root)):
         update = value.opcode == "dynamic-update-slice" and shape.rank > 0
-        if update:
+        if update and (number in in_place or reduces or not leaves_border(value)):
             region = Output(value, leaf, first + number, shape, value)
             if value.operands[1].shape.size:
                 regions.setdefault(region.space, []).append(region)

@@ -236,8 +236,10 @@ def _dynamic_update_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], g
     source = tuple(x - s for x, s in zip(index, starts, strict=True))
     own = tuple(Condition(x, 0, n) for x, n in zip(source, update.shape.dimensions, strict=True))
     own = tuple(c for c in own if not c.always)
+    if any(c.never for c in own):
+        return (yield whole, index, guards, 0)
     inside = yield update, source, _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield whole, index, guards, 0))
+    return t.choice(own, inside, inside if not own else (yield whole, index, guards, 0), "concatenate")
 
 
 def _gather(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
