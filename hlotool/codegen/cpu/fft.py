@@ -8,7 +8,8 @@ length are complex ones of half the length with one more sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 
 from hlotool.codegen.cpu.access import (
@@ -22,7 +23,6 @@ from hlotool.codegen.cpu.access import (
     multiply,
     quotient,
     splat,
-    step_function,
     subtract,
 )
 from hlotool.codegen.cpu.fourier import (
@@ -39,7 +39,7 @@ from hlotool.codegen.cpu.fourier import (
 )
 from hlotool.codegen.cpu.math.vector import BITS, Vector, type_text
 from hlotool.codegen.cpu.vectors import transposed
-from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
@@ -53,6 +53,8 @@ _SHORT = 512
 
 Place = tuple[int, int]
 """(argument number, bytes from there): a buffer of a step."""
+Places = Callable[[Place], str]
+"""Gives where a buffer begins."""
 
 
 def emit_fft(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -95,14 +97,15 @@ class _Plan:
         self.complex_bytes = 2 * self.size
         self.steps: list[Step] = []
         self.scratch = 0
-        self.names = 0
+        self.names: dict[str, int] = {}
         self.held: Place = (0, 0)
 
     # ---- names, memory, steps
 
     def fresh(self, hint: str) -> str:
-        self.names += 1
-        return f"{self.name}_{hint}{self.names}"
+        """A name that does not tell what else there is, so that other kernels have the same for the same."""
+        self.names[hint] = self.names.get(hint, 0) + 1
+        return f"{self.name}_{hint}" + (f"_{self.names[hint]}" if self.names[hint] > 1 else "")
 
     def reserve(self, count: int) -> Place:
         """`count` bytes of scratch."""
@@ -110,22 +113,50 @@ class _Plan:
         self.scratch += -(-count // 64) * 64
         return 2, place
 
-    def step(self, hint: str, tasks: int, cost: float, body: Callable[[Function, list[str], Index], None]) -> None:
-        """A step whose `body` writes the code of one task: (function, arguments, task number)."""
-        name = self.fresh(hint) if self.steps else self.name
-        f, pointers = step_function(self.unit, name, 3)
+    def step(self, hint: str, tasks: int, cost: float, body: Callable[[Function, Places, Index], None]) -> None:
+        """A step whose `body` writes the calls of one task: (function, places, task number)."""
+        name = self.fresh(hint)
+        f = Function(self.unit, signature(name, plumbing=True))
+        pointers = [f.let(f"load ptr, ptr {address(f, '%args', 'ptr', i)}, align 8") for i in range(3)]
         loop = f.begin_loop("%begin", "%end")
-        body(f, pointers, loop.index)
+        body(f, lambda place: address(f, pointers[place[0]], "i8", place[1]), loop.index)
         f.end_loop(loop)
         f.finish()
         self.steps.append(Step(name, tasks, cost))
 
-    def roots(self, n: int, sign: int) -> Roots:
-        return Roots(self.unit, self.fresh("roots"), n, sign, self.kind)
+    def routine(
+        self, hint: str, rest: Sequence[str], body: Callable[[Function, Places], None]
+    ) -> Callable[[Function, Places, Sequence[Index]], None]:
+        """A function of its own for work that does not know how much of it there is: kernels of other sizes share it.
 
-    def pointer(self, f: Function, pointers: list[str], place: Place, offset: Index = 0) -> str:
+        It is given the buffers that `body` asks for, and `rest`: types and names.  Returns how it is called.
+        """
+        given: dict[Place, str] = {}
+        f = Function(self.unit, "")
+        body(f, lambda place: given.setdefault(place, f"%p{len(given)}"))
+        callee = self.fresh(hint)
+        f.signature = f"internal void @{callee}({', '.join([*(f'ptr {p}' for p in given.values()), *rest])}) nounwind"
+        f.finish()
+        kinds = [parameter.split()[0] for parameter in rest]
+
+        def call(caller: Function, places: Places, values: Sequence[Index]) -> None:
+            arguments = [f"ptr {places(place)}" for place in given]
+            arguments += [f"{kind} {value}" for kind, value in zip(kinds, values, strict=True)]
+            caller.do(f"call void @{callee}({', '.join(arguments)})")
+
+        return call
+
+    def each_task(self, hint: str, tasks: int, cost: float, body: Callable[[Function, Places, Index], None]) -> None:
+        """A step whose tasks are calls of one routine."""
+        call = self.routine(f"{hint}_task", ["i64 %task"], lambda f, places: body(f, places, "%task"))
+        self.step(hint, tasks, cost, lambda f, places, task: call(f, places, [task]))
+
+    def roots(self, n: int, sign: int) -> Roots:
+        return Roots(self.unit, self.fresh(f"roots{n}"), n, sign, self.kind)
+
+    def pointer(self, f: Function, places: Places, place: Place, offset: Index = 0) -> str:
         """`offset` scalars into the buffer at `place`."""
-        return address(f, address(f, pointers[place[0]], "i8", place[1]), self.kind, offset)
+        return address(f, places(place), self.kind, offset)
 
     # ---- memory of complex numbers
 
@@ -136,32 +167,44 @@ class _Plan:
             real, imaginary = (
                 f.let(f"load {self.kind}, ptr {address(f, place, self.kind, i)}, align {self.size}") for i in (0, 1)
             )
-        else:
-            wide = type_text(self.kind, 2 * lanes)
-            both = f.let(f"load {wide}, ptr {place}, align {self.size}")
-            real, imaginary = (
-                f.let(
-                    f"shufflevector {wide} {both}, {wide} poison, <{lanes} x i32> <"
-                    + ", ".join(f"i32 {2 * i + first}" for i in range(lanes))
-                    + ">"
-                )
-                for first in (0, 1)
-            )
-        return Vector(f, self.kind, lanes, real), Vector(f, self.kind, lanes, imaginary)
+            return Vector(f, self.kind, 1, real), Vector(f, self.kind, 1, imaginary)
+        wide = type_text(self.kind, lanes)
+        halves = [
+            f.let(f"load {wide}, ptr {address(f, place, self.kind, i * lanes)}, align {self.size}") for i in (0, 1)
+        ]
+        return self.apart(f, lanes, *halves)
 
     def store(self, f: Function, pointer: str, index: Index, value: Complex) -> None:
-        real, imaginary = value
         place = address(f, pointer, self.kind, multiply(f, index, 2))
-        lanes = real.lanes
-        if lanes == 1:
-            f.do(f"store {self.kind} {real.name}, ptr {place}, align {self.size}")
-            f.do(f"store {self.kind} {imaginary.name}, ptr {address(f, place, self.kind, 1)}, align {self.size}")
-            return
-        order = ", ".join(f"i32 {i // 2 + (i % 2) * lanes}" for i in range(2 * lanes))
-        both = f.let(
-            f"shufflevector {real.type} {real.name}, {imaginary.type} {imaginary.name}, <{2 * lanes} x i32> <{order}>"
+        parts = [part.name for part in value] if value[0].lanes == 1 else self.together(f, value)
+        for i, part in enumerate(parts):
+            at = address(f, place, self.kind, i * value[0].lanes)
+            f.do(f"store {value[0].type} {part}, ptr {at}, align {self.size}")
+
+    def apart(self, f: Function, lanes: int, low: str, high: str) -> Complex:
+        """Real and imaginary parts of complex numbers in two vectors."""
+        wide = type_text(self.kind, lanes)
+        real, imaginary = (
+            f.let(
+                f"shufflevector {wide} {low}, {wide} {high}, <{lanes} x i32> <"
+                + ", ".join(f"i32 {2 * i + first}" for i in range(lanes))
+                + ">"
+            )
+            for first in (0, 1)
         )
-        f.do(f"store {type_text(self.kind, 2 * lanes)} {both}, ptr {place}, align {self.size}")
+        return Vector(f, self.kind, lanes, real), Vector(f, self.kind, lanes, imaginary)
+
+    def together(self, f: Function, value: Complex) -> list[str]:
+        """Complex numbers in two vectors."""
+        lanes, wide = value[0].lanes, value[0].type
+        return [
+            f.let(
+                f"shufflevector {wide} {value[0].name}, {wide} {value[1].name}, <{lanes} x i32> <"
+                + ", ".join(f"i32 {i // 2 + (i % 2) * lanes}" for i in range(first, first + lanes))
+                + ">"
+            )
+            for first in (0, lanes)
+        ]
 
     # ---- complex transforms
 
@@ -209,13 +252,13 @@ class _Plan:
 
     def column(
         self, n: int, sign: int, lanes: int
-    ) -> tuple[int, Callable[[Function, list[str], str, Source, Sink], None]]:
-        """The code of one transform per lane: (scratch bytes, writer(f, arguments, scratch, source, sink))."""
+    ) -> tuple[int, Callable[[Function, Places, str, Source, Sink], None]]:
+        """The code of one transform per lane: (scratch bytes, writer(f, places, scratch, source, sink))."""
         row = 2 * lanes * self.size
         if radices(n) is not None:
             roots = self.roots(n, sign)
 
-            def smooth(f: Function, pointers: list[str], own: str, source: Source, sink: Sink) -> None:
+            def smooth(f: Function, places: Places, own: str, source: Source, sink: Sink) -> None:
                 buffers = Rows(f, own, self.kind, lanes), Rows(f, address(f, own, "i8", n * row), self.kind, lanes)
                 transform(f, n, roots, source, sink, buffers, lanes)
 
@@ -224,7 +267,7 @@ class _Plan:
 
     def bluestein(
         self, n: int, sign: int, lanes: int
-    ) -> tuple[int, Callable[[Function, list[str], str, Source, Sink], None]]:
+    ) -> tuple[int, Callable[[Function, Places, str, Source, Sink], None]]:
         """X[k] = c[k] sum_j (x[j] c[j]) conj(c[k - j]) with the chirp c[j] = exp(sign pi i j^2 / n)."""
         m = bluestein_length(n)
         chirps, roots = self.roots(2 * n, sign), self.roots(m, -1)
@@ -247,31 +290,31 @@ class _Plan:
             rows.put(loop.index, (nothing, nothing))
             f.end_loop(loop)
 
-        def prepare(f: Function, pointers: list[str], task: Index) -> None:
+        def prepare(f: Function, places: Places, task: Index) -> None:
             """The spectrum of the chirp filter, scaled by 1 / m."""
-            data, *buffers = three(f, self.pointer(f, pointers, work), 1)
+            data, *buffers = three(f, self.pointer(f, places, work), 1)
             zero(f, data, 0)
             loop = f.begin_loop(0, n)
             value = conjugate(chirp(f, loop.index, 1))
             data.put(loop.index, value)
             data.put(choose(f, "eq", loop.index, 0, 0, subtract(f, m, loop.index)), value)
             f.end_loop(loop)
-            out = Rows(f, self.pointer(f, pointers, filter_place), self.kind, 1)
+            out = Rows(f, self.pointer(f, places, filter_place), self.kind, 1)
             transform(
                 f, m, roots, data.get, lambda k, v: out.put(k, (v[0] * (1.0 / m), v[1] * (1.0 / m))),
                 (buffers[0], buffers[1]), 1,
             )  # fmt: skip
 
-        self.step("chirp", 1, m * 40.0, prepare)
+        self.each_task("chirp", 1, m * 40.0, prepare)
 
-        def convolve(f: Function, pointers: list[str], own: str, source: Source, sink: Sink) -> None:
+        def convolve(f: Function, places: Places, own: str, source: Source, sink: Sink) -> None:
             data, *buffers = three(f, own, lanes)
             pair = buffers[0], buffers[1]
             zero(f, data, n)
             loop = f.begin_loop(0, n)
             data.put(loop.index, product(source(loop.index), chirp(f, loop.index, lanes)))
             f.end_loop(loop)
-            response = Rows(f, self.pointer(f, pointers, filter_place), self.kind, 1)
+            response = Rows(f, self.pointer(f, places, filter_place), self.kind, 1)
 
             def filtered(k: Index, value: Complex) -> None:
                 real, imaginary = response.get(k)
@@ -292,19 +335,22 @@ class _Plan:
 
     def each_item(
         self, hint: str, items: int, bytes_each: int, cost: float,
-        body: Callable[[Function, list[str], Index, str], None],
+        body: Callable[[Function, Places, Index, str], None],
     ) -> None:  # fmt: skip
-        """A step over `items`, each with `bytes_each` bytes of scratch: body(f, arguments, item, scratch)."""
+        """A step over `items`, each with `bytes_each` bytes of scratch: body(f, places, item, scratch)."""
         bytes_each = -(-bytes_each // 64) * 64
         tasks = min(items, _SLOTS)
         slots = self.reserve(tasks * bytes_each)
+        call = self.routine(
+            f"{hint}_item", ["i64 %item", "ptr %own"], lambda f, places: body(f, places, "%item", "%own")
+        )
 
-        def run(f: Function, pointers: list[str], task: Index) -> None:
-            own = address(f, self.pointer(f, pointers, slots), "i8", multiply(f, task, bytes_each))
+        def run(f: Function, places: Places, task: Index) -> None:
+            own = address(f, places(slots), "i8", multiply(f, task, bytes_each))
             first = quotient(f, multiply(f, task, items), tasks)
             after = quotient(f, multiply(f, add(f, task, 1), items), tasks)
             loop = f.begin_loop(first, after)
-            body(f, pointers, loop.index, own)
+            call(f, places, [loop.index, own])
             f.end_loop(loop)
 
         self.step(hint, tasks, cost, run)
@@ -315,13 +361,13 @@ class _Plan:
         blocks = -(-inner // lanes)
         size, write = self.column(n, sign, lanes)
 
-        def block(f: Function, pointers: list[str], item: Index, own: str) -> None:
+        def block(f: Function, places: Places, item: Index, own: str) -> None:
             line = quotient(f, item, blocks)
             column = multiply(f, subtract(f, item, multiply(f, line, blocks)), lanes)
             start = add(f, multiply(f, line, n * inner), minimum(f, column, inner - lanes))
-            read_from, write_to = self.pointer(f, pointers, source), self.pointer(f, pointers, target)
+            read_from, write_to = self.pointer(f, places, source), self.pointer(f, places, target)
             write(
-                f, pointers, own,
+                f, places, own,
                 lambda r: self.load(f, read_from, add(f, start, multiply(f, r, inner)), lanes),
                 lambda r, v: self.store(f, write_to, add(f, start, multiply(f, r, inner)), _scaled(v, scale)),
             )  # fmt: skip
@@ -335,54 +381,76 @@ class _Plan:
         size, write = self.column(n, sign, lanes)
         row = 2 * lanes * self.size
 
-        def block(f: Function, pointers: list[str], item: Index, own: str) -> None:
+        def block(f: Function, places: Places, item: Index, own: str) -> None:
             first = minimum(f, multiply(f, item, lanes), count - lanes)
             data = Rows(f, own, self.kind, lanes)
             rest = address(f, own, "i8", n * row)
-            read_from = self.pointer(f, pointers, source, multiply(f, first, 2 * n))
-            write_to = self.pointer(f, pointers, target, multiply(f, first, 2 * n))
-            self.transposed(f, n, lanes, lambda b, i, w: self.load(f, read_from, add(f, i, b * n), w), data.put)
-            write(f, pointers, rest, data.get, lambda r, v: data.put(r, _scaled(v, scale)))
-            self.untransposed(f, n, lanes, data, lambda b, i, v: self.store(f, write_to, add(f, i, b * n), v))
+            read_from = self.pointer(f, places, source, multiply(f, first, 2 * n))
+            write_to = self.pointer(f, places, target, multiply(f, first, 2 * n))
+            self.transposed(f, n, read_from, data)
+            write(f, places, rest, data.get, lambda r, v: data.put(r, _scaled(v, scale)))
+            self.untransposed(f, n, data, write_to, lambda b, write: write())
 
         self.each_item("lines", blocks, size + n * row, _cost(count, n, lanes), block)
 
-    def transposed(
-        self, f: Function, n: int, lanes: int, load: Callable[[int, Index, int], Complex], put: Sink
-    ) -> None:
-        """Rows put(i, lanes = lines) from load(line, position, how many)."""
-        if lanes == 1 or n < lanes:
+    def transposed(self, f: Function, n: int, pointer: str, data: Rows) -> None:
+        """Rows of `data`, whose lanes are lines, from lines of `n` complex numbers that follow each other in memory."""
+        lanes, half = data.lanes, data.lanes // 2
+        if lanes == 1 or n < half:
             loop = f.begin_loop(0, n)
-            parts = [load(b, loop.index, 1) for b in range(lanes)]
-            put(loop.index, (_packed([p[0] for p in parts]), _packed([p[1] for p in parts])))
+            parts = [self.load(f, pointer, add(f, loop.index, b * n), 1) for b in range(lanes)]
+            data.put(loop.index, (_packed([p[0] for p in parts]), _packed([p[1] for p in parts])))
             f.end_loop(loop)
             return
-        tile = f.begin_loop(0, n, lanes)
-        start = minimum(f, tile.index, n - lanes)
-        parts = [load(b, start, lanes) for b in range(lanes)]
-        for i, (real, imaginary) in enumerate(
-            zip(_transpose([p[0] for p in parts]), _transpose([p[1] for p in parts]), strict=True)
-        ):
-            put(add(f, start, i), (real, imaginary))
-        f.end_loop(tile)
+        loop = f.begin_loop(0, n, half)
+        start = minimum(f, loop.index, n - half)
+        place = address(f, pointer, self.kind, multiply(f, start, 2))
+        kind = type_text(self.kind, lanes)
+        lines = [
+            f.let(f"load {kind}, ptr {address(f, place, self.kind, b * 2 * n)}, align {self.size}")
+            for b in range(lanes)
+        ]
+        pairs = zip(self.turned(f, lines[:half]), self.turned(f, lines[half:]), strict=True)
+        for k, (low, high) in enumerate(pairs):
+            data.put(add(f, start, k), self.apart(f, lanes, low, high))
+        f.end_loop(loop)
 
     def untransposed(
-        self, f: Function, n: int, lanes: int, data: Rows, store: Callable[[int, Index, Complex], None]
+        self, f: Function, n: int, data: Rows, pointer: str, guarded: Callable[[int, Callable[[], None]], None]
     ) -> None:
-        """store(line, position, values) from rows whose lanes are lines."""
-        if lanes == 1 or n < lanes:
+        """Lines of `n` complex numbers that follow each other in memory, from rows of `data` whose lanes are lines.
+
+        What writes a line is handed to `guarded`, with its number.
+        """
+        lanes, half = data.lanes, data.lanes // 2
+        if lanes == 1 or n < half:
             loop = f.begin_loop(0, n)
             real, imaginary = data.get(loop.index)
+
+            def write_one(b: int) -> None:
+                self.store(f, pointer, add(f, loop.index, b * n), (_lane(real, b), _lane(imaginary, b)))
+
             for b in range(lanes):
-                store(b, loop.index, (_lane(real, b), _lane(imaginary, b)))
+                guarded(b, partial(write_one, b))
             f.end_loop(loop)
             return
-        tile = f.begin_loop(0, n, lanes)
-        start = minimum(f, tile.index, n - lanes)
-        rows = [data.get(add(f, start, i)) for i in range(lanes)]
-        for b, value in enumerate(zip(_transpose([r[0] for r in rows]), _transpose([r[1] for r in rows]), strict=True)):
-            store(b, start, value)
-        f.end_loop(tile)
+        loop = f.begin_loop(0, n, half)
+        start = minimum(f, loop.index, n - half)
+        place = address(f, pointer, self.kind, multiply(f, start, 2))
+        both = [self.together(f, data.get(add(f, start, k))) for k in range(half)]
+        lines = self.turned(f, [low for low, _ in both]) + self.turned(f, [high for _, high in both])
+
+        def write(b: int) -> None:
+            spot = address(f, place, self.kind, b * 2 * n)
+            f.do(f"store {type_text(self.kind, lanes)} {lines[b]}, ptr {spot}, align {self.size}")
+
+        for b in range(lanes):
+            guarded(b, partial(write, b))
+        f.end_loop(loop)
+
+    def turned(self, f: Function, rows: list[str]) -> list[str]:
+        """A square of complex numbers, transposed."""
+        return transposed(f, self.kind, BITS[self.kind], rows, 2)
 
     def four_step(
         self, source: Place, target: Place, count: int, split: tuple[int, int], sign: int, scale: float
@@ -398,71 +466,58 @@ class _Plan:
         starts = self.reserve(n1 * 2 * lanes * self.size)
         row = 2 * lanes * self.size
 
-        def tables(f: Function, pointers: list[str], task: Index) -> None:
+        def tables(f: Function, places: Places, task: Index) -> None:
             """w^(k1 b) for the lanes b of a block that starts at column 0."""
-            rows = Rows(f, self.pointer(f, pointers, starts), self.kind, lanes)
+            rows = Rows(f, self.pointer(f, places, starts), self.kind, lanes)
             parts = [roots.get(f, multiply(f, task, b)) for b in range(lanes)]
             rows.put(task, (_packed([p[0] for p in parts]), _packed([p[1] for p in parts])))
 
-        self.step("twiddles", n1, n1 * lanes * 4.0, tables)
+        self.each_task("twiddles", n1, n1 * lanes * 4.0, tables)
         blocks = -(-n2 // lanes)
 
-        def first(f: Function, pointers: list[str], item: Index, own: str) -> None:
+        def first(f: Function, places: Places, item: Index, own: str) -> None:
             line = quotient(f, item, blocks)
             block = multiply(f, subtract(f, item, multiply(f, line, blocks)), lanes)
             column = minimum(f, block, n2 - lanes)
-            read_from = self.pointer(f, pointers, source, multiply(f, line, 2 * n))
-            planes = self.pointer(f, pointers, middle, multiply(f, line, 2 * n))
-            data, table = Rows(f, own, self.kind, lanes), Rows(f, self.pointer(f, pointers, starts), self.kind, lanes)
+            read_from = self.pointer(f, places, source, multiply(f, line, 2 * n))
+            after = self.pointer(f, places, middle, multiply(f, line, 2 * n))
+            data, table = Rows(f, own, self.kind, lanes), Rows(f, self.pointer(f, places, starts), self.kind, lanes)
 
             def turned(k: Index, value: Complex) -> None:
                 at_start = roots.spread(f, multiply(f, k, column), lanes)
                 data.put(k, product(value, product(table.get(k), at_start)))
 
             first_columns(
-                f, pointers, address(f, own, "i8", n1 * row),
+                f, places, address(f, own, "i8", n1 * row),
                 lambda r: self.load(f, read_from, add(f, column, multiply(f, r, n2)), lanes), turned,
             )  # fmt: skip
 
-            def plane_store(b: int, position: Index, value: Complex) -> None:
-                own_column = add(f, column, b)
-                skip = f.fresh("skip")
-                if n2 % lanes:
-                    # Columns that the block before has as well are its own: their twiddles round differently here.
-                    keep = f.fresh("keep")
-                    f.branch(f.let(f"icmp sge i64 {own_column}, {block}"), keep, skip)
-                    f.label(keep)
-                place = add(f, multiply(f, own_column, n1), position)
-                for number, part in enumerate(value):
-                    spot = address(f, planes, self.kind, add(f, place, number * n))
-                    f.do(f"store {part.type} {part.name}, ptr {spot}, align {self.size}")
-                if n2 % lanes:
-                    f.jump(skip)
-                    f.label(skip)
+            def keep(b: int, store: Callable[[], None]) -> None:
+                # Columns that the block before has as well are its own: their twiddles round differently here.
+                if n2 % lanes == 0:
+                    store()
+                    return
+                own_column, skip = f.fresh("own"), f.fresh("skip")
+                f.branch(f.let(f"icmp sge i64 {add(f, column, b)}, {block}"), own_column, skip)
+                f.label(own_column)
+                store()
+                f.jump(skip)
+                f.label(skip)
 
-            self.untransposed(f, n1, lanes, data, plane_store)
+            self.untransposed(f, n1, data, address(f, after, self.kind, multiply(f, column, 2 * n1)), keep)
 
         self.each_item("first", count * blocks, first_size + n1 * row, _cost(count * n2, n1, lanes) * 1.5, first)
         groups = -(-n1 // lanes)
 
-        def second(f: Function, pointers: list[str], item: Index, own: str) -> None:
+        def second(f: Function, places: Places, item: Index, own: str) -> None:
             line = quotient(f, item, groups)
             block = multiply(f, subtract(f, item, multiply(f, line, groups)), lanes)
             column = minimum(f, block, n1 - lanes)
-            planes = self.pointer(f, pointers, middle, multiply(f, line, 2 * n))
-            write_to = self.pointer(f, pointers, target, multiply(f, line, 2 * n))
-            kind = type_text(self.kind, lanes)
-
-            def plane_load(r: Index) -> Complex:
-                place = add(f, multiply(f, r, n1), column)
-                real, imaginary = (
-                    f.let(f"load {kind}, ptr {address(f, planes, self.kind, add(f, place, i * n))}, align {self.size}")
-                    for i in (0, 1)
-                )
-                return Vector(f, self.kind, lanes, real), Vector(f, self.kind, lanes, imaginary)
-
+            before = self.pointer(f, places, middle, multiply(f, line, 2 * n))
+            write_to = self.pointer(f, places, target, multiply(f, line, 2 * n))
             second_columns(
-                f, pointers, own, plane_load,
+                f, places, own,
+                lambda r: self.load(f, before, add(f, column, multiply(f, r, n1)), lanes),
                 lambda k, v: self.store(f, write_to, add(f, column, multiply(f, k, n1)), _scaled(v, scale)),
             )  # fmt: skip
 
@@ -478,46 +533,46 @@ class _Plan:
         half = n // 2
         if n % 2 or n < 4:
             wide, spectrum = (self.reserve(count * n * self.complex_bytes) for _ in range(2))
-            self.each_value("widen", count, n, lambda f, ptrs, line, j: self.store(
-                f, self.pointer(f, ptrs, wide), add(f, multiply(f, line, n), j),
-                (self.real(f, self.pointer(f, ptrs, source), add(f, multiply(f, line, n), j)), self.zero(f)),
+            self.each_value("widen", count, n, lambda f, places, line, j: self.store(
+                f, self.pointer(f, places, wide), add(f, multiply(f, line, n), j),
+                (self.real(f, self.pointer(f, places, source), add(f, multiply(f, line, n), j)), self.zero(f)),
             ))  # fmt: skip
             self.axis(wide, spectrum, count, n, 1, -1, 1.0)
-            self.each_value("cut", count, bins, lambda f, ptrs, line, k: self.store(
-                f, self.pointer(f, ptrs, out), add(f, multiply(f, line, bins), k),
-                self.load(f, self.pointer(f, ptrs, spectrum), add(f, multiply(f, line, n), k), 1),
+            self.each_value("cut", count, bins, lambda f, places, line, k: self.store(
+                f, self.pointer(f, places, out), add(f, multiply(f, line, bins), k),
+                self.load(f, self.pointer(f, places, spectrum), add(f, multiply(f, line, n), k), 1),
             ))  # fmt: skip
             return
         packed = self.reserve(count * half * self.complex_bytes)
         self.axis(source, packed, count, half, 1, -1, 1.0)
-        self.halves(packed, out, count, half, forward=True)
+        self.halves(packed, out, count, half)
 
     def real_inverse(self, source: Place, target: Place, count: int, n: int, scale: float) -> None:
         """n / 2 + 1 coefficients to real lines of n; imaginary parts that must be zero are not read."""
         bins, half = n // 2 + 1, n // 2
         if n % 2 == 0 and n >= 4:
             packed = self.reserve(count * half * self.complex_bytes)
-            self.halves(source, packed, count, half, forward=False)
-            self.axis(packed, target, count, half, 1, 1, 2.0 * scale)
+            self.halves(source, packed, count, half, scale)
+            self.axis(packed, target, count, half, 1, -1, 1.0)
             return
         whole, lines = (self.reserve(count * n * self.complex_bytes) for _ in range(2))
 
-        def extend(f: Function, pointers: list[str], line: Index, k: Index) -> None:
+        def extend(f: Function, places: Places, line: Index, k: Index) -> None:
             mirrored = f.let(f"icmp sgt i64 {k}, {half}")
             bin_ = f.let(f"select i1 {mirrored}, i64 {subtract(f, n, k)}, i64 {k}")
-            real, imaginary = self.load(f, self.pointer(f, pointers, source), add(f, multiply(f, line, bins), bin_), 1)
+            real, imaginary = self.load(f, self.pointer(f, places, source), add(f, multiply(f, line, bins), bin_), 1)
             flipped = f.let(f"select i1 {mirrored}, {self.kind} {(-imaginary).name}, {self.kind} {imaginary.name}")
             alone = f.let(f"icmp eq i64 {k}, 0")
             if n % 2 == 0:
                 alone = f.let(f"or i1 {alone}, {f.let(f'icmp eq i64 {k}, {half}')}")
             part = f.let(f"select i1 {alone}, {self.kind} 0.0, {self.kind} {flipped}")
             place = add(f, multiply(f, line, n), k)
-            self.store(f, self.pointer(f, pointers, whole), place, (real, Vector(f, self.kind, 1, part)))
+            self.store(f, self.pointer(f, places, whole), place, (real, Vector(f, self.kind, 1, part)))
 
-        def keep_real(f: Function, pointers: list[str], line: Index, j: Index) -> None:
+        def keep_real(f: Function, places: Places, line: Index, j: Index) -> None:
             place = add(f, multiply(f, line, n), j)
-            real, _ = self.load(f, self.pointer(f, pointers, lines), place, 1)
-            spot = address(f, self.pointer(f, pointers, target), self.kind, place)
+            real, _ = self.load(f, self.pointer(f, places, lines), place, 1)
+            spot = address(f, self.pointer(f, places, target), self.kind, place)
             f.do(f"store {self.kind} {real.name}, ptr {spot}, align {self.size}")
 
         self.each_value("extend", count, n, extend)
@@ -525,14 +580,14 @@ class _Plan:
         self.each_value("real", count, n, keep_real)
 
     def each_value(
-        self, hint: str, count: int, size: int, body: Callable[[Function, list[str], Index, Index], None]
+        self, hint: str, count: int, size: int, body: Callable[[Function, Places, Index, Index], None]
     ) -> None:
-        def run(f: Function, pointers: list[str], line: Index) -> None:
+        def run(f: Function, places: Places, line: Index) -> None:
             loop = f.begin_loop(0, size)
-            body(f, pointers, line, loop.index)
+            body(f, places, line, loop.index)
             f.end_loop(loop)
 
-        self.step(hint, count, count * size * 2.0, run)
+        self.each_task(hint, count, count * size * 2.0, run)
 
     def real(self, f: Function, pointer: str, index: Index) -> Vector:
         place = address(f, pointer, self.kind, index)
@@ -541,25 +596,27 @@ class _Plan:
     def zero(self, f: Function) -> Vector:
         return Vector(f, self.kind, 1, "0.0")
 
-    def halves(self, source: Place, target: Place, count: int, half: int, forward: bool) -> None:
+    def halves(self, source: Place, target: Place, count: int, half: int, inverse: float | None = None) -> None:
         """Between the spectrum X of a real line (half + 1) and the transform Z of its even + i odd elements (half).
 
-        X[k] = E + w^k O and Z[k] = E + i O, with E and O the even and odd parts under k -> half - k, conjugated.
+        X[k] = E + w^k O and Z[k] = E + i O, with E and O the even and odd parts under k -> half - k, conjugated.  The
+        `inverse` direction has a factor, and gives Z back to front: the forward transform of that is the inverse of Z.
         """
         n = 2 * half
-        roots = self.roots(n, -1 if forward else 1)
-        source_size, target_size = (half, half + 1) if forward else (half + 1, half)
+        roots = self.roots(n, -1)
+        source_size, target_size = (half, half + 1) if inverse is None else (half + 1, half)
+        factor = 0.5 if inverse is None else inverse
 
-        def line(f: Function, pointers: list[str], task: Index) -> None:
-            read_from = self.pointer(f, pointers, source, multiply(f, task, 2 * source_size))
-            write_to = self.pointer(f, pointers, target, multiply(f, task, 2 * target_size))
-            if forward:
+        def line(f: Function, places: Places, task: Index) -> None:
+            read_from = self.pointer(f, places, source, multiply(f, task, 2 * source_size))
+            write_to = self.pointer(f, places, target, multiply(f, task, 2 * target_size))
+            if inverse is None:
                 real, imaginary = self.load(f, read_from, 0, 1)
                 self.store(f, write_to, 0, (real + imaginary, self.zero(f)))
                 self.store(f, write_to, half, (real - imaginary, self.zero(f)))
             else:
                 low, high = self.load(f, read_from, 0, 1)[0], self.load(f, read_from, half, 1)[0]
-                self.store(f, write_to, 0, ((low + high) * 0.5, (low - high) * 0.5))
+                self.store(f, write_to, 0, ((low + high) * factor, (low - high) * factor))
 
             def sweep(first: int, stop: int, lanes: int) -> None:
                 loop = f.begin_loop(first, stop, lanes)
@@ -567,15 +624,15 @@ class _Plan:
                 here = self.load(f, read_from, k, lanes)
                 there = self.load(f, read_from, subtract(f, half - lanes + 1, k), lanes)
                 mirror = conjugate((_reversed(there[0]), _reversed(there[1])))
-                even = (here[0] + mirror[0]) * 0.5, (here[1] + mirror[1]) * 0.5
-                odd = (here[0] - mirror[0]) * 0.5, (here[1] - mirror[1]) * 0.5
+                even = (here[0] + mirror[0]) * factor, (here[1] + mirror[1]) * factor
+                odd = (here[0] - mirror[0]) * factor, (here[1] - mirror[1]) * factor
                 turn = product(roots.row(f, lanes), roots.spread(f, k, lanes))
-                if forward:
+                if inverse is None:
                     turned = product((odd[1], -odd[0]), turn)
                     result = even[0] + turned[0], even[1] + turned[1]
-                else:
-                    turned = product(odd, turn)
-                    result = even[0] - turned[1], even[1] + turned[0]
+                else:  # Z[half - k], of which X[half - k] is the conjugate of `mirror`
+                    turned = product(conjugate(odd), turn)
+                    result = even[0] - turned[1], turned[0] - even[1]
                 self.store(f, write_to, k, result)
                 f.end_loop(loop)
 
@@ -585,7 +642,7 @@ class _Plan:
             if whole < half:
                 sweep(whole, half, 1)
 
-        self.step("halves", count, count * half * 1.0, line)
+        self.each_task("halves", count, count * half * 1.0, line)
 
 
 def _power_below(n: int) -> int:
@@ -622,12 +679,3 @@ def _reversed(x: Vector) -> Vector:
         return x
     order = ", ".join(f"i32 {i}" for i in reversed(range(x.lanes)))
     return x.let(f"shufflevector {x.type} {x.name}, {x.type} poison, <{x.lanes} x i32> <{order}>")
-
-
-def _transpose(rows: list[Vector]) -> list[Vector]:
-    """A square of lanes, transposed."""
-    first = rows[0]
-    return [
-        Vector(first.f, first.element, first.lanes, name)
-        for name in transposed(first.f, first.element, BITS[first.element], [row.name for row in rows])
-    ]

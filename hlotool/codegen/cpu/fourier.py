@@ -107,8 +107,8 @@ class Roots:
 
 def _define_table(unit: Unit, name: str, values: list[complex], kind: str) -> None:
     data = np.array(values, np.complex128).astype(np.complex64 if kind == "float" else np.complex128).tobytes()
-    text = "".join(f"\\{byte:02X}" for byte in data)
-    unit.define(f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"{text}", align 64')
+    text = data.hex("\\")
+    unit.define(f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"\\{text}", align 64')
 
 
 def _spread(x: Vector, lanes: int) -> Vector:

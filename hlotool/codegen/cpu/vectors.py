@@ -68,22 +68,23 @@ def divide(f: Function, kind: str, lanes: int, what: str, value: str, divisor: i
     return f.let(f"add {wide} {whole}, {f.let(f'sext {bits} {below} to {wide}')}")
 
 
-def transposed(f: Function, element: str, bits: int, rows: Sequence[str]) -> list[str]:
-    """Transpose a square of vectors whose elements have LLVM type `element` of `bits` bits; poison rows cost nothing.
+def transposed(f: Function, element: str, bits: int, rows: Sequence[str], lanes: int = 1) -> list[str]:
+    """Transpose a square of vectors whose elements are `lanes` lanes of LLVM type `element`, which has `bits` bits.
 
-    All shuffles are ones that x86 and ARM have instructions for without tables of lanes, which LLVM also finds in half
-    the time: rows of a group are interleaved within 128 bits, then 128 bits at a time dealt out among the groups.
+    Poison rows cost nothing.  All shuffles are ones that x86 and ARM have instructions for without tables of lanes, and
+    LLVM finds those in half the time: rows of a group are interleaved within 128 bits, then 128 bits at a time dealt
+    out among the groups.
     """
     size = len(rows)
-    group = min(size, 128 // max(8, bits))
-    kind, rows = f"<{size} x {element}>", list(rows)
+    group = max(1, min(size, 128 // (lanes * max(8, bits))))
+    kind, rows = f"<{size * lanes} x {element}>", list(rows)
     pieces = range(0, size, group)
     low = [at + k // 2 + k % 2 * size for at in pieces for k in range(group)]
     high = [lane + group // 2 for lane in low]
     for at in pieces:
         for _ in range(group.bit_length() - 1):
             pairs = zip(rows[at : at + group // 2], rows[at + group // 2 : at + group], strict=True)
-            rows[at : at + group] = [_shuffled(f, kind, x, y, order) for x, y in pairs for order in (low, high)]
+            rows[at : at + group] = [_shuffled(f, kind, x, y, order, lanes) for x, y in pairs for order in (low, high)]
     even = [half + at + k for half in (0, size) for at in pieces[::2] for k in range(group)]
     odd = [lane + group for lane in even]
     distance = group
@@ -91,16 +92,17 @@ def transposed(f: Function, element: str, bits: int, rows: Sequence[str]) -> lis
         for k in range(size):
             if not k & distance:
                 x, y = rows[k], rows[k + distance]
-                rows[k], rows[k + distance] = _shuffled(f, kind, x, y, even), _shuffled(f, kind, x, y, odd)
+                rows[k] = _shuffled(f, kind, x, y, even, lanes)
+                rows[k + distance] = _shuffled(f, kind, x, y, odd, lanes)
         distance *= 2
     return rows
 
 
-def _shuffled(f: Function, kind: str, x: str, y: str, order: Sequence[int]) -> str:
+def _shuffled(f: Function, kind: str, x: str, y: str, order: Sequence[int], lanes: int) -> str:
     if x == y == "poison":
         return x
-    lanes = ", ".join(f"i32 {lane}" for lane in order)
-    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{lanes}>")
+    text = ", ".join(f"i32 {at * lanes + lane}" for at in order for lane in range(lanes))
+    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order) * lanes} x i32> <{text}>")
 
 
 def reversed_lanes(f: Function, element_type: str, lanes: int, value: Value) -> Value:
