@@ -1,4 +1,4 @@
-"""Updates of most of an array, computed from other parts of it: one pass, without the part in an array of its own."""
+"""Borders: updates of most of an array in one pass, and pads in pieces that need not choose between two sources."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.analysis.in_place import leaves_border
+from hlotool.codegen.emitters import emit_kernel
+from hlotool.codegen.machine import host
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import Instruction
@@ -98,3 +100,54 @@ def test_less_memory_moves() -> None:
     executable = compile_module(parse(stencil([64, 64], [62, 62], [[0, 1], [2, 1], [1, 1]], 500)))
     assert executable.program.arena_bytes < 64 * 64 * 4 + 1024
     assert len(executable.program.kernels) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_random_sums_of_pads(choice: random.Random) -> None:
+    """As the gradients of slices are: every term is computed only where it is not padding."""
+    whole = [choice.choice([1, 2, 3, 4, 9, 40]) for _ in range(choice.randint(1, 3))]
+    lines, terms, arrays = [], [], []
+    for number in range(choice.randint(1, 4)):
+        own, places = [], []
+        for size in whole:
+            interior = choice.choice([0, 0, 0, 1, 2])
+            part = choice.randint(1, max(1, size // (interior + 1)))
+            low = choice.randint(-1, max(0, size - part))
+            spread = part + (part - 1) * interior
+            own.append(part)
+            places.append(f"{low}_{size - low - spread}_{interior}")
+        lines += [
+            f"p{number} = f32[{listed(own)}] parameter({number})",
+            f"n{number} = f32[{listed(own)}] negate(p{number})",
+            f"t{number} = f32[{listed(whole)}] pad(n{number}, v), padding={'x'.join(places)}",
+        ]
+        if number:
+            lines.append(f"s{number} = f32[{listed(whole)}] add({terms[-1]}, t{number})")
+        terms.append(f"s{number}" if number else "t0")
+        arrays.append(np.arange(np.prod(own), dtype=np.float32).reshape(own) + number)
+    body = "\n  ".join(["v = f32[] constant(3)", *lines, f"ROOT r = f32[{listed(whole)}] abs({terms[-1]})"])
+    module = parse(f"HloModule m\nENTRY e {{\n  {body}\n}}")
+    (got,) = compile_module(module)(*arrays)
+    np.testing.assert_array_equal(got, evaluate(module, arrays)[0])
+
+
+def test_columns_are_computed_one_by_one() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[8000] parameter(0)
+  zero = f32[] constant(0)
+  a = f32[8000] negate(x)
+  b = f32[8000] abs(x)
+  c = f32[8000,1] reshape(a)
+  d = f32[8000,1] reshape(b)
+  e = f32[8000,3] pad(c, zero), padding=0_0x0_2
+  f = f32[8000,3] pad(d, zero), padding=0_0x2_0
+  ROOT r = f32[8000,3] add(e, f)
+}"""
+    fusion = optimise(parse(text), "fusion").entry.root
+    kernel = emit_kernel("k", fusion, host(), frozenset())
+    assert len(kernel.steps) == 3
+    assert "select" not in kernel.definitions
+    (got,) = compile_module(parse(text))(np.linspace(-2, 2, 8000, dtype=np.float32))
+    np.testing.assert_allclose(got, evaluate(parse(text), [np.linspace(-2, 2, 8000, dtype=np.float32)])[0], rtol=1e-5)

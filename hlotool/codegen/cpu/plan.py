@@ -23,7 +23,7 @@ PART_WORK = 1 << 15
 """Elements, roughly, that are worth a partial result of their own."""
 
 MOST_PIECES = 64
-"""Pieces into which the space of a concatenation is divided."""
+"""Pieces into which the space of a concatenation or pad is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ def plan_group(
 def _pieces(
     plan: Plan, group: list[Output], slots: Sequence[int], machine: Machine, box: Box, budget: int
 ) -> list[Plan]:
-    """Divide the space where a concatenation goes from one operand to the next: no piece has to choose."""
+    """Divide the space where a concatenation goes from one operand to the next, or a pad from what it pads to what it
+    pads with: no piece has to choose."""
     found = _cuts(plan)
     if found is None or len(found[1]) >= budget:
         return [plan]
@@ -128,7 +129,7 @@ def _pieces(
 
 
 def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
-    """A dimension and the places in it where the operand of a concatenation changes.
+    """A dimension and the places in it where the source of the elements changes.
 
     Inner dimensions are cut only where that saves several choices, or where they are too short for a vector:
     otherwise one pass with a choice is quicker.
@@ -140,7 +141,7 @@ def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
             continue
         cuts: set[int] = set()
         for node in scope_of(plan.stores):
-            for guard in node.guards if node.slot == "concatenate" else ():
+            for guard in node.guards if node.slot == "source" else ():
                 if guard.index.terms == ((atoms[0], 1),):
                     ends = (guard.low - guard.index.constant, guard.high - guard.index.constant)
                     cuts.update(start + end for end in ends if 0 < end <= atoms[0].high)

@@ -177,7 +177,7 @@ def _pad(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, le
     if any(c.never for c in own):
         return (yield i.operands[1], (), guards, 0)
     inside = yield i.operands[0], tuple(source), _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield i.operands[1], (), guards, 0))
+    return t.choice(own, inside, inside if not own else (yield i.operands[1], (), guards, 0), "source")
 
 
 def _and(guards: Guards, more: Guards) -> Guards:
@@ -195,7 +195,7 @@ def _concatenate(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Gu
             own = () if inside.always else (inside,)
             source = (*index[:d], index[d] - start, *index[d + 1 :])
             value = yield operand, source, _and(guards, own), 0
-            result = value if result is None or not own else t.choice(own, value, result, "concatenate")
+            result = value if result is None or not own else t.choice(own, value, result, "source")
         start += size
     assert result is not None
     return result
@@ -239,7 +239,7 @@ def _dynamic_update_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], g
     if any(c.never for c in own):
         return (yield whole, index, guards, 0)
     inside = yield update, source, _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield whole, index, guards, 0), "concatenate")
+    return t.choice(own, inside, inside if not own else (yield whole, index, guards, 0), "source")
 
 
 def _gather(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
