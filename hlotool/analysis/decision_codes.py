@@ -2,7 +2,7 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers.
+414x buffers, 416x operands of products.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -35,6 +35,11 @@ _LESS = (
 _X = "x = f32[8,64] parameter(0)"
 _DOT = (
     "a = f32[8,8] parameter(0)\nd = f32[8,8] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+)
+_BY_ROWS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+_DEQUANTISED = (
+    "a = f32[@,64] parameter(0)\nw = s8[64,64] parameter(1)\nb = f32[64,64] convert(w)\n"
+    f"ROOT y = f32[@,64] dot(a, b), {_BY_ROWS}"
 )
 _SUM = "zero = f32[] constant(0)\nr = f32[8] reduce(t, zero), dimensions={1}, to_apply=add\n"
 
@@ -200,6 +205,39 @@ _ROWS = (
           "It would have more instructions (max-ops) or results (max-outputs) than one kernel may."),
     _kind(4039, "refuse product-fusion", "control-dependencies", "not fused into a product: control dependencies",
           "One of the two is ordered before or after other instructions."),
+    # ---- operands of products
+    _kind(4160, "rewrite product-prologue", "prologue", "an operand is computed inside of its product",
+          "The kernel of the product computes the operand where it reads it, so that the operand is never written.",
+          _main(_DEQUANTISED.replace("@", "8"))),
+    _kind(4161, "refuse product-prologue", "repeated-work", "operand not computed in its product: it is read often",
+          "The product reads each element of the operand for many results and packs nothing, so that it would compute "
+          "the elements again and again.", _main(_DEQUANTISED.replace("@", "64"))),
+    _kind(4162, "refuse product-prologue", "other-readers", "operand not computed in its product: others read it",
+          "Something else needs the operand too, so that it is written anyway, and reading it is as quick as reading "
+          "what it is made from.",
+          _main(_DEQUANTISED.replace("@", "8").replace("s8", "f32").replace("convert", "negate").replace("ROOT ", "")
+                + "\nROOT t = (f32[8,64], f32[64,64]) tuple(y, b)")),
+    _kind(4163, "refuse product-prologue", "prologue-form", "operand not computed in its product: not one by one",
+          "Elements of the operand are made from many others, or chosen from several arrays, which takes a loop of its "
+          "own.", _main("a = f32[8,64] parameter(0)\nb = f32[64,32] parameter(1)\nc = f32[64,64] concatenate(b, b), "
+                        f"dimensions={{1}}\nROOT y = f32[8,64] dot(a, c), {_BY_ROWS}")),
+    _kind(4169, "refuse product-prologue", "product-rows", "operand not computed in its product: whole rows",
+          "What is fused with the product reads whole rows of it, and from streamed operands one result is made after "
+          "the other."),
+    _kind(4164, "refuse product-prologue", "few-results", "operand not computed in its product: few results",
+          "The product has so few results that threads could not share the work on a large operand.",
+          _main(_DEQUANTISED.replace("@", "1").replace("64,64", "65536,8").replace("1,64", "1,65536")
+                .replace("f32[1,65536] dot", "f32[1,8] dot"))),
+    _kind(4165, "refuse product-prologue", "product-form", "operand not computed in its product: no matrix",
+          "The result of the product is empty, the sum of nothing, or its dimensions do not form a matrix."),
+    _kind(4166, "refuse product-prologue", "kernel-full", "operand not computed in its product: kernel too large",
+          "It would have more instructions (max-ops) than one kernel may."),
+    _kind(4167, "refuse product-prologue", "control-dependencies", "operand not computed in its product: control "
+          "dependencies", "One of the two is ordered before or after other instructions."),
+    _kind(4168, "refuse product-prologue", "forbidden", "operand not computed in its product: it was asked not to",
+          "The options --fuse-only and --no-fuse, or the attribute frontend_attributes={fuse=\"never\"}, keep the "
+          "product or its operand out of fusions.", _main(_DEQUANTISED.replace("@", "8")),
+          "product-prologue{never=b}"),
     # ---- calls and computations
     _kind(4040, "rewrite call-inliner", "inline", "a call was inlined",
           "The instructions of the called computation stand in the caller now.",

@@ -18,6 +18,7 @@ from math import prod
 
 from hlotool.analysis.contraction import matrix_views
 from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
+from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues
 from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
 
 __all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "updates_of"]
@@ -94,15 +95,21 @@ def _pixels(convolution: Instruction) -> tuple[int, int] | None:
 
 
 def fused_product(fusion: Instruction) -> tuple[Instruction, Reading] | None:
-    """The product of a fusion that is a product with an epilogue, as the code generator takes it; else None."""
+    """The product of a fusion that is a product with what makes its operands, with an epilogue, or with both, as the
+    code generator takes it; else None."""
     if fusion.opcode != "fusion" or fusion.attributes["kind"] != "kOutput":
         return None
     body: Computation = fusion.attributes["calls"]
     products = [i for i in body if i.opcode in PRODUCTS]
-    if len(products) != 1 or any(o.opcode != "parameter" for o in products[0].operands):
+    if len(products) != 1:
         return None
-    how = reading(body, products, products[0])
-    return (products[0], how) if isinstance(how, Reading) and not products[0].is_root else None
+    (product,), made = products, prologues(products[0])
+    if made and not (is_streamed(product, made) and all(map(is_prologue_member, members_of(product.operands)))):
+        return None
+    if product.is_root and not made:
+        return None
+    how = reading(body, products, product)
+    return (product, how) if isinstance(how, Reading) else None
 
 
 def updates_of(body: Computation) -> list[Instruction]:
@@ -126,10 +133,12 @@ def reading(
     if matrix is None:
         return Misfit("product-form", "its result is no matrix of known size")
     rows, columns = matrix
+    made = prologues(product) if product.parent is body else ()
+    ahead = members_of([product.operands[number] for number in made])
     same = dict.fromkeys(sources, not whole_rows)  # whether read at its own place, or else anywhere in the row
     updates = updates_of(body)
     for instruction in body:
-        if instruction in same or instruction is product:
+        if instruction in same or instruction is product or instruction in ahead:
             continue
         if instruction in updates and not any(o in same for o in (instruction.operands[0], *instruction.operands[2:])):
             continue
@@ -150,7 +159,7 @@ def reading(
     leaves = [leaf for part in parts for leaf in part.shape.leaves()]
     reduces = any(i.opcode == "reduce" for i in body)
     if all(same.values()) and not reduces and all(leaf.size == rows * columns for leaf in leaves):
-        arrays = [i.shape for i in body if i.opcode == "parameter" and i not in sources] + leaves
+        arrays = [i.shape for i in body if i.opcode == "parameter" and i not in sources and i not in ahead] + leaves
         large = [shape for shape in arrays if shape.is_array and shape.size == rows * columns]
         if len(large) > STREAMS and product.shape.byte_size > STREAMED_BYTES:
             reason = f"it goes through {len(large)} other arrays as large, in pieces of rows"
@@ -158,6 +167,8 @@ def reading(
         return Reading(False)
     if any(_row_rank(leaf, rows) is None for leaf in leaves):
         return Misfit("product-reader", "its readers have results of other rows")
+    if is_streamed(product, made):
+        return Misfit("product-rows", "its operands are computed for one result after the other")
     return _whole_rows(product, rows, columns)
 
 

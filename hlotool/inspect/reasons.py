@@ -19,7 +19,7 @@ from hlotool.ir import Computation, InputError, Instruction, Module
 
 __all__ = ["Blame", "Compilation", "FusionAnswer", "Hop", "explain_fusion", "explain_instruction", "title_of"]
 
-_FUSION_PASSES = frozenset({"fusion", "multi-output-fusion", "product-fusion"})
+_FUSION_PASSES = frozenset({"fusion", "multi-output-fusion", "product-fusion", "product-prologue"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _made_by(decisions: Iterable[Decision], names: set[str]) -> set[Decision]:
     for decision in reversed(list(decisions)):
         if names.intersection(decision.after):
             found.add(decision)
-            if decision.pass_name in ("multi-output-fusion", "product-fusion"):
+            if decision.pass_name in ("multi-output-fusion", "product-fusion", "product-prologue"):
                 names |= set(decision.before)
     return found
 

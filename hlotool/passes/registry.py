@@ -68,6 +68,7 @@ PASSES: dict[str, str] = {
     "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
     "product-expander": "hlotool.passes.product_expander:ProductExpander",
     "product-fusion": "hlotool.passes.product_fusion:ProductFusion",
+    "product-prologue": "hlotool.passes.product_prologue:ProductPrologue",
     "ragged-dot-decomposer": "hlotool.passes.ragged_dot_decomposer:RaggedDotDecomposer",
     "reduce-window-rewriter": "hlotool.passes.reduce_window_rewriter:ReduceWindowRewriter",
     "reduce-window-splitter": "hlotool.passes.reduce_window_splitter:ReduceWindowSplitter",
@@ -118,8 +119,8 @@ PIPELINES: dict[str, str] = {
     "default": (
         "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
         "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,cse,dce,"
-        "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,settle,copy-insertion,dce,"
-        "memory-scheduler,computation-deduplicator"
+        "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
+        "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
     "O0": "",
     "O1": (
@@ -134,7 +135,7 @@ PIPELINES: dict[str, str] = {
         "optimization-barrier-expander,tuple-simplifier,dce,all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
         "dot-decomposer,transpose-folding,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
-        "product-fusion{max-ops=1024,max-outputs=16},settle,"
+        "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
     "lowering": (

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from hlotool.analysis.contraction import matrix_views, row_major_strides, sum_type
 from hlotool.analysis.product_epilogue import fused_product, updates_of
+from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.conv import emit_conv
 from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.cpu.dot import DotSpec, emit_dot
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.fusion import emit_outputs
 from hlotool.codegen.cpu.plan import Output, output_leaves
+from hlotool.codegen.cpu.streamed import emit_streamed
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
@@ -32,7 +34,9 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     result is elsewhere.  Arrays that it updates, but not `in_place`, are copied ahead of the product.
     """
     epilogue, slots = epilogue_of(fusion, machine)
-    if epilogue.product.opcode == "convolution":
+    if is_streamed(epilogue.product, prologues(epilogue.product)):
+        kernel = emit_streamed(name, epilogue, slots[-1])
+    elif epilogue.product.opcode == "convolution":
         kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
     else:
         kernel = emit_dot(name, dot_spec(epilogue.product), machine, slots, epilogue)
@@ -70,7 +74,7 @@ def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[
         outputs.append(Output(value, leaf, count, shape, value if value in updates else None))
         count += 1
     epilogue = Epilogue(product, tuple(outputs), tuple(slots), how.whole_rows, machine)
-    lhs, rhs = (slots[o.parameter_number] for o in product.operands)
+    lhs, rhs = (slots[o.parameter_number] if o.opcode == "parameter" else -1 for o in product.operands)
     return epilogue, (lhs, rhs, count if epilogue.kept is None else epilogue.kept.slot, count)
 
 

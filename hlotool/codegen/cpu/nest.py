@@ -20,7 +20,7 @@ from hlotool.codegen.cpu.math.elements import broadcast, compute_element, is_com
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
 from hlotool.codegen.cpu.math.vector import BITS
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
-from hlotool.codegen.cpu.reduce import Reducer, parts, reducer, unparts
+from hlotool.codegen.cpu.reduce import Reducer, parts, product_sum, reducer, unparts
 from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
 from hlotool.codegen.llvm import Function
 from hlotool.codegen.machine import Machine
@@ -719,7 +719,8 @@ class Nest:
 
 
 def _reducer(node: Node) -> Reducer:
-    assert node.computation is not None
+    if node.computation is None:
+        return product_sum(node.type)
     inputs = node.operands[: len(node.operands) // 2]
     rising = [k for k, n in enumerate(inputs) if _rises(n, node.bound) or _counts(node.slot, k)]
     return reducer(node.computation, [n.type for n in inputs], rising)

@@ -8,7 +8,7 @@ from math import prod
 
 from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
-from hlotool.codegen.cpu.loops import cost, merge, pick_lane, plain, refine
+from hlotool.codegen.cpu.loops import Loop, cost, merge, pick_lane, plain, refine
 from hlotool.codegen.cpu.memory import WIDEST_STEP
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.cpu.rules import can_split, region_starts, rule_of, split_dimension
@@ -17,7 +17,9 @@ from hlotool.codegen.cpu.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, Shape
 
-__all__ = ["Output", "Plan", "groups_of", "output_leaves", "plan_group", "store_output"]
+__all__ = [
+    "Output", "Plan", "groups_of", "output_leaves", "part_count", "partial_jobs", "plan_group", "store_output",
+]  # fmt: skip
 
 PART_WORK = 1 << 15
 """Elements, roughly, that are worth a partial result of their own."""
@@ -90,7 +92,7 @@ class Plan:
 
     def jobs(self) -> list[Job]:
         """What to write, in order: partial results first."""
-        return [*_partial_jobs(self.tracer), Job(self.tracer, self.stores, self.atoms)]
+        return [*partial_jobs(self.tracer), Job(self.tracer, self.stores, self.atoms)]
 
 
 Box = Mapping[int, tuple[int, int]]
@@ -237,24 +239,29 @@ def _parts(plan: Plan, machine: Machine) -> dict[Instruction, int]:
     lane = pick_lane(merge([plain(a) for a in plan.atoms], plan.tracer.nodes), scope, reduces, machine)
     parts: dict[Instruction, int] = {}
     for node, body in reduces:
-        work = sum(cost(n, None, machine) for n in body)
-        results = prod(a.high + 1 for a in node.atoms)
-        vectors = lane is not None and bool(node.variables & lane.variables)
-        if work < PART_WORK * 2 or results >= (8192 if vectors else 16) or node.slot.opcode != "reduce":
-            continue
-        if not can_split(node.slot):
+        if node.slot.opcode != "reduce" or not can_split(node.slot):
             continue
         extent = node.slot.operands[0].shape.dimensions[split_dimension(node.slot)]
-        rows = prod(a.high + 1 for a in node.bound)
-        most = int(min(64 if vectors else -(-64 // results), work // PART_WORK, extent, rows // 16))
-        good = [n for n in range(2, most + 1) if extent % n == 0]
-        count = good[-1] if good and good[-1] * 3 >= most else most
+        count = part_count(node, body, lane, extent, machine)
         if count > 1:
             parts[node.slot] = count
     return parts
 
 
-def _partial_jobs(tracer: Tracer) -> list[Job]:
+def part_count(node: Node, body: Sequence[Node], lane: Loop | None, extent: int, machine: Machine) -> int:
+    """In how many parts to do a reduction with loops over `body`, of which one goes over `extent` values."""
+    work = sum(cost(n, None, machine) for n in body)
+    results = prod(a.high + 1 for a in node.atoms)
+    vectors = lane is not None and bool(node.variables & lane.variables)
+    if work < PART_WORK * 2 or results >= (8192 if vectors else 16):
+        return 1
+    rows = prod(a.high + 1 for a in node.bound)
+    most = int(min(64 if vectors else -(-64 // results), work // PART_WORK, extent, rows // 16))
+    good = [n for n in range(2, most + 1) if extent % n == 0]
+    return good[-1] if good and good[-1] * 3 >= most else most
+
+
+def partial_jobs(tracer: Tracer) -> list[Job]:
     """The stores of partial results; those that can be computed together in one job."""
     jobs: list[Job] = []
     behind: set[object] = set()

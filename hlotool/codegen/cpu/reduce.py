@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 from hlotool.analysis import reducers
 from hlotool.codegen.cpu.inline import emit_inline
-from hlotool.codegen.cpu.math.elements import compute_type, is_low_precision
+from hlotool.codegen.cpu.math.elements import compute_element, compute_type, is_low_precision
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
+from hlotool.codegen.cpu.math.vector import Vector, fma
 from hlotool.codegen.llvm import Function
 from hlotool.ir import ELEMENT_TYPES, Computation
 
-__all__ = ["Reducer", "parts", "reducer", "unparts"]
+__all__ = ["Reducer", "parts", "product_sum", "reducer", "unparts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,38 @@ class Reducer:
             v if held == wanted else emit_elementwise(f, "convert", {}, [held], wanted, lanes, [v])
             for held, wanted, v in zip(self.types, self.results, values, strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductSum(Reducer):
+    """The sum of products of two values: multiplied and added at once where the processor can."""
+
+    def neutral(self, lanes: int) -> list[Value]:
+        return [constant(self.types[0], lanes, 0)]
+
+    def step(self, f: Function, accumulators: Sequence[Value], values: Sequence[Value], lanes: int) -> list[Value]:
+        """With one value that is a sum, to be added."""
+        (kind,), (total,) = self.types, accumulators
+        times, plus = ("and", "or") if kind == "pred" else ("multiply", "add")
+        if len(values) == 1:
+            return [emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, *values])]
+        if isinstance(total, str) and not ELEMENT_TYPES[kind].is_float:
+            product = emit_elementwise(f, times, {}, [kind] * 2, kind, lanes, values)
+            return [emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, product])]
+        element = compute_element(kind)
+        x, y, sums = [
+            [Vector(f, element, lanes, part) for part in ((value,) if isinstance(value, str) else value)]
+            for value in (*values, total)
+        ]
+        if len(sums) == 1:
+            return [fma(x[0], y[0], sums[0]).name]
+        real, imaginary = fma(-x[1], y[1], fma(x[0], y[0], sums[0])), fma(x[1], y[0], fma(x[0], y[1], sums[1]))
+        return [(real.name, imaginary.name)]
+
+
+def product_sum(element_type: str) -> Reducer:
+    """The sum of products of pairs of values of a type, which is also that of the sum."""
+    return ProductSum(Computation("products"), (), (element_type,), (element_type,), False)
 
 
 def reducer(computation: Computation, types: Sequence[str], rising: Sequence[int] = ()) -> Reducer:

@@ -15,7 +15,9 @@ from hlotool.codegen.cpu.reduce import reducer
 from hlotool.codegen.cpu.trace import Request, Rule, Tracer
 from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, Shape, UnsupportedError, byte_size, dtype_of
 
-__all__ = ["FUSIBLE", "SMALL_CONSTANT", "can_trace", "region_starts", "rule_of", "split_dimension"]
+__all__ = [
+    "FUSIBLE", "SMALL_CONSTANT", "can_trace", "partial_result", "region_starts", "rule_of", "split_dimension",
+]  # fmt: skip
 
 SMALL_CONSTANT = 256
 """Bytes of a constant with different elements that may stand inside a fusion; larger ones must be operands."""
@@ -351,23 +353,26 @@ def _in_parts(
         "reduce", "tuple" if count > 1 else inputs[0].type, (*inputs, *first),
         computation=i.attributes["to_apply"], bound=bound, guards=valid, slot=i,
     )  # fmt: skip
-    atoms = (*outer, *sorted((a for a in whole.atoms if a not in outer), key=lambda a: a.variables))
+    leaves = [whole] if count == 1 else [t.node("leaf", n.type, (whole,), slot=k) for k, n in enumerate(inputs)]
+    loads = [partial_result(t, value, outer) for value in leaves]
+    total = _reduction(t, i, (*loads, *initial), outer, (), leaf)
+    wanted = i_type(i, leaf)
+    return total if total.type == wanted else t.elementwise("convert", wanted, total)
+
+
+def partial_result(t: Tracer, value: Node, outer: tuple[Atom, ...]) -> Node:
+    """The load of a value that is to be stored in scratch first, for all settings of `outer` and its other atoms."""
+    atoms = (*outer, *sorted((a for a in value.atoms if a not in outer), key=lambda a: a.variables))
     position, stride = constant(0), 1
     for atom in reversed(atoms):
         position = position + atom_index(atom) * stride
         stride *= atom.high + 1
-    loads = []
-    for k in range(count):
-        value = whole if count == 1 else t.node("leaf", inputs[k].type, (whole,), slot=k)
-        known = next((p for p in t.partials if p.value is value), None)
-        if known is None:
-            known = Partial(value, position, Scratch(t.scratch), atoms)
-            t.scratch += -(-stride * byte_size(value.type) // 64) * 64
-            t.partials.append(known)
-        loads.append(t.node("load", value.type, index=position, slot=known.slot))
-    total = _reduction(t, i, (*loads, *initial), outer, (), leaf)
-    wanted = i_type(i, leaf)
-    return total if total.type == wanted else t.elementwise("convert", wanted, total)
+    known = next((p for p in t.partials if p.value is value), None)
+    if known is None:
+        known = Partial(value, position, Scratch(t.scratch), atoms)
+        t.scratch += -(-stride * byte_size(value.type) // 64) * 64
+        t.partials.append(known)
+    return t.node("load", value.type, index=position, slot=known.slot)
 
 
 def _reduction(

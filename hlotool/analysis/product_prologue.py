@@ -1,0 +1,56 @@
+"""What may be computed together with a product: the instructions ahead of it that make an operand.
+
+A *prologue* makes the elements of a dot's operand where the kernel reads them, so that the operand itself is neither
+written nor read: weights are then read as the few bits that they are kept in.  In HLO both are one fusion of kind
+``kOutput`` with one dot in its body, whose operand is an instruction of the body.
+
+There are two ways to have one.  A product with few rows, or few columns, is *streamed*: every element of its other
+operand is used for those few only, so that it is computed when it is needed, by a loop that knows neither tiles nor
+panels.  In any other product elements are used again and again; there the prologue runs when an operand is packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hlotool.analysis.contraction import matrix_views
+from hlotool.analysis.fusibility import is_fusible
+from hlotool.ir import Instruction
+
+__all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues"]
+
+STREAMED = 8
+"""Most results that one element of a streamed operand goes into: as many sums are held in registers."""
+
+_OTHERS = frozenset({"concatenate", "dynamic-update-slice", "gather", "map", "reduce", "reduce-window"})
+"""What has a loop of its own for each element, or chooses where it comes from."""
+
+
+def prologues(product: Instruction) -> tuple[int, ...]:
+    """The operands that are computed in the body of the product's fusion, by number."""
+    return tuple(number for number, operand in enumerate(product.operands) if operand.opcode != "parameter")
+
+
+def members_of(operands: Sequence[Instruction]) -> dict[Instruction, None]:
+    """All that `operands`, instructions in the body of a fusion, are computed from, and they themselves."""
+    found: dict[Instruction, None] = {}
+    stack = list(operands)
+    while stack:
+        instruction = stack.pop()
+        if instruction not in found:
+            found[instruction] = None
+            stack += instruction.operands
+    return found
+
+
+def is_prologue_member(instruction: Instruction) -> bool:
+    """Whether an element of the instruction is made from few others, so that a product's kernel can have it."""
+    return instruction.opcode == "parameter" or (is_fusible(instruction) and instruction.opcode not in _OTHERS)
+
+
+def is_streamed(product: Instruction, numbers: Collection[int]) -> bool:
+    """Whether each element of the operands with these numbers goes into few results only."""
+    view = matrix_views(product) if product.opcode == "dot" else None
+    if view is None or not numbers:
+        return False
+    return (view.m if 1 in numbers else 1) * (view.n if 0 in numbers else 1) <= STREAMED

@@ -1,0 +1,141 @@
+"""Streamed products: dots as sums in loops, with what makes their operands and what reads their results.
+
+A product with few rows uses every element of its right operand only so often (and one with few columns those of its
+left operand), so that packing it, or writing it at all, costs more than it saves.  Here its elements are computed where
+they are read, once for all those rows: the sums of the rows run side by side in one loop.  The body is traced and
+written like that of any other fusion; nothing in it but the dot is special.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major_strides, sum_type
+from hlotool.analysis.indexing import Atom, Condition, Index, constant, delinearize
+from hlotool.analysis.product_prologue import prologues
+from hlotool.codegen.cpu.epilogue import Epilogue
+from hlotool.codegen.cpu.loops import merge, pick_lane, plain, refine
+from hlotool.codegen.cpu.nodes import Guards, Node, body_of, scope_of
+from hlotool.codegen.cpu.plan import part_count, partial_jobs, store_output
+from hlotool.codegen.cpu.rules import partial_result, rule_of
+from hlotool.codegen.cpu.step import Job, emit_step
+from hlotool.codegen.cpu.trace import Rule, Tracer
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm import Unit
+from hlotool.ir import Instruction, UnsupportedError, dtype_of
+
+__all__ = ["emit_streamed"]
+
+_REFINEMENTS = 12
+"""Most times that dimensions are split further: each division inside of another takes one."""
+
+
+def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
+    """The kernel of a dot with prologues (see `product_prologue.is_streamed`), and of its epilogue if it has one."""
+    tracer = Tracer(lambda i: _sum_of_products if i is fusion.product else rule_of(i), fusion.slots)
+    for _ in range(_REFINEMENTS):
+        job = _job(tracer, fusion)
+        factors, parts = refine(tracer), tracer.parts
+        if factors is None or factors == tracer.factors:
+            factors, parts = tracer.factors, parts or _parts(job, fusion)
+            if parts == tracer.parts:
+                break
+        tracer = Tracer(tracer.rule_of, fusion.slots, factors, parts)
+    unit = Unit(fusion.machine)
+    jobs = [*partial_jobs(tracer), job]
+    names = [name, *(f"{name}.{number}" for number in range(1, len(jobs)))]
+    steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
+    return Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(steps), tracer.scratch)
+
+
+def _job(tracer: Tracer, fusion: Epilogue) -> Job:
+    """Loops over the results; the few rows (or columns) of which each reads all of an operand are written out."""
+    view, made = matrix_views(fusion.product), prologues(fusion.product)
+    if view is None:
+        raise UnsupportedError(f"{fusion.product.name}: the dimensions of this dot do not collapse")
+    atoms: list[Atom] = []
+    taken = 0
+
+    def along(extent: int, apart: bool) -> list[Index]:
+        nonlocal taken
+        if apart:
+            return [constant(k) for k in range(extent)]
+        index, own = tracer.dimension(extent, taken)
+        for atom in own:
+            taken |= atom.variables
+        atoms.extend(own)
+        return [index]
+
+    items, rows, columns = along(prod(view.batch), False), along(view.m, 1 in made), along(view.n, 0 in made)
+    stores: list[Node] = []
+    for output in fusion.outputs:
+        for row in rows:
+            for column in columns:
+                position = (items[0] * view.m + row) * view.n + column
+                stores.append(store_output(tracer, output, delinearize(position, output.space)))
+    return Job(tracer, stores, [a for a in atoms if a.high])
+
+
+def _parts(job: Job, fusion: Epilogue) -> dict[Instruction, int]:
+    """Into how many parts to divide the sums, for threads to share and so that their rows stay in reach."""
+    scope = scope_of(job.stores)
+    sums = [(n, body_of(n)) for n in scope if n.kind == "reduce"]
+    loops = merge([plain(a) for a in job.atoms], job.tracer.nodes)
+    lane = pick_lane(loops, scope, sums, fusion.machine)
+    node, body = sums[0]
+    extent = fusion.product.operands[0].shape.dimensions[_walk(fusion.product)[0][0]]
+    count = part_count(node, body, lane, extent, fusion.machine) if node.bound else 1
+    return {fusion.product: count} if count > 1 else {}
+
+
+def _walk(dot: Instruction) -> list[tuple[int, int]]:
+    """The dimensions of the sum in both operands, in the order in which the larger operand has them."""
+    numbers, (left, right) = dot_dimensions(dot), (operand.shape for operand in dot.operands)
+    side, shape = (1, right) if right.size >= left.size else (0, left)
+    strides = row_major_strides(shape)
+    pairs = zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True)
+    return sorted(pairs, key=lambda pair: (shape.dimensions[pair[side]] == 1, -strides[pair[side]]))
+
+
+def _sum_of_products(t: Tracer, dot: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+    """An element of a dot: in the type that `sum_type` says, rounded once."""
+    numbers, (left, right) = dot_dimensions(dot), (operand.shape for operand in dot.operands)
+    kind = sum_type(left.element_type, right.element_type, dot.shape.element_type)
+    taken = 0
+    for x in (*index, *(guard.index for guard in guards)):
+        taken |= x.variables
+    shared, free = len(numbers.lhs_batch), len(numbers.lhs_batch) + len(numbers.lhs_free)
+    at = [
+        dict(zip((*numbers.lhs_batch, *numbers.lhs_free), index[:free], strict=True)),
+        dict(zip((*numbers.rhs_batch, *numbers.rhs_free), (*index[:shared], *index[free:]), strict=True)),
+    ]
+    bound: list[Atom] = []
+    outer: tuple[Atom, ...] = ()
+    valid = guards
+    for number, pair in enumerate(_walk(dot)):
+        size, part = left.dimensions[pair[0]], constant(0)
+        length = size
+        if number == 0 and dot in t.parts:
+            length = -(-size // t.parts[dot])
+            part, outer = t.dimension(t.parts[dot], taken)
+            for atom in outer:
+                taken |= atom.variables
+        own, atoms = t.dimension(length, taken)
+        own = own + part * length
+        if own.high >= size:
+            valid = (*guards, Condition(own, 0, size))
+        for atom in atoms:
+            taken |= atom.variables
+        bound += [atom for atom in atoms if atom.high]
+        for where, d in zip(at, pair, strict=True):
+            where[d] = own
+    factors: list[Node] = []
+    for operand, where in zip(dot.operands, at, strict=True):
+        factor = yield operand, tuple(where[d] for d in range(operand.shape.rank)), valid, 0
+        factors.append(factor if factor.type == kind else t.elementwise("convert", kind, factor))
+    zero = t.number(kind, dtype_of(kind).type(0))
+    total = t.node("reduce", kind, (*factors, zero, zero), bound=tuple(bound), guards=valid[len(guards) :], slot=dot)
+    if outer:
+        total = t.node("reduce", kind, (partial_result(t, total, outer), zero), bound=outer, slot=dot)
+    wanted = dot.shape.element_type
+    return total if wanted == kind else t.elementwise("convert", wanted, total)

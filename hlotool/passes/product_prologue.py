@@ -1,0 +1,182 @@
+"""Product prologues: a dot and the loops that make its operands become one kernel (kind ``kOutput``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from hlotool.analysis.contraction import matrix_views
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.fusibility import is_fusible
+from hlotool.analysis.product_epilogue import Misfit, fused_product, result_matrix
+from hlotool.analysis.product_prologue import STREAMED, is_prologue_member, is_streamed
+from hlotool.analysis.views import is_view
+from hlotool.ir import Instruction, Module
+from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
+from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
+
+__all__ = ["ProductPrologue"]
+
+_VIEWS = frozenset({"bitcast", "reshape"})
+
+_SHARED_RESULTS, _ALONE_BYTES = 64, 256 << 10
+"""So many results at least are there to share among threads, unless an operand has no more than so many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """A dot, and the kernel that computes it: itself, or its fusion with an epilogue."""
+
+    dot: Instruction
+    kernel: Instruction
+    whole_rows: bool
+
+    def operand(self, number: int) -> Instruction:
+        """What the kernel reads as operand `number` of the dot."""
+        own = self.dot.operands[number]
+        return own if self.kernel is self.dot else self.kernel.operands[own.parameter_number]
+
+    def is_read_once(self, number: int) -> bool:
+        """Whether nothing in the kernel but the dot reads the operand, as this operand alone."""
+        own = self.dot.operands[number]
+        inside = 1 if self.kernel is self.dot else sum(own.users.values())
+        return inside == 1 and self.kernel.operands.count(self.operand(number)) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An operand of a dot: the loop that makes it, and the views on the way."""
+
+    number: int
+    producer: Instruction
+    views: tuple[Instruction, ...]
+
+    @property
+    def members(self) -> tuple[Instruction, ...]:
+        return (self.producer, *self.views)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductPrologue:
+    """Fuses dots with the loop fusions, or single instructions, that make their operands.
+
+    The kernel of the dot then computes the elements where it reads them, and the operand, such as the floats of weights
+    that are kept in few bits, is not written.  `analysis.product_prologue` knows which fit.  The pass comes after the
+    others that make fusions.  `max_ops` bounds the kernel.  `only`, `never` and the attribute ``fuse`` are those of the
+    pass ``fusion``; with ``"always"`` a loop is fused although the estimate speaks against it.
+    """
+
+    name: ClassVar[str] = "product-prologue"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"dot"})
+    max_ops: int = 256
+    only: str = ""
+    never: str = ""
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        rules = fusion_rules(self.only, self.never)
+        for computation in fusible_computations(module):
+            products = [found for i in computation if (found := _product_of(i)) is not None]
+            position = {instruction: n for n, instruction in enumerate(computation)} if products else {}
+            dead: set[Instruction] = set()
+            for product in products:
+                chosen = self._choose(product, rules, log)
+                if not chosen or not log.allow():
+                    continue
+                own = dict.fromkeys(member for one in chosen for member in one.members)
+                members = [*sorted(own, key=position.__getitem__), product.kernel]
+                fusion = make_fusion(module, members, [product.kernel])
+                size = sum(one.producer.shape.byte_size for one in chosen)
+                before = (*(one.producer for one in chosen), product.kernel)
+                log.rewrite("prologue", before, fusion, "its operand is computed where it is read", bytes=size)
+                for member in reversed(members):
+                    if not is_needed(member, dead):
+                        dead.add(member)
+                changed = True
+            erase_all(computation, dead)
+        if changed:
+            mark_own_fusions(module)
+        return changed
+
+    def _choose(self, product: _Product, rules: FusionRules, log: DecisionLog) -> list[_Found]:
+        """The operands to be computed in the kernel of the dot."""
+        chosen: list[_Found] = []
+        for number in (1, 0):
+            found = _loop_of(product, number)
+            if found is None:
+                continue
+            misfit = self._misfit(product, found, [one.number for one in chosen], rules)
+            if misfit is None:
+                chosen.append(found)
+            else:
+                log.refuse(misfit.rule, (found.producer, product.kernel), misfit.reason)
+        return chosen
+
+    def _misfit(
+        self, product: _Product, found: _Found, others: Collection[int], rules: FusionRules
+    ) -> Misfit | None:
+        """Why the two cannot or should not be one kernel, of which `others` are operands that it computes already."""
+        producer, kernel = found.producer, product.kernel
+        for one in (producer, kernel):
+            forbidden = rules.forbids(one)
+            if forbidden:
+                return Misfit("forbidden", forbidden)
+        if any(one.control_predecessors or one.control_successors for one in (*found.members, kernel)):
+            return Misfit("control-dependencies", "one of them has control dependencies")
+        body = list(producer.attributes["calls"]) if producer.opcode == "fusion" else [producer]
+        if matrix_views(product.dot) is None or result_matrix(product.dot) is None:
+            return Misfit("product-form", "the product is no matrix of known size")
+        misfit = next((i for i in body if not is_prologue_member(i)), None)
+        if misfit is not None:
+            return Misfit("prologue-form", f"the elements of a {misfit.opcode} are not made one by one")
+        if len(body) + (len(kernel.attributes["calls"]) if kernel is not product.dot else 1) > self.max_ops:
+            return Misfit("kernel-full", "the kernel would be too large")
+        if not product.is_read_once(found.number):
+            return Misfit("other-readers", "the product's kernel reads the operand at other places, too")
+        alone = all(sum(one.users.values()) == 1 and not one.is_root for one in found.members)
+        read = sum(operand.shape.byte_size for operand in producer.operands)
+        if not alone and 2 * read > producer.shape.byte_size:
+            return Misfit("other-readers", "others need the operand too, so that it is written anyway")
+        how = _cost(product, {found.number, *others}, found)
+        return None if how is None or (not how.form and rules.forces(producer)) else how
+
+
+def _cost(product: _Product, numbers: Collection[int], found: _Found) -> Misfit | None:
+    """What speaks against computing the operands with these `numbers` in the kernel of the dot."""
+    view = matrix_views(product.dot)
+    assert view is not None
+    if not is_streamed(product.dot, numbers):
+        times = view.m if found.number == 1 else view.n
+        return Misfit("repeated-work", f"each element is used for {times} results, more than {STREAMED}")
+    if product.whole_rows:
+        return Misfit("product-rows", "its epilogue wants whole rows of the result")
+    results = prod(view.batch) * view.m * view.n
+    if results < _SHARED_RESULTS and found.producer.shape.byte_size > _ALONE_BYTES:
+        return Misfit("few-results", f"threads would share {results} results only", form=False)
+    return None
+
+
+def _product_of(kernel: Instruction) -> _Product | None:
+    """The dot that an instruction is or has, if its operands are made elsewhere."""
+    if kernel.opcode == "dot":
+        return _Product(kernel, kernel, False)
+    found = fused_product(kernel)
+    if found is None or found[0].opcode != "dot" or any(o.opcode != "parameter" for o in found[0].operands):
+        return None
+    return _Product(found[0], kernel, found[1].whole_rows)
+
+
+def _loop_of(product: _Product, number: int) -> _Found | None:
+    """The loop that makes an operand, be it through views; None where something else does."""
+    views: list[Instruction] = []
+    value = product.operand(number)
+    while value.opcode in _VIEWS:
+        views.insert(0, value)
+        value = value.operands[0]
+    if value.opcode == "fusion":
+        fits = value.attributes["kind"] == "kLoop" and value.shape.is_array
+    else:
+        fits = value.opcode not in ("constant", "parameter") and is_fusible(value) and not is_view(value)
+    return _Found(number, value, tuple(views)) if fits else None
