@@ -149,8 +149,8 @@ def test_weights_that_two_products_read_are_written_for_neither() -> None:
          "other-readers"),
         (scaled(1).replace("multiply(b, t)", "multiply(b, t), control-predecessors={a}"), "control-dependencies"),
         (scaled(1).replace(ROWS, ROWS + ', frontend_attributes={fuse="never"}'), "forbidden"),
-        (f"a = f32[8,64] parameter(0)\nb = s8[8,40] parameter(1)\nc = s8[56,40] parameter(2)\n"
-         f"e = s8[64,40] concatenate(b, c), dimensions={{0}}\nf = f32[64,40] convert(e)\n"
+        (f"a = f32[8,64] parameter(0)\nb = s8[8,40] parameter(1)\nc = s8[32,40] parameter(2)\n"
+         f"e = s8[64,40] concatenate(b, b, b, b, c), dimensions={{0}}\nf = f32[64,40] convert(e)\n"
          f"ROOT y = f32[8,40] dot(a, f), {ROWS}", "prologue-form"),
         (scaled(1).replace("64", "65536").replace("48", "8"), "few-results"),
     ],
@@ -345,6 +345,29 @@ def test_sums_in_parts(machine: Machine, k_first: bool) -> None:
     made = module(text + f"d = f32[2,64] dot(a, b), {dims}\nROOT y = f32[2,64] negate(d)")
     assert kinds(fused(made)[0]) == ["kOutput"]
     same_numbers(made, machine)
+
+
+@pytest.mark.parametrize("m", [1, 4])
+@pytest.mark.parametrize("between", [True, False])
+def test_four_bits(m: int, between: bool) -> None:
+    """Two weights in a byte: neighbours, or in the first and the second half of the rows."""
+    shapes = ("128,2,40", "128,1,40", "dimensions={1}") if between else ("2,128,40", "1,128,40", "dimensions={0}")
+    text = (
+        "a = f32[@,256] parameter(0)\nw = u8[128,40] parameter(1)\ns = f32[8,40] parameter(2)\nf = u8[] constant(15)\n"
+        "fb = u8[128,40] broadcast(f), dimensions={}\nl = u8[128,40] and(w, fb)\ng = u8[] constant(4)\n"
+        "gb = u8[128,40] broadcast(g), dimensions={}\nh = u8[128,40] shift-right-logical(w, gb)\n"
+        "lr = u8[$] reshape(l)\nhr = u8[$] reshape(h)\nc = u8[%] concatenate(lr, hr), &\nb = f32[%] convert(c)\n"
+        "r = f32[8,32,40] reshape(b)\nsb = f32[8,32,40] broadcast(s), dimensions={0,2}\n"
+        "p = f32[8,32,40] multiply(r, sb)\nq = f32[256,40] reshape(p)\n"
+        f"ROOT d = f32[@,40] dot(a, q), {ROWS}"
+    )
+    for sign, what in zip("%$&@", (*shapes, str(m)), strict=True):
+        text = text.replace(sign, what)
+    made = module(text)
+    assert kinds(fused(made)[0]) == ["kOutput"]
+    arguments = whole_numbers(made, 5)
+    arguments[1] = np.random.default_rng(5).integers(0, 256, (128, 40)).astype(np.uint8)
+    same_numbers(made, MACHINES[m % len(MACHINES)], arguments)
 
 
 @pytest.mark.parametrize("m", [1, 3])

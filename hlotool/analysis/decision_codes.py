@@ -219,8 +219,9 @@ _ROWS = (
                 + "\nROOT t = (f32[8,64], f32[64,64]) tuple(y, b)")),
     _kind(4163, "refuse product-prologue", "prologue-form", "operand not computed in its product: not one by one",
           "Elements of the operand are made from many others, or chosen from several arrays, which takes a loop of its "
-          "own.", _main("a = f32[8,64] parameter(0)\nb = f32[64,32] parameter(1)\nc = f32[64,64] concatenate(b, b), "
-                        f"dimensions={{1}}\nROOT y = f32[8,64] dot(a, c), {_BY_ROWS}")),
+          "own.",
+          _main("a = f32[8,64] parameter(0)\nb = f32[64,8] parameter(1)\nc = f32[64,40] concatenate(b, b, b, b, b), "
+                        f"dimensions={{1}}\nROOT y = f32[8,40] dot(a, c), {_BY_ROWS}")),
     _kind(4169, "refuse product-prologue", "product-rows", "operand not computed in its product: whole rows",
           "What is fused with the product reads whole rows of it, and from streamed operands one result is made after "
           "the other."),

@@ -22,8 +22,11 @@ __all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues"]
 STREAMED = 8
 """Most results that one element of a streamed operand goes into: as many sums are held in registers."""
 
-_OTHERS = frozenset({"concatenate", "dynamic-update-slice", "gather", "map", "reduce", "reduce-window"})
-"""What has a loop of its own for each element, or chooses where it comes from."""
+_OTHERS = frozenset({"dynamic-update-slice", "gather", "map", "reduce", "reduce-window"})
+"""What has a loop of its own for each element, or is found at places of its own."""
+
+_SOURCES = 4
+"""Arrays in a concatenation, one of which is chosen for each element."""
 
 
 def prologues(product: Instruction) -> tuple[int, ...]:
@@ -45,6 +48,8 @@ def members_of(operands: Sequence[Instruction]) -> dict[Instruction, None]:
 
 def is_prologue_member(instruction: Instruction) -> bool:
     """Whether an element of the instruction is made from few others, so that a product's kernel can have it."""
+    if instruction.opcode == "concatenate" and len(instruction.operands) > _SOURCES:
+        return False
     return instruction.opcode == "parameter" or (is_fusible(instruction) and instruction.opcode not in _OTHERS)
 
 

@@ -30,7 +30,7 @@ class Node:
     select        the first operand where all `guards` hold, else the second
     inline        `computation` applied to `operands`
     reduce        `computation` over `bound` variables: operands are inputs, then initial values; `slot` is
-                  the instruction.  Without a computation the sum of the products of two inputs
+                  the instruction.  Without a computation the sum of the products of pairs of inputs
     leaf          result number `slot` of a variadic reduce
     store         writes its operand as element `index` of buffer `slot`
     ============  ==========================================================================

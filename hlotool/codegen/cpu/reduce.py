@@ -102,29 +102,37 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True)
 class ProductSum(Reducer):
-    """The sum of products of two values: multiplied and added at once where the processor can."""
+    """The sum of products of pairs of values: multiplied and added at once where the processor can."""
 
     def neutral(self, lanes: int) -> list[Value]:
         return [constant(self.types[0], lanes, 0)]
 
     def step(self, f: Function, accumulators: Sequence[Value], values: Sequence[Value], lanes: int) -> list[Value]:
-        """With one value that is a sum, to be added."""
+        """With one value that is a sum, to be added; else any number of pairs."""
         (kind,), (total,) = self.types, accumulators
         times, plus = ("and", "or") if kind == "pred" else ("multiply", "add")
         if len(values) == 1:
             return [emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, *values])]
-        if isinstance(total, str) and not ELEMENT_TYPES[kind].is_float:
-            product = emit_elementwise(f, times, {}, [kind] * 2, kind, lanes, values)
-            return [emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, product])]
-        element = compute_element(kind)
-        x, y, sums = [
-            [Vector(f, element, lanes, part) for part in ((value,) if isinstance(value, str) else value)]
-            for value in (*values, total)
-        ]
-        if len(sums) == 1:
-            return [fma(x[0], y[0], sums[0]).name]
-        real, imaginary = fma(-x[1], y[1], fma(x[0], y[0], sums[0])), fma(x[1], y[0], fma(x[0], y[1], sums[1]))
-        return [(real.name, imaginary.name)]
+        for x, y in zip(values[::2], values[1::2], strict=True):
+            if isinstance(total, str) and not ELEMENT_TYPES[kind].is_float:
+                product = emit_elementwise(f, times, {}, [kind] * 2, kind, lanes, [x, y])
+                total = emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, product])
+            else:
+                total = _multiply_add(f, kind, lanes, x, y, total)
+        return [total]
+
+
+def _multiply_add(f: Function, kind: str, lanes: int, x: Value, y: Value, total: Value) -> Value:
+    """``x * y + total`` of floats or complex numbers."""
+    element = compute_element(kind)
+    a, b, sums = [
+        [Vector(f, element, lanes, part) for part in ((value,) if isinstance(value, str) else value)]
+        for value in (x, y, total)
+    ]
+    if len(sums) == 1:
+        return fma(a[0], b[0], sums[0]).name
+    real, imaginary = fma(-a[1], b[1], fma(a[0], b[0], sums[0])), fma(a[1], b[0], fma(a[0], b[1], sums[1]))
+    return real.name, imaginary.name
 
 
 def product_sum(element_type: str) -> Reducer:

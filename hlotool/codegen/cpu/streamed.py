@@ -8,10 +8,11 @@ written like that of any other fusion; nothing in it but the dot is special.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major_strides, sum_type
-from hlotool.analysis.indexing import Atom, Condition, Index, constant, delinearize
+from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
 from hlotool.analysis.product_prologue import prologues
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.loops import merge, pick_lane, plain, refine
@@ -19,7 +20,7 @@ from hlotool.codegen.cpu.nodes import Guards, Node, body_of, scope_of
 from hlotool.codegen.cpu.plan import part_count, partial_jobs, store_output
 from hlotool.codegen.cpu.rules import partial_result, rule_of
 from hlotool.codegen.cpu.step import Job, emit_step
-from hlotool.codegen.cpu.trace import Rule, Tracer
+from hlotool.codegen.cpu.trace import Dimension, Rule, Tracer
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm import Unit
 from hlotool.ir import Instruction, UnsupportedError, dtype_of
@@ -29,23 +30,48 @@ __all__ = ["emit_streamed"]
 _REFINEMENTS = 12
 """Most times that dimensions are split further: each division inside of another takes one."""
 
+_APART = 4
+"""Terms of a sum that are written out rather than made by a loop."""
+
 
 def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
     """The kernel of a dot with prologues (see `product_prologue.is_streamed`), and of its epilogue if it has one."""
-    tracer = Tracer(lambda i: _sum_of_products if i is fusion.product else rule_of(i), fusion.slots)
+    apart: frozenset[Atom] = frozenset()
+    tracer = _tracer(fusion, {}, {}, apart)
     for _ in range(_REFINEMENTS):
         job = _job(tracer, fusion)
-        factors, parts = refine(tracer), tracer.parts
-        if factors is None or factors == tracer.factors:
-            factors, parts = tracer.factors, parts or _parts(job, fusion)
-            if parts == tracer.parts:
-                break
-        tracer = Tracer(tracer.rule_of, fusion.slots, factors, parts)
+        factors, parts = refine(tracer) or tracer.factors, tracer.parts
+        if factors == tracer.factors:
+            parts = parts or _parts(job, fusion)
+        if (factors, parts) == (tracer.factors, tracer.parts) and (apart or not (apart := _apart(job))):
+            break
+        tracer = _tracer(fusion, factors, parts, apart)
     unit = Unit(fusion.machine)
     jobs = [*partial_jobs(tracer), job]
     names = [name, *(f"{name}.{number}" for number in range(1, len(jobs)))]
     steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
     return Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(steps), tracer.scratch)
+
+
+def _tracer(
+    fusion: Epilogue, factors: Mapping[Dimension, tuple[int, ...]], parts: Mapping[Instruction, int],
+    apart: frozenset[Atom],
+) -> Tracer:  # fmt: skip
+    def rule(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+        return _sum_of_products(t, i, index, guards, apart)
+
+    return Tracer(lambda i: rule if i is fusion.product else rule_of(i), fusion.slots, factors, parts)
+
+
+def _apart(job: Job) -> frozenset[Atom]:
+    """Variables of sums whose few terms are written out: then it is known from which array of a concatenation each
+    comes.  So it is for sums of few terms in all."""
+    bound = {atom for node in job.tracer.nodes for atom in node.bound}
+    if prod(atom.high + 1 for atom in bound) <= _APART:
+        return frozenset(bound)
+    chosen = [g.index for n in job.tracer.nodes if n.slot == "concatenate" for g in n.guards]
+    found = [atom for index in chosen for atom, _ in index.terms if atom in bound and atom.high < _APART]
+    return frozenset(found[:1])
 
 
 def _job(tracer: Tracer, fusion: Epilogue) -> Job:
@@ -97,8 +123,11 @@ def _walk(dot: Instruction) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: (shape.dimensions[pair[side]] == 1, -strides[pair[side]]))
 
 
-def _sum_of_products(t: Tracer, dot: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    """An element of a dot: in the type that `sum_type` says, rounded once."""
+def _sum_of_products(
+    t: Tracer, dot: Instruction, index: tuple[Index, ...], guards: Guards, apart: frozenset[Atom]
+) -> Rule:
+    """An element of a dot: in the type that `sum_type` says, rounded once.  Terms for variables in `apart` are written
+    out."""
     numbers, (left, right) = dot_dimensions(dot), (operand.shape for operand in dot.operands)
     kind = sum_type(left.element_type, right.element_type, dot.shape.element_type)
     taken = 0
@@ -112,6 +141,7 @@ def _sum_of_products(t: Tracer, dot: Instruction, index: tuple[Index, ...], guar
     bound: list[Atom] = []
     outer: tuple[Atom, ...] = ()
     valid = guards
+    places = [at]
     for number, pair in enumerate(_walk(dot)):
         size, part = left.dimensions[pair[0]], constant(0)
         length = size
@@ -121,21 +151,39 @@ def _sum_of_products(t: Tracer, dot: Instruction, index: tuple[Index, ...], guar
             for atom in outer:
                 taken |= atom.variables
         own, atoms = t.dimension(length, taken)
-        own = own + part * length
-        if own.high >= size:
-            valid = (*guards, Condition(own, 0, size))
+        if (own + part * length).high >= size:
+            valid = (*guards, Condition(own + part * length, 0, size))
         for atom in atoms:
             taken |= atom.variables
-        bound += [atom for atom in atoms if atom.high]
-        for where, d in zip(at, pair, strict=True):
-            where[d] = own
+        if apart.isdisjoint(atoms) or len(valid) > len(guards):
+            bound += [atom for atom in atoms if atom.high]
+            wheres = [own]
+        else:
+            bound += [atom for atom in atoms if atom.high and atom not in apart]
+            wheres = _written_out(atoms, apart)
+        places = [
+            [{**before, d: where + part * length} for before, d in zip(place, pair, strict=True)]
+            for place in places for where in wheres
+        ]
     factors: list[Node] = []
-    for operand, where in zip(dot.operands, at, strict=True):
-        factor = yield operand, tuple(where[d] for d in range(operand.shape.rank)), valid, 0
-        factors.append(factor if factor.type == kind else t.elementwise("convert", kind, factor))
+    for place in places:
+        for operand, source in zip(dot.operands, place, strict=True):
+            factor = yield operand, tuple(source[d] for d in range(operand.shape.rank)), valid, 0
+            factors.append(factor if factor.type == kind else t.elementwise("convert", kind, factor))
     zero = t.number(kind, dtype_of(kind).type(0))
-    total = t.node("reduce", kind, (*factors, zero, zero), bound=tuple(bound), guards=valid[len(guards) :], slot=dot)
+    zeros = [zero] * len(factors)
+    total = t.node("reduce", kind, (*factors, *zeros), bound=tuple(bound), guards=valid[len(guards) :], slot=dot)
     if outer:
         total = t.node("reduce", kind, (partial_result(t, total, outer), zero), bound=outer, slot=dot)
     wanted = dot.shape.element_type
     return total if wanted == kind else t.elementwise("convert", wanted, total)
+
+
+def _written_out(atoms: Sequence[Atom], apart: frozenset[Atom]) -> list[Index]:
+    """The values of a dimension with these variables, major first, for all values of those in `apart`."""
+    found, stride = [constant(0)], 1
+    for atom in reversed(atoms):
+        values = [constant(k) for k in range(atom.high + 1)] if atom in apart else [atom_index(atom)]
+        found = [value * stride + low for value in values for low in found]
+        stride *= atom.high + 1
+    return found
