@@ -21,6 +21,7 @@ from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.inlining import can_inline
+from hlotool.analysis.trip_count import known_trip_count
 from hlotool.analysis.views import is_view
 from hlotool.codegen.buffers import (
     ALIASES,
@@ -46,10 +47,11 @@ from hlotool.codegen.cpu.math.elementwise import (
     to_memory,
 )
 from hlotool.codegen.emitters import emit_kernel
-from hlotool.codegen.kernel import PLUMBING, Kernel
+from hlotool.codegen.kernel import PLUMBING, Kernel, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.sharing import Functions
+from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
 from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, byte_size, element_type
 from hlotool.ir.devices import check_devices
@@ -66,7 +68,8 @@ sleeping worker about 10)."""
 LOOP_NANOSECONDS = 2_500
 """The same inside of loops, where the workers are still awake from the trip before (half a microsecond)."""
 
-_NO_KERNEL = ALIASES | {"parameter", "constant", "while", "conditional", "call"}
+_CONTROL = frozenset({"while", "conditional", "call"})
+_NO_KERNEL = ALIASES | _CONTROL | {"parameter", "constant"}
 
 _HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collective", "feed", "custom"))
 """Opcodes that the runtime carries out: custom calls, collectives, device numbers, queues."""
@@ -295,15 +298,16 @@ class _Entry:
         self.loops = 0  # that are open
         self.table = ""
         self.abandon = "abandon"
+        self.task_loops = {} if polls else self._task_loops()
+        self.span: tuple[str, str] | None = None  # the tasks of a task loop
+        self.own: dict[Value, str] = {}  # a task loop's own copies of values
 
     def emit(self) -> None:
         assignment, f = self.assignment, self.f
-        count = len(assignment.parameters) + len(assignment.outputs) + 2
-        for number in range(count):
-            slot = f.let(f"getelementptr ptr, ptr %frame, i64 {number}")
-            self.bases.append(f.let(f"load ptr, ptr {slot}"))
+        self._load_bases("%frame")
         width = max((self._table_size(i) for i in assignment.positions), default=0)
-        self.table = f.let(f"alloca [{max(width, 1)} x ptr], align 16")
+        width = max(width, *(1 + len(found.own) for found in self.task_loops.values()), 1)
+        self.table = f.let(f"alloca [{width} x ptr], align 16")
         for swaps in assignment.swaps.values():
             self.spots.update((copy, (f.let("alloca ptr"), f.let("alloca ptr"))) for copy in swaps)
         self.computation(self.module.entry)
@@ -315,6 +319,11 @@ class _Entry:
         f.finish()
         if self.flushes:
             define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
+
+    def _load_bases(self, frame: str) -> None:
+        count = len(self.assignment.parameters) + len(self.assignment.outputs) + 2
+        slots = (self.f.let(f"getelementptr ptr, ptr {frame}, i64 {number}") for number in range(count))
+        self.bases = [self.f.let(f"load ptr, ptr {slot}") for slot in slots]
 
     def piece(self) -> Piece:
         """The text of the entry function."""
@@ -328,6 +337,8 @@ class _Entry:
 
     def address(self, value: Value) -> str:
         root = value.find()
+        if root in self.own:
+            return self.own[root]
         if root in self.places:
             return self.f.let(f"load ptr, ptr {self.places[root]}")
         if root.whole is not None:
@@ -459,29 +470,29 @@ class _Entry:
         if instruction in self.kernels.scratch:
             values.append(self.kernels.scratch[instruction])
         self.fill_table(values)
-        parallel = False
+        parallel = self.span is not None
         for step in kernel.steps:
             self.unit.declarations[step.function] = _declared(step.function)
             callee = f"@{step.function}"
-            if step.tasks > 1 and step.cost > (LOOP_NANOSECONDS if self.loops else PARALLEL_NANOSECONDS):
+            if self.span is not None:
+                self.f.do(f"call void {callee}(ptr {self.table}, i64 {self.span[0]}, i64 {self.span[1]})")
+            elif step.tasks > 1 and step.cost > (LOOP_NANOSECONDS if self.loops else PARALLEL_NANOSECONDS):
                 parallel = True
-                self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
-                callee = self.task(step.function, callee)
-                self.f.do(f"call void @hlo_parallel(ptr {callee}, ptr {self.table}, i64 {step.tasks})")
+                self.fork(step.function, step.tasks)
             else:
                 self.f.do(f"call void {callee}(ptr {self.table}, i64 0, i64 {step.tasks})")
         cost = sum(step.cost for step in kernel.steps)
         self.uses.append(KernelUse(instruction.name, self.kernels.names[instruction], cost, parallel))
 
-    def task(self, name: str, callee: str) -> str:
-        """What other threads are to run as `callee`."""
-        if not self.flushes:
-            return callee
-        flushed = f"{name}_flushed"
-        if flushed not in self.tasks:
-            self.tasks.add(flushed)
-            define_flushing(self.unit, flushed, callee, ["ptr", "i64", "i64"])
-        return f"@{flushed}"
+    def fork(self, function: str, tasks: int) -> None:
+        """Let threads share the tasks of step function `function`."""
+        if self.flushes:  # other threads do not do so yet
+            callee, function = f"@{function}", f"{function}_flushed"
+            if function not in self.tasks:
+                self.tasks.add(function)
+                define_flushing(self.unit, function, callee, ["ptr", "i64", "i64"])
+        self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
+        self.f.do(f"call void @hlo_parallel(ptr @{function}, ptr {self.table}, i64 {tasks})")
 
     def host_call(self, instruction: Instruction, is_poll: bool = False) -> None:
         """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
@@ -505,12 +516,70 @@ class _Entry:
         f.jump(proceed)
         f.label(proceed)
 
+    def _task_loops(self) -> dict[Instruction, TaskLoop]:
+        """The loops whose tasks can go through them alone, and of which that is worth it."""
+        found = {}
+        swaps = (copy for copies in self.assignment.swaps.values() for copy in copies)
+        moving = {value.find() for copy in swaps for value in (copy.source, copy.target)}
+        for loop in self.assignment.loop_copies:
+            running = [i for part in ("condition", "body") for i in loop.attributes[part]]
+            kernels = [i for i in running if i in self.kernels.of]
+            if len(kernels) != 1 or any(i.opcode in _HOST | _CONTROL for i in running):
+                continue
+            steps, trips = self.kernels.of[kernels[0]].steps, known_trip_count(loop) or 1
+            if len(steps) != 1 or steps[0].tasks < 2 or kernels[0] in self.kernels.scratch:
+                continue
+            if any(value.storage() in moving for i in running for value in self.assignment.leaves[i]):
+                continue
+            if steps[0].cost > LOOP_NANOSECONDS or steps[0].cost * trips > PARALLEL_NANOSECONDS:
+                scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
+                views = [i for i in running if i in self.assignment.views and i not in scalars]
+                plan = task_loop(loop, kernels[0], scalars, views, self.assignment)
+                if plan is not None:
+                    found[loop] = plan
+        return found
+
     def loop(self, instruction: Instruction) -> None:
-        f = self.f
-        entering, repeating = self.assignment.loop_copies[instruction]
-        condition, body = instruction.attributes["condition"], instruction.attributes["body"]
-        for copy in entering:
+        for copy in self.assignment.loop_copies[instruction][0]:
             self.copy(copy)
+        if instruction in self.task_loops:
+            self.task_loop(instruction, self.task_loops[instruction])
+        else:
+            self.trips(instruction)
+
+    def task_loop(self, instruction: Instruction, plan: TaskLoop) -> None:
+        """The loop as a function for some of the tasks; the first task leaves its own values in the table, behind the
+        frame."""
+        outer = self.f, self.bases, self.registers, self.views, self.table
+        name = f"{self.name}_{len(self.uses)}_loop"
+        self.f = f = Function(self.unit, f"internal {signature(name, plumbing=True)}")
+        self.registers, self.views = {}, {}
+        self._load_bases(f.let("load ptr, ptr %args"))
+        self.table = f.let(f"alloca [{self._table_size(plan.kernel)} x ptr], align 16")
+        own = [f.let("alloca i64") for _ in plan.own]
+        for slot, value in zip(own, plan.own, strict=True):
+            self.move(slot, self.address(value), value.size)
+        self.own, self.span = dict(zip(plan.own, own, strict=True)), ("%begin", "%end")
+        self.trips(instruction)
+        self.own, self.span = {}, None
+        first, leave = f.fresh("first"), f.fresh("leave")
+        f.branch(f.let("icmp eq i64 %begin, 0"), first, leave)
+        f.label(first)
+        for number, (slot, value) in enumerate(zip(own, plan.own, strict=True)):
+            self.move(self.offset("%args", 8 * (number + 1)), slot, value.size)
+        f.jump(leave)
+        f.label(leave)
+        f.finish()
+        self.f, self.bases, self.registers, self.views, self.table = outer
+        self.f.do(f"store ptr %frame, ptr {self.table}")
+        self.fork(name, self.kernels.of[plan.kernel].steps[0].tasks)
+        for number, value in enumerate(plan.own):
+            self.move(self.address(value), self.offset(self.table, 8 * (number + 1)), value.size)
+
+    def trips(self, instruction: Instruction) -> None:
+        f = self.f
+        _, repeating = self.assignment.loop_copies[instruction]
+        condition, body = instruction.attributes["condition"], instruction.attributes["body"]
         homes = self.begin_swaps(instruction)
         test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
         f.jump(test)
