@@ -227,6 +227,27 @@ def test_computations_with_loops_are_called_element_by_element(name: str) -> Non
         assert all(left.tobytes() == right.tobytes() for left, right in zip(expected, found, strict=True))
 
 
+SORTED = [((1,), 0), ((5,), 0), ((3, 17), 1), ((8, 3), 0), ((2, 13, 3), 1), ((33,), 0)]
+
+
+@pytest.mark.parametrize(("sizes", "axis"), SORTED)
+def test_sorts_merge_runs_and_keep_the_order_of_equals(sizes: tuple[int, ...], axis: int) -> None:
+    """Few keys, so that many are equal; the second operand says where each was."""
+    shape = f"s32[{','.join(map(str, sizes))}]"
+    body = (
+        f"p0 = {shape} parameter(0)\nk = {shape} iota(), iota_dimension={axis}\n"
+        f"ROOT r = ({shape}, {shape}) sort(p0, k), dimensions={{{axis}}}, is_stable=true, to_apply=pair_grown"
+    )
+    module = parse(f"{LOOPING}{PAIR_GROWN}ENTRY main {{\n{body}\n}}\n")
+    check(module)
+    assert run_pipeline(module, parse_pipeline("element-loop-expander"), DecisionLog(), [VerifyEach(check)])
+    keys = np.random.default_rng(sizes[axis]).integers(20, 26, sizes, dtype=np.int32)
+    order = np.argsort(keys, axis, kind="stable")
+    for found in (evaluate(module, [keys]), compile_module(module, threads=1)(keys)):
+        np.testing.assert_array_equal(found[0], np.take_along_axis(keys, order, axis))
+        np.testing.assert_array_equal(found[1], order)
+
+
 def test_computations_of_scalar_arithmetic_stay() -> None:
     for body in (SCATTERS[0], "p0 = f32[8] parameter(0)\nROOT r = f32[8] map(p0, p0), dimensions={0}, to_apply=add"):
         module = parse(f"{REDUCERS}ENTRY main {{\n{body}\n}}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, TypeAlias
 
@@ -25,7 +25,7 @@ class ElementLoopExpander:
     """Expands what applies a computation with loops, branches or arrays in it: such a computation has no inline code.
 
     A map and a reduction become a loop that calls the computation for one element after the other, a window reduction
-    goes over the elements of its windows, a sort is an odd-even transposition, and the scatters are expanded to maps.
+    goes over the elements of its windows, a sort becomes a merge sort, and the scatters are expanded to maps.
     """
 
     name: ClassVar[str] = "element-loop-expander"
@@ -195,44 +195,62 @@ def _element(
 
 
 def _sort(module: Module, build: Builder, instruction: Instruction) -> Instruction:
-    """Neighbours change places where the comparator wants the second first: pairs from 0, then pairs from 1, until
-    each element can have gone all the way.  Equals never pass each other."""
+    """Merge sort from the bottom: each step takes one element, the left one unless the right one must come before it.
+
+    So equals never pass each other, and the comparator is called once for every place and round.
+    """
     shape = instruction.operands[0].shape
     (axis,) = instruction.attributes["dimensions"]
-    length, rank = shape.dimensions[axis], shape.rank
+    length, count = shape.dimensions[axis], len(instruction.operands)
     if length < 2 or not shape.size:
         return _results(build, instruction, instruction.operands)
-    comparator = instruction.attributes["to_apply"]
+    order = [*(d for d in range(shape.rank) if d != axis), axis]
+    flats = [build.reshape(build.transpose(one, order), (shape.size,)) for one in instruction.operands]
 
-    def phase(build: Builder, arrays: Values, first: int) -> Values:
-        pairs = (length - first) // 2
-        end = first + 2 * pairs
+    def merge(build: Builder, number: Instruction, state: Values) -> Values:
+        """Runs of 2^number elements of each line, two by two."""
+        width = build.binary("shift-left", _number(build, 1), number)
+        zero = _number(build, 0)
+        state = [*state, zero, zero, width, *state]
+        return counted_loop(module, build, shape.size, state, take)[:count]
 
-        def part(value: Instruction, start: int, limit: int, stride: int = 1) -> Instruction:
-            starts, limits, strides = [0] * rank, list(shape.dimensions), [1] * rank
-            starts[axis], limits[axis], strides[axis] = start, limit, stride
-            return build.slice(value, starts, limits, strides)
+    def take(build: Builder, number: Instruction, state: Values) -> Values:
+        left, right, width = state[count : count + 3]
+        before = state[count + 3 :]
 
-        left, right = ([part(one, first + n, end, 2) for one in arrays] for n in (0, 1))
-        sides = [one for pair in zip(right, left, strict=True) for one in pair]
-        attributes = {"dimensions": tuple(range(rank)), "to_apply": comparator}
-        swap = build.add("map", replace(left[0].shape, element_type="pred"), sides, attributes)
-        after = []
-        for value, one, other in zip(arrays, left, right, strict=True):
-            apart = [*one.shape.dimensions[: axis + 1], 1, *one.shape.dimensions[axis + 1 :]]
-            both = (build.select(swap, other, one), build.select(swap, one, other))
-            merged = build.concatenate([build.reshape(each, apart) for each in both], axis + 1)
-            sizes = [*shape.dimensions]
-            sizes[axis] = 2 * pairs
-            parts = [part(value, 0, first), build.reshape(merged, sizes), part(value, end, length)]
-            after.append(build.concatenate([p for p in parts if p.shape.size], axis))
-        return after
+        def after(start: Instruction) -> Instruction:
+            """Where a run that begins there ends: at the end of the line, if that comes first."""
+            return build.binary("minimum", build.binary("add", start, width), end)
 
-    def step(build: Builder, number: Instruction, state: Values) -> Values:
-        state = phase(build, state, 0)
-        return phase(build, state, 1) if length > 2 else state
+        place = build.binary("remainder", number, _number(build, length))
+        end = build.binary("add", build.binary("subtract", number, place), _number(build, length))
+        pair = build.binary("remainder", place, build.binary("add", width, width))
+        first = build.binary("subtract", number, pair)
+        middle = after(first)
+        last = after(middle)
+        begins = build.compare(number, first, "EQ")
+        left, right = build.select(begins, first, left), build.select(begins, middle, right)
+        ends = _number(build, shape.size - 1)
+        lefts, rights = (
+            [_get(build, one, build.binary("minimum", at, ends)) for one in before] for at in (left, right)
+        )
+        pairs = [one for both in zip(rights, lefts, strict=True) for one in both]
+        (wanted,) = _apply(build, instruction.attributes["to_apply"], pairs)
+        wanted = build.binary("or", wanted, build.compare(left, middle, "GE"))
+        wanted = build.binary("and", wanted, build.compare(right, last, "LT"))
+        step = build.convert(wanted, "s32")
+        moved = [
+            build.binary("add", left, build.binary("subtract", _number(build, 1), step)),
+            build.binary("add", right, step),
+        ]
+        taken = [build.select(wanted, one, other) for one, other in zip(rights, lefts, strict=True)]
+        written = [_set(build, one, number, value) for one, value in zip(state[:count], taken, strict=True)]
+        return [*written, *moved, width, *before]
 
-    return _results(build, instruction, counted_loop(module, build, (length + 1) // 2, instruction.operands, step))
+    flats = counted_loop(module, build, (length - 1).bit_length(), flats, merge)
+    sizes = [shape.dimensions[d] for d in order]
+    back = [order.index(d) for d in range(shape.rank)]
+    return _results(build, instruction, [build.transpose(build.reshape(one, sizes), back) for one in flats])
 
 
 def _select_and_scatter(module: Module, build: Builder, instruction: Instruction) -> Instruction:
