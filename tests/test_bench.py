@@ -55,6 +55,35 @@ def test_outliers_are_counted() -> None:
     assert summarise([1.0, 1.1, 1.2, 1.3]).outliers == 0
 
 
+def test_arguments_that_are_overwritten_are_renewed_for_each_call() -> None:
+    kept, given = np.arange(3.0), np.full(2, 5.0)
+    seen = []
+
+    def run(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, ...]:
+        assert first is kept
+        seen.append(second.copy())
+        second += 1
+        return (second,)
+
+    contestant = Native("it", lambda: None, lambda module: run, [kept, given], lambda run: (1,))
+    started = contestant.start()
+    assert contestant.sample(0.0, 4)
+    assert len(seen) == 5
+    assert all((values == 5.0).all() for values in (*seen, given))
+    np.testing.assert_array_equal(started.outputs[0], [6.0, 6.0])
+
+
+def test_programs_are_timed_that_overwrite_their_arguments(tmp_path: Path, hlotool: Run) -> None:
+    file = tmp_path / "step.hlo"
+    file.write_text(
+        "HloModule step\nENTRY e { w = f32[64] parameter(0)\n g = f32[64] parameter(1)\n"
+        " ROOT r = f32[64] subtract(w, g) }\n"
+    )
+    done = hlotool("bench", file, "--donate", "0", "--against", "evaluate", "--format", "json", *QUICK)
+    assert [case["variant"] for case in json.loads(done.stdout)["cases"]] == ["hlotool", "evaluate"]
+    assert "no parameter 9" in hlotool("bench", file, "--donate", "9", *QUICK).stderr
+
+
 class Puppet:
     """A contestant that says how long it took."""
 

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 import hlotool
 from hlotool.analysis.cost import ModuleCost
+from hlotool.analysis.donation import Donate
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import cpus_option, threads_option
+from hlotool.cli.options import cpus_option, donate_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
@@ -38,6 +39,7 @@ from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
 from hlotool.ir import InputError, Module
+from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
 __all__ = ["command"]
@@ -106,6 +108,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
     "--fail-if", "gate", callback=_gate, metavar="'>5% @99%'", help="Exit 1 if slower than that by so much, surely."
 )
 @cpus_option
+@donate_option
 @threads_option
 @click.option(
     "--format",
@@ -120,6 +123,7 @@ def command(
     files: tuple[str, ...],
     pipelines: tuple[str, ...],
     machines: dict[str, Machine | None],
+    donate: Donate,
     against: tuple[str, ...],
     xla_python: str | None,
     inputs: str | None,
@@ -137,7 +141,8 @@ def command(
     """Time each FILE: how long it takes to parse, to compile, to run first, and to run once it is warm.
 
     Variants take turns in random order.  Times are medians with 95 % intervals; compile times are without the cache.
-    Results of all variants are compared with those of the first, and exit code 1 says that they differ.
+    Results of all variants are compared with those of the first, and exit code 1 says that they differ. Arrays that
+    native code may overwrite (--donate) are renewed before each call, outside of the time; contestants keep theirs.
     """
     if gate is not None and baseline is None:
         raise click.UsageError("--fail-if needs --baseline")
@@ -150,7 +155,7 @@ def command(
     verdicts: list[Verdict] = []
     for file in files:
         program = _load(file, inputs, seed)
-        contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads)
+        contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads, donate)
         try:
             found = _cases(program, measure(contestants, rounds, seconds, warmup))
             for case, contestant in zip(found, contestants, strict=True):
@@ -204,14 +209,17 @@ def _contestants(
     against: Sequence[str],
     python: str | None,
     threads: int | None,
+    donate: Donate,
 ) -> list[Contestant]:
     parse = partial(hlotool.parse, program.text)
     found: list[Contestant] = []
     for passes, (name, machine) in product(pipelines, machines.items() or [("", None)]):
         label = "hlotool" if len(pipelines) == 1 else f"hlotool -p {passes}"
         label += f" --cpu {name}" if name else ""
-        compile_ = partial(compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine)
-        found.append(Native(label, parse, compile_, program.arguments))
+        compile_ = partial(
+            compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine, donate=donate
+        )
+        found.append(Native(label, parse, compile_, program.arguments, _overwritten))
     if "evaluate" in against:
         found.append(Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments))
     if "op-by-op" in against:
@@ -219,6 +227,11 @@ def _contestants(
     if "xla" in against:
         found.append(XlaPeer(program.text, program.arguments, python))
     return found
+
+
+def _overwritten(executable: Executable) -> Sequence[int]:
+    """The arguments that a call writes to."""
+    return executable.program.overwritten if executable.program is not None else ()
 
 
 def _cases(program: Program, timings: Sequence[Timing]) -> list[Case]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from hlotool.harness.statistics import Summary, summarise
@@ -66,7 +67,11 @@ class Timing:
 
 
 class Native:
-    """A program of this process: `compile` makes a callable of the text, `arguments` are its inputs."""
+    """A program of this process: `compile` makes a callable of the text, `arguments` are its inputs.
+
+    `overwritten` tells which arguments that callable writes to: every call gets copies of them, made before the time
+    is taken.
+    """
 
     def __init__(
         self,
@@ -74,9 +79,12 @@ class Native:
         parse: Callable[[], Any],
         compile_: Callable[[Any], Callable[..., tuple[npt.NDArray[Any], ...]]],
         arguments: Sequence[npt.NDArray[Any]],
+        overwritten: Callable[[Any], Sequence[int]] = lambda run: (),
     ) -> None:
         self.label, self._parse, self._compile, self._arguments = label, parse, compile_, tuple(arguments)
+        self._overwritten = overwritten
         self._run: Callable[..., tuple[npt.NDArray[Any], ...]] | None = None
+        self._lost: Sequence[int] = ()  # numbers of arguments that are gone after a call
 
     def start(self) -> Started:
         clock = time.perf_counter
@@ -85,22 +93,35 @@ class Native:
         parsed = clock()
         self._run = self._compile(module)
         compiled = clock()
-        outputs = self._run(*self._arguments)
-        return Started(parsed - begin, compiled - parsed, clock() - compiled, outputs)
+        self._lost = self._overwritten(self._run)
+        (arguments,) = self._calls(1)
+        ready = clock()
+        outputs = self._run(*arguments)
+        return Started(parsed - begin, compiled - parsed, clock() - ready, outputs)
 
     def sample(self, seconds: float, batch: int) -> list[float]:
-        run, arguments, clock = self._run, self._arguments, time.perf_counter
+        run, calls, clock = self._run, self._calls(batch), time.perf_counter
         assert run is not None
         found = []
         end = clock() + seconds
         while True:
+            for number in self._lost:
+                for arguments in calls:
+                    np.copyto(arguments[number], self._arguments[number])
             begin = clock()
-            for _ in range(batch):
+            for arguments in calls:
                 run(*arguments)
             now = clock()
             found.append((now - begin) / batch)
             if now >= end:
                 return found
+
+    def _calls(self, count: int) -> list[list[npt.NDArray[Any]]]:
+        """Arguments for so many calls."""
+        return [
+            [array.copy() if number in self._lost else array for number, array in enumerate(self._arguments)]
+            for _ in range(count)
+        ]
 
 
 def measure(
