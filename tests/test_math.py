@@ -832,3 +832,18 @@ def test_complex_numbers_at_the_ends_of_the_range() -> None:
     real = np.array([np.log(2 / np.longdouble(abs(b))) / 2 if b else np.inf for b in near.imag])
     found = run("atanh", ["c128"], "c128", "host", 1, near)
     np.testing.assert_allclose(found.real, np.copysign(real, near.real).astype(np.float64), rtol=4e-16)
+
+
+def test_powers_of_complex_numbers_at_the_ends_of_the_range() -> None:
+    """Sizes that are subnormal, and have lost bits, or too large; zeros stay what they were."""
+    random = np.random.default_rng(5)
+    exponents = np.concatenate([random.integers(-1070, -1020, 500), random.integers(1021, 1025, 500)])
+    parts = [np.ldexp(random.uniform(0.2, 1, 1000) * random.choice([-1, 1], 1000), exponents) for _ in range(2)]
+    z = parts[0] + 1j * parts[1]
+    w = np.where(random.random(1000) < 0.5, 0.5, random.uniform(-0.3, 0.9, 1000)) + 1j * random.uniform(-0.2, 0.2, 1000)
+    wide = np.power(z.astype(np.clongdouble), w.astype(np.clongdouble))
+    found = run("power", ["c128"] * 2, "c128", "host", 1, z, w)
+    assert (np.abs(found - wide) <= 2e-13 * np.abs(wide)).all()
+    bases = np.array([0j, 0j, 5e-324 + 0j, 5e-324 + 0j])
+    found = run("power", ["c128"] * 2, "c128", "host", 1, bases, np.array([2 + 0j, 0, 0, 2]))
+    np.testing.assert_array_equal(found, [0, 1, 1, 0])

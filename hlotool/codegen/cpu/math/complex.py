@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hlotool.codegen.cpu.math import exp, hyperbolic, inverse, log, power, trig
+from hlotool.codegen.cpu.math.arithmetic import any_lane
 from hlotool.codegen.cpu.math.elements import Value, compute_element, is_complex, part_type
 from hlotool.codegen.cpu.math.vector import Vector, exact_fma, fma, outlined_many, where
 from hlotool.codegen.llvm import Function
@@ -303,7 +304,7 @@ def raise_to(z: Pair, w: Pair) -> Pair:
     (c, d), size = w, magnitude(z)
     angle = inverse.atan2(z[1], z[0])
     log_size, _ = logarithm(z)
-    scale = power.power(size, c) * exp.exponential(-(d * angle))
+    scale = _size_to(z, size, c) * exp.exponential(-(d * angle))
     zero = size.eq(0.0)
     turn = fma(c, angle, where(zero, 0.0, d * log_size))
     cos, sin = _cis(turn)
@@ -311,6 +312,22 @@ def raise_to(z: Pair, w: Pair) -> Pair:
     vanishing = zero & c.gt(0.0)
     real = where(nothing, 1.0, where(vanishing, 0.0, scale * cos))
     return real, where(nothing | vanishing, 0.0, scale * sin)
+
+
+def _size_to(z: Pair, size: Vector, c: Vector) -> Vector:
+    """|z|^c; where |z| is subnormal, and so has lost bits, or too large, from its two factors."""
+    f = size.f
+    plain = power.power(size, c)
+    lost, done, fast_block = f.fresh("lost"), f.fresh("done"), f.block
+    f.branch(any_lane(size.lt(2.0**-1022) | size.eq(INFINITY)), lost, done)
+    f.label(lost)
+    a, b, back = _scaled(z)
+    whole = power.power(fma(a, a, b * b).sqrt(), c) * power.power(back, c)
+    full = where(size.lt(2.0**-1022) | size.eq(INFINITY), whole, plain)
+    slow_block = f.block
+    f.jump(done)
+    f.label(done)
+    return size.let(f"phi {size.type} [ {plain.name}, %{fast_block} ], [ {full.name}, %{slow_block} ]")
 
 
 def inverse_sine(z: Pair) -> Pair:
