@@ -157,6 +157,8 @@ class Checker:
                     self.loop(instruction)
                 case "conditional":
                     self.conditional(instruction)
+                case _ if instruction in self.plan.unread:
+                    self.known[instruction] = tuple(next(self.tags) for _ in self.plan.leaves[instruction])
                 case _ if instruction in self.plan.views:
                     self.known[instruction] = self.known[instruction.operands[0]]
                 case _:
@@ -192,6 +194,11 @@ class Checker:
         state = self.known[loop.operands[0]]
         for copy in entering:
             self.copy(copy)
+        stacked = self.plan.stacked.get(loop, frozenset())
+        state = tuple(
+            self.fresh([value])[0] if index in stacked else tag
+            for index, (value, tag) in enumerate(zip(self.plan.leaves[loop], state, strict=True))
+        )
         swaps = self.plan.swaps.get(loop, [])
         for copy in swaps:
             self.moved[copy.target.find()] = copy.target.find()

@@ -460,6 +460,9 @@ _ROWS = (
           "result of the concatenate is."),
     _kind(4145, "note buffer-assignment", "state-swapped", "loop state changes places instead of being copied",
           "A trip reads it in one place and computes that of the next trip in another; then the places are swapped."),
+    _kind(4146, "note buffer-assignment", "initial-unread", "the initial state of a loop is left out",
+          "The loop writes every element before anything reads one, as a scan does that stacks its results; the zeros "
+          "that it starts with are not written."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
 )  # fmt: skip

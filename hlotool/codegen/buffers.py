@@ -26,6 +26,7 @@ from math import prod
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
+from hlotool.analysis.stacking import is_unread, stacked_elements
 from hlotool.analysis.views import is_view, views_in_order
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 
@@ -51,6 +52,9 @@ ALIASES = frozenset(
 )
 """Opcodes whose result is the storage of their operands (reshapes too: buffers are dense and row-major)."""
 
+
+_FILLS = frozenset({"broadcast", "copy", "fusion", "iota"})
+"""What initial states are that nobody reads: kernels of their own without effects."""
 
 _Offer = tuple[Instruction, int, int]
 """An instruction, the number of a result leaf and that of the operand whose storage this may take over."""
@@ -128,6 +132,8 @@ class Assignment:
     overwritten: tuple[int, ...] = ()  # donated parameters in whose memory other values lie, results or not
     in_place: dict[Instruction, frozenset[int]] = field(default_factory=dict)
     views: set[Instruction] = field(default_factory=set)  # slices that are read where they lie
+    stacked: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # state that loops write completely
+    unread: set[Instruction] = field(default_factory=set)  # what such state is initially
     there: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # operands of concatenates, see `_join`
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
@@ -186,6 +192,8 @@ def assign(
             _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value, log)
         else:
             _merge_branches(result, instruction, walker.ends)
+    if result.stacked:
+        _leave_out(result, log)
     if walker.joins:
         _join_all(result, walker.joins, module.entry.root, log)
     for offer in offers:
@@ -298,6 +306,9 @@ class _Walker:
     def loop(self, instruction: Instruction) -> None:
         leaves = self.result.leaves
         condition, body = instruction.attributes["condition"], instruction.attributes["body"]
+        stacked = stacked_elements(instruction)
+        if stacked:
+            self.result.stacked[instruction] = stacked
         kept = invariant_leaves(body)
         state = tuple(
             initial if number in kept else self.new(shape)
@@ -474,12 +485,42 @@ def _merge_loop(
         repeating = [copy for copy in repeating if copy not in swaps]
         for copy in swaps:
             log.note("state-swapped", loop, "the next trip finds it where it was computed", bytes=copy.source.size)
-    for own, initial in zip(state, result.leaves[loop.operands[0]], strict=True):
+    written = _leaves_of(loop.shape, result.stacked.get(loop, frozenset()))
+    for number, (own, initial) in enumerate(zip(state, result.leaves[loop.operands[0]], strict=True)):
         if own is initial:
             continue
-        if not _try_merge(initial, own, result.positions[loop]):
+        if not _try_merge(initial, own, result.positions[loop]) and number not in written:
             entering.append(Copy(initial, own))
     result.loop_copies[loop] = (entering, _parallel(result, repeating, last))
+
+
+def _leaves_of(shape: Shape, elements: frozenset[int]) -> set[int]:
+    """The numbers of the array leaves of some elements of a tuple."""
+    if not elements:
+        return set()
+    starts = list(accumulate((len(array_leaves(element)) for element in shape.elements), initial=0))
+    return {leaf for index in elements for leaf in range(starts[index], starts[index + 1])}
+
+
+def _leave_out(result: Assignment, log: DecisionLog) -> None:
+    """Initial values that a loop overwrites, and that are there for nothing else, take neither time nor space."""
+    several = _joined(result)
+    for loop, elements in result.stacked.items():
+        state = loop.operands[0]
+        for index in sorted(elements) if state.opcode == "tuple" else ():
+            initial = state.operands[index]
+            if initial.opcode not in _FILLS or initial in result.unread or not is_unread(initial, result.stacked):
+                continue
+            result.unread.add(initial)
+            log.note("initial-unread", [initial, loop], "the loop writes all of it", bytes=initial.shape.byte_size)
+            for value in result.leaves[initial]:
+                if value.writable and value.parent is value and value not in several:
+                    value.intervals = []
+
+
+def _joined(result: Assignment) -> set[Value]:
+    """Storage of more than one value."""
+    return {value.find() for value in result.values if value.find() is not value}
 
 
 def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: int) -> list[Copy]:
@@ -623,7 +664,7 @@ def _join_all(result: Assignment, joins: list[Instruction], root: Instruction, l
     MLIR's One-Shot Bufferize (destination-passing style: https://mlir.llvm.org/docs/Bufferization) it is the place that
     is handed to who computes a value, but known before anything runs.
     """
-    several = {value.find() for value in result.values if value.find() is not value}
+    several = _joined(result)
     several.update(v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target))
     results = {value.find() for value in result.leaves[root]}
     for join in joins:

@@ -188,8 +188,8 @@ def needs_kernel(instruction: Instruction) -> bool:
 
 
 def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
-    """Whether an instruction is a view, a copy of what it overwrites, or joins what is side by side."""
-    if instruction in assignment.views:
+    """Whether an instruction is a view, a copy of what it overwrites, unread, or joins what is side by side."""
+    if instruction in assignment.views or instruction in assignment.unread:
         return True
     if instruction.opcode == "concatenate":
         there = assignment.there.get(instruction, frozenset())
