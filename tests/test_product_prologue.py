@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_gemm import DTYPES, MACHINES
+from test_gemm import DTYPES, MACHINES, bf16_machines
 from test_product_fusion import ADD, fused, kinds, module
 
 from hlotool.analysis.decisions import DecisionLog
@@ -84,8 +84,9 @@ def test_before_and_after() -> None:
     same_numbers(made)
 
 
-def test_with_an_epilogue() -> None:
-    made = module(scaled(4, "ROOT y = f32[4,48] tanh(d)"))
+@pytest.mark.parametrize("m", [4, 70])
+def test_with_an_epilogue(m: int) -> None:
+    made = module(scaled(m, "ROOT y = f32[@,48] tanh(d)"))
     result, _ = fused(made)
     assert kinds(result) == ["kOutput"]
     body = result.entry.root.attributes["calls"]
@@ -121,6 +122,16 @@ def test_beside_a_reader_of_whole_rows() -> None:
     same_numbers(made, exact=False)
 
 
+def test_whole_rows_of_packed_operands() -> None:
+    softmax = (
+        "z = f32[] constant(0)\nx = f32[70,48] exponential(d)\nt2 = f32[70] reduce(x, z), dimensions={1}, "
+        "to_apply=add\nu = f32[70,48] broadcast(t2), dimensions={0}\nROOT y = f32[70,48] divide(x, u)"
+    )
+    made = module(scaled(70, softmax), ADD)
+    assert kinds(fused(made)[0]) == ["kOutput"]
+    same_numbers(made, exact=False)
+
+
 def test_both_operands() -> None:
     text = (
         "a = s8[3,40] parameter(0)\nb = u8[2,40] parameter(1)\nx = f32[3,40] convert(a)\ny = f32[2,40] convert(b)\n"
@@ -144,7 +155,13 @@ def test_weights_that_two_products_read_are_written_for_neither() -> None:
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
-        (scaled(64), "repeated-work"),
+        (f"a = s8[64,40] parameter(0)\nb = f32[40,64] parameter(1)\nc = f32[64,40] convert(a)\n"
+         f"d = f32[64,40] negate(c)\nROOT y = f32[64,64] dot(d, b), {ROWS}", "not-packed"),  # the left operand
+        (scaled(64).replace("48", "16"), "not-packed"),  # no panel
+        (f"a = f32[64,40] parameter(0)\nw = s8[48,5,8] parameter(1)\nb = f32[48,5,8] convert(w)\n"
+         f"s = f32[48,5] parameter(2)\nt = f32[48,5,8] broadcast(s), dimensions={{0,1}}\n"
+         f"c = f32[48,5,8] multiply(b, t)\nd = f32[48,40] reshape(c)\n"
+         f"ROOT y = f32[64,48] dot(a, d), {ROWS[:-2]}1}}", "not-packed"),  # across panels and in groups
         (scaled(1, "ROOT y = (f32[1,48], f32[64,48]) tuple(d, c)").replace("s8", "f32").replace("convert", "negate"),
          "other-readers"),
         (scaled(1).replace("multiply(b, t)", "multiply(b, t), control-predecessors={a}"), "control-dependencies"),
@@ -287,7 +304,7 @@ def operand(random: Random, name: str, number: int, sizes: tuple[int, int, int],
     return lines, number
 
 
-def drawn(seed: int, thin: Sequence[int], kinds: Sequence[str], both: bool = False) -> Module:
+def drawn(seed: int, thin: Sequence[int], kinds: Sequence[str], both: bool = False, wish: str = "") -> Module:
     """A batched dot, one operand or both with a prologue of some steps, with some transposition."""
     random = Random(seed)
     kind = random.choice(kinds)
@@ -310,7 +327,7 @@ def drawn(seed: int, thin: Sequence[int], kinds: Sequence[str], both: bool = Fal
     result = {"s8": "s32", "u8": "u32"}.get(kind, kind)
     lines.append(
         f"ROOT d = {result}[{batch},{m},{n}] dot(l, r), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
-        f"lhs_contracting_dims={{{2 if left_last else 1}}}, rhs_contracting_dims={{{1 if right_first else 2}}}"
+        f"lhs_contracting_dims={{{2 if left_last else 1}}}, rhs_contracting_dims={{{1 if right_first else 2}}}{wish}"
     )
     return module("\n".join(lines))
 
@@ -322,6 +339,45 @@ REALS = ["f32", "f32", "f64", "bf16", "f16", "s8", "u8", "s32"]
 def test_thin_products(seed: int) -> None:
     machine = MACHINES[seed % len(MACHINES)]
     made = drawn(seed, [1, 1, 2, 4, 7, 8], REALS, both=seed % 5 == 0)
+    same_numbers(made, machine)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_thick_products(seed: int) -> None:
+    machine = MACHINES[seed % len(MACHINES)]
+    made = drawn(seed, [9, 16, 33, 70, 300], REALS, both=seed % 5 == 0, wish=', frontend_attributes={fuse="always"}')
+    same_numbers(made, machine)
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.vector_bits}")
+@pytest.mark.parametrize("m", [20, 300])
+def test_what_is_asked_for(machine: Machine, m: int) -> None:
+    """Both operands, the right one across the panels and in groups, though neither is worth it."""
+    text = (
+        "v = s8[37,@] parameter(0)\nu = s8[@,37] transpose(v), dimensions={1,0}\na = f32[@,37] convert(u)\n"
+        "e = f32[@,37] negate(a)\nw = u8[50,37] parameter(1)\nb = f32[50,37] convert(w)\nq = f32[1850] reshape(b)\n"
+        "i = f32[1850] iota(), iota_dimension=0\nj = f32[1850] floor(i)\np = f32[1850] add(q, j)\n"
+        "c = f32[50,37] reshape(p)\n"
+        f'ROOT y = f32[@,50] dot(e, c), {ROWS[:-2]}1}}, frontend_attributes={{fuse="always"}}'
+    )
+    made = module(text.replace("@", str(m)))
+    assert kinds(fused(made)[0]) == ["kOutput"]
+    same_numbers(made, machine)
+
+
+@bf16_machines
+@pytest.mark.parametrize("k", [32, 64, 37])
+@pytest.mark.parametrize("k_first", [True, False])
+def test_pairs_of_bf16(machine: Machine, k: int, k_first: bool) -> None:
+    """Where processors multiply bf16 numbers in pairs, or tiles of them, pairs are what is packed."""
+    sizes, dims = (f"{k},70", ROWS) if k_first else (f"70,{k}", ROWS[:-2] + "1}")
+    text = (
+        f"a = bf16[40,{k}] parameter(0)\nw = f32[{sizes}] parameter(1)\nh = f32[] constant(0.5)\n"
+        f"hb = f32[{sizes}] broadcast(h), dimensions={{}}\ns = f32[{sizes}] multiply(w, hb)\n"
+        f"b = bf16[{sizes}] convert(s)\nROOT d = f32[40,70] dot(a, b), {dims}"
+    )
+    made = module(text)
+    assert kinds(fused(made)[0]) == ["kOutput"]
     same_numbers(made, machine)
 
 

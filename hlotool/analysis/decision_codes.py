@@ -209,9 +209,11 @@ _ROWS = (
     _kind(4160, "rewrite product-prologue", "prologue", "an operand is computed inside of its product",
           "The kernel of the product computes the operand where it reads it, so that the operand is never written.",
           _main(_DEQUANTISED.replace("@", "8"))),
-    _kind(4161, "refuse product-prologue", "repeated-work", "operand not computed in its product: it is read often",
-          "The product reads each element of the operand for many results and packs nothing, so that it would compute "
-          "the elements again and again.", _main(_DEQUANTISED.replace("@", "64"))),
+    _kind(4161, "refuse product-prologue", "not-packed", "operand not computed in its product: it is not packed",
+          "The product reads each element of the operand for many results, and would make no copy of it: or copies it "
+          "faster when it is there.", _main("a = s8[64,64] parameter(0)\nb = f32[64,64] parameter(1)\n"
+                                           "c = f32[64,64] convert(a)\nd = f32[64,64] negate(c)\n"
+                                           f"ROOT y = f32[64,64] dot(d, b), {_BY_ROWS}")),
     _kind(4162, "refuse product-prologue", "other-readers", "operand not computed in its product: others read it",
           "Something else needs the operand too, so that it is written anyway, and reading it is as quick as reading "
           "what it is made from.",
@@ -221,7 +223,7 @@ _ROWS = (
           "Elements of the operand are made from many others, or chosen from several arrays, which takes a loop of its "
           "own.",
           _main("a = f32[8,64] parameter(0)\nb = f32[64,8] parameter(1)\nc = f32[64,40] concatenate(b, b, b, b, b), "
-                        f"dimensions={{1}}\nROOT y = f32[8,40] dot(a, c), {_BY_ROWS}")),
+                f"dimensions={{1}}\nROOT y = f32[8,40] dot(a, c), {_BY_ROWS}")),
     _kind(4169, "refuse product-prologue", "product-rows", "operand not computed in its product: whole rows",
           "What is fused with the product reads whole rows of it, and from streamed operands one result is made after "
           "the other."),

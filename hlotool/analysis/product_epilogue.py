@@ -104,7 +104,7 @@ def fused_product(fusion: Instruction) -> tuple[Instruction, Reading] | None:
     if len(products) != 1:
         return None
     (product,), made = products, prologues(products[0])
-    if made and not (is_streamed(product, made) and all(map(is_prologue_member, members_of(product.operands)))):
+    if made and (product.opcode != "dot" or not all(map(is_prologue_member, members_of(product.operands)))):
         return None
     if product.is_root and not made:
         return None

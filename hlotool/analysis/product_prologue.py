@@ -6,7 +6,7 @@ written nor read: weights are then read as the few bits that they are kept in.  
 
 There are two ways to have one.  A product with few rows, or few columns, is *streamed*: every element of its other
 operand is used for those few only, so that it is computed when it is needed, by a loop that knows neither tiles nor
-panels.  In any other product elements are used again and again; there the prologue runs when an operand is packed.
+panels.  In any other product elements are used again and again; there the prologue runs when an operand is *packed*.
 """
 
 from __future__ import annotations

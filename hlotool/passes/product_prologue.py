@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from hlotool.analysis.contraction import matrix_views
+from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.fusibility import is_fusible
+from hlotool.analysis.fusibility import is_expensive, is_fusible
 from hlotool.analysis.product_epilogue import Misfit, fused_product, result_matrix
-from hlotool.analysis.product_prologue import STREAMED, is_prologue_member, is_streamed
+from hlotool.analysis.product_prologue import is_prologue_member, is_streamed
 from hlotool.analysis.views import is_view
 from hlotool.ir import Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
@@ -20,6 +20,15 @@ from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusi
 __all__ = ["ProductPrologue"]
 
 _VIEWS = frozenset({"bitcast", "reshape"})
+
+_REGROUPING = frozenset({"bitcast", "concatenate", "reshape"})
+"""What reads elements at places that are quotients and remainders."""
+
+_PANEL = 32
+"""Columns of which panels are made."""
+
+_SHORT = 16
+"""Instructions that may be written out for each of the columns that are turned together."""
 
 _SHARED_RESULTS, _ALONE_BYTES = 64, 256 << 10
 """So many results at least are there to share among threads, unless an operand has no more than so many bytes."""
@@ -65,7 +74,7 @@ class ProductPrologue:
     The kernel of the dot then computes the elements where it reads them, and the operand, such as the floats of weights
     that are kept in few bits, is not written.  `analysis.product_prologue` knows which fit.  The pass comes after the
     others that make fusions.  `max_ops` bounds the kernel.  `only`, `never` and the attribute ``fuse`` are those of the
-    pass ``fusion``; with ``"always"`` a loop is fused although the estimate speaks against it.
+    pass ``fusion``; with ``"always"`` a dot is fused although the estimate speaks against it.
     """
 
     name: ClassVar[str] = "product-prologue"
@@ -125,7 +134,7 @@ class ProductPrologue:
                 return Misfit("forbidden", forbidden)
         if any(one.control_predecessors or one.control_successors for one in (*found.members, kernel)):
             return Misfit("control-dependencies", "one of them has control dependencies")
-        body = list(producer.attributes["calls"]) if producer.opcode == "fusion" else [producer]
+        body = _body_of(producer)
         if matrix_views(product.dot) is None or result_matrix(product.dot) is None:
             return Misfit("product-form", "the product is no matrix of known size")
         misfit = next((i for i in body if not is_prologue_member(i)), None)
@@ -140,7 +149,7 @@ class ProductPrologue:
         if not alone and 2 * read > producer.shape.byte_size:
             return Misfit("other-readers", "others need the operand too, so that it is written anyway")
         how = _cost(product, {found.number, *others}, found)
-        return None if how is None or (not how.form and rules.forces(producer)) else how
+        return None if how is None or (not how.form and rules.forces(product.dot)) else how
 
 
 def _cost(product: _Product, numbers: Collection[int], found: _Found) -> Misfit | None:
@@ -148,14 +157,37 @@ def _cost(product: _Product, numbers: Collection[int], found: _Found) -> Misfit 
     view = matrix_views(product.dot)
     assert view is not None
     if not is_streamed(product.dot, numbers):
-        times = view.m if found.number == 1 else view.n
-        return Misfit("repeated-work", f"each element is used for {times} results, more than {STREAMED}")
+        reason = _why_not_packed(view, found)
+        return Misfit("not-packed", reason, form=False) if reason else None
     if product.whole_rows:
         return Misfit("product-rows", "its epilogue wants whole rows of the result")
     results = prod(view.batch) * view.m * view.n
     if results < _SHARED_RESULTS and found.producer.shape.byte_size > _ALONE_BYTES:
         return Misfit("few-results", f"threads would share {results} results only", form=False)
     return None
+
+
+def _why_not_packed(view: MatrixView, found: _Found) -> str:
+    """Why a copy of the operand for the product's tiles would be no better than the operand itself; else empty.
+
+    The right operand is copied into panels in any product of some size, or in the caches where it is not.  The left one
+    is read where it is.  Panels of what lies across them are turned in registers, which takes short code and indices
+    without division.
+    """
+    if found.number == 0 or view.n < _PANEL:
+        times = view.n if found.number == 0 else view.m
+        return f"each element is used for {times} results, and not packed for them"
+    body = [*_body_of(found.producer), *found.views]
+    turned = view.rhs[1] != 1 or any(i.opcode == "transpose" for i in body)
+    if turned and any(i.opcode in _REGROUPING for i in body):
+        return "it lies across the panels, in groups"
+    if turned and (len(body) > _SHORT or any(map(is_expensive, body))):
+        return "it lies across the panels, and takes long to compute"
+    return ""
+
+
+def _body_of(producer: Instruction) -> list[Instruction]:
+    return list(producer.attributes["calls"]) if producer.opcode == "fusion" else [producer]
 
 
 def _product_of(kernel: Instruction) -> _Product | None:

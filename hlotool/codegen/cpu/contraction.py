@@ -14,6 +14,7 @@ from hlotool.codegen.cpu.dot import DotSpec, emit_dot
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.fusion import emit_outputs
 from hlotool.codegen.cpu.plan import Output, output_leaves
+from hlotool.codegen.cpu.prologue import Prologue
 from hlotool.codegen.cpu.streamed import emit_streamed
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
@@ -34,8 +35,12 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     result is elsewhere.  Arrays that it updates, but not `in_place`, are copied ahead of the product.
     """
     epilogue, slots = epilogue_of(fusion, machine)
-    if is_streamed(epilogue.product, prologues(epilogue.product)):
+    product, made = epilogue.product, prologues(epilogue.product)
+    if is_streamed(product, made):
         kernel = emit_streamed(name, epilogue, slots[-1])
+    elif made:
+        lhs, rhs = (Prologue(o, epilogue.slots) if n in made else None for n, o in enumerate(product.operands))
+        kernel = emit_dot(name, dot_spec(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
     elif epilogue.product.opcode == "convolution":
         kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
     else:

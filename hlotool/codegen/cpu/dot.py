@@ -40,6 +40,7 @@ from hlotool.codegen.cpu.gemm import (
 )
 from hlotool.codegen.cpu.microkernel import Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.prologue import Prologue
 from hlotool.codegen.cpu.tiles import SIDE
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
@@ -103,6 +104,7 @@ class _Matrix:
     across: int
     partner: int = 0  # bytes between the elements of a pair that do not lie side by side
     odd: bool = False  # the last of these pairs has one element only
+    made: Prologue | None = None  # computes what does not lie anywhere: the strides are those of a dense array
 
     @property
     def element(self) -> Element:
@@ -148,7 +150,7 @@ class _Plan:
             axes, down, across, width, panel, source.place, place, self.how, len(axes), group, piece,
             source.partner, source.odd,
         )
-        step, packing = emit_copy(self.unit, f"{self.name}_{label}", copy), None
+        step, packing = self._copied(label, source, copy), None
         if group:
             packing = Packing(step.function, step.tasks // (math.prod(self.extents) * groups), group, piece)
         else:
@@ -158,7 +160,8 @@ class _Plan:
     def pair(self, label: str, source: _Matrix, rows: int, k: int, along: bool) -> _Matrix:
         """`source` (`rows` x `k` bf16 numbers) as pairs along k; `along` asks for pairs that follow one another."""
         size = source.element.bytes
-        if source.across == size and k % 2 == 0 and not any(step % PAIR.bytes for step in (*source.batch, source.down)):
+        steps = (*source.batch, source.down)
+        if source.made is None and source.across == size and k % 2 == 0 and not any(s % PAIR.bytes for s in steps):
             return replace(source, place=replace(source.place, element=PAIR), across=PAIR.bytes)
         if source.down == size and not along:
             return replace(source, across=2 * source.across, partner=source.across, odd=k % 2 == 1)
@@ -180,8 +183,12 @@ class _Plan:
             axes, Axis(rows, source.down, pitch), Axis(columns, source.across, held.bytes), width,
             width * held.bytes, source.place, place, self.how,
         )
-        self.steps.append(emit_copy(self.unit, f"{self.name}_{label}", copy))
+        self.steps.append(self._copied(label, source, copy))
         return _Matrix(place, batch, pitch, held.bytes)
+
+    def _copied(self, label: str, source: _Matrix, copy: Copy) -> Step:
+        name = f"{self.name}_{label}"
+        return emit_copy(self.unit, name, copy) if source.made is None else source.made.emit(self.unit, name, copy)
 
 
 def emit_dot(
@@ -190,14 +197,17 @@ def emit_dot(
     machine: Machine,
     slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
     epilogue: Epilogue | None = None,
+    prologues: tuple[Prologue | None, Prologue | None] = (None, None),
 ) -> Kernel:
     """The kernel `name` of a matrix product; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
 
-    With an `epilogue` the result is dense and row-major, and goes into that instead of out.  An empty result gives a
+    With an `epilogue` the result is dense and row-major, and goes into that instead of out.  With `prologues` they
+    compute lhs or rhs, as dense arrays.  An empty result gives a
     kernel without steps.  Raises UnsupportedError for element types that cannot be combined.
     """
     unit = Unit(machine)
     extents, lhs, rhs, out = _operands(spec, slots)
+    lhs.made, rhs.made = prologues
     pairs = multiplies_pairs(spec.lhs, spec.rhs, spec.accumulate, machine)
     tiles = multiplies_tiles(spec.lhs, spec.rhs, spec.accumulate, machine)
     how = arithmetic(spec.accumulate, machine)
@@ -278,6 +288,7 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
     if k >= max(lanes // 2, 2) and (thin <= 8 or (thin <= 24 and k >= 8 * lanes and along_a and along_b)):
         # A thin operand that does not run along k is cheap to turn; a large one is not.
         inner = (along_b and (along_a or 4 * m <= n)) or (along_a and 4 * n <= m and m > 1)
+    inner = inner and a.made is None and b.made is None
     plan.tiles = plan.tiles and not inner and k % (2 * SIDE) == 0
     if (plan.pairs and inner) or ((plan.pairs or plan.tiles) and min(m, k) >= 8):
         # Below eight rows, making pairs of `b` takes longer than they save.
@@ -325,12 +336,14 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
     native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
     few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128) or (n <= 200 and native)
-    if b.across != b.element.bytes or b.partner or not few:
+    if b.across != b.element.bytes or b.partner or b.made is not None or not few:
         group = piece = 0
         if not whole_rows:
             unrounded = c.element.storage == how.type and all(b.batch)
             group, piece = panels_to_pack(m, n, k, math.prod(plan.extents), shape, how, plan.machine, unrounded)
         b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece)
+    if a.made is not None:
+        a = plan.spread("pack_lhs", a, m, k, how.element)
     turned = a.across != a.element.bytes
     converted = a.element.storage != how.type
     # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to others

@@ -47,7 +47,8 @@ class Job:
     """A nest to write: everything that `stores` need, in loops over `atoms`.
 
     `loops` are given where the caller decides about them; then only the last may become the lane loop, and not
-    without `may_lane`.  It begins at multiples of `multiple` (0: at 0).
+    without `may_lane`.  It begins at multiples of `multiple` (0: at 0).  With `tiles` another one may form tiles with
+    it, and begins at multiples of 16.
     """
 
     tracer: Tracer
@@ -56,6 +57,7 @@ class Job:
     loops: tuple[Loop, ...] = ()
     may_lane: bool = True
     multiple: int = 0
+    tiles: bool = False
 
 
 def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int) -> Step:
@@ -136,7 +138,7 @@ def write_nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
         while job.multiple % (width * copies):
             width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
         wide = replace(lane, lane=(width, copies))
-        tile = None if reduces or job.loops else tile_loop(loops, lane, scope)
+        tile = None if reduces or (job.loops and not job.tiles) else tile_loop(loops, lane, scope)
         if reduces:
             loops = [wide if loop is lane else loop for loop in loops]
         elif tile is None:
