@@ -53,6 +53,7 @@ LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least shoul
 HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
 BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
 BLOCK_BYTES = 16 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest cache
+BLOCK_FLOPS = 1e5  # of such a block, if it can be smaller: half a microsecond, long against calling the epilogue
 PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
 
@@ -265,14 +266,19 @@ def _columns_first(product: Product, machine: Machine) -> bool:
 
 
 def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
-    """So many tiles of rows and panels that their result is no larger than a block should be."""
+    """So many tiles of rows and panels that their result is no larger than a block should be.
+
+    Small blocks are best: what an epilogue reads and writes comes and goes beside the sums of the next block.
+    """
     shape, size = product.shape, product.c.element.bytes
     panels = -(-product.n // shape.columns)
     if product.epilogue is not None and product.epilogue.whole_rows:
         return most_row_tiles(product.n, shape, size, tiles), panels
-    if product.packing is not None:
-        wide = product.packing.panels
-    return max(1, min(tiles, BLOCK_BYTES // (shape.rows * wide * shape.columns * size))), wide
+    area = shape.rows * shape.columns
+    enough = math.ceil(BLOCK_FLOPS / (2.0 * product.how.components**2 * area * product.depth))
+    most = max(1, min(enough, BLOCK_BYTES // (area * size)))
+    wide = product.packing.panels if product.packing is not None else min(wide, most)
+    return max(1, min(tiles, most // wide)), wide
 
 
 def most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:

@@ -78,13 +78,17 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     kind = vector_type(how.type, lanes)
     count = tile.rows * vectors * how.components
     streams = unit.machine is not None and _streams(tile, unit.machine)
+    width = tile.columns * tile.b.bytes
+    lines = [*range(0, width, 64)]
+    if tile.taps[-1].b != width:  # not packed, so perhaps not aligned to lines either
+        lines.append(width - 1)
 
     def body(a: str, b: str, sums: Sequence[str]) -> list[str]:
         columns = [
             load(f, offset(f, b, v * lanes * tile.b.size), tile.b, how, lanes, actives[v]) for v in range(vectors)
         ]
         if streams:
-            for line in range(0, tile.columns * tile.b.bytes, 64):
+            for line in lines:
                 at = offset(f, b, AHEAD * tile.taps[-1].b + line)
                 f.intrinsic("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
         result = list(sums)

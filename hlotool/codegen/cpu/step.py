@@ -47,8 +47,9 @@ class Job:
     """A nest to write: everything that `stores` need, in loops over `atoms`.
 
     `loops` are given where the caller decides about them; then only the last may become the lane loop, and not
-    without `may_lane`.  It begins at multiples of `multiple` (0: at 0).  With `tiles` another one may form tiles with
-    it, and begins at multiples of 16.
+    without `may_lane`.  It begins at multiples of `multiple` (0: at 0), and trades places with the one before where that
+    would read the same again and again: what is made of a product's block is small, and in cache.  With `tiles` another
+    one may form tiles with it, and begins at multiples of 16.
     """
 
     tracer: Tracer
@@ -143,6 +144,8 @@ def write_nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
             loops = [wide if loop is lane else loop for loop in loops]
         elif tile is None:
             loops = [*(loop for loop in loops if loop is not lane), wide]
+            if job.loops and _is_reread(scope, loops):
+                loops[-2:] = [wide, loops[-2]]
         else:
             width = min(width, 16)
             outer = [loop for loop in loops if loop is not lane and loop is not tile]
@@ -154,6 +157,14 @@ def write_nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
     for load in rows.values():
         nest.bases[load.slot] = nest.f.let(f"alloca [{load.slot.bytes} x i8], align 64")
     return time, _write(nest, loops, limit if divide else 0, scope, time)
+
+
+def _is_reread(scope: Sequence[Node], loops: Sequence[Loop]) -> bool:
+    """Whether the innermost loop reads something that the one around it does not change."""
+    if len(loops) < 2:
+        return False
+    inner, around = loops[-1].variables, loops[-2].variables
+    return any(n.kind == "load" and n.variables & inner and not n.variables & around for n in scope)
 
 
 def _rows(
