@@ -333,9 +333,10 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
 
     panel, block_rows, a_block, packing = shape.columns * b.across, 0, 0, None
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
-    # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
+    # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.  Arrays from
+    # outside seldom begin with a line, and vectors across two lines cost many passes more than packing does.
     native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
-    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128) or (n <= 200 and native)
+    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128) or (n <= 200 and native and m < 512)
     if b.across != b.element.bytes or b.partner or b.made is not None or not few:
         group = piece = 0
         if not whole_rows:

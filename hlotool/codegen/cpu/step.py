@@ -47,9 +47,9 @@ class Job:
     """A nest to write: everything that `stores` need, in loops over `atoms`.
 
     `loops` are given where the caller decides about them; then only the last may become the lane loop, and not
-    without `may_lane`.  It begins at multiples of `multiple` (0: at 0), and trades places with the one before where that
-    would read the same again and again: what is made of a product's block is small, and in cache.  With `tiles` another
-    one may form tiles with it, and begins at multiples of 16.
+    without `may_lane`.  It begins at multiples of `multiple` (0: at 0), and trades places with the one before where
+    that would read the same again and again: what is made of a product's block is small, and in cache.  With `tiles`
+    another one may form tiles with it, and begins at multiples of 16.
     """
 
     tracer: Tracer
