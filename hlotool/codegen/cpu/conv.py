@@ -33,6 +33,7 @@ from hlotool.codegen.cpu.gemm import (
     choose_tile,
     emit_product,
     panels_to_pack,
+    stays_in_place,
 )
 from hlotool.codegen.cpu.microkernel import Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
@@ -421,9 +422,9 @@ def _weights(
     merged = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in taps])
     native = held.storage == how.type and across == held.bytes
     items = math.prod(d.extent for d in batch)
-    if native and len(merged) == 1 and columns * items <= 200:
-        return source, shape.columns * held.bytes, merged[0].b, list(batch), None
     deep = math.prod(tap.extent for tap in merged)
+    if native and len(merged) == 1 and stays_in_place(pixels, columns * items, deep, shape, how, plan.machine):
+        return source, shape.columns * held.bytes, merged[0].b, list(batch), None
     row = shape.columns * how.element.bytes
     panel, panels = deep * row, -(-columns // shape.columns)
     group = 0

@@ -37,6 +37,7 @@ from hlotool.codegen.cpu.gemm import (
     emit_product,
     most_row_tiles,
     panels_to_pack,
+    stays_in_place,
 )
 from hlotool.codegen.cpu.microkernel import Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
@@ -333,10 +334,10 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
 
     panel, block_rows, a_block, packing = shape.columns * b.across, 0, 0, None
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
-    # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.  Arrays from
-    # outside seldom begin with a line, and vectors across two lines cost many passes more than packing does.
+    # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
     native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
-    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128) or (n <= 200 and native and m < 512)
+    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128)
+    few = few or (native and stays_in_place(m, n, k, shape, how, plan.machine))
     if b.across != b.element.bytes or b.partner or b.made is not None or not few:
         group = piece = 0
         if not whole_rows:

@@ -46,6 +46,7 @@ __all__ = [
     "most_row_tiles",
     "nanoseconds",
     "panels_to_pack",
+    "stays_in_place",
 ]
 
 TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
@@ -265,6 +266,17 @@ def _columns_first(product: Product, machine: Machine) -> bool:
     return product.packing is None and product.n * size <= _panel_bytes(machine) and rows * size > machine.l2 // 8
 
 
+def _groups_first(product: Product, machine: Machine) -> bool:
+    """Whether tasks take all items of a batch with a `b` of its own before the next rows: groups of a convolution.
+
+    They lie side by side in rows of `a`, and all of `b` fits the second-level cache.
+    """
+    items = [batch for batch in product.batch if batch.b != 0]
+    size = product.n * product.depth * product.how.element.bytes * math.prod(batch.extent for batch in items)
+    inside = all(0 < batch.a < product.a_row for batch in items)
+    return inside and size <= _panel_bytes(machine) and _columns_first(product, machine)
+
+
 def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
     """So many tiles of rows and panels that their result is no larger than a block should be.
 
@@ -284,6 +296,16 @@ def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
 def most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:
     """How many of `tiles` tiles of whole rows a task keeps for an epilogue."""
     return max(1, min(tiles, BLOCK_BYTES // (shape.rows * n * size)))
+
+
+def stays_in_place(rows: int, columns: int, depth: int, shape: TileShape, how: Arithmetic, machine: Machine) -> bool:
+    """Whether rows of `b` that lie close together need no packing, where that alone would be the reason.
+
+    Arrays from outside seldom begin with a cache line.  Vectors that lie across two lines cost more than packing does
+    where many rows of the result meet panels that do not stay in the first-level cache.
+    """
+    panel = depth * shape.columns * how.element.bytes
+    return columns <= 200 and (rows < 512 or panel <= machine.l1 // 2)
 
 
 def panels_to_pack(
@@ -342,7 +364,11 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     # Tasks that read the same part of b follow one another, or those that read the same part of a.
     extents = [*(b.extent for b in own), column_blocks]
     inner = [*(b.extent for b in shared), row_blocks]
-    if _columns_first(product, unit.machine):
+    if _groups_first(product, unit.machine):
+        extents = [*inner, *extents]
+        where, visits = unravel(f, task.index, extents), None
+        where = [*where[len(inner) :], *where[: len(inner)]]
+    elif _columns_first(product, unit.machine):
         extents = [*extents[:-1], *inner, column_blocks]
         where, visits = unravel(f, task.index, extents), None
         where.insert(len(own), where.pop())
