@@ -1,9 +1,7 @@
 """Element types of matrix products as the processor sees them, and the way between memory and arithmetic.
 
 A product reads its operands in their *storage* type, multiplies and adds in the scalar of an
-`Arithmetic`, and rounds once when the result is stored.  16-bit floats are converted with integer
-operations where the processor has no instruction for it: the run-time process offers no compiler
-support library to call.
+`Arithmetic`, and rounds once when the result is stored.
 
 Where the processor multiplies bf16 numbers in pairs (AVX512-BF16), a *pair* of neighbours along the sum is an
 element of its own, "bf16x2": 32 bits that travel as one float and that only `multiply_add` looks into.
@@ -13,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hlotool.codegen.cpu.math.lowprecision import decode, encode, round_result
+from hlotool.codegen.cpu.math.vector import Vector
 from hlotool.codegen.llvm import Function
 from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError
@@ -58,7 +58,6 @@ class Arithmetic:
     lanes: int
     boolean: bool
     complex: bool
-    native_half: bool  # half <-> float is an instruction
     pairs: bool = False  # elements of the operands are pairs of bf16: two multiply-adds per lane
 
     @property
@@ -107,9 +106,8 @@ def arithmetic(accumulate: str, machine: Machine) -> Arithmetic:
         scalar, bits = ("double", 64) if kind.storage == "double" else ("float", 32)
     else:
         scalar, bits = ("i64", 64) if kind.size == 8 else ("i32", 32)
-    half = "aarch64" in machine.triple or (machine.vector_bits >= 256 and "-f16c" not in machine.features)
     lanes = max(2, machine.lanes(bits))
-    return Arithmetic(scalar, bits, lanes, kind.kind == "pred", kind.components == 2, half)
+    return Arithmetic(scalar, bits, lanes, kind.kind == "pred", kind.components == 2)
 
 
 def multiplies_pairs(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
@@ -198,12 +196,9 @@ def widen(f: Function, value: str, source: Element, how: Arithmetic, lanes: int)
     if source.kind == "float":
         if how.type not in ("float", "double"):
             raise UnsupportedError(f"integer matrix product of {source.name}")
-        if source.name == "bf16":
-            value, held = _from_bf16(f, value, lanes), "float"
-        elif source.name == "f16":
-            value, held = _from_half(f, value, how, lanes), "float"
-        else:
-            held = source.storage
+        held = source.storage
+        if source.size == 2:
+            value, held = decode(Vector(f, held, max(1, lanes), value), source.name).name, "float"
         if held == how.type:
             return value
         return f.let(f"{'fpext' if held == 'float' else 'fptrunc'} {vector_type(held, lanes)} {value} to {wanted}")
@@ -229,7 +224,8 @@ def narrow(f: Function, value: str, target: Element, how: Arithmetic, lanes: int
         if target.size == 2:
             if how.type == "double":
                 value = f.let(f"fptrunc {held} {value} to {vector_type('float', lanes)}")
-            return _to_bf16(f, value, lanes) if target.name == "bf16" else _to_half(f, value, how, lanes)
+            number = round_result(Vector(f, "float", max(1, lanes), value), target.name)
+            return encode(number, target.name).name
         if target.storage == how.type:
             return value
         return f.let(f"{'fptrunc' if how.type == 'double' else 'fpext'} {held} {value} to {wanted}")
@@ -245,89 +241,3 @@ def narrow(f: Function, value: str, target: Element, how: Arithmetic, lanes: int
         value = f.let(f"shl {wanted} {value}, {by}")
         value = f.let(f"{'ashr' if target.kind == 'signed' else 'lshr'} {wanted} {value}, {by}")
     return value
-
-
-def _from_bf16(f: Function, value: str, lanes: int) -> str:
-    wide = vector_type("i32", lanes)
-    bits = f.let(f"zext {vector_type('i16', lanes)} {value} to {wide}")
-    bits = f.let(f"shl {wide} {bits}, {_constant('16', 'i32', lanes)}")
-    return f.let(f"bitcast {wide} {bits} to {vector_type('float', lanes)}")
-
-
-def _to_bf16(f: Function, value: str, lanes: int) -> str:
-    """Round to nearest even on the bits; a NaN keeps its sign and becomes quiet."""
-    wide, floats = vector_type("i32", lanes), vector_type("float", lanes)
-
-    def constant(number: int) -> str:
-        return _constant(str(number), "i32", lanes)
-
-    nan = f.let(f"fcmp uno {floats} {value}, {value}")
-    bits = f.let(f"bitcast {floats} {value} to {wide}")
-    high = f.let(f"lshr {wide} {bits}, {constant(16)}")
-    odd = f.let(f"and {wide} {high}, {constant(1)}")
-    rounded = f.let(f"add {wide} {bits}, {constant(0x7FFF)}")
-    rounded = f.let(f"add {wide} {rounded}, {odd}")
-    rounded = f.let(f"lshr {wide} {rounded}, {constant(16)}")
-    quiet = f.let(f"or {wide} {high}, {constant(0x40)}")
-    chosen = f.let(f"select {vector_type('i1', lanes)} {nan}, {wide} {quiet}, {wide} {rounded}")
-    return f.let(f"trunc {wide} {chosen} to {vector_type('i16', lanes)}")
-
-
-def _from_half(f: Function, value: str, how: Arithmetic, lanes: int) -> str:
-    """Without an instruction: exponent and mantissa shifted into place and scaled by 2**112, exact for denormals."""
-    short, wide, floats = vector_type("i16", lanes), vector_type("i32", lanes), vector_type("float", lanes)
-    if how.native_half:
-        half = f.let(f"bitcast {short} {value} to {vector_type('half', lanes)}")
-        return f.let(f"fpext {vector_type('half', lanes)} {half} to {floats}")
-
-    def constant(number: int) -> str:
-        return _constant(str(number), "i32", lanes)
-
-    bits = f.let(f"zext {short} {value} to {wide}")
-    sign = f.let(f"and {wide} {bits}, {constant(0x8000)}")
-    sign = f.let(f"shl {wide} {sign}, {constant(16)}")
-    size = f.let(f"and {wide} {bits}, {constant(0x7FFF)}")
-    special = f.let(f"icmp uge {wide} {size}, {constant(0x7C00)}")
-    size = f.let(f"shl {wide} {size}, {constant(13)}")
-    exponent = f.let(f"or {wide} {size}, {constant(0x7F800000)}")
-    scaled = f.let(f"bitcast {wide} {size} to {floats}")
-    scaled = f.let(f"fmul {floats} {scaled}, {_constant('0x46F0000000000000', 'float', lanes)}")
-    plain = f.let(f"bitcast {floats} {scaled} to {wide}")
-    size = f.let(f"select {vector_type('i1', lanes)} {special}, {wide} {exponent}, {wide} {plain}")
-    bits = f.let(f"or {wide} {size}, {sign}")
-    return f.let(f"bitcast {wide} {bits} to {floats}")
-
-
-def _to_half(f: Function, value: str, how: Arithmetic, lanes: int) -> str:
-    """Without an instruction: normal numbers round on the bits, denormals by the adder (add and take off 0.5)."""
-    short, wide, floats = vector_type("i16", lanes), vector_type("i32", lanes), vector_type("float", lanes)
-    if how.native_half:
-        half = f.let(f"fptrunc {floats} {value} to {vector_type('half', lanes)}")
-        return f.let(f"bitcast {vector_type('half', lanes)} {half} to {short}")
-    flags = vector_type("i1", lanes)
-
-    def constant(number: int) -> str:
-        return _constant(str(number), "i32", lanes)
-
-    bits = f.let(f"bitcast {floats} {value} to {wide}")
-    sign = f.let(f"lshr {wide} {bits}, {constant(16)}")
-    sign = f.let(f"and {wide} {sign}, {constant(0x8000)}")
-    size = f.let(f"and {wide} {bits}, {constant(0x7FFFFFFF)}")
-    odd = f.let(f"lshr {wide} {size}, {constant(13)}")
-    odd = f.let(f"and {wide} {odd}, {constant(1)}")
-    # 0xC8000FFF: minus (127 - 15) << 23 for the bias, plus just under half a unit in the last place.
-    normal = f.let(f"add {wide} {size}, {constant(0xC8000FFF - (1 << 32))}")
-    normal = f.let(f"add {wide} {normal}, {odd}")
-    normal = f.let(f"lshr {wide} {normal}, {constant(13)}")
-    small = f.let(f"bitcast {wide} {size} to {floats}")
-    small = f.let(f"fadd {floats} {small}, {_constant('5.0e-1', 'float', lanes)}")
-    small = f.let(f"bitcast {floats} {small} to {wide}")
-    small = f.let(f"sub {wide} {small}, {constant(0x3F000000)}")
-    nan = f.let(f"icmp ugt {wide} {size}, {constant(0x7F800000)}")
-    huge = f.let(f"icmp uge {wide} {size}, {constant(0x47800000)}")
-    tiny = f.let(f"icmp ult {wide} {size}, {constant(0x38800000)}")
-    special = f.let(f"select {flags} {nan}, {wide} {constant(0x7E00)}, {wide} {constant(0x7C00)}")
-    number = f.let(f"select {flags} {tiny}, {wide} {small}, {wide} {normal}")
-    number = f.let(f"select {flags} {huge}, {wide} {special}, {wide} {number}")
-    number = f.let(f"or {wide} {number}, {sign}")
-    return f.let(f"trunc {wide} {number} to {short}")

@@ -157,7 +157,7 @@ def _as_bits(copy: Copy) -> Copy:
         copy,
         source=replace(copy.source, element=moved),
         target=replace(copy.target, element=moved),
-        how=Arithmetic(moved.storage, bits, lanes, False, False, how.native_half),
+        how=Arithmetic(moved.storage, bits, lanes, False, False),
     )
 
 
