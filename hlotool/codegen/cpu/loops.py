@@ -270,7 +270,9 @@ def copies_for(
     vector = [n for n in nodes if n.variables & lane.variables]
     size = work(vector)
     live = max(accumulators, sum(1 for n in vector if n.kind in ("load", "reduce")))
-    most = 8 if accumulators and live <= 2 else 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or far else 1
+    most = 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or far else 1
+    if accumulators and live <= 2 and not any(is_long(n) for n in vector):
+        most = 8  # which hides how long one addition takes; functions take longer themselves
     while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):
         most //= 2
     return most
