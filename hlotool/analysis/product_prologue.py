@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hlotool.analysis.contraction import matrix_views
+from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.fusibility import is_fusible
 from hlotool.ir import Instruction
 
-__all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues"]
+__all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues", "streams"]
 
 STREAMED = 8
 """Most results that one element of a streamed operand goes into: as many sums are held in registers."""
@@ -54,8 +54,11 @@ def is_prologue_member(instruction: Instruction) -> bool:
 
 
 def is_streamed(product: Instruction, numbers: Collection[int]) -> bool:
+    """Whether a product with prologues for the operands with these numbers is streamed."""
+    view = matrix_views(product) if numbers and product.opcode == "dot" else None
+    return view is not None and streams(view, numbers)
+
+
+def streams(view: MatrixView, numbers: Collection[int]) -> bool:
     """Whether each element of the operands with these numbers goes into few results only."""
-    view = matrix_views(product) if product.opcode == "dot" else None
-    if view is None or not numbers:
-        return False
     return (view.m if 1 in numbers else 1) * (view.n if 0 in numbers else 1) <= STREAMED

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hlotool.analysis.in_place import in_place_pairs, updates_part
 from hlotool.ir import OPCODES, Computation, Instruction
 
-__all__ = ["is_view", "views_in_order"]
+__all__ = ["is_view", "lies_together", "views_in_order"]
 
 _NAMES = frozenset({"reshape", "bitcast"})
 _HANDING_ON = frozenset({
@@ -31,7 +31,7 @@ def is_view(part: Instruction) -> bool:
     """
     return (
         part.opcode in ("slice", "dynamic-slice")
-        and _lies_together(part)
+        and lies_together(part)
         and _stays_inside(part)
         and _stays_as_it_is(part.operands[0], part)
     )
@@ -44,7 +44,7 @@ def views_in_order(computation: Computation) -> set[Instruction]:
     in a step of a decoder every layer adds to one cache and then reads its own part.
     """
     parts = [i for i in computation if i.opcode in ("slice", "dynamic-slice") and not is_view(i)]
-    parts = [part for part in parts if part.shape.size > 1 and _lies_together(part) and _stays_inside(part)]
+    parts = [part for part in parts if part.shape.size > 1 and lies_together(part) and _stays_inside(part)]
     found: set[Instruction] = set()
     if parts:
         place = {instruction: number for number, instruction in enumerate(computation)}
@@ -89,7 +89,7 @@ def _readers(value: Instruction, but: Instruction | None = None) -> Iterator[tup
                 yield user, known
 
 
-def _lies_together(part: Instruction) -> bool:
+def lies_together(part: Instruction) -> bool:
     """Whether a part is one run of elements, with starts that are scalars."""
     shape, whole = part.shape, part.operands[0].shape
     if not (shape.is_static and whole.is_static and shape.size) or any(o.shape.rank for o in part.operands[1:]):

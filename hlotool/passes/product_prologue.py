@@ -10,9 +10,9 @@ from typing import ClassVar
 from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive, is_fusible
-from hlotool.analysis.product_epilogue import Misfit, fused_product, result_matrix
-from hlotool.analysis.product_prologue import is_prologue_member, is_streamed
-from hlotool.analysis.views import is_view
+from hlotool.analysis.product_epilogue import Misfit, fused_product
+from hlotool.analysis.product_prologue import is_prologue_member, streams
+from hlotool.analysis.views import lies_together
 from hlotool.ir import Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
 from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
@@ -40,7 +40,12 @@ class _Product:
 
     dot: Instruction
     kernel: Instruction
-    whole_rows: bool
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether its epilogue wants those."""
+        found = fused_product(self.kernel)
+        return found is not None and found[1].whole_rows
 
     def operand(self, number: int) -> Instruction:
         """What the kernel reads as operand `number` of the dot."""
@@ -134,29 +139,29 @@ class ProductPrologue:
                 return Misfit("forbidden", forbidden)
         if any(one.control_predecessors or one.control_successors for one in (*found.members, kernel)):
             return Misfit("control-dependencies", "one of them has control dependencies")
-        body = _body_of(producer)
-        if matrix_views(product.dot) is None or result_matrix(product.dot) is None:
+        if not product.is_read_once(found.number):
+            return Misfit("other-readers", "the product's kernel reads the operand at other places, too")
+        alone = all(sum(one.users.values()) == 1 and not one.is_root for one in found.members)
+        if not alone and 2 * sum(o.shape.byte_size for o in producer.operands) > producer.shape.byte_size:
+            return Misfit("other-readers", "others need the operand too, so that it is written anyway")
+        view = matrix_views(product.dot)
+        if view is None or not view.k or not kernel.shape.is_static or not product.dot.shape.size:
             return Misfit("product-form", "the product is no matrix of known size")
+        how = _cost(product, view, {found.number, *others}, found)
+        if how is not None and (how.form or not rules.forces(product.dot)):
+            return how
+        body = _body_of(producer)
         misfit = next((i for i in body if not is_prologue_member(i)), None)
         if misfit is not None:
             return Misfit("prologue-form", f"the elements of a {misfit.opcode} are not made one by one")
         if len(body) + (len(kernel.attributes["calls"]) if kernel is not product.dot else 1) > self.max_ops:
             return Misfit("kernel-full", "the kernel would be too large")
-        if not product.is_read_once(found.number):
-            return Misfit("other-readers", "the product's kernel reads the operand at other places, too")
-        alone = all(sum(one.users.values()) == 1 and not one.is_root for one in found.members)
-        read = sum(operand.shape.byte_size for operand in producer.operands)
-        if not alone and 2 * read > producer.shape.byte_size:
-            return Misfit("other-readers", "others need the operand too, so that it is written anyway")
-        how = _cost(product, {found.number, *others}, found)
-        return None if how is None or (not how.form and rules.forces(product.dot)) else how
+        return None
 
 
-def _cost(product: _Product, numbers: Collection[int], found: _Found) -> Misfit | None:
+def _cost(product: _Product, view: MatrixView, numbers: Collection[int], found: _Found) -> Misfit | None:
     """What speaks against computing the operands with these `numbers` in the kernel of the dot."""
-    view = matrix_views(product.dot)
-    assert view is not None
-    if not is_streamed(product.dot, numbers):
+    if not streams(view, numbers):
         reason = _why_not_packed(view, found)
         return Misfit("not-packed", reason, form=False) if reason else None
     if product.whole_rows:
@@ -193,15 +198,17 @@ def _body_of(producer: Instruction) -> list[Instruction]:
 def _product_of(kernel: Instruction) -> _Product | None:
     """The dot that an instruction is or has, if its operands are made elsewhere."""
     if kernel.opcode == "dot":
-        return _Product(kernel, kernel, False)
-    found = fused_product(kernel)
-    if found is None or found[0].opcode != "dot" or any(o.opcode != "parameter" for o in found[0].operands):
+        return _Product(kernel, kernel)
+    if kernel.opcode != "fusion" or kernel.attributes["kind"] != "kOutput":
         return None
-    return _Product(found[0], kernel, found[1].whole_rows)
+    dots = [i for i in kernel.attributes["calls"] if i.opcode == "dot"]
+    if len(dots) != 1 or any(o.opcode != "parameter" for o in dots[0].operands):
+        return None
+    return _Product(dots[0], kernel)
 
 
 def _loop_of(product: _Product, number: int) -> _Found | None:
-    """The loop that makes an operand, be it through views; None where something else does."""
+    """The loop that makes an operand, be it through views; None where something else does, or nothing has to."""
     views: list[Instruction] = []
     value = product.operand(number)
     while value.opcode in _VIEWS:
@@ -209,6 +216,8 @@ def _loop_of(product: _Product, number: int) -> _Found | None:
         value = value.operands[0]
     if value.opcode == "fusion":
         fits = value.attributes["kind"] == "kLoop" and value.shape.is_array
+    elif value.opcode in ("slice", "dynamic-slice"):
+        fits = not lies_together(value)
     else:
-        fits = value.opcode not in ("constant", "parameter") and is_fusible(value) and not is_view(value)
+        fits = value.opcode not in ("constant", "parameter") and is_fusible(value)
     return _Found(number, value, tuple(views)) if fits else None

@@ -15,7 +15,7 @@ from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
 from hlotool.analysis.product_prologue import prologues
 from hlotool.codegen.cpu.epilogue import Epilogue
-from hlotool.codegen.cpu.loops import merge, pick_lane, plain, refine
+from hlotool.codegen.cpu.loops import cost, merge, pick_lane, plain, refine
 from hlotool.codegen.cpu.nodes import Guards, Node, body_of, scope_of
 from hlotool.codegen.cpu.plan import part_count, partial_jobs, store_output
 from hlotool.codegen.cpu.rules import partial_result, rule_of
@@ -30,6 +30,9 @@ __all__ = ["emit_streamed"]
 _REFINEMENTS = 12
 """Most times that dimensions are split further: each division inside of another takes one."""
 
+_SHARED = 150_000.0
+"""Cycles of sums, by the estimate, that are worth being divided."""
+
 _APART = 4
 """Terms of a sum that are written out rather than made by a loop."""
 
@@ -41,8 +44,8 @@ def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
     for _ in range(_REFINEMENTS):
         job = _job(tracer, fusion)
         factors, parts = refine(tracer) or tracer.factors, tracer.parts
-        if factors == tracer.factors:
-            parts = parts or _parts(job, fusion)
+        if factors == tracer.factors and not parts and not apart:
+            parts = _parts(job, fusion)
         if (factors, parts) == (tracer.factors, tracer.parts) and (apart or not (apart := _apart(job))):
             break
         tracer = _tracer(fusion, factors, parts, apart)
@@ -65,11 +68,11 @@ def _tracer(
 
 def _apart(job: Job) -> frozenset[Atom]:
     """Variables of sums whose few terms are written out: then it is known from which array of a concatenation each
-    comes.  So it is for sums of few terms in all."""
+    comes (and whether from a pad).  So it is for sums of few terms in all."""
     bound = {atom for node in job.tracer.nodes for atom in node.bound}
     if prod(atom.high + 1 for atom in bound) <= _APART:
         return frozenset(bound)
-    chosen = [g.index for n in job.tracer.nodes if n.slot == "concatenate" for g in n.guards]
+    chosen = [g.index for n in job.tracer.nodes if n.slot == "source" for g in n.guards]
     found = [atom for index in chosen for atom, _ in index.terms if atom in bound and atom.high < _APART]
     return frozenset(found[:1])
 
@@ -108,9 +111,12 @@ def _parts(job: Job, fusion: Epilogue) -> dict[Instruction, int]:
     sums = [(n, body_of(n)) for n in scope if n.kind == "reduce"]
     loops = merge([plain(a) for a in job.atoms], job.tracer.nodes)
     lane = pick_lane(loops, scope, sums, fusion.machine)
-    node, body = sums[0]
+    (node, body), kinds = sums[0], [lane] if lane is not None else [plain(a) for a in sums[0][0].bound]
+    cycles = min((sum(cost(n, kind, fusion.machine) for _, own in sums for n in own) for kind in kinds), default=0.0)
+    if cycles < _SHARED:
+        return {}
     extent = fusion.product.operands[0].shape.dimensions[_walk(fusion.product)[0][0]]
-    count = part_count(node, body, lane, extent, fusion.machine) if node.bound else 1
+    count = part_count(node, body, lane, extent, fusion.machine)
     return {fusion.product: count} if count > 1 else {}
 
 
