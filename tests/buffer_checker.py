@@ -6,7 +6,7 @@ tags, and every read must find the tag that the value was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -46,15 +46,18 @@ def is_inside(a: Range, others: Sequence[Range]) -> bool:
     return any(a[0] == b[0] and b[1] <= a[1] and a[2] <= b[2] for b in others)
 
 
-def range_of(value: Value, moved: Mapping[Value, Value]) -> Range:
-    """Where a value lies; of a view, where that lies which it is a part of; `moved` lie where others belong."""
+def range_of(value: Value, moved: Mapping[Value, Value], targeted: Collection[Value] = ()) -> Range:
+    """Where a value lies; of a view, where that lies which it is a part of; `moved` lie where others belong.
+
+    Of `targeted` values, which are computed in their row of an array, it is only known that nothing else is there.
+    """
     root = value.find()
     root = moved.get(root, root)
     size = value.size
     if root.whole is not None:
-        place, begin, end = range_of(root.whole, moved)
+        place, begin, end = range_of(root.whole, moved, targeted)
         if root.start is None:
-            return place, begin, end
+            return (f"part {root.number} of {place}", 0, size) if root in targeted else (place, begin, end)
         assert root.start + size <= end - begin
         return place, begin + root.start, begin + root.start + size
     if root.output is not None:
@@ -113,7 +116,7 @@ class Checker:
         return self.plan
 
     def range_of(self, value: Value) -> Range:
-        return range_of(value, self.moved)
+        return range_of(value, self.moved, {v.find() for rows in self.plan.targets.values() for v, _ in rows})
 
     def is_fixed(self, where: Range) -> bool:
         return where[0] in self.fixed or where[0].startswith("constant")

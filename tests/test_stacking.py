@@ -7,7 +7,7 @@ import pytest
 from buffer_checker import Checker
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.stacking import stacked_elements
+from hlotool.analysis.stacking import stacked_elements, stackings
 from hlotool.codegen.machine import host
 from hlotool.codegen.program import build
 from hlotool.driver import LOWERING, compile_module, optimise
@@ -90,7 +90,7 @@ def test_what_is_left_out(name: str) -> None:
     for pipeline in ("none", "fusion", "fusion,multi-output-fusion"):
         module = optimise(optimise(parse(text_of(name)), pipeline), LOWERING)
         loop = next(i for i in module.instructions() if i.opcode == "while")
-        assert stacked_elements(loop) == ({2} if stacked else set()), pipeline
+        assert stacked_elements(loop, stackings(loop)) == ({2} if stacked else set()), pipeline
         log = DecisionLog()
         program = build(module, host(), log=log)
         assert any(decision.rule == "initial-unread" for decision in log) == left_out
@@ -122,4 +122,58 @@ def test_indices_that_do_not_fit() -> None:
     text = text_of("forth").replace("7,5", "200,5").replace("s32", "s8").replace("constant(7)", "constant(100)")
     text = text.replace("r, i,", "r, twice,").replace("u =", "twice = s8[] add(i, i)\n  u =")
     loop = next(i for i in parse(text).instructions() if i.opcode == "while")
-    assert not stacked_elements(loop)
+    assert stackings(loop)
+    assert not stacked_elements(loop, stackings(loop))
+
+
+ROWS = {
+    "computed and put there": ("v = f32[5] negate(h)\n  w = f32[1,5] reshape(v)\n  "
+                               "u = f32[7,5] dynamic-update-slice(ys, w, i, zero)", "g", True),
+    "read after it is put there": ("v = f32[5] negate(h)\n  w = f32[1,5] reshape(v)\n  "
+                                   "u = f32[7,5] dynamic-update-slice(ys, w, i, zero)\n  "
+                                   "q = f32[5] subtract(v, g)", "q", True),
+    "updated on the way": ("v = f32[5] negate(h)\n  k = f32[1] slice(g), slice={[2:3]}\n  "
+                           "z = f32[5] dynamic-update-slice(v, k, one)\n  w = f32[1,5] reshape(z)\n  "
+                           "u = f32[7,5] dynamic-update-slice(ys, w, back, zero)\n  q = f32[5] add(z, g)", "q", True),
+    "updated after": ("v = f32[5] negate(h)\n  k = f32[1] slice(g), slice={[2:3]}\n  w = f32[1,5] reshape(v)\n  "
+                      "u = f32[7,5] dynamic-update-slice(ys, w, back, zero)\n  "
+                      "q = f32[5] dynamic-update-slice(v, k, one)", "q", None),
+    "state too": ("v = f32[5] negate(h)\n  w = f32[1,5] reshape(v)\n  "
+                  "u = f32[7,5] dynamic-update-slice(ys, w, i, zero)", "v", None),
+    "state itself": ("w = f32[1,5] reshape(h)\n  u = f32[7,5] dynamic-update-slice(ys, w, i, zero)", "g", False),
+    "known late": ("v = f32[5] negate(h)\n  w = f32[1,5] reshape(v)\n  k = f32[1] slice(v), slice={[0:1]}\n  "
+                   "m = f32[] reshape(k)\n  j = s32[] convert(m)\n  "
+                   "u = f32[7,5] dynamic-update-slice(ys, w, j, zero)", "g", False),
+    "several at once": ("v = f32[4] slice(h), slice={[0:4]}\n  c = f32[4] negate(v)\n  w = f32[1,4] reshape(c)\n  "
+                        "u = f32[7,5] dynamic-update-slice(ys, w, i, one)", "g", True),
+    "joined": ("k = f32[2] slice(h), slice={[0:2]}\n  l = f32[2] negate(k)\n  m = f32[3] slice(g), slice={[2:5]}\n  "
+               "n = f32[3] abs(m)\n  v = f32[5] concatenate(l, n), dimensions={0}\n  w = f32[1,5] reshape(v)\n  "
+               "u = f32[7,5] dynamic-update-slice(ys, w, i, zero)", "v", None),
+    "joined and left": ("k = f32[2] slice(h), slice={[0:2]}\n  l = f32[2] negate(k)\n  "
+                        "m = f32[3] slice(g), slice={[2:5]}\n  n = f32[3] abs(m)\n  "
+                        "v = f32[5] concatenate(l, n), dimensions={0}\n  w = f32[1,5] reshape(v)\n  "
+                        "u = f32[7,5] dynamic-update-slice(ys, w, i, zero)", "g", True),
+    "in pieces": ("k = f32[] convert(i)\n  v = f32[2,2] broadcast(k), dimensions={}\n  "
+                  "u = f32[7,5] dynamic-update-slice(ys, v, i, one)", "g", False),
+    "updated twice": ("v = f32[5] negate(h)\n  w = f32[1,5] reshape(v)\n  two = s32[] constant(2)\n  "
+                      "z = f32[7,5] dynamic-update-slice(ys, w, i, zero)\n  "
+                      "u = f32[7,5] dynamic-update-slice(z, r, two, zero)", "g", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_computed_in_place(name: str) -> None:
+    body, state, found = ROWS[name]
+    given = {"body": body, "initial": "fill", "result": "y", "limit": "7", "first": "0", "step": "1", "state": state}
+    text = LOOP
+    for key, value in given.items():
+        text = text.replace(f"@{key}", value)
+    module = parse(text)
+    log = DecisionLog()
+    program = build(optimise(module, LOWERING), host(), log=log)
+    if found is not None:
+        assert any(decision.rule == "row-in-place" for decision in log) == found
+        assert any(use.instruction == "u" for use in program.kernels) != found
+    Checker(optimise(module, LOWERING), trips=7).check()
+    for pipeline in ("none", "default"):
+        results(module, pipeline)

@@ -465,6 +465,8 @@ _ROWS = (
     _kind(4146, "note buffer-assignment", "initial-unread", "the initial state of a loop is left out",
           "The loop writes every element before anything reads one, as a scan does that stacks its results; the zeros "
           "that it starts with are not written."),
+    _kind(4147, "note buffer-assignment", "row-in-place", "what a loop stacks is not copied",
+          "Its kernel writes it where it belongs in the array of the results of all trips."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
 )  # fmt: skip

@@ -12,42 +12,60 @@ from dataclasses import dataclass
 from hlotool.analysis.trip_count import TripCount, trip_count
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["is_unread", "stacked_elements"]
+__all__ = ["Stacking", "is_handed_on", "is_unread", "stacked_elements", "stackings"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Update:
-    """A dynamic-update-slice, in the body of a loop or inside a fusion there.
+class Stacking:
+    """A dynamic-update-slice, in the body of a loop or inside a fusion there, of an array that is state of the loop.
 
-    `array` and `starts` are what its caller gives it: instructions of the body of the loop.
+    `array`, `starts` and `source` are what its caller gives it, instructions of the body of the loop, or constants.
+    `source` holds the elements that are written, in their order; it is None where they are computed in the fusion.
+    `by` is the instruction of the body that does nothing else.
     """
 
-    instruction: Instruction
+    update: Instruction
     array: Instruction
     starts: tuple[Instruction, ...]
+    source: Instruction | None = None
+    by: Instruction | None = None
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the elements that are written lie side by side."""
+        whole, part = (operand.shape for operand in self.update.operands[:2])
+        if not (whole.is_static and part.size) or len(self.starts) != whole.rank:
+            return False
+        outer = next((d for d, size in enumerate(part.dimensions) if size != 1), part.rank)
+        return part.dimensions[outer + 1 :] == whole.dimensions[outer + 1 :]
 
 
-def stacked_elements(loop: Instruction) -> frozenset[int]:
-    """The elements of the loop's state all of which it writes, and of which it reads nothing before."""
+def stackings(loop: Instruction) -> dict[int, Stacking]:
+    """The elements of the loop's state that it only writes, a part in every trip."""
     body, condition = loop.attributes["body"], loop.attributes["condition"]
     root, state = body.root, body.parameters[0]
     if root.opcode != "tuple" or state.is_root:
-        return frozenset()
+        return {}
     readers: dict[int, list[Instruction]] = {}
     for parameter in (state, condition.parameters[0]):
         for user in parameter.users:
             if user.opcode != "get-tuple-element":
-                return frozenset()
+                return {}
             readers.setdefault(user.attributes["index"], []).append(user)
-    candidates = [
-        (index, update) for index, value in enumerate(root.operands)
+    return {
+        index: update for index, value in enumerate(root.operands)
         if len(readers.get(index, ())) == 1 and (update := _update_of(value)) is not None
         and update.array is readers[index][0] and sum(update.array.users.values()) == 1
-    ]  # fmt: skip
-    trips = trip_count(loop) if candidates else None
+    }  # fmt: skip
+
+
+def stacked_elements(loop: Instruction, found: Mapping[int, Stacking]) -> frozenset[int]:
+    """Those of the `stackings` of a loop that it writes completely."""
+    trips = trip_count(loop) if found else None
     if trips is None or trips.index is None:
         return frozenset()
-    return frozenset(index for index, update in candidates if _covers(update, state, trips))
+    state = loop.attributes["body"].parameters[0]
+    return frozenset(index for index, stacking in found.items() if _covers(stacking, state, trips))
 
 
 def is_unread(value: Instruction, stacked: Mapping[Instruction, frozenset[int]]) -> bool:
@@ -63,12 +81,28 @@ def is_unread(value: Instruction, stacked: Mapping[Instruction, frozenset[int]])
     return True
 
 
-def _update_of(value: Instruction) -> _Update | None:
+def is_handed_on(value: Instruction, root: Instruction) -> bool:
+    """Whether a value only goes to the tuple `root`, be it by way of other tuples."""
+    for user in value.users:
+        if user is root:
+            continue
+        if user.opcode != "tuple":
+            return False
+        places = {number for number, operand in enumerate(user.operands) if operand is value}
+        for reader in user.users:
+            if reader.opcode != "get-tuple-element":
+                return False
+            if reader.attributes["index"] in places and not is_handed_on(reader, root):
+                return False
+    return True
+
+
+def _update_of(value: Instruction) -> Stacking | None:
     """The update that gives a value, where nothing else in its fusion reads the array."""
     while value.opcode == "get-tuple-element" and value.operands[0].opcode == "tuple":
         value = value.operands[0].operands[value.attributes["index"]]
     if value.opcode == "dynamic-update-slice":
-        return _Update(value, value.operands[0], tuple(value.operands[2:]))
+        return Stacking(value, value.operands[0], tuple(value.operands[2:]), value.operands[1], value)
     number = 0
     if value.opcode == "get-tuple-element":
         number, value = value.attributes["index"], value.operands[0]
@@ -85,23 +119,28 @@ def _update_of(value: Instruction) -> _Update | None:
         value.operands[start.parameter_number] if start.opcode == "parameter" else start
         for start in update.operands[2:]
     )
-    return _Update(update, value.operands[array.parameter_number], starts)
+    source = update.operands[1]
+    while source.opcode in ("bitcast", "reshape"):
+        source = source.operands[0]
+    alone = update is root and source.opcode == "parameter"
+    given = value.operands[source.parameter_number] if alone else None
+    return Stacking(update, value.operands[array.parameter_number], starts, given, value if alone else None)
 
 
-def _covers(update: _Update, state: Instruction, trips: TripCount) -> bool:
+def _covers(stacking: Stacking, state: Instruction, trips: TripCount) -> bool:
     """Whether the updates of all trips are every element of the array, each once."""
-    whole, part = (operand.shape.dimensions for operand in update.instruction.operands[:2])
+    whole, part = (operand.shape.dimensions for operand in stacking.update.operands[:2])
     moving = [d for d, (size, own) in enumerate(zip(whole, part, strict=True)) if size != own]
-    if len(moving) != 1 or len(update.starts) != len(whole) or not update.instruction.shape.is_static:
+    if len(moving) != 1 or len(stacking.starts) != len(whole) or not stacking.update.shape.is_static:
         return False
     (d,) = moving
-    place = _linear(update.starts[d], state, trips)
+    place = _linear(stacking.starts[d], state, trips)
     if place is None or trips.count < 1:
         return False
     factor, first = place
     step = factor * trips.step
     last = first + step * (trips.count - 1)
-    kind = ELEMENT_TYPES[update.starts[d].shape.element_type]
+    kind = ELEMENT_TYPES[stacking.starts[d].shape.element_type]
     fits = whole[d] - part[d] < 1 << (kind.bits - (kind.kind == "signed"))
     return fits and abs(step) == part[d] and min(first, last) == 0 and max(first, last) == whole[d] - part[d]
 

@@ -26,7 +26,7 @@ from math import prod
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
-from hlotool.analysis.stacking import is_unread, stacked_elements
+from hlotool.analysis.stacking import Stacking, is_handed_on, is_unread, stacked_elements, stackings
 from hlotool.analysis.views import is_view, views_in_order
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 
@@ -134,6 +134,7 @@ class Assignment:
     views: set[Instruction] = field(default_factory=set)  # slices that are read where they lie
     stacked: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # state that loops write completely
     unread: set[Instruction] = field(default_factory=set)  # what such state is initially
+    targets: dict[Instruction, list[tuple[Value, Stacking]]] = field(default_factory=dict)  # see `_stack_all`
     there: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # operands of concatenates, see `_join`
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
@@ -192,10 +193,11 @@ def assign(
             _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value, log)
         else:
             _merge_branches(result, instruction, walker.ends)
-    if result.stacked:
-        _leave_out(result, log)
     if walker.joins:
         _join_all(result, walker.joins, module.entry.root, log)
+    if walker.stackings:
+        _leave_out(result, log)
+        _stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
     for offer in offers:
         _take_over(result, offer)
     _merge_outputs(result, module.entry, donation, walker.now)
@@ -218,6 +220,7 @@ class _Walker:
         self.result = result
         self.now = 0
         self.control: list[Instruction] = []  # inner loops and branches before outer ones
+        self.stackings: dict[Instruction, dict[int, Stacking]] = {}  # by the loop
         self.joins: list[Instruction] = []  # concatenates whose operands may be computed where they belong
         self.ends: dict[Computation, int] = {}  # where a loop body or branch has computed its result
         self.starts: dict[Instruction, list[int]] = {}  # of the elements of tuples: their first leaf
@@ -306,9 +309,10 @@ class _Walker:
     def loop(self, instruction: Instruction) -> None:
         leaves = self.result.leaves
         condition, body = instruction.attributes["condition"], instruction.attributes["body"]
-        stacked = stacked_elements(instruction)
-        if stacked:
-            self.result.stacked[instruction] = stacked
+        found = stackings(instruction)
+        if found:
+            self.stackings[instruction] = found
+            self.result.stacked[instruction] = stacked_elements(instruction, found)
         kept = invariant_leaves(body)
         state = tuple(
             initial if number in kept else self.new(shape)
@@ -697,6 +701,45 @@ def _join_all(result: Assignment, joins: list[Instruction], root: Instruction, l
         if there:
             own.intervals = _merged(spans)
             result.there[join] = frozenset(there)
+
+
+def _stack_all(result: Assignment, found: list[Stacking], log: DecisionLog) -> None:
+    """Let what a loop puts into an array trip by trip be computed there, if its place is known in time."""
+    makers: dict[Value, Instruction] = {}  # what writes to storage first
+    for instruction, values in result.leaves.items():
+        for value in values:
+            makers.setdefault(value.storage(), instruction)
+    latest = {value.find(): value for value in result.values}
+    swapped = {v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target)}
+    for stacking in found:
+        by, source = stacking.by, stacking.source
+        if by is None or source is None or not stacking.is_run or by.parent is None:
+            continue
+        (value,), (whole,), (array,) = (result.leaves[i] for i in (source, by, stacking.array))
+        part, own, position = value.find(), whole.find(), result.positions[by]
+        if not part.writable or part.parameter is not None or part.claim is not None:
+            continue
+        maker = makers[part]
+        if (
+            own is not array.find()
+            or not is_handed_on(by, by.parent.root)
+            or maker.parent is not by.parent
+            or maker.opcode in ("parameter", "constant", "while", "conditional", "call")
+            or any(_position(result, start) >= result.positions[maker] for start in stacking.starts)
+            or part.size != source.shape.byte_size
+            or (part.intervals[-1][1] > position and (latest[part] is not value or part in swapped))
+        ):
+            continue
+        part.whole = own
+        own.intervals = _merged([*own.intervals, *part.intervals])
+        result.targets.setdefault(maker, []).append((value, stacking))
+        result.there[by] = frozenset({1})
+        log.note("row-in-place", [source, by], "it is computed where it is stacked", bytes=part.size)
+
+
+def _position(result: Assignment, index: Instruction) -> int:
+    """From when on an index is known: constants always are."""
+    return -1 if index.opcode == "constant" else result.positions[index]
 
 
 def _obstacle(join: Instruction, operand: Instruction, part: Value) -> tuple[str, str]:

@@ -9,7 +9,7 @@ kernel, through the pool where its cost is worth it.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -191,9 +191,11 @@ def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
     """Whether an instruction is a view, a copy of what it overwrites, unread, or joins what is side by side."""
     if instruction in assignment.views or instruction in assignment.unread:
         return True
+    there = assignment.there.get(instruction, frozenset())
     if instruction.opcode == "concatenate":
-        there = assignment.there.get(instruction, frozenset())
         return all(n in there or not o.shape.size for n, o in enumerate(instruction.operands))
+    if there:
+        return True
     return instruction.opcode == "copy" and instruction in assignment.in_place
 
 
@@ -356,18 +358,25 @@ class _Entry:
 
     def part(self, instruction: Instruction) -> str:
         """Where the elements of a slice or dynamic-slice begin that lie side by side."""
-        whole, sizes = instruction.operands[0].shape, instruction.shape.dimensions
-        place, stride = self.address(self.assignment.leaves[instruction.operands[0]][0]), byte_size(whole.element_type)
-        fixed = 0
-        for d in reversed(range(whole.rank)):
-            room = whole.dimensions[d] - sizes[d]
-            if instruction.opcode == "slice":
-                fixed += instruction.attributes["slice"][d].start * stride
-            elif room:
-                start = self.f.let(f"mul i64 {self._start(instruction.operands[1 + d], room)}, {stride}")
+        whole, sizes = instruction.operands[0], instruction.shape.dimensions
+        if instruction.opcode != "slice":
+            return self.run_of(whole, sizes, instruction.operands[1:])
+        fixed, stride = 0, byte_size(whole.shape.element_type)
+        for row, size in zip(reversed(instruction.attributes["slice"]), reversed(whole.shape.dimensions), strict=True):
+            fixed += row.start * stride
+            stride *= size
+        return self.offset(self.address(self.assignment.leaves[whole][0]), fixed)
+
+    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction]) -> str:
+        """Where a part of `whole` with these sizes begins."""
+        place, stride = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type)
+        for d in reversed(range(whole.shape.rank)):
+            room = whole.shape.dimensions[d] - sizes[d]
+            if room:
+                start = self.f.let(f"mul i64 {self._start(starts[d], room)}, {stride}")
                 place = self.f.let(f"getelementptr i8, ptr {place}, i64 {start}")
-            stride *= whole.dimensions[d]
-        return self.offset(place, fixed)
+            stride *= whole.shape.dimensions[d]
+        return place
 
     def _start(self, index: Instruction, room: int) -> str:
         """An index, clamped to 0..room."""
@@ -410,6 +419,9 @@ class _Entry:
 
     def computation(self, computation: Computation) -> None:
         for instruction in computation:
+            for value, stacking in self.assignment.targets.get(instruction, ()):
+                sizes = stacking.update.operands[1].shape.dimensions
+                self.views[value.find()] = self.run_of(stacking.array, sizes, stacking.starts)
             match instruction.opcode:
                 case "while":
                     self.loop(instruction)
