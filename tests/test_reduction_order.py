@@ -242,3 +242,21 @@ ENTRY e {{
     for result, order in (hlotool.compile(module)(values), evaluate(module, [values])):
         np.testing.assert_array_equal(np.sort(order), np.arange(3000))
         assert result.tobytes() == values[order].tobytes()
+
+
+def test_reduction_over_nothing() -> None:
+    """A reduce of no dimensions combines every element with the initial value."""
+    text = """HloModule m
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY e {
+  x = f32[3,5] parameter(0)
+  two = f32[] constant(2)
+  ROOT r = f32[3,5] reduce(x, two), dimensions={}, to_apply=add
+}"""
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    (got,) = hlotool.compile(hlotool.parse(text), pipeline="none")(x)
+    np.testing.assert_array_equal(got, x + 2)

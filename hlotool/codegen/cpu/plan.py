@@ -239,7 +239,7 @@ def _parts(plan: Plan, machine: Machine) -> dict[Instruction, int]:
     lane = pick_lane(merge([plain(a) for a in plan.atoms], plan.tracer.nodes), scope, reduces, machine)
     parts: dict[Instruction, int] = {}
     for node, body in reduces:
-        if node.slot.opcode != "reduce" or not can_split(node.slot):
+        if node.slot.opcode != "reduce" or not node.slot.attributes["dimensions"] or not can_split(node.slot):
             continue
         extent = node.slot.operands[0].shape.dimensions[split_dimension(node.slot)]
         count = part_count(node, body, lane, extent, machine)
