@@ -31,14 +31,22 @@ def agrees(module: Module, seed: int = 0) -> None:
         Checker(optimise(module, LOWERING), trips=trips).check()
     draw = np.random.default_rng(seed)
     arrays = [draw.integers(-8, 8, p.shape.dimensions).astype(np.float32) for p in module.entry.parameters]
-    got = compile_module(module, pipeline="none")(*arrays)
-    for one, other in zip(got, evaluate(module, arrays), strict=True):
-        np.testing.assert_array_equal(one, other)
+    expected = evaluate(module, arrays)
+    for pipeline in ("none", "default"):
+        for one, other in zip(compile_module(module, pipeline=pipeline)(*arrays), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+LESS = """less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}"""
 
 
 def entry(*lines: str, parameters: str = "f32[3,40] f32[3,40]") -> str:
     given = [f"  p{n} = {kind} parameter({n})" for n, kind in enumerate(parameters.split())]
-    return "\n".join(["HloModule m", "ENTRY e {", *given, *(f"  {line}" for line in lines), "}"])
+    return "\n".join(["HloModule m", LESS, "ENTRY e {", *given, *(f"  {line}" for line in lines), "}"])
 
 
 CASES = {
@@ -157,49 +165,55 @@ def test_less_is_moved_and_held() -> None:
 
 
 class Drawing:
-    """A random program over arrays f32[rows, 5], in lines of HLO."""
+    """A random program over small matrices, in lines of HLO."""
 
     def __init__(self, choice: random.Random) -> None:
         self.choice = choice
         self.lines: list[str] = []
-        self.values: list[tuple[str, int]] = [("p0", 3), ("p1", 4)]
+        self.values: list[tuple[str, tuple[int, int]]] = [("p0", (3, 5)), ("p1", (4, 5)), ("p2", (3, 20))]
         for _ in range(choice.randint(4, 14)):
             self.step()
 
-    def new(self, rows: int, text: str) -> None:
+    def new(self, sizes: tuple[int, int], text: str) -> None:
         name = f"v{len(self.values)}"
-        self.lines.append(f"{name} = f32[{rows},5] {text}")
-        self.values.append((name, rows))
+        self.lines.append(f"{name} = f32[{sizes[0]},{sizes[1]}] {text}")
+        self.values.append((name, sizes))
 
     def step(self) -> None:
-        name, rows = self.choice.choice(self.values[-6:])
-        same = [other for other, size in self.values if size == rows]
-        match self.choice.randint(0, 6):
+        name, (rows, columns) = self.choice.choice(self.values[-6:])
+        same = [other for other, size in self.values if size == (rows, columns)]
+        match self.choice.randint(0, 8):
             case 0:
-                self.new(rows, f"negate({name})")
+                self.new((rows, columns), f"negate({name})")
             case 1:
-                self.new(rows, f"maximum({name}, {self.choice.choice(same)})")
+                self.new((rows, columns), f"maximum({name}, {self.choice.choice(same)})")
             case 2:
                 start = self.choice.randrange(rows)
-                self.new(rows - start, f"slice({name}), slice={{[{start}:{rows}], [0:5]}}")
+                self.new((rows - start, columns), f"slice({name}), slice={{[{start}:{rows}], [0:{columns}]}}")
             case 3:
-                small = [value for value in self.values if value[1] <= rows]
-                self.new(rows, f"dynamic-update-slice({name}, {self.choice.choice(small)[0]}, one, zero)")
+                small = [value for value in self.values if value[1][0] <= rows and value[1][1] <= columns]
+                self.new((rows, columns), f"dynamic-update-slice({name}, {self.choice.choice(small)[0]}, one, zero)")
             case 4:
-                self.new(rows, f"copy({name})")
+                self.new((rows, columns), f"copy({name})")
+            case 5:
+                self.new((rows, columns), f"sort({name}), dimensions={{1}}, to_apply=less")
             case _:
-                parts = [(name, rows), *self.choice.choices(self.values, k=self.choice.randint(1, 3))]
+                d = self.choice.randint(0, 1)
+                fits = [value for value in self.values if value[1][1 - d] == (rows, columns)[1 - d]]
+                parts = [(name, (rows, columns)), *self.choice.choices(fits, k=self.choice.randint(1, 3))]
                 self.choice.shuffle(parts)
-                if sum(size for _, size in parts) < 60:
+                total = sum(sizes[d] for _, sizes in parts)
+                if total < 60:
                     joined = ", ".join(part for part, _ in parts)
-                    self.new(sum(size for _, size in parts), f"concatenate({joined}), dimensions={{0}}")
+                    self.new((rows, total) if d else (total, columns), f"concatenate({joined}), dimensions={{{d}}}")
 
     def text(self) -> str:
         results = self.choice.sample(self.values, self.choice.randint(1, 2)) + self.values[-1:]
-        kinds = ", ".join(f"f32[{rows},5]" for _, rows in results)
+        kinds = ", ".join(f"f32[{rows},{columns}]" for _, (rows, columns) in results)
         return entry(
             "zero = s32[] constant(0)", "one = s32[] constant(1)", *self.lines,
-            f"ROOT t = ({kinds}) tuple({', '.join(name for name, _ in results)})", parameters="f32[3,5] f32[4,5]",
+            f"ROOT t = ({kinds}) tuple({', '.join(name for name, _ in results)})",
+            parameters="f32[3,5] f32[4,5] f32[3,20]",
         )  # fmt: skip
 
 
