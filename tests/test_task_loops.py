@@ -209,3 +209,20 @@ def test_not_where_tasks_read_or_write_what_others_do(what: str, step: str) -> N
 def test_not_with_a_time_limit() -> None:
     """Only the thread that was called may ask whether there is time left."""
     assert not apart(parse(SCAN), timeout=100.0)
+
+
+ROWS = """f = f32[] convert(i)
+  fs = f32[%d,64,512] broadcast(f), dimensions={}
+  xs = f32[%d,64,512] broadcast(x), dimensions={1,2}
+  v = f32[%d,64,512] add(xs, fs)
+  l = f32[%d,64,512] logistic(v)
+  e = f32[%d,64,512] exponential(l)
+  c = f32[%d,64,512] cosine(e)
+  zs = f32[9,64,512] dynamic-update-slice(ys, c, i, zero, zero)
+  y = f32[64,512] copy(x)"""
+
+
+@pytest.mark.parametrize(("rows", "found"), [(1, True), (2, False)])
+def test_rows_that_are_computed_where_they_are_stacked(rows: int, found: bool) -> None:
+    """Two rows at a time lie where those of the trip before do, which another task may have written."""
+    assert apart(*loop(ROWS.replace("%d", str(rows))), pipeline='fusion{only="^(fs|xs|v|l|e|c)$"}') == found

@@ -49,20 +49,25 @@ def task_loop(
     for number in assignment.in_place.get(kernel, ()):
         if updates_part(kernel, number) and not _stays_with_its_task(_update(kernel, number)):
             return None
+    if not all(_stays_with_its_task(stacking.update) for _, stacking in assignment.targets.get(kernel, ())):
+        return None
+    parts = {value.storage() for value in leaves[kernel] if value.find().whole is not None}
+    if any(value.find().whole is not None for scalar in scalars for value in leaves[scalar]):
+        return None
     _, repeating = assignment.loop_copies[loop]
     own = dict.fromkeys(
         value.find() for value in (*(v for i in scalars for v in leaves[i]), *(copy.target for copy in repeating))
     )
     if any(value.size > _SLOT or value in written for value in own):
         return None
-    if any(copy.source.find() in written for copy in repeating):
+    if any(copy.source.find() in written or copy.source.storage() in parts for copy in repeating):
         return None
     made = {leaves[view][0].find() for view in views}
     for instruction in (kernel, *scalars, *views):
         for value in (value for operand in instruction.operands for value in leaves[operand]):
             if value.find().whole is not None and value.find() not in made:
                 return None  # its address was computed ahead of the loop
-            if instruction is not kernel and value.storage() in written:
+            if value.storage() in parts or (instruction is not kernel and value.storage() in written):
                 return None
     return TaskLoop(kernel, tuple(own))
 
