@@ -160,24 +160,27 @@ def _emit_scan(unit: Unit, name: str, look: str, fix: str, spec: ConvSpec, how: 
 
 
 def _emit_look(unit: Unit, name: str, spec: ConvSpec, how: Arithmetic) -> None:
-    """Define ``void @name(ptr %args, ptr %table)``: see whether the kernel, a dense array, is finite, and keep that."""
+    """Define ``void @name(ptr %args, ptr %table)``: see whether the kernel, a dense array, is finite, and keep that.
+
+    Rarely called, and waits for memory: LLVM may take the quick way.
+    """
     held = element(spec.rhs)
-    f = Function(unit, f"internal void @{name}(ptr %args, ptr %table) nounwind noinline")
-    counts, kind, flags = vector_type("i64", how.lanes), vector_type(how.type, how.lanes), f"<{how.lanes} x i1>"
-    count = _number(f, "weights")
-    end = f.let(f"insertelement {counts} poison, i64 {count}, i64 0")
-    end = f.let(f"shufflevector {counts} {end}, {counts} poison, <{how.lanes} x i32> zeroinitializer")
-    numbers = ", ".join(f"i64 {lane}" for lane in range(how.lanes))
-    rhs = _number(f, "rhs")
-    start = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {rhs}')}")
-    loop = f.begin_loop(0, count, how.lanes, [("ptr", start), (counts, f"<{numbers}>"), (flags, "zeroinitializer")])
-    at, lanes, strange = loop.values
-    values = _masked(f, at, f.let(f"icmp slt {counts} {lanes}, {end}"), held, how)
-    nothing = f.let(f"fsub {kind} {values}, {values}")  # or a NaN
-    strange = f.let(f"or {flags} {strange}, {f.let(f'fcmp uno {kind} {nothing}, {nothing}')}")
-    after = f.let(f"add {counts} {lanes}, splat (i64 {how.lanes})")
-    *_, strange = f.end_loop(loop, [offset(f, at, how.lanes * held.size), after, strange])
-    some = f.intrinsic("i1", f"llvm.vector.reduce.or.v{how.lanes}i1", [(flags, strange)])
+    f = Function(unit, f"internal void @{name}(ptr %args, ptr %table) nounwind {PLUMBING}")
+    count, rhs = _number(f, "weights"), _number(f, "rhs")
+    at = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {rhs}')}")
+    some, done = "false", "0"
+    for lanes in (how.lanes, 0):
+        kind, scalars = vector_type(how.type, lanes), max(lanes, 1)
+        trips = f.let(f"udiv i64 {f.let(f'sub i64 {count}, {done}')}, {scalars}")
+        loop = f.begin_loop(0, trips, 1, [("ptr", at), (kind, "zeroinitializer" if lanes else "0.0")])
+        value = load(f, loop.values[0], held, how, lanes)
+        nothing = f.let(f"fsub {kind} {value}, {value}")  # or a NaN, and then the sum is one
+        after = [offset(f, loop.values[0], scalars * held.size), f.let(f"fadd {kind} {loop.values[1]}, {nothing}")]
+        at, strange = f.end_loop(loop, after)
+        strange = f.let(f"fcmp uno {kind} {strange}, {strange}")
+        if lanes:
+            strange = f.intrinsic("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(f"<{lanes} x i1>", strange)])
+        some, done = f.let(f"or i1 {some}, {strange}"), f.let(f"mul i64 {trips}, {scalars}")
     state = f.let(f"select i1 {some}, i64 {_NOT_FINITE}, i64 {_FINITE}")
     f.do(f"store atomic i64 {state}, ptr {_flag(f)} monotonic, align 8")
     f.finish()

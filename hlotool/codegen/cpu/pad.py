@@ -36,7 +36,7 @@ def emit_pad(unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, targ
     """Define step function `name`: fill the dense row-major target, whose dimensions `axes` are from outermost in."""
     *outer, inner = _merged(axes)
     held = target.element
-    f = Function(unit, signature(name))
+    f = Function(unit, signature(name, plumbing=inner.stride == held.bytes and source.element == held))
     task = f.begin_loop("%begin", "%end")
     read, write = argument(f, source), argument(f, target)
     write = advance(f, write, task.index, inner.target * held.bytes)
@@ -121,13 +121,16 @@ def _spread(
     """Copy `count` elements of the innermost dimension."""
     held, kept = source.element, target.element
     if axis.stride == held.bytes:
-        trips, rest = divmod(count * held.components, how.lanes)
-        if trips:
-            loop = f.begin_loop(0, trips, 1, [("ptr", read), ("ptr", write)])
-            value = load(f, loop.values[0], held, how, how.lanes)
-            store(f, value, loop.values[1], kept, how, how.lanes)
-            steps = (how.lanes * held.size, how.lanes * kept.size)
-            read, write = f.end_loop(loop, [offset(f, p, by) for p, by in zip(loop.values, steps, strict=True)])
+        rest = count * held.components
+        for scalars in (8 * how.lanes, how.lanes):
+            trips, rest = divmod(rest, scalars)
+            if trips:
+                loop = f.begin_loop(0, trips, 1, [("ptr", read), ("ptr", write)])
+                for at in range(0, scalars, how.lanes):
+                    value = load(f, offset(f, loop.values[0], at * held.size), held, how, how.lanes)
+                    store(f, value, offset(f, loop.values[1], at * kept.size), kept, how, how.lanes)
+                steps = (scalars * held.size, scalars * kept.size)
+                read, write = f.end_loop(loop, [offset(f, p, by) for p, by in zip(loop.values, steps, strict=True)])
         if rest:
             store(f, load(f, read, held, how, how.lanes, rest), write, kept, how, how.lanes, rest)
         return
