@@ -164,6 +164,18 @@ def test_tasks_that_pack_their_own_panels(machine: Machine, types: tuple[str, st
 
 
 @every_machine
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
+def test_rest_of_the_rows_is_made_with_rows_before_it(machine: Machine, order: tuple[int, int]) -> None:
+    lhs, rhs = normal((317, 90), np.float32), normal((90, 150), np.float32, 1)
+    spec = DotSpec((), 317, 150, 90, (), (90, 1)[order[0]], (1, 317)[order[0]], (), 150, 1, (), 150, 1)
+    tiles = {line.split("tile")[1].split("x")[0] for line in emit_dot("dot", spec, machine).definitions.splitlines()
+             if line.startswith("define") and "tile" in line}
+    assert len(tiles) == 1
+    for pieces in (1, 7):
+        close(multiply(lhs, rhs, machine, ("f32",) * 4, [order, (0, 1), (0, 1)], pieces), lhs, rhs)
+
+
+@every_machine
 def test_small_second_level_cache(machine: Machine) -> None:
     lhs, rhs = normal((300, 1024), np.float32), normal((1024, 520), np.float32, 1)
     for orders in [((0, 1),) * 3, ((1, 0), (1, 0), (0, 1))]:

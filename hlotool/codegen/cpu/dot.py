@@ -27,7 +27,6 @@ from hlotool.codegen.cpu.elements import (
 )
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.gemm import (
-    BLOCK_ROWS,
     Batch,
     Packing,
     Product,
@@ -35,7 +34,6 @@ from hlotool.codegen.cpu.gemm import (
     block_depth,
     choose_tile,
     emit_product,
-    most_row_tiles,
     panels_to_pack,
     stays_in_place,
 )
@@ -132,12 +130,12 @@ class _Plan:
 
     def pack(
         self, label: str, source: _Matrix, rows: int, columns: int, width: int, held: Element,
-        group: int = 0, piece: int = 0,
+        group: int = 0, piece: int = 0, full: bool = False,
     ) -> tuple[_Matrix, int, Packing | None]:
         """Copy `source` (rows x columns) to panels of `width` columns; also the bytes between panels.
 
         With `group` the copy is not a step, but for the product's tasks to call, for as many panels at a time, and with
-        `piece` for as many rows.
+        `piece` for as many rows.  With `full` the last panel is whole, and ends with the last column.
         """
         panels = -(-columns // width)
         panel = (piece or rows) * width * held.bytes
@@ -148,7 +146,7 @@ class _Plan:
         down = Axis(rows, source.down, width * held.bytes)
         across = Axis(columns, source.across, held.bytes)
         copy = Copy(
-            axes, down, across, width, panel, source.place, place, self.how, len(axes), group, piece,
+            axes, down, across, width, panel, source.place, place, self.how, len(axes), group, piece, full,
             source.partner, source.odd,
         )
         step, packing = self._copied(label, source, copy), None
@@ -325,14 +323,13 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         shape = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE), registers=True)
     else:  # rows that two threads share: few whole ones should not make a tile more for one of them
         _, shape = choose_tile(-(-m // 2) if whole_rows and m <= 64 else m, n, plan.machine, how)
-    row_tiles, panels = -(-m // shape.rows), -(-n // shape.columns)
-    result = c
+    panels, result = -(-n // shape.columns), c
     if c.across != c.element.bytes and n > 1:
         size = m * n * c.element.bytes
         place = plan.scratch.take(math.prod(plan.extents) * size, c.element)
         result = _Matrix(place, _dense(plan.extents, size), n * c.element.bytes, c.element.bytes)
 
-    panel, block_rows, a_block, packing = shape.columns * b.across, 0, 0, None
+    panel, a_tile, packing = shape.columns * b.across, 0, None
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
     native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
@@ -356,11 +353,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         aliased = False
     if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
         if turned:
-            block_rows = row_tiles if in_pieces else max(1, min(row_tiles, BLOCK_ROWS // shape.rows))
-            if whole_rows:
-                block_rows = most_row_tiles(n, shape, c.element.bytes, block_rows)
-            block_rows *= shape.rows
-            packed, a_block, _ = plan.pack("pack_lhs", a.transposed(), k, m, block_rows, how.element)
+            packed, a_tile, _ = plan.pack("pack_lhs", a.transposed(), k, m, shape.rows, how.element, full=True)
             a = packed.transposed()
         else:
             a = plan.spread("pack_lhs", a, m, k, how.element)
@@ -368,7 +361,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         emit_product(plan.unit, plan.name, Product(
             _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
             a.place, a.down, b.place, panel, result.place, result.down, result.across,
-            block_rows, a_block, packing=packing, epilogue=plan.epilogue,
+            a_tile, packing=packing, epilogue=plan.epilogue,
         ))
     )
     if result is not c:

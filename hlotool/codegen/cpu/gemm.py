@@ -34,7 +34,6 @@ from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 
 __all__ = [
-    "BLOCK_ROWS",
     "Batch",
     "Finish",
     "Packing",
@@ -43,7 +42,6 @@ __all__ = [
     "block_depth",
     "choose_tile",
     "emit_product",
-    "most_row_tiles",
     "nanoseconds",
     "panels_to_pack",
     "stays_in_place",
@@ -56,6 +54,7 @@ BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
 BLOCK_BYTES = 16 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest cache
 BLOCK_FLOPS = 1e5  # of such a block, if it can be smaller: half a microsecond, long against calling the epilogue
 PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
+REPEATED = 32  # rows of a result for each that may be made twice
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
 
 
@@ -113,10 +112,11 @@ class Product:
     """``c[batch, i, j] = sum over taps of a[batch, i, taps] * b[batch, taps, j]``; strides in bytes.
 
     `taps` are the dimensions of the sum (one for a matrix product), outermost first.
-    `a_block` is the distance between blocks of `block_rows` rows when `a` was packed in such blocks (then
-    `a_row` holds inside one); `a_column` is its stride along the columns for lanewise tiles.  `b_panel` is
-    the distance between panels of `shape.columns` columns.  With an `epilogue` that is what computes the outputs, from
-    blocks of the result which the tasks keep for it; then nothing lies at `c`, unless it is an output too.
+    `a_tile` is the distance between blocks of `shape.rows` rows when `a` was packed in such blocks (then `a_row` holds
+    inside one, and the last one ends with the last row); `a_column` is its stride along the columns for lanewise
+    tiles.  `b_panel` is the distance between panels of `shape.columns` columns.  With an `epilogue` that is what
+    computes the outputs, from blocks of the result which the tasks keep for it; then nothing lies at `c`, unless it is
+    an output too.
     """
 
     batch: tuple[Batch, ...]
@@ -132,8 +132,7 @@ class Product:
     c: Place
     c_row: int
     c_column: int
-    block_rows: int = 0
-    a_block: int = 0
+    a_tile: int = 0
     a_column: int = 0
     packing: Packing | None = None
     epilogue: Epilogue | None = None
@@ -143,6 +142,11 @@ class Product:
     def depth(self) -> int:
         """Terms of the sum."""
         return math.prod(tap.extent for tap in self.taps)
+
+    @property
+    def a_step(self) -> int:
+        """Bytes from a tile's rows of `a` to the next one's."""
+        return self.a_tile or self.shape.rows * self.a_row
 
 
 def nanoseconds(multiplications: float, how: Arithmetic) -> float:
@@ -240,16 +244,14 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     wanted = max(1.0, min(max(flops / TASK_FLOPS, several), 64.0 / items))
     whole = product.epilogue is not None and product.epilogue.whole_rows
     while -(-row_tiles // tiles) * -(-panels // wide) < wanted and (tiles > 1 or wide > 1):
-        if not whole and (product.block_rows or wide * shape.columns >= tiles * shape.rows or tiles == 1):
+        if not whole and (wide * shape.columns >= tiles * shape.rows or tiles == 1):
             if wide == 1:
                 break
             wide = -(-wide // 2)
-        elif tiles == 1 or product.block_rows:
+        elif tiles == 1:
             break
         else:
             tiles = -(-tiles // 2)
-    if product.block_rows:
-        tiles = product.block_rows // shape.rows
     if product.packing is not None and product.packing.piece:
         tiles = row_tiles
     return tiles, product.packing.panels if product.packing else wide
@@ -285,7 +287,7 @@ def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
     shape, size = product.shape, product.c.element.bytes
     panels = -(-product.n // shape.columns)
     if product.epilogue is not None and product.epilogue.whole_rows:
-        return most_row_tiles(product.n, shape, size, tiles), panels
+        return _most_row_tiles(product.n, shape, size, tiles), panels
     area = shape.rows * shape.columns
     enough = math.ceil(BLOCK_FLOPS / (2.0 * product.how.components**2 * area * product.depth))
     most = max(1, min(enough, BLOCK_BYTES // (area * size)))
@@ -293,7 +295,7 @@ def _within_block(product: Product, tiles: int, wide: int) -> tuple[int, int]:
     return max(1, min(tiles, most // wide)), wide
 
 
-def most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:
+def _most_row_tiles(n: int, shape: TileShape, size: int, tiles: int) -> int:
     """How many of `tiles` tiles of whole rows a task keeps for an epilogue."""
     return max(1, min(tiles, BLOCK_BYTES // (shape.rows * n * size)))
 
@@ -350,7 +352,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
             product, c_row=pitch, c_column=size, batch=tuple(replace(batch, c=0) for batch in product.batch)
         )
         block = f.let(f"alloca [{min(tiles * shape.rows, product.m) * pitch} x i8], align 64")
-    variants = _emit_tiles(unit, name, product, piece < extent)
+    again = _repeats(product, tiles, piece < extent)
+    variants = _emit_tiles(unit, name, product, piece < extent, again)
     alike = len(variants) == 1
     if shape.registers and alike:
         configure(f, *variants.values())
@@ -391,7 +394,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     for batch, at in zip(product.batch, coordinates, strict=True):
         a, c = advance(f, a, at, batch.a), advance(f, c, at, batch.c)
         b = advance(f, b, at, 0 if region else batch.b)
-    a = advance(f, a, row_block, product.a_block or tiles * shape.rows * product.a_row)
+    a = advance(f, a, row_block, tiles * product.a_step)
     a = advance(f, a, column_block, wide * shape.columns * product.a_column)
     b = advance(f, b, column_block, 0 if region else wide * product.b_panel)
     if not block:
@@ -434,13 +437,19 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
             prepare(False)
             loop = f.begin_loop(0, rows_here, 1, [("ptr", a), ("ptr", c)])
             call(loop.values[0], loop.values[1], False)
-            steps = (shape.rows * product.a_row, shape.rows * product.c_row)
+            steps = (product.a_step, shape.rows * product.c_row)
             after = [offset(f, p, step) for p, step in zip(loop.values, steps, strict=True)]
             at_a, at_c = f.end_loop(loop, after)
 
         def rest() -> None:
-            prepare(True)
-            call(at_a, at_c, True)
+            before = shape.rows - product.m % shape.rows if product.m >= shape.rows else 0
+            shift = before * product.a_row
+            if again:
+                whole = offset(f, at_a, 0 if product.a_tile else -shift)
+                call(whole, offset(f, at_c, -before * product.c_row), False)
+            else:
+                prepare(True)
+                call(offset(f, at_a, shift if product.a_tile else 0), at_c, True)
 
         when(f, rest_row, rest)
 
@@ -550,10 +559,24 @@ def _finish(
         call(advance(f, c, skipped, product.c_row), later, count)
 
 
-def _emit_tiles(unit: Unit, name: str, product: Product, accumulate: bool) -> dict[tuple[bool, bool], str]:
-    """The tile functions that the extents ask for, by (rest of the rows, rest of the columns)."""
+def _repeats(product: Product, tiles: int, accumulate: bool) -> bool:
+    """Whether the rest of the rows is made by a whole tile that makes some rows again, which saves tile functions.
+
+    Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.
+    """
+    rows, m = product.shape.rows, product.m
+    return not accumulate and m % (tiles * rows) > rows and (rows - m % rows) * REPEATED <= m
+
+
+def _emit_tiles(
+    unit: Unit, name: str, product: Product, accumulate: bool, again: bool
+) -> dict[tuple[bool, bool], str]:
+    """The tile functions that the extents ask for, by (rest of the rows, rest of the columns).
+
+    With `again` the rest of the rows needs none.
+    """
     shape, names = product.shape, {}
-    for edge_row, rows in ((False, shape.rows), (True, product.m % shape.rows)):
+    for edge_row, rows in ((False, shape.rows), (True, 0 if again else product.m % shape.rows)):
         for edge_column, columns in ((False, shape.columns), (True, product.n % shape.columns)):
             present = (edge_row or product.m >= rows) and (edge_column or product.n >= columns)
             if not (rows and columns and present):

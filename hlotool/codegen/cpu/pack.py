@@ -48,7 +48,8 @@ class Copy:
 
     The first `lead` outer dimensions, then groups of panels count slowest in the tasks.  With `group`, panels in a
     group, the copy is for others to call, who say where a group goes (the `target` only says of what elements): see
-    `CALLED`.  With `piece` each task copies so many rows, and all go to the same place.
+    `CALLED`.  With `piece` each task copies so many rows, and all go to the same place.  With `full` the last panel
+    begins earlier where columns are left over, and has some that the one before has too.
     Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
     the target's columns are contiguous and the source is contiguous along rows or along columns.
 
@@ -67,6 +68,7 @@ class Copy:
     lead: int = 0
     group: int = 0
     piece: int = 0
+    full: bool = False
     partner: int = 0
     odd: bool = False
 
@@ -111,6 +113,7 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     rows_here = count_in_block(f, at_chunk, chunk, rows, chunks)
     panels_here = count_in_block(f, at_group, group, columns // width, groups)
     rest = is_last_block(f, at_group, groups) if columns % width else None
+    full = copy.full and rest is not None and columns > width
 
     def panels_of(read: str, write: str, body: Callable[[str, str, int], None]) -> None:
         """Run `body(read, write, columns)` on the panels of this task."""
@@ -119,7 +122,8 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
             body(loop.values[0], loop.values[1], width)
             after = _move(f, loop.values, width * copy.columns.source, copy.panel)
             read, write = f.end_loop(loop, after)
-        when(f, rest, lambda: body(read, write, columns % width))
+        back = (columns % width - width) * copy.columns.source if full else 0
+        when(f, rest, lambda: body(offset(f, read, back), write, width if full else columns % width))
 
     if mode == "transpose":
         panels_of(read, write, lambda r, w, n: _transposed_panel(f, name, copy, r, w, n, rows_here))
@@ -246,6 +250,7 @@ def _emit_transposes(unit: Unit, name: str, copy: Copy) -> None:
     """Define the block functions that `_transposed_panel` calls: ``@name_<columns>x<rows>(ptr from, ptr to)``."""
     side, columns, width, rows = _side(copy.how), copy.columns.extent, copy.width, copy.rows.extent
     panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
+    panels = panels[:1] if copy.full else panels
     wides = dict.fromkeys(min(panel, side) for panel in panels)
     talls = [tall for tall in ((side if rows >= side else 0), rows % side) if tall]
     for wide in wides:
