@@ -11,6 +11,7 @@ from test_gemm import MACHINES
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import in_place_pairs
+from hlotool.analysis.product_epilogue import fused_product
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
@@ -135,6 +136,21 @@ def softmax(m: int, n: int, k: int = 16) -> str:
     )
 
 
+def streams(m: int, k: int, n: int) -> str:
+    """A reader that goes through four arrays beside the product."""
+    sums = f"u = f32[{m},{n}] add(s, r)\nv = f32[{m},{n}] negate(u)\nw = f32[{m},{n}] multiply(v, s)\n"
+    return product(m, k, n) + sums + f"ROOT y = (f32[{m},{n}], f32[{m},{n}], f32[{m},{n}]) tuple(u, v, w)"
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 16, 256), (203, 33, 701)])
+def test_readers_of_many_arrays_get_whole_rows(m: int, k: int, n: int) -> None:
+    made = module(streams(m, k, n))
+    result, _ = fused(made)
+    assert kinds(result) == ["kOutput"]
+    assert [found[1].whole_rows for i in result.entry if (found := fused_product(i)) is not None] == [True]
+    same_numbers(made)
+
+
 @pytest.mark.parametrize(("m", "n"), [(3, 17), (64, 100), (65, 129), (1, 40)])
 def test_whole_rows(m: int, n: int) -> None:
     made = module(softmax(m, n), ADD)
@@ -151,9 +167,8 @@ def test_whole_rows(m: int, n: int) -> None:
         (product(8, 16, 24) + "z = f32[] constant(0)\nt = f32[8,24] tanh(s)\n"
          "ROOT y = f32[24] reduce(t, z), dimensions={0}, to_apply=add", "product-reader"),
         (softmax(8, 400, 800), "product-rows"),  # few rows for much work
-        (product(512, 16, 256) + "u = f32[512,256] add(s, r)\nv = f32[512,256] tanh(u)\n"
-         "w = f32[512,256] tanh(v)\n"
-         "ROOT y = (f32[512,256], f32[512,256], f32[512,256]) tuple(u, v, w)", "product-streams"),
+        (streams(32, 16, 4096), "product-streams"),  # so many arrays want whole rows, and these are too long
+        (streams(512, 90, 256), "product-streams"),  # long sums, between which the caches keep other things
         (product(8, 16, 24) + "ROOT y = f32[8,24] tanh(d), control-predecessors={r}", "control-dependencies"),
     ],
 )  # fmt: skip

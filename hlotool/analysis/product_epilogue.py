@@ -32,9 +32,10 @@ ROW_BYTES = 8 << 10
 REPEATED_BYTES = 1 << 20
 """An operand that every block of whole rows reads again has to stay in a second-level cache."""
 
-STREAMS, STREAMED_BYTES = 3, 256 << 10
-"""Blocks are short pieces of many rows, which memory is slow to deliver: of arrays that are not in the caches anyway a
-loop over all of them in order had better read and write so many (measured: Adam takes five times as long in blocks)."""
+STREAMS, STREAMED_BYTES, STREAMED_TERMS = 3, 256 << 10, 64
+"""Blocks are short pieces of many rows, which memory is slow to deliver: so many arrays that are not in the caches
+anyway had better be read and written in a loop of their own over all of them in order (measured: Adam takes five times
+as long in blocks); or in whole rows, where sums have so few terms that the product is little work."""
 
 SHARED_ROWS, ROW_WORK = 64, 1 << 16
 """Threads share rows, and tiles of few rows are slow: there should be a row for every so many multiplications, or as
@@ -161,10 +162,14 @@ def reading(
     if all(same.values()) and not reduces and all(leaf.size == rows * columns for leaf in leaves):
         arrays = [i.shape for i in body if i.opcode == "parameter" and i not in sources and i not in ahead] + leaves
         large = [shape for shape in arrays if shape.is_array and shape.size == rows * columns]
-        if len(large) > STREAMS and product.shape.byte_size > STREAMED_BYTES:
-            reason = f"it goes through {len(large)} other arrays as large, in pieces of rows"
-            return Misfit("product-streams", reason, form=False)
-        return Reading(False)
+        if len(large) <= STREAMS or product.shape.byte_size <= STREAMED_BYTES:
+            return Reading(False)
+        if product.opcode == "dot" and (view := matrix_views(product)) is not None and view.k <= STREAMED_TERMS:
+            whole = _whole_rows(product, rows, columns)
+            if isinstance(whole, Reading):
+                return whole
+        reason = f"it goes through {len(large)} other arrays as large, in pieces of rows"
+        return Misfit("product-streams", reason, form=False)
     if any(_row_rank(leaf, rows) is None for leaf in leaves):
         return Misfit("product-reader", "its readers have results of other rows")
     if is_streamed(product, made):
