@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import combinations, count
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.codegen.buffers import ALIASES, Assignment, Copy, Value, array_leaves, assign, branch_computations, place
-from hlotool.codegen.program import needs_kernel
+from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.overlap import Region, Schedule, schedule
+from hlotool.codegen.program import needs_kernel, stays
 from hlotool.ir import Computation, Instruction, Module
 
 Range = tuple[str, int, int]
@@ -22,19 +25,24 @@ Tags = tuple[int, ...]
 
 @dataclass
 class Machine:
-    """Memory: ranges and the tags that they hold."""
+    """Memory: ranges and the tags that they hold; `seen` are the ranges read and written while it is not None."""
 
     held: dict[Range, int] = field(default_factory=dict)
+    seen: tuple[set[Range], set[Range]] | None = None
 
     def write(self, where: Range, tag: int, parts: Sequence[Range] = ()) -> None:
         """Let `where` hold a tag; `parts` of it go on to hold what they do."""
         if where[1] != where[2]:
+            if self.seen is not None:
+                self.seen[1].add(where)
             for other in [r for r in self.held if overlap(r, where) and not is_inside(r, parts)]:
                 del self.held[other]
             self.held[where] = tag
 
     def read(self, where: Range, tag: int, who: str) -> None:
         if where[1] != where[2]:
+            if self.seen is not None:
+                self.seen[0].add(where)
             assert self.held.get(where) == tag, f"{who} finds something else in {where}"
 
 
@@ -76,11 +84,17 @@ def range_of(value: Value, moved: Mapping[Value, Value], targeted: Collection[Va
 class Checker:
     """`check` runs the module; loops make `trips` trips, and `branches` are taken in turn.
 
-    What is in `donation` may be overwritten, by results that it says have it then.
+    What is in `donation` may be overwritten, by results that it says have it then.  With `side_by_side` what is to run
+    side by side runs in reverse order; kernels are taken for long ones.
     """
 
     def __init__(
-        self, module: Module, scratch: int = 192, trips: int = 2, donation: Donation = NOTHING_DONATED
+        self,
+        module: Module,
+        scratch: int = 192,
+        trips: int = 2,
+        donation: Donation = NOTHING_DONATED,
+        side_by_side: bool = False,
     ) -> None:
         self.module = module
         self.trips = trips
@@ -92,6 +106,13 @@ class Checker:
         assert set(self.plan.aliases.values()) <= set(self.plan.overwritten) <= donation.arguments
         assert all(self.plan.aliases[result] == donation.wanted[result] for result in donation.required)
         self.scratch = {i: self.plan.scratch(i, scratch) for i in self.plan.positions if needs_kernel(i)}
+        self.schedule = Schedule({}, frozenset())
+        self.log = DecisionLog()
+        if side_by_side:
+            kernels = {i: Kernel((), "", (Step("k", 4, 5000.0),)) for i in self.scratch}
+            self.schedule = schedule(
+                module.entry, self.plan, kernels, self.scratch, (), lambda i: stays(i, False), self.log
+            )
         place(self.plan)
         self.tags = count(1)
         self.turn = count()
@@ -133,6 +154,8 @@ class Checker:
             assert not overlap(source, target)
             assert not self.is_fixed(target)
             assert source in self.memory.held, f"a copy of nothing from {source}"
+            if self.memory.seen is not None:
+                self.memory.seen[0].add(source)
             self.memory.write(target, self.memory.held[source])
 
     def reads(self, instruction: Instruction, operand: Instruction) -> None:
@@ -140,32 +163,80 @@ class Checker:
             self.memory.read(self.range_of(value), tag, f"{instruction.name} reading {operand.name}")
 
     def run(self, computation: Computation) -> None:
+        if computation not in self.schedule.orders:
+            for instruction in computation:
+                self.instruction(instruction)
+            return
         for instruction in computation:
-            match instruction.opcode:
-                case "parameter":
-                    pass
-                case "constant":
-                    self.known[instruction] = self.fresh(self.plan.leaves[instruction])
-                case "get-tuple-element":
-                    shapes = instruction.operands[0].shape.elements
-                    index = instruction.attributes["index"]
-                    first = sum(len(array_leaves(s)) for s in shapes[:index])
-                    size = len(array_leaves(shapes[index]))
-                    self.known[instruction] = self.known[instruction.operands[0]][first : first + size]
-                case "add-dependency":
-                    self.known[instruction] = self.known[instruction.operands[0]]
-                case opcode if opcode in ALIASES:
-                    self.known[instruction] = tuple(t for o in instruction.operands for t in self.known[o])
-                case "while":
-                    self.loop(instruction)
-                case "conditional":
-                    self.conditional(instruction)
-                case _ if instruction in self.plan.unread:
-                    self.known[instruction] = tuple(next(self.tags) for _ in self.plan.leaves[instruction])
-                case _ if instruction in self.plan.views:
-                    self.known[instruction] = self.known[instruction.operands[0]]
-                case _:
-                    self.kernel(instruction)
+            if instruction.opcode != "parameter":
+                self.known.pop(instruction, None)  # of the trip before
+        names = [i for i in computation if self.is_name(i)]
+        for item in self.schedule.orders[computation]:
+            names = self.name(names)
+            if isinstance(item, Region):
+                self.region(item)
+            else:
+                self.instruction(item)
+        assert not self.name(names)
+
+    def is_name(self, instruction: Instruction) -> bool:
+        """Whether an instruction is none that a schedule has."""
+        return instruction.opcode in ALIASES or instruction.opcode == "constant" or instruction in self.plan.unread
+
+    def name(self, names: list[Instruction]) -> list[Instruction]:
+        """Go through constants and other names whose operands are known by now; those that are left."""
+        left = []
+        for instruction in names:
+            if all(operand in self.known for operand in instruction.operands):
+                self.instruction(instruction)
+            else:
+                left.append(instruction)
+        return left
+
+    def region(self, region: Region) -> None:
+        for step in region.steps:
+            if step.opcode == "while":
+                self.enter(step)
+        seen = []
+        for step in reversed(region.steps):
+            self.memory.seen = set(), set()
+            if step.opcode == "while":
+                self.loop(step)
+            else:
+                self.instruction(step)
+            seen.append((step.name, *self.memory.seen))
+            self.memory.seen = None
+        for (one, reads, writes), (other, others_reads, others_writes) in combinations(seen, 2):
+            for mine, theirs in ((writes, others_reads | others_writes), (reads, others_writes)):
+                assert not any(overlap(a, b) for a in mine for b in theirs), f"{one} and {other} disturb each other"
+
+    def instruction(self, instruction: Instruction) -> None:
+        match instruction.opcode:
+            case "parameter":
+                pass
+            case "constant":
+                self.known[instruction] = self.fresh(self.plan.leaves[instruction])
+            case "get-tuple-element":
+                shapes = instruction.operands[0].shape.elements
+                index = instruction.attributes["index"]
+                first = sum(len(array_leaves(s)) for s in shapes[:index])
+                size = len(array_leaves(shapes[index]))
+                self.known[instruction] = self.known[instruction.operands[0]][first : first + size]
+            case "add-dependency":
+                self.known[instruction] = self.known[instruction.operands[0]]
+            case opcode if opcode in ALIASES:
+                self.known[instruction] = tuple(t for o in instruction.operands for t in self.known[o])
+            case "while":
+                self.enter(instruction)
+                self.loop(instruction)
+            case "conditional":
+                self.conditional(instruction)
+            case _ if instruction in self.plan.unread:
+                self.known[instruction] = tuple(next(self.tags) for _ in self.plan.leaves[instruction])
+            case _ if instruction in self.plan.views:
+                self.known[instruction] = self.known[instruction.operands[0]]
+            case _:
+                self.kernel(instruction)
 
     def kernel(self, instruction: Instruction) -> None:
         for operand in instruction.operands:
@@ -191,12 +262,14 @@ class Checker:
         self.memory.write(work, next(self.tags))
         self.known[instruction] = self.fresh(self.plan.leaves[instruction], parts)
 
+    def enter(self, loop: Instruction) -> None:
+        for copy in self.plan.loop_copies[loop][0]:
+            self.copy(copy)
+
     def loop(self, loop: Instruction) -> None:
         condition, body = loop.attributes["condition"], loop.attributes["body"]
-        entering, repeating = self.plan.loop_copies[loop]
+        _, repeating = self.plan.loop_copies[loop]
         state = self.known[loop.operands[0]]
-        for copy in entering:
-            self.copy(copy)
         stacked = self.plan.stacked.get(loop, frozenset())
         state = tuple(
             self.fresh([value])[0] if index in stacked else tag

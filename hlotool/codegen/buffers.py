@@ -39,6 +39,8 @@ __all__ = [
     "array_leaves",
     "assign",
     "branch_computations",
+    "is_temporary",
+    "occupy",
     "place",
 ]
 
@@ -482,7 +484,7 @@ def _merge_loop(
         in_place = [o for o in offers.get(following, ()) if _operand(result, o).find() is own.find()]
         if not (_try_merge(own, following) or any(_take_over(result, offer) for offer in in_place)):
             repeating.append(Copy(following, own))
-            _occupy(own, last, last)
+            occupy(own, last, last)
     swaps = _swaps(result, loop, repeating, last)
     if swaps:
         result.swaps[loop] = swaps
@@ -546,7 +548,7 @@ def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: i
         if target.size < SWAPPED_BYTES or source.size != target.size or not own or inner & {source, target}:
             continue
         if uses[source] == uses[target] == 1 and source.intervals[-1][1] <= last:
-            _occupy(source, result.positions[loop], last + 2)
+            occupy(source, result.positions[loop], last + 2)
             found.append(copy)
     return found
 
@@ -593,10 +595,10 @@ def _merge_branches(result: Assignment, conditional: Instruction, ends: dict[Com
         result.branch_copies[conditional, number] = _parallel(result, copies, ends[branch])
     first = result.positions[conditional]
     for value in own:
-        _occupy(value, first, value.find().intervals[-1][0])
+        occupy(value, first, value.find().intervals[-1][0])
 
 
-def _occupy(value: Value, start: int, end: int) -> None:
+def occupy(value: Value, start: int, end: int) -> None:
     """Mark the storage of `value` as taken from `start` to `end`."""
     spare = Value(-1, value.shape, 0)
     spare.intervals = [(start, end)]
@@ -793,7 +795,7 @@ def place(result: Assignment) -> None:
     first.  Deterministic, and near-linear in the number of values.
     """
     pending = sorted(
-        (v for v in _roots(result.values) if _is_temporary(v) and v.size > 0 and v.intervals),
+        (v for v in _roots(result.values) if is_temporary(v) and v.size > 0 and v.intervals),
         key=lambda v: (v.intervals[0][0], -v.size, v.number),
     )
     free: list[tuple[int, int]] = []  # (offset, size), sorted by offset
@@ -816,7 +818,8 @@ def place(result: Assignment) -> None:
     result.arena_bytes = top
 
 
-def _is_temporary(value: Value) -> bool:
+def is_temporary(value: Value) -> bool:
+    """Whether a value that stands for others lies in the arena."""
     return value.writable and value.output is None and value.parameter is None
 
 

@@ -3,7 +3,8 @@
 The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
 the arena, the constants.  While loops and conditionals are branches in it, scalar arithmetic stands in line, custom
 calls and what concerns other devices or the host are calls back into the runtime, and everything else is a call of a
-kernel, through the pool where its cost is worth it.
+kernel, through the pool where its cost is worth it.  Steps that run side by side (`hlotool.codegen.overlap`) are one
+job of the pool.
 """
 
 from __future__ import annotations
@@ -50,26 +51,19 @@ from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.kernel import PLUMBING, Kernel, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.overlap import ASLEEP, CONTROL, LOOPED, Region, Schedule, inside, schedule
 from hlotool.codegen.sharing import Functions
 from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
 from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, byte_size, element_type
 from hlotool.ir.devices import check_devices
 
-__all__ = ["POLL_FLAG", "HostCall", "KernelUse", "Program", "build"]
+__all__ = ["POLL_FLAG", "HostCall", "KernelUse", "Program", "build", "stays"]
 
 POLL_FLAG = "hlo_poll_now"
 """An i32 outside: whether loops that go round ask the runtime for leave."""
 
-PARALLEL_NANOSECONDS = 20_000
-"""A step runs on several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
-sleeping worker about 10)."""
-
-LOOP_NANOSECONDS = 2_500
-"""The same inside of loops, where the workers are still awake from the trip before (half a microsecond)."""
-
-_CONTROL = frozenset({"while", "conditional", "call"})
-_NO_KERNEL = ALIASES | _CONTROL | {"parameter", "constant"}
+_NO_KERNEL = ALIASES | CONTROL | {"parameter", "constant"}
 
 _HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collective", "feed", "custom"))
 """Opcodes that the runtime carries out: custom calls, collectives, device numbers, queues."""
@@ -128,19 +122,22 @@ def build(
 ) -> Program:
     """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
 
-    With `polls` its loops can be stopped.  Arguments in `donation` may be overwritten.  What buffer assignment decides
-    goes to `log`.  UnsupportedError names the first instruction that has no native code, and the collectives that do
-    not fit the devices which the module says it runs on.
+    With `polls` its loops can be stopped.  Arguments in `donation` may be overwritten.  What buffer assignment and
+    scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native code, and the
+    collectives that do not fit the devices which the module says it runs on.
     """
     check_devices(module)
+    log = DecisionLog() if log is None else log
     assignment = assign(module, module_in_place_pairs(module), donation, log)
     kernels = _Kernels(machine)
     for instruction in assignment.positions:
         if needs_kernel(instruction) and not _is_there(instruction, assignment):
             kernels.add(instruction, assignment)
+    shared = {} if polls else _task_loops(assignment, kernels.of, kernels.scratch)
+    plan = schedule(module.entry, assignment, kernels.of, kernels.scratch, shared, lambda i: stays(i, polls), log)
     place(assignment)
     constants, offsets = _constants(assignment)
-    entry = _Entry(module, assignment, kernels, offsets, polls)
+    entry = _Entry(module, assignment, kernels, offsets, shared, plan, polls)
     entry.emit()
     return Program(
         units=gather([*kernels.pieces(), entry.piece()]),
@@ -199,6 +196,11 @@ def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
     return instruction.opcode == "copy" and instruction in assignment.in_place
 
 
+def stays(instruction: Instruction, polls: bool) -> bool:
+    """Whether an instruction asks the runtime for something, which has an order and may end the execution."""
+    return instruction.opcode in _HOST or (polls and instruction.opcode == "while")
+
+
 @contextmanager
 def _named(instruction: Instruction) -> Iterator[None]:
     """Refusals from deep inside name the instruction."""
@@ -245,6 +247,53 @@ class _Kernels:
         return [*self.functions.pieces, *texts]
 
 
+def _task_loops(
+    assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value]
+) -> dict[Instruction, TaskLoop]:
+    """The loops whose tasks can go through them alone, and of which that is worth it."""
+    found = {}
+    swaps = (copy for copies in assignment.swaps.values() for copy in copies)
+    moving = {value.find() for copy in swaps for value in (copy.source, copy.target)}
+    for loop in assignment.loop_copies:
+        running = [i for part in ("condition", "body") for i in loop.attributes[part]]
+        own = [i for i in running if i in kernels]
+        if len(own) != 1 or any(i.opcode in _HOST | CONTROL for i in running):
+            continue
+        steps, trips = kernels[own[0]].steps, known_trip_count(loop) or 1
+        if len(steps) != 1 or steps[0].tasks < 2 or own[0] in scratch:
+            continue
+        if any(value.storage() in moving for i in running for value in assignment.leaves[i]):
+            continue
+        if steps[0].cost > LOOPED or steps[0].cost * trips > ASLEEP:
+            scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
+            views = [i for i in running if i in assignment.views and i not in scalars]
+            plan = task_loop(loop, own[0], scalars, views, assignment)
+            if plan is not None:
+                found[loop] = plan
+    return found
+
+
+_PART = "{ ptr, i64, i64, i64 }"
+
+
+def _define_tasks(unit: Unit, name: str) -> None:
+    """Define the function that does the tasks of any region."""
+    f = Function(unit, f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind {PLUMBING}")
+    parts = f.let("load ptr, ptr %args")
+    starts = f.let(f"load ptr, ptr {f.let('getelementptr ptr, ptr %args, i64 1')}")
+    first = f.let(f"load i64, ptr {f.let(f'getelementptr i64, ptr {starts}, i64 %begin')}")
+    last = f.let(f"load i64, ptr {f.let(f'getelementptr i64, ptr {starts}, i64 %end')}")
+    loop = f.begin_loop(first, last)
+    part = f.let(f"getelementptr {_PART}, ptr {parts}, i64 {loop.index}")
+    kinds = ("ptr", "i64", "i64", "i64")
+    fields = (f.let(f"getelementptr {_PART}, ptr {part}, i32 0, i32 {number}") for number in range(4))
+    function, offset, begin, end = [f.let(f"load {kind}, ptr {at}") for kind, at in zip(kinds, fields, strict=True)]
+    table = f.let(f"getelementptr i8, ptr %args, i64 {offset}")
+    f.do(f"call void {function}(ptr {table}, i64 {begin}, i64 {end})")
+    f.end_loop(loop)
+    f.finish()
+
+
 def _declared(function: str) -> str:
     """How the entry function's unit declares a step function."""
     return f"declare void @{function}(ptr, i64, i64)"
@@ -271,11 +320,20 @@ def _constants(assignment: Assignment) -> tuple[npt.NDArray[np.uint8], dict[Valu
 
 
 class _Entry:
-    """Writes the entry function."""
+    """Writes the entry function, and those of tasks that are more than kernels."""
 
     def __init__(
-        self, module: Module, assignment: Assignment, kernels: _Kernels, offsets: dict[Value, int], polls: bool
+        self,
+        module: Module,
+        assignment: Assignment,
+        kernels: _Kernels,
+        offsets: dict[Value, int],
+        task_loops: Mapping[Instruction, TaskLoop],
+        plan: Schedule,
+        polls: bool,
     ) -> None:
+        self.task_loops = task_loops
+        self.plan = plan
         self.polls = polls
         self.name = f"run_{re.sub(r'[^A-Za-z0-9_]', '_', module.name)}"
         self.module = module
@@ -285,10 +343,7 @@ class _Entry:
         self.unit = Unit(kernels.machine)
         self.flushes = kernels.machine.numerics.flush_denormals
         whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
-        # Loops without kernels are all arithmetic, which should be good.
-        loops = (i for i in assignment.positions if i.opcode == "while")
-        works = any(kernels.of.keys().isdisjoint(loop.attributes["body"]) for loop in loops)
-        self.f = Function(self.unit, f"{whole}(ptr %frame) nounwind" + ("" if works else f" {PLUMBING}"))
+        self.f = Function(self.unit, f"{whole}(ptr %frame) nounwind{self._quality(assignment.positions)}")
         self.registers: dict[Instruction, Register] = {}
         self.host_calls: list[HostCall] = []
         self.uses: list[KernelUse] = []
@@ -297,21 +352,19 @@ class _Entry:
         self.views: dict[Value, str] = {}
         self.places: dict[Value, str] = {}  # where the address is of what moves from trip to trip of an open loop
         self.spots: dict[Copy, tuple[str, str]] = {}  # for all swaps of loops: room for two addresses
-        self.loops = 0  # that are open
+        self.regions = 0
         self.table = ""
         self.abandon = "abandon"
-        self.task_loops = {} if polls else self._task_loops()
         self.span: tuple[str, str] | None = None  # the tasks of a task loop
         self.own: dict[Value, str] = {}  # a task loop's own copies of values
 
     def emit(self) -> None:
         assignment, f = self.assignment, self.f
         self._load_bases("%frame")
-        width = max((self._table_size(i) for i in assignment.positions), default=0)
-        width = max(width, *(1 + len(found.own) for found in self.task_loops.values()), 1)
-        self.table = f.let(f"alloca [{width} x ptr], align 16")
-        for swaps in assignment.swaps.values():
-            self.spots.update((copy, (f.let("alloca ptr"), f.let("alloca ptr"))) for copy in swaps)
+        regions = (item for order in self.plan.orders.values() for item in order if isinstance(item, Region))
+        widths = [2 + sum(map(self._table_size, region.steps)) for region in regions]
+        widths += [1 + len(found.own) for found in self.task_loops.values()]
+        self._make_room(assignment.positions, max(widths, default=1))
         self.computation(self.module.entry)
         for copy in assignment.output_copies:
             self.copy(copy)
@@ -321,6 +374,21 @@ class _Entry:
         f.finish()
         if self.flushes:
             define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
+
+    def _quality(self, instructions: Iterable[Instruction]) -> str:
+        """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""
+        loops = (i for i in instructions if i.opcode == "while")
+        works = any(self.kernels.of.keys().isdisjoint(loop.attributes["body"]) for loop in loops)
+        return "" if works else f" {PLUMBING}"
+
+    def _make_room(self, instructions: Iterable[Instruction], width: int = 1) -> None:
+        """Room for the arguments of kernels, and for the addresses of what loops exchange."""
+        instructions = list(instructions)
+        width = max(width, *map(self._table_size, instructions))
+        self.table = self.f.let(f"alloca [{width} x ptr], align 16")
+        for instruction in instructions:
+            for copy in self.assignment.swaps.get(instruction, ()):
+                self.spots[copy] = self.f.let("alloca ptr"), self.f.let("alloca ptr")
 
     def _load_bases(self, frame: str) -> None:
         count = len(self.assignment.parameters) + len(self.assignment.outputs) + 2
@@ -418,32 +486,43 @@ class _Entry:
     # ---- instructions
 
     def computation(self, computation: Computation) -> None:
-        for instruction in computation:
-            for value, stacking in self.assignment.targets.get(instruction, ()):
-                sizes = stacking.update.operands[1].shape.dimensions
-                self.views[value.find()] = self.run_of(stacking.array, sizes, stacking.starts)
-            match instruction.opcode:
-                case "while":
-                    self.loop(instruction)
-                case "conditional":
-                    self.conditional(instruction)
-                case "call":
-                    self.computation(instruction.attributes["to_apply"])
-                case opcode if opcode in _HOST:
-                    self.fill_table(self._arguments(instruction))
-                    self.host_call(instruction)
-                case opcode if opcode in _NO_KERNEL:
-                    pass
-                case _ if is_scalar_code(instruction):
-                    self.scalar(instruction)
-                case _ if instruction in self.assignment.views:
-                    self.views[self.assignment.leaves[instruction][0]] = self.part(instruction)
-                case _ if is_element(instruction):
-                    kind = instruction.shape.element_type
-                    raw = self.f.let(f"load {memory_type(kind)}, ptr {self.part(instruction)}")
-                    self.store(instruction, from_memory(self.f, kind, 1, raw))
-                case _ if instruction in self.kernels.of:
-                    self.kernel(instruction)
+        for item in self.plan.orders.get(computation, computation):
+            if isinstance(item, Region):
+                self.region(item)
+            else:
+                self.instruction(item)
+
+    def instruction(self, instruction: Instruction) -> None:
+        self.find_targets(instruction)
+        match instruction.opcode:
+            case "while":
+                self.enter(instruction)
+                self.loop(instruction)
+            case "conditional":
+                self.conditional(instruction)
+            case "call":
+                self.computation(instruction.attributes["to_apply"])
+            case opcode if opcode in _HOST:
+                self.fill_table(self._arguments(instruction))
+                self.host_call(instruction)
+            case opcode if opcode in _NO_KERNEL:
+                pass
+            case _ if is_scalar_code(instruction):
+                self.scalar(instruction)
+            case _ if instruction in self.assignment.views:
+                self.views[self.assignment.leaves[instruction][0]] = self.part(instruction)
+            case _ if is_element(instruction):
+                kind = instruction.shape.element_type
+                raw = self.f.let(f"load {memory_type(kind)}, ptr {self.part(instruction)}")
+                self.store(instruction, from_memory(self.f, kind, 1, raw))
+            case _ if instruction in self.kernels.of:
+                self.kernel(instruction)
+
+    def find_targets(self, instruction: Instruction) -> None:
+        """Compute where in a loop's arrays the results of an instruction are to be."""
+        for value, stacking in self.assignment.targets.get(instruction, ()):
+            sizes = stacking.update.operands[1].shape.dimensions
+            self.views[value.find()] = self.run_of(stacking.array, sizes, stacking.starts)
 
     def scalar(self, instruction: Instruction) -> None:
         with _named(instruction):
@@ -467,8 +546,8 @@ class _Entry:
             register = operands[0]
         self.store(instruction, register)
 
-    def fill_table(self, values: list[Value]) -> None:
-        for number, value in enumerate(values):
+    def fill_table(self, values: list[Value], first: int = 0) -> None:
+        for number, value in enumerate(values, first):
             slot = self.offset(self.table, 8 * number)
             self.f.do(f"store ptr {self.address(value)}, ptr {slot}")
 
@@ -476,24 +555,27 @@ class _Entry:
         leaves = self.assignment.leaves
         return [v for o in instruction.operands for v in leaves[o]] + list(leaves[instruction])
 
+    def _kernel_arguments(self, instruction: Instruction) -> list[Value]:
+        scratch = self.kernels.scratch.get(instruction)
+        return self._arguments(instruction) + ([] if scratch is None else [scratch])
+
     def kernel(self, instruction: Instruction) -> None:
-        kernel = self.kernels.of[instruction]
-        values = self._arguments(instruction)
-        if instruction in self.kernels.scratch:
-            values.append(self.kernels.scratch[instruction])
-        self.fill_table(values)
+        self.fill_table(self._kernel_arguments(instruction))
         parallel = self.span is not None
-        for step in kernel.steps:
+        for number, step in enumerate(self.kernels.of[instruction].steps):
             self.unit.declarations[step.function] = _declared(step.function)
             callee = f"@{step.function}"
             if self.span is not None:
                 self.f.do(f"call void {callee}(ptr {self.table}, i64 {self.span[0]}, i64 {self.span[1]})")
-            elif step.tasks > 1 and step.cost > (LOOP_NANOSECONDS if self.loops else PARALLEL_NANOSECONDS):
+            elif (instruction, number) in self.plan.split:
                 parallel = True
                 self.fork(step.function, step.tasks)
             else:
                 self.f.do(f"call void {callee}(ptr {self.table}, i64 0, i64 {step.tasks})")
-        cost = sum(step.cost for step in kernel.steps)
+        self._note_use(instruction, parallel)
+
+    def _note_use(self, instruction: Instruction, parallel: bool) -> None:
+        cost = sum(step.cost for step in self.kernels.of[instruction].steps)
         self.uses.append(KernelUse(instruction.name, self.kernels.names[instruction], cost, parallel))
 
     def fork(self, function: str, tasks: int) -> None:
@@ -505,6 +587,71 @@ class _Entry:
                 define_flushing(self.unit, function, callee, ["ptr", "i64", "i64"])
         self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
         self.f.do(f"call void @hlo_parallel(ptr @{function}, ptr {self.table}, i64 {tasks})")
+
+    # ---- regions
+
+    def region(self, region: Region) -> None:
+        """Run steps side by side: constants say what each task calls, the table has the arguments of all of them.
+
+        A part is a function, the offset of its arguments in the table, and the tasks it does of its own; `starts` has
+        the first part of every task.
+        """
+        first = 2
+        calls: dict[Instruction, list[tuple[str, int, int]]] = {}
+        for instruction in region.steps:
+            kernel = self.kernels.of.get(instruction)
+            if kernel is not None:
+                self.find_targets(instruction)
+                values = self._kernel_arguments(instruction)
+                self.fill_table(values, first)
+                for step in kernel.steps:
+                    self.unit.declarations[step.function] = _declared(step.function)
+                calls[instruction] = [(step.function, 8 * first, step.tasks) for step in kernel.steps]
+                first += len(values)
+                self._note_use(instruction, True)
+            else:
+                if instruction.opcode == "while":
+                    self.enter(instruction)
+                name = f"{self.name}_task{self.regions}_{len(calls)}"
+                calls[instruction] = [(name, 8 * first, 1)]
+                self.f.do(f"store ptr %frame, ptr {self.offset(self.table, 8 * first)}")
+                first += 1
+                self.control_task(name, instruction)
+        parts: list[str] = []
+        starts = [0]
+        for task in region.tasks:
+            for part in task:
+                for function, at, tasks in calls[part.instruction]:
+                    span = f"i64 {part.begin}, i64 {part.end or tasks}"
+                    parts.append(f"{_PART} {{ ptr @{function}, i64 {at}, {span} }}")
+            starts.append(len(parts))
+        constants = f"@{self.name}_region{self.regions}"
+        self.unit.define(f"{constants} = internal constant [{len(parts)} x {_PART}] [{', '.join(parts)}]")
+        numbers = ", ".join(f"i64 {start}" for start in starts)
+        self.unit.define(f"{constants}_starts = internal constant [{len(starts)} x i64] [{numbers}]")
+        self.f.do(f"store ptr {constants}, ptr {self.table}")
+        self.f.do(f"store ptr {constants}_starts, ptr {self.offset(self.table, 8)}")
+        if not self.regions:
+            _define_tasks(self.unit, f"{self.name}_tasks")
+        self.regions += 1
+        self.fork(f"{self.name}_tasks", len(region.tasks))
+
+    def control_task(self, name: str, instruction: Instruction) -> None:
+        """A function that runs a loop, with its state as it is initially, or a conditional."""
+        outer = self.f, self.bases, self.registers, self.views, self.table
+        inner = [instruction, *inside(instruction)]
+        head = f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind"
+        self.f = Function(self.unit, f"{head}{self._quality(inner)}")
+        self.registers, self.views = {}, {}
+        frame = self.f.let("load ptr, ptr %args")
+        self._load_bases(frame)
+        self._make_room(inner)
+        if instruction.opcode == "while":
+            self.loop(instruction)
+        else:
+            self.instruction(instruction)
+        self.f.finish()
+        self.f, self.bases, self.registers, self.views, self.table = outer
 
     def host_call(self, instruction: Instruction, is_poll: bool = False) -> None:
         """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
@@ -528,32 +675,12 @@ class _Entry:
         f.jump(proceed)
         f.label(proceed)
 
-    def _task_loops(self) -> dict[Instruction, TaskLoop]:
-        """The loops whose tasks can go through them alone, and of which that is worth it."""
-        found = {}
-        swaps = (copy for copies in self.assignment.swaps.values() for copy in copies)
-        moving = {value.find() for copy in swaps for value in (copy.source, copy.target)}
-        for loop in self.assignment.loop_copies:
-            running = [i for part in ("condition", "body") for i in loop.attributes[part]]
-            kernels = [i for i in running if i in self.kernels.of]
-            if len(kernels) != 1 or any(i.opcode in _HOST | _CONTROL for i in running):
-                continue
-            steps, trips = self.kernels.of[kernels[0]].steps, known_trip_count(loop) or 1
-            if len(steps) != 1 or steps[0].tasks < 2 or kernels[0] in self.kernels.scratch:
-                continue
-            if any(value.storage() in moving for i in running for value in self.assignment.leaves[i]):
-                continue
-            if steps[0].cost > LOOP_NANOSECONDS or steps[0].cost * trips > PARALLEL_NANOSECONDS:
-                scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
-                views = [i for i in running if i in self.assignment.views and i not in scalars]
-                plan = task_loop(loop, kernels[0], scalars, views, self.assignment)
-                if plan is not None:
-                    found[loop] = plan
-        return found
+    def enter(self, loop: Instruction) -> None:
+        """Give a loop its initial state."""
+        for copy in self.assignment.loop_copies[loop][0]:
+            self.copy(copy)
 
     def loop(self, instruction: Instruction) -> None:
-        for copy in self.assignment.loop_copies[instruction][0]:
-            self.copy(copy)
         if instruction in self.task_loops:
             self.task_loop(instruction, self.task_loops[instruction])
         else:
@@ -596,12 +723,10 @@ class _Entry:
         test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
         f.jump(test)
         f.label(test)
-        self.loops += 1
         self.computation(condition)
         f.branch(str(self.load(condition.root)), again, leave)
         f.label(again)
         self.computation(body)
-        self.loops -= 1
         for copy in repeating:
             self.copy(copy)
         self.swap(homes)

@@ -47,6 +47,7 @@ __all__ = [
     "stays_in_place",
 ]
 
+_BYTES = 20.0  # of a right operand, that one core gets in a nanosecond from behind its own caches
 TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
 LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least should have one
 HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
@@ -490,7 +491,9 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     f.finish()
 
     work = float(product.m) * product.n * product.depth * math.prod(batch.extent for batch in product.batch)
-    return Step(name, math.prod(extents), nanoseconds(work, how) / (8.0 if shape.registers else 1.0) + time)
+    arithmetic = nanoseconds(work, how) / (8.0 if shape.registers else 1.0)
+    right = product.n * product.depth * math.prod(batch.extent for batch in product.batch if batch.b)
+    return Step(name, math.prod(extents), max(arithmetic, right * how.element.bytes / _BYTES) + time)
 
 
 def _emit_epilogue(unit: Unit, name: str, product: Product, pitch: int, tiles: int, wide: int) -> float:
