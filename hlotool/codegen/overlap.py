@@ -62,6 +62,13 @@ _PLAIN = 2.0
 _TRIPS = 10
 """What a loop is taken for when nobody knows how often it runs."""
 
+_SHARED = 0.7
+"""The share of its time that a loop takes whose few tasks two threads go through: what they have in common, the weights
+of a recurrent network, is read for fewer rows at a time."""
+
+_FEW = 4
+"""More tasks than that had better be for as many threads."""
+
 _LEAST_SHARE = 0.1
 _LEAST_GAIN = 4_000.0
 """The share of the time that a region must save, and nanoseconds outside of loops: costs are estimates."""
@@ -329,11 +336,13 @@ class _Scheduler:
         Kernels inside may gain more from all threads, and another function knows neither the place of a loop's state
         that moves from trip to trip nor that of views.
         """
-        inner = [instruction, *inside(instruction)]
+        inner = list(inside(instruction))
         if any(i in self.shared for i in inner):
             return True
-        steps = (step for i in inner if i in self.kernels for step in self.kernels[i].steps)
+        steps = [step for i in inner if i in self.kernels for step in self.kernels[i].steps]
         if any(step.tasks > 1 and step.cost > _LARGE for step in steps):
+            return True
+        if instruction in self.shared and any(step.tasks > _FEW for step in steps):
             return True
         around = (copy for loop in self.around for copy in self.assignment.swaps.get(loop, ()))
         moving = {value.find() for copy in around for value in (copy.source, copy.target)}
@@ -446,7 +455,7 @@ class _Scheduler:
         if instruction.opcode not in CONTROL:
             return _PLAIN
         if instruction in self.shared:
-            return self._serial(instruction) / 2 + _FORK
+            return self._serial(instruction) * _SHARED + _FORK
         looped = looped or instruction.opcode == "while"
         times = (sum(self._alone(i, looped) for i in c if i.opcode not in ALIASES) for c in _called(instruction))
         return max(times) if instruction.opcode == "conditional" else _trips(instruction) * sum(times)
@@ -477,6 +486,7 @@ class _Scheduler:
         """
         kernel = self.kernels.get(instruction)
         split = kernel is not None and any(self._is_split(step, looped) for step in kernel.steps)
+        split = split or instruction in self.shared
         return self._serial(instruction) + (0.0 if split else self._moved(instruction))
 
     def _region(self, window: _Window, looped: bool) -> Region | None:

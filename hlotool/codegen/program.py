@@ -647,7 +647,7 @@ class _Entry:
         self._load_bases(frame)
         self._make_room(inner)
         if instruction.opcode == "while":
-            self.loop(instruction)
+            self.trips(instruction)
         else:
             self.instruction(instruction)
         self.f.finish()
