@@ -189,9 +189,24 @@ class Checker:
         for instruction in names:
             if all(operand in self.known for operand in instruction.operands):
                 self.instruction(instruction)
-            else:
+            elif not self.is_handed_on(instruction):
                 left.append(instruction)
         return left
+
+    def is_handed_on(self, instruction: Instruction) -> bool:
+        """Whether an instruction is state that a loop, which is still to run, only hands on; then it is known."""
+        loop = instruction.operands[0]
+        if instruction.opcode != "get-tuple-element" or loop.opcode != "while":
+            return False
+        state = loop.operands[0]
+        tags: dict[Value, int] = {}
+        for source in [state, *(state.operands if state.opcode == "tuple" else ())]:
+            tags.update(zip(self.plan.leaves[source], self.known.get(source, ()), strict=False))
+        values = self.plan.leaves[instruction]
+        if any(value not in tags for value in values):
+            return False
+        self.known[instruction] = tuple(tags[value] for value in values)
+        return True
 
     def region(self, region: Region) -> None:
         for step in region.steps:

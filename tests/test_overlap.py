@@ -110,6 +110,7 @@ def test_loops_that_do_not_wait_for_each_other() -> None:
     text = loops(40)
     executable, log = ordered(text)
     assert side_by_side(log) == [("a", "b")]
+    assert {d.code for d in log if d.pass_name == "overlap"} == {"HLO4180"}
     assert "_task0_0(" in executable.text("llvm")
     arguments = arrays((64, 64), (64, 64))
     (got,) = same_bits(parse(text), arguments)
@@ -151,6 +152,14 @@ def test_what_stands_between_goes_before_or_after() -> None:
     (got,) = same_bits(parse(text), arguments)
     (want,) = evaluate(parse(text), arguments)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_one_long_step_is_not_worth_it() -> None:
+    text = loops(40).replace("constant(40)", "constant(400)", 1).replace("tuple(one, y)", "tuple(late, y)")
+    text = text.replace("  one = s32[] constant(1)\n  s1", "  late = s32[] constant(380)\n  s1")
+    _, log = ordered(text)
+    assert side_by_side(log) == []
+    assert {d.code for d in log if d.pass_name == "overlap"} == {"HLO4182"}
 
 
 SORTS = """HloModule sorts

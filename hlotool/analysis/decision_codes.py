@@ -2,7 +2,7 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products.
+414x buffers, 416x operands of products, 418x what runs side by side.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -467,6 +467,14 @@ _ROWS = (
           "that it starts with are not written."),
     _kind(4147, "note buffer-assignment", "row-in-place", "what a loop stacks is not copied",
           "Its kernel writes it where it belongs in the array of the results of all trips."),
+    _kind(4180, "note overlap", "side-by-side", "steps run side by side",
+          "They do not wait for each other: threads share them as one job, in which a loop or a kernel that cannot be "
+          "split is one task.  Times are estimates, for two threads."),
+    _kind(4181, "refuse overlap", "memory", "steps run one after the other: too much memory",
+          "All that they need and make would be alive at once, more than the peak and a sixteenth of it."),
+    _kind(4182, "refuse overlap", "little-gain", "steps run one after the other: it takes hardly longer",
+          "They do not wait for each other, but one takes most of the time, or threads share the tasks of each anyway, "
+          "or what goes from core to core costs what is gained.  Times are estimates, for two threads."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
 )  # fmt: skip

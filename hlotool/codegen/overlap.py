@@ -499,11 +499,13 @@ class _Scheduler:
         tasks = self._tasks({instruction: self._beside(instruction, looped) for instruction in steps})
         then = _two_threads([time for time, _ in tasks]) + _FORK
         numbers = {"tasks": len(tasks), "nanoseconds_before": round(now), "nanoseconds_after": round(then)}
-        if now - then < max(_LEAST_SHARE * now, 0.0 if looped else _LEAST_GAIN):
-            return None
-        if not self._reserve([*steps, *window.moved]):
-            if self.refused.isdisjoint(steps):
-                self.log.refuse("memory", steps, "all that they need and make would be alive at once", **numbers)
+        little = now - then < max(_LEAST_SHARE * now, 0.0 if looped else _LEAST_GAIN)
+        if little or not self._reserve([*steps, *window.moved]):
+            if self.refused.isdisjoint(steps):  # the next window has most of them again
+                if little:
+                    self.log.refuse("little-gain", steps, "it takes hardly longer than side by side", **numbers)
+                else:
+                    self.log.refuse("memory", steps, "all that they need and make would be alive at once", **numbers)
             self.refused.update(steps)
             return None
         self.log.note("side-by-side", steps, "they do not wait for each other", **numbers)
