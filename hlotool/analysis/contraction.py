@@ -8,9 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, byte_size
 
-__all__ = ["DotDimensions", "MatrixView", "collapse", "dot_dimensions", "matrix_views", "row_major_strides", "sum_type"]
+__all__ = [
+    "PACKED_TYPES", "PANEL_BYTES", "DotDimensions", "MatrixView", "collapse", "dot_dimensions", "matrix_views",
+    "panel_columns", "row_major_strides", "sum_type",
+]  # fmt: skip
+
+PANEL_BYTES = 64
+"""A right operand may lie in panels ``[n / w, k, w]`` with so many bytes in a row: a line of the caches."""
+
+PACKED_TYPES = frozenset({"f32", "f64"})
+"""Element types (of both operands and the result) of products that read panels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,8 @@ class DotDimensions:
 class MatrixView:
     """A dot as ``out[b, i, j] = sum over k of lhs[b, i, k] * rhs[b, k, j]``.
 
-    `batch` are extents; each operand has batch strides and the strides of its two matrix dimensions.
+    `batch` are extents; each operand has batch strides and the strides of its two matrix dimensions.  With `panel` the
+    columns of rhs lie in panels of `PANEL_BYTES`, so many elements apart.
     """
 
     batch: tuple[int, ...]
@@ -42,6 +52,7 @@ class MatrixView:
     rhs: tuple[int, int]  # (k, n)
     out_batch: tuple[int, ...]
     out: tuple[int, int]  # (m, n)
+    panel: int = 0
 
 
 def sum_type(lhs: str, rhs: str, result: str) -> str:
@@ -103,7 +114,8 @@ def matrix_views(dot: Instruction) -> MatrixView | None:
         return collapse([(shape.dimensions[d], strides[d]) for d in dims])
 
     m = group(lhs, ls, numbers.lhs_free)
-    n = group(rhs, rs, numbers.rhs_free)
+    panel = _panel(dot, numbers)
+    n = (rhs.dimensions[0] * rhs.dimensions[2], 1) if panel else group(rhs, rs, numbers.rhs_free)
     # Both operands walk the contracting dimensions in the order of the attribute; any common order will do.
     order = sorted(range(len(numbers.lhs_contracting)), key=lambda i: -ls[numbers.lhs_contracting[i]])
     lk = group(lhs, ls, tuple(numbers.lhs_contracting[i] for i in order))
@@ -128,4 +140,21 @@ def matrix_views(dot: Instruction) -> MatrixView | None:
         rhs=(rk[1], n[1]),
         out_batch=tuple(out_batch_strides[i] for i in kept),
         out=(n[0], 1),
+        panel=panel,
     )
+
+
+def panel_columns(element_type: str) -> int:
+    """Columns of a panel of elements of this type."""
+    return PANEL_BYTES // byte_size(element_type)
+
+
+def _panel(dot: Instruction, numbers: DotDimensions) -> int:
+    """Elements from one panel of the right operand to the next; 0 where it does not lie in panels."""
+    rhs = dot.operands[1].shape
+    if numbers.rhs_batch or numbers.rhs_contracting != (1,) or rhs.rank != 3 or rhs.dimensions[0] == 1:
+        return 0
+    kinds = {dot.shape.element_type, *(o.shape.element_type for o in dot.operands)}
+    if len(kinds) > 1 or not kinds <= PACKED_TYPES or rhs.dimensions[2] != panel_columns(rhs.element_type):
+        return 0
+    return rhs.dimensions[1] * rhs.dimensions[2]

@@ -241,6 +241,15 @@ _ROWS = (
           "The options --fuse-only and --no-fuse, or the attribute frontend_attributes={fuse=\"never\"}, keep the "
           "product or its operand out of fusions.", _main(_DEQUANTISED.replace("@", "8")),
           "product-prologue{never=b}"),
+    _kind(4171, "rewrite product-packing", "pack", "an operand of a product is laid out once",
+          "The kernel would copy this operand into another form each time it runs: a constant has that form from the "
+          "start now, and what a loop does not change gets it before the loop.",
+          _main("a = f32[32,4] parameter(0)\nw = f32[16,4] constant({" + ",".join(["{1,2,3,4}"] * 16) + "})\n"
+                "ROOT d = f32[32,16] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}")),
+    _kind(4172, "refuse product-packing", "other-readers", "not laid out: the constant has other readers",
+          "Others read the constant as it is, so that it would be there twice."),
+    _kind(4173, "refuse product-packing", "odd-columns", "not laid out: the columns fill no panels",
+          "Panels hold 64 bytes of each row; the columns of the operand are no multiple of that."),
     # ---- calls and computations
     _kind(4040, "rewrite call-inliner", "inline", "a call was inlined",
           "The instructions of the called computation stand in the caller now.",

@@ -147,6 +147,8 @@ class ProductPrologue:
         view = matrix_views(product.dot)
         if view is None or not view.k or not kernel.shape.is_static or not product.dot.shape.size:
             return Misfit("product-form", "the product is no matrix of known size")
+        if view.panel:
+            return Misfit("product-form", "the product reads panels")
         how = _cost(product, view, {found.number, *others}, found)
         if how is not None and (how.form or not rules.forces(product.dot)):
             return how

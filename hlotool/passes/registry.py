@@ -67,6 +67,7 @@ PASSES: dict[str, str] = {
     "operand-upcaster": "hlotool.passes.operand_upcaster:OperandUpcaster",
     "optimization-barrier-expander": "hlotool.passes.optimization_barrier_expander:OptimizationBarrierExpander",
     "product-expander": "hlotool.passes.product_expander:ProductExpander",
+    "product-packing": "hlotool.passes.product_packing:ProductPacking",
     "product-fusion": "hlotool.passes.product_fusion:ProductFusion",
     "product-prologue": "hlotool.passes.product_prologue:ProductPrologue",
     "ragged-dot-decomposer": "hlotool.passes.ragged_dot_decomposer:RaggedDotDecomposer",
@@ -118,7 +119,8 @@ PIPELINES: dict[str, str] = {
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
         "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
-        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,cse,dce,"
+        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
+        "while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
@@ -133,7 +135,7 @@ PIPELINES: dict[str, str] = {
         "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
         "simplify,"
         "optimization-barrier-expander,tuple-simplifier,dce,all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
-        "dot-decomposer,transpose-folding,cse,dce,"
+        "dot-decomposer,transpose-folding,product-packing,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"

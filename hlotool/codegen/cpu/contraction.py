@@ -110,6 +110,7 @@ def dot_spec(dot: Instruction) -> DotSpec:
         out_batch=view.out_batch,
         out_m=view.out[0],
         out_n=view.out[1],
+        rhs_panel=view.panel,
         lhs=lhs,
         rhs=rhs,
         out=dot.shape.element_type,

@@ -36,8 +36,9 @@ from hlotool.codegen.cpu.gemm import (
     emit_product,
     panels_to_pack,
     stays_in_place,
+    terms_at_a_time,
 )
-from hlotool.codegen.cpu.microkernel import Tap
+from hlotool.codegen.cpu.microkernel import LINE, Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.prologue import Prologue
 from hlotool.codegen.cpu.tiles import SIDE
@@ -57,7 +58,8 @@ class DotSpec:
     Strides count elements and may be anything the arrays allow, so transposed operands need no copies.
     `lhs`, `rhs`, `out` and `accumulate` are HLO element types; 16-bit floats accumulate in f32 and round
     once, integers wrap in the type of `out`, pred is and/or.  Subnormal bf16 operands may count as zeros (the
-    processor's instruction for pairs reads them so).
+    processor's instruction for pairs reads them so).  With `rhs_panel` the columns of rhs, a multiple, lie in panels of
+    64 bytes, so many elements apart.
     """
 
     batch: tuple[int, ...]
@@ -77,6 +79,7 @@ class DotSpec:
     rhs: str = "f32"
     out: str = "f32"
     accumulate: str = "f32"
+    rhs_panel: int = 0
 
 
 @dataclass(slots=True)
@@ -104,6 +107,7 @@ class _Matrix:
     partner: int = 0  # bytes between the elements of a pair that do not lie side by side
     odd: bool = False  # the last of these pairs has one element only
     made: Prologue | None = None  # computes what does not lie anywhere: the strides are those of a dense array
+    panel: int = 0  # bytes between panels of lines of the caches, where columns lie so
 
     @property
     def element(self) -> Element:
@@ -276,7 +280,8 @@ def _operands(spec: DotSpec, slots: Sequence[int]) -> tuple[tuple[int, ...], _Ma
         )
         for slot, kind, down, across in described
     ]
-    return extents, matrices[0], matrices[1], matrices[2]
+    matrices[RHS].panel = spec.rhs_panel * sizes[RHS]
+    return extents, matrices[LHS], matrices[RHS], matrices[OUT]
 
 
 def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
@@ -284,7 +289,8 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
     lanes = plan.how.columns
     along_a, along_b = a.across == a.element.bytes, b.down == b.element.bytes
     thin, inner = min(m, n), False
-    if k >= max(lanes // 2, 2) and (thin <= 8 or (thin <= 24 and k >= 8 * lanes and along_a and along_b)):
+    few = thin <= 8 or (thin <= 24 and k >= 8 * lanes and along_a and along_b)
+    if few and k >= max(lanes // 2, 2) and not b.panel:
         # A thin operand that does not run along k is cheap to turn; a large one is not.
         inner = (along_b and (along_a or 4 * m <= n)) or (along_a and 4 * n <= m and m > 1)
     inner = inner and a.made is None and b.made is None
@@ -322,7 +328,11 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     if plan.tiles and how.pairs:
         shape = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE), registers=True)
     else:  # rows that two threads share: few whole ones should not make a tile more for one of them
-        _, shape = choose_tile(-(-m // 2) if whole_rows and m <= 64 else m, n, plan.machine, how)
+        rows = -(-m // 2) if whole_rows and m <= 64 else m
+        _, shape = choose_tile(rows, n, plan.machine, how)
+    usual = shape
+    if b.panel:
+        _, shape = choose_tile(rows, n, plan.machine, how, in_lines=True)
     panels, result = -(-n // shape.columns), c
     if c.across != c.element.bytes and n > 1:
         size = m * n * c.element.bytes
@@ -330,17 +340,20 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         result = _Matrix(place, _dense(plan.extents, size), n * c.element.bytes, c.element.bytes)
 
     panel, a_tile, packing = shape.columns * b.across, 0, None
+    if b.panel:
+        panel = panel // LINE * b.panel
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
-    native, deep = b.element.storage == how.type, k > block_depth(plan.machine, shape, how)
+    native, deep = b.element.storage == how.type, k > block_depth(plan.machine, usual, how)
     few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128)
-    few = few or (native and stays_in_place(m, n, k, shape, how, plan.machine))
-    if b.across != b.element.bytes or b.partner or b.made is not None or not few:
-        group = piece = 0
+    few = few or (native and stays_in_place(m, n, k, usual, how, plan.machine))
+    group = piece = 0
+    if b.across != b.element.bytes or b.partner or b.panel or b.made is not None or not few:
         if not whole_rows:
             unrounded = c.element.storage == how.type and all(b.batch)
-            group, piece = panels_to_pack(m, n, k, math.prod(plan.extents), shape, how, plan.machine, unrounded)
-        b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece)
+            group, piece = panels_to_pack(m, n, k, math.prod(plan.extents), usual, how, plan.machine, unrounded)
+        if not b.panel:
+            b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece)
     if a.made is not None:
         a = plan.spread("pack_lhs", a, m, k, how.element)
     turned = a.across != a.element.bytes
@@ -348,8 +361,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to others
     # and fill all sets of the second level.
     aliased = a.down % 1024 == 0 and not turned
-    in_pieces = packing is not None and packing.piece > 0
-    if shape.rows + 2 <= plan.machine.l1 >> 12 and (in_pieces or not deep):
+    if shape.rows + 2 <= plan.machine.l1 >> 12 and (piece or not deep):
         aliased = False
     if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
         if turned:
@@ -357,13 +369,14 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
             a = packed.transposed()
         else:
             a = plan.spread("pack_lhs", a, m, k, how.element)
-    plan.steps.append(
-        emit_product(plan.unit, plan.name, Product(
-            _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
-            a.place, a.down, b.place, panel, result.place, result.down, result.across,
-            a_tile, packing=packing, epilogue=plan.epilogue,
-        ))
-    )
+    product = Product(
+        _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
+        a.place, a.down, b.place, panel, result.place, result.down, result.across,
+        a_tile, b_line=b.panel, piece=piece, packing=packing, epilogue=plan.epilogue,
+    )  # fmt: skip
+    if b.panel:  # the sum is added up as if the columns lay side by side
+        product = replace(product, piece=terms_at_a_time(replace(product, shape=usual), plan.machine))
+    plan.steps.append(emit_product(plan.unit, plan.name, product))
     if result is not c:
         axes = tuple(Axis(e, s, t) for e, s, t in zip(plan.extents, result.batch, c.batch, strict=True))
         width = min(n, 64)

@@ -27,7 +27,7 @@ from hlotool.codegen.cpu.addressing import (
 )
 from hlotool.codegen.cpu.elements import Arithmetic
 from hlotool.codegen.cpu.epilogue import Block, Epilogue
-from hlotool.codegen.cpu.microkernel import Inner, Outer, Tap, emit_inner, emit_outer
+from hlotool.codegen.cpu.microkernel import LINE, Inner, Outer, Tap, emit_inner, emit_outer
 from hlotool.codegen.cpu.tiles import configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import Function, Unit
@@ -45,6 +45,7 @@ __all__ = [
     "nanoseconds",
     "panels_to_pack",
     "stays_in_place",
+    "terms_at_a_time",
 ]
 
 _BYTES = 20.0  # of a right operand, that one core gets in a nanosecond from behind its own caches
@@ -115,9 +116,9 @@ class Product:
     `taps` are the dimensions of the sum (one for a matrix product), outermost first.
     `a_tile` is the distance between blocks of `shape.rows` rows when `a` was packed in such blocks (then `a_row` holds
     inside one, and the last one ends with the last row); `a_column` is its stride along the columns for lanewise
-    tiles.  `b_panel` is the distance between panels of `shape.columns` columns.  With an `epilogue` that is what
-    computes the outputs, from blocks of the result which the tasks keep for it; then nothing lies at `c`, unless it is
-    an output too.
+    tiles.  `b_panel` is the distance between panels of `shape.columns` columns; for `b_line` see `Outer`.  With an
+    `epilogue` that is what computes the outputs, from blocks of the result which the tasks keep for it; then nothing
+    lies at `c`, unless it is an output too.
     """
 
     batch: tuple[Batch, ...]
@@ -135,6 +136,8 @@ class Product:
     c_column: int
     a_tile: int = 0
     a_column: int = 0
+    b_line: int = 0
+    piece: int = 0
     packing: Packing | None = None
     epilogue: Epilogue | None = None
     finish: Finish | None = None
@@ -156,14 +159,15 @@ def nanoseconds(multiplications: float, how: Arithmetic) -> float:
 
 
 def choose_tile(
-    m: int, n: int, machine: Machine, how: Arithmetic, windows: bool = False
+    m: int, n: int, machine: Machine, how: Arithmetic, windows: bool = False, in_lines: bool = False
 ) -> tuple[float, TileShape]:
     """The outer tile that wastes the fewest cycles on an `m` x `n` result, and those cycles per step of the sum.
 
     A step of a tile takes as long as the busier of its multiply-adds and its loads, and no less than
     the latency of a multiply-add; every tile size that fits the registers is weighed with its edges.
     With `windows` the rows of `a` are windows that overlap: they come from the first-level cache, and vectors of
-    `b` are what costs.  Edges that ask for tile functions of their own must then be worth the code.
+    `b` are what costs.  Edges that ask for tile functions of their own must then be worth the code.  With `in_lines`
+    rows of tiles are whole lines of the caches.
     """
     units = 1.0 if machine.vector_bits == 512 else 0.5  # cycles of a full-width multiply-add
     width = how.columns
@@ -171,7 +175,7 @@ def choose_tile(
     for vectors in range(1, min(8 if m == 1 else 4, -(-n // width)) + 1):
         spare = 2 if machine.registers == 32 else 3  # broadcasts from memory need a register of their own
         highest = (machine.registers - vectors - spare) // (vectors * how.components)
-        if highest < 1:
+        if highest < 1 or (in_lines and vectors * width * how.element.bytes % LINE):
             continue
         fewest = -(-m // highest)
         for row_count in range(fewest, min(fewest + (3 if windows else 1), m + 1)):
@@ -203,15 +207,15 @@ def _panel_bytes(machine: Machine) -> int:
     return machine.l2 // 2
 
 
-def _piece(product: Product, machine: Machine) -> int:
+def terms_at_a_time(product: Product, machine: Machine) -> int:
     """How much of the outermost dimension of the sum to do at a time, so that panels of `b` stay in cache.
 
     Between pieces the result waits in `c`, so it must be held there unrounded.
     """
     shape, extent = product.shape, product.taps[0].extent
     inner = product.depth // extent
-    if product.packing is not None and product.packing.piece:
-        return product.packing.piece
+    if product.piece:
+        return product.piece
     if product.c.element.storage != product.how.type or shape.inner or shape.lanewise:
         return extent
     visits = -(-product.m // shape.rows) * math.prod(batch.extent for batch in product.batch if batch.b == 0)
@@ -337,7 +341,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     shape, how = product.shape, product.how
     row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
     assert unit.machine is not None
-    piece, extent = _piece(product, unit.machine), product.taps[0].extent
+    piece, extent = terms_at_a_time(product, unit.machine), product.taps[0].extent
     tiles, wide = _blocks(product, piece, unit.machine)
     block, time, row_bytes = "", 0.0, product.c_row
     f = Function(unit, signature(name, plumbing=not shape.registers))
@@ -595,7 +599,7 @@ def _emit_tiles(
             else:
                 outer = Outer(
                     rows, columns, a, product.a_row, product.taps, b,
-                    c, product.c_row, accumulate, shape.lanewise,
+                    c, product.c_row, accumulate, shape.lanewise, product.b_line,
                 )
                 (emit_tiles if shape.registers else emit_outer)(unit, tile, outer, product.how)
     return names

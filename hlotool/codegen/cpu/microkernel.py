@@ -20,8 +20,9 @@ from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vecto
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
+__all__ = ["LINE", "Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
 
+LINE = 64  # bytes of a line of the caches
 AHEAD = 16  # steps of the sum from which `b` is fetched: longer than an access to the second-level cache
 TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
 
@@ -39,7 +40,8 @@ class Outer(NamedTuple):
 
     The sum runs over `taps`, outermost first; the function's %k replaces the extent of the first.  A
     `lanewise` tile has an `a` that runs along the columns too: ``c[i, j] = sum_k a[i, k, j] * b[k, j]``, the
-    depthwise convolution.  With `accumulate` the function looks at %add and adds to what `c` holds.
+    depthwise convolution.  With `accumulate` the function looks at %add and adds to what `c` holds.  With `b_line` rows
+    of `b` lie in lines of the caches, so many bytes apart.
     """
 
     rows: int
@@ -52,6 +54,7 @@ class Outer(NamedTuple):
     c_row: int
     accumulate: bool = False
     lanewise: bool = False
+    b_line: int = 0
 
 
 class Inner(NamedTuple):
@@ -79,17 +82,23 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     count = tile.rows * vectors * how.components
     streams = unit.machine is not None and _streams(tile, unit.machine)
     width = tile.columns * tile.b.bytes
-    lines = [*range(0, width, 64)]
-    if tile.taps[-1].b != width:  # not packed, so perhaps not aligned to lines either
+    lines = [*range(0, width, LINE)]
+    if tile.taps[-1].b != width and not tile.b_line:  # not packed, so perhaps not aligned to lines either
         lines.append(width - 1)
 
+    def along(at: int) -> int:
+        """Where byte `at` of a row of `b` is."""
+        return at // LINE * tile.b_line + at % LINE if tile.b_line else at
+
     def body(a: str, b: str, sums: Sequence[str]) -> list[str]:
+        places = [along(v * lanes * tile.b.size) for v in range(vectors)]
         columns = [
-            load(f, offset(f, b, v * lanes * tile.b.size), tile.b, how, lanes, actives[v]) for v in range(vectors)
+            load(f, offset(f, b, place), tile.b, how, lanes, active)
+            for place, active in zip(places, actives, strict=True)
         ]
         if streams:
             for line in lines:
-                at = offset(f, b, AHEAD * tile.taps[-1].b + line)
+                at = offset(f, b, AHEAD * tile.taps[-1].b + along(line))
                 f.intrinsic("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
         result = list(sums)
         for row in range(tile.rows):
