@@ -250,6 +250,13 @@ _ROWS = (
           "Others read the constant as it is, so that it would be there twice."),
     _kind(4173, "refuse product-packing", "odd-columns", "not laid out: the columns fill no panels",
           "Panels hold 64 bytes of each row; the columns of the operand are no multiple of that."),
+    _kind(4174, "rewrite limit-reuse", "reuse", "a comparison reads a limited value",
+          "A product reads max(x, c) (or a minimum) anyway; a comparison of x with c gives the same answer for that, "
+          "so that x itself need not be written.",
+          _main(f"{_DOT}\nz = f32[] constant(0)\nc = f32[8,8] broadcast(z), dimensions={{}}\n"
+                "r = f32[8,8] maximum(d, c)\ne = f32[8,8] dot(r, r), lhs_contracting_dims={1}, "
+                "rhs_contracting_dims={0}\ng = pred[8,8] compare(d, c), direction=GT\n"
+                "ROOT s = f32[8,8] select(g, e, c)")),
     # ---- calls and computations
     _kind(4040, "rewrite call-inliner", "inline", "a call was inlined",
           "The instructions of the called computation stand in the caller now.",

@@ -60,6 +60,7 @@ PASSES: dict[str, str] = {
     "gather-simplifier": "hlotool.passes.gather_simplifier:GatherSimplifier",
     "layout-assignment": "hlotool.passes.layout_assignment:LayoutAssignment",
     "library-call-expander": "hlotool.passes.library_call_expander:LibraryCallExpander",
+    "limit-reuse": "hlotool.passes.limit_reuse:LimitReuse",
     "logistic-expander": "hlotool.passes.logistic_expander:LogisticExpander",
     "map-inliner": "hlotool.passes.map_inliner:MapInliner",
     "memory-scheduler": "hlotool.passes.memory_scheduler:MemoryScheduler",
@@ -120,7 +121,7 @@ PIPELINES: dict[str, str] = {
     "default": (
         "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
         "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
-        "while-loop-invariant-code-motion,cse,dce,"
+        "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"
     ),
@@ -135,7 +136,7 @@ PIPELINES: dict[str, str] = {
         "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
         "simplify,"
         "optimization-barrier-expander,tuple-simplifier,dce,all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
-        "dot-decomposer,transpose-folding,product-packing,while-loop-invariant-code-motion,cse,dce,"
+        "dot-decomposer,transpose-folding,product-packing,limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
         "copy-insertion,dce,memory-scheduler,computation-deduplicator"
