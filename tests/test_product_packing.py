@@ -179,13 +179,16 @@ def test_what_kernels_read_in_place_stays(lhs: str, rhs: str, dot: str) -> None:
     assert rules(log) == []
 
 
-def test_products_of_panels_with_few_rows() -> None:
-    for rows in (1, 3, 9, 20):
-        made = parse(
-            f"HloModule m\n\nENTRY main {{\na = f32[{rows},77] parameter(0)\nw = f32[7,77,16] parameter(1)\n"
-            f"ROOT d = f32[{rows},7,16] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}\n}}\n"
-        )
-        arrays = random_inputs(made, rows)
-        for machine in MACHINES:
-            got = compile_module(made, machine=machine)(*arrays)
-            assert all(c.ok for c in compare_all(got, evaluate(made, arrays)))
+@pytest.mark.parametrize("rows", [1, 3, 9, 20, 40])
+@pytest.mark.parametrize("weights", [
+    "w = f32[7,77,16] parameter(1)", "b = s8[7,77,16] parameter(1)\nw = f32[7,77,16] convert(b)",
+], ids=["arrays", "computed"])
+def test_products_read_panels_of_others(rows: int, weights: str) -> None:
+    made = parse(
+        f"HloModule m\n\nENTRY main {{\na = f32[{rows},77] parameter(0)\n{weights}\n"
+        f"ROOT d = f32[{rows},7,16] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}\n}}\n"
+    )
+    arrays = random_inputs(made, rows)
+    for machine in MACHINES:
+        got = compile_module(made, machine=machine)(*arrays)
+        assert all(c.ok for c in compare_all(got, evaluate(made, arrays)))
