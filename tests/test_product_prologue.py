@@ -428,6 +428,21 @@ def test_four_bits(m: int, between: bool) -> None:
     same_numbers(made, MACHINES[m % len(MACHINES)], arguments)
 
 
+def test_loops_behind_loops() -> None:
+    """A concatenation too large for the loop that reads it is still computed where the product reads."""
+    text = (
+        "a = f32[2,1024] parameter(0)\nw = u8[512,1,80] parameter(1)\nf = u8[] constant(4)\n"
+        "fb = u8[512,1,80] broadcast(f), dimensions={}\nh = u8[512,1,80] shift-right-logical(w, fb)\n"
+        "v = u8[512,1,80] parameter(2)\nc = u8[512,2,80] concatenate(v, h), dimensions={1}\n"
+        f"b = f32[512,2,80] convert(c)\nq = f32[1024,80] reshape(b)\nROOT d = f32[2,80] dot(a, q), {ROWS}"
+    )
+    made = module(text)
+    result, log = fused(made)
+    assert kinds(result) == ["kOutput"]
+    assert sum(d.rule == "prologue" for d in log) == 2
+    same_numbers(made)
+
+
 @pytest.mark.parametrize("m", [1, 3])
 def test_not_a_number_and_infinity(m: int) -> None:
     made = module(scaled(m).replace("s8", "f32").replace("convert", "abs"))

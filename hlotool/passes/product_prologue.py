@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -11,7 +11,7 @@ from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive, is_fusible
 from hlotool.analysis.product_epilogue import Misfit, fused_product
-from hlotool.analysis.product_prologue import is_prologue_member, streams
+from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues, streams
 from hlotool.analysis.views import lies_together
 from hlotool.ir import Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
@@ -47,23 +47,40 @@ class _Product:
         found = fused_product(self.kernel)
         return found is not None and found[1].whole_rows
 
-    def operand(self, number: int) -> Instruction:
-        """What the kernel reads as operand `number` of the dot."""
-        own = self.dot.operands[number]
-        return own if self.kernel is self.dot else self.kernel.operands[own.parameter_number]
+    @property
+    def made(self) -> tuple[int, ...]:
+        """The operands that the kernel computes already, by number."""
+        return () if self.kernel is self.dot else prologues(self.dot)
 
-    def is_read_once(self, number: int) -> bool:
-        """Whether nothing in the kernel but the dot reads the operand, as this operand alone."""
-        own = self.dot.operands[number]
-        inside = 1 if self.kernel is self.dot else sum(own.users.values())
-        return inside == 1 and self.kernel.operands.count(self.operand(number)) == 1
+    def places(self) -> Iterator[tuple[int, Instruction]]:
+        """Where the kernel reads what could be computed in it: numbers of operands of the dot, and what they are, or
+        are computed from one element for one."""
+        made = self.made
+        if not made:
+            yield from ((number, self.dot.operands[number]) for number in (1, 0))
+        elif is_streamed(self.dot, made):
+            for number in made:
+                operand = self.dot.operands[number]
+                yield from ((number, i) for i in members_of([operand])
+                            if i.opcode == "parameter" and i.shape.size == operand.shape.size)  # fmt: skip
+
+    def value(self, place: Instruction) -> Instruction:
+        """What the kernel reads there."""
+        return place if self.kernel is self.dot else self.kernel.operands[place.parameter_number]
+
+    def is_read_once(self, place: Instruction) -> bool:
+        """Whether nothing else in the kernel reads that."""
+        inside = 1 if self.kernel is self.dot else sum(place.users.values())
+        return inside == 1 and self.kernel.operands.count(self.value(place)) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An operand of a dot: the loop that makes it, and the views on the way."""
+    """Operand `number` of a dot, or what it is computed from at `place`: the loop that makes it, and the views on the
+    way."""
 
     number: int
+    place: Instruction
     producer: Instruction
     views: tuple[Instruction, ...]
 
@@ -95,8 +112,10 @@ class ProductPrologue:
             products = [found for i in computation if (found := _product_of(i)) is not None]
             position = {instruction: n for n, instruction in enumerate(computation)} if products else {}
             dead: set[Instruction] = set()
-            for product in products:
-                chosen = self._choose(product, rules, log)
+            products.reverse()
+            while products:
+                product = products.pop()
+                chosen = self._choose(product, rules, log, dead)
                 if not chosen or not log.allow():
                     continue
                 own = dict.fromkeys(member for one in chosen for member in one.members)
@@ -108,20 +127,24 @@ class ProductPrologue:
                 for member in reversed(members):
                     if not is_needed(member, dead):
                         dead.add(member)
+                products.append(_Product(next(i for i in fusion.attributes["calls"] if i.opcode == "dot"), fusion))
                 changed = True
             erase_all(computation, dead)
         if changed:
             mark_own_fusions(module)
         return changed
 
-    def _choose(self, product: _Product, rules: FusionRules, log: DecisionLog) -> list[_Found]:
-        """The operands to be computed in the kernel of the dot."""
+    def _choose(
+        self, product: _Product, rules: FusionRules, log: DecisionLog, dead: Collection[Instruction]
+    ) -> list[_Found]:
+        """The operands to be computed in the kernel of the dot, or what it computes them from."""
         chosen: list[_Found] = []
-        for number in (1, 0):
-            found = _loop_of(product, number)
+        for number, place in product.places():
+            found = _loop_of(product, number, place)
             if found is None:
                 continue
-            misfit = self._misfit(product, found, [one.number for one in chosen], rules)
+            others = [*product.made, *(one.number for one in chosen)]
+            misfit = self._misfit(product, found, others, rules, dead)
             if misfit is None:
                 chosen.append(found)
             else:
@@ -129,8 +152,9 @@ class ProductPrologue:
         return chosen
 
     def _misfit(
-        self, product: _Product, found: _Found, others: Collection[int], rules: FusionRules
-    ) -> Misfit | None:
+        self, product: _Product, found: _Found, others: Collection[int], rules: FusionRules,
+        dead: Collection[Instruction],
+    ) -> Misfit | None:  # fmt: skip
         """Why the two cannot or should not be one kernel, of which `others` are operands that it computes already."""
         producer, kernel = found.producer, product.kernel
         for one in (producer, kernel):
@@ -139,9 +163,9 @@ class ProductPrologue:
                 return Misfit("forbidden", forbidden)
         if any(one.control_predecessors or one.control_successors for one in (*found.members, kernel)):
             return Misfit("control-dependencies", "one of them has control dependencies")
-        if not product.is_read_once(found.number):
+        if not product.is_read_once(found.place):
             return Misfit("other-readers", "the product's kernel reads the operand at other places, too")
-        alone = all(sum(one.users.values()) == 1 and not one.is_root for one in found.members)
+        alone = all(_readers(one, dead) == 1 and not one.is_root for one in found.members)
         if not alone and 2 * sum(o.shape.byte_size for o in producer.operands) > producer.shape.byte_size:
             return Misfit("other-readers", "others need the operand too, so that it is written anyway")
         view = matrix_views(product.dot)
@@ -193,6 +217,11 @@ def _why_not_packed(view: MatrixView, found: _Found) -> str:
     return ""
 
 
+def _readers(value: Instruction, dead: Collection[Instruction]) -> int:
+    """How often a value is read by something that is not dead."""
+    return sum(times for user, times in value.users.items() if user not in dead)
+
+
 def _body_of(producer: Instruction) -> list[Instruction]:
     return list(producer.attributes["calls"]) if producer.opcode == "fusion" else [producer]
 
@@ -209,10 +238,11 @@ def _product_of(kernel: Instruction) -> _Product | None:
     return _Product(dots[0], kernel)
 
 
-def _loop_of(product: _Product, number: int) -> _Found | None:
-    """The loop that makes an operand, be it through views; None where something else does, or nothing has to."""
+def _loop_of(product: _Product, number: int, place: Instruction) -> _Found | None:
+    """The loop that makes what is read at a place, be it through views; None where something else does, or nothing has
+    to."""
     views: list[Instruction] = []
-    value = product.operand(number)
+    value = product.value(place)
     while value.opcode in _VIEWS:
         views.insert(0, value)
         value = value.operands[0]
@@ -222,4 +252,4 @@ def _loop_of(product: _Product, number: int) -> _Found | None:
         fits = not lies_together(value)
     else:
         fits = value.opcode not in ("constant", "parameter") and is_fusible(value)
-    return _Found(number, value, tuple(views)) if fits else None
+    return _Found(number, place, value, tuple(views)) if fits else None
