@@ -12,8 +12,8 @@ from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
-from hlotool.codegen.buffers import array_leaves
 from hlotool.codegen.machine import Machine, Numerics, host
+from hlotool.codegen.values import array_leaves
 from hlotool.ir import InputError, Module, Shape, UnsupportedError, clone_module
 from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check

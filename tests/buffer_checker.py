@@ -13,10 +13,12 @@ from itertools import combinations, count
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.codegen.buffers import ALIASES, Assignment, Copy, Value, array_leaves, assign, branch_computations, place
+from hlotool.codegen.arena import place
+from hlotool.codegen.buffers import ALIASES, assign, branch_computations
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.overlap import Region, Schedule, schedule
 from hlotool.codegen.program import needs_kernel, stays
+from hlotool.codegen.values import Assignment, Copy, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module
 
 Range = tuple[str, int, int]

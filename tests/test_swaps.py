@@ -7,9 +7,9 @@ import pytest
 from buffer_checker import Checker
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.codegen.buffers import Assignment
 from hlotool.codegen.machine import host
 from hlotool.codegen.program import build
+from hlotool.codegen.values import Assignment
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.text.parser import parse

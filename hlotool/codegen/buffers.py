@@ -3,8 +3,8 @@
 A `Value` is one piece of storage.  Tuples, get-tuple-elements, bitcasts and the like share the values of their
 operands; a while loop's state, its parameters and its result are one value per leaf.  Values whose live ranges do
 not overlap are then merged where that saves a copy: in-place updates, loop state with the value computed for the next
-trip, branch results with the result of the conditional, roots with the output arrays.  What is left gets an offset
-in one arena by live range.
+trip, branch results with the result of the conditional, roots with the output arrays.  Some are computed as a part of
+another (`parts`).  What is left gets an offset in one arena by live range (`arena`).
 
 Parameters are read only, but for donated ones: such a one is storage like any other until a result takes it over, and
 the values on the way to that result may lie there too.
@@ -15,36 +15,20 @@ just after, at ``2 * t + 1``.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from collections.abc import Iterable
 from itertools import accumulate
-from math import prod
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
-from hlotool.analysis.stacking import Stacking, is_handed_on, is_unread, stacked_elements, stackings
+from hlotool.analysis.stacking import Stacking, stacked_elements, stackings
 from hlotool.analysis.views import is_view, views_in_order
-from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
+from hlotool.codegen.parts import join_all, leave_out, stack_all
+from hlotool.codegen.values import Assignment, Copy, Value, array_leaves, later, merged, overlap
+from hlotool.ir import Computation, Instruction, Module, Shape
 
-__all__ = [
-    "ALIASES",
-    "ALIGNMENT",
-    "Assignment",
-    "Copy",
-    "Value",
-    "array_leaves",
-    "assign",
-    "branch_computations",
-    "is_temporary",
-    "occupy",
-    "place",
-]
-
-ALIGNMENT = 64
+__all__ = ["ALIASES", "assign", "branch_computations", "occupy"]
 
 SWAPPED_BYTES = 1024
 """Loop state as large as this is not copied for the next trip, but changes places with it; less is soon copied."""
@@ -54,112 +38,8 @@ ALIASES = frozenset(
 )
 """Opcodes whose result is the storage of their operands (reshapes too: buffers are dense and row-major)."""
 
-
-_FILLS = frozenset({"broadcast", "copy", "fusion", "iota"})
-"""What initial states are that nobody reads: kernels of their own without effects."""
-
 _Offer = tuple[Instruction, int, int]
 """An instruction, the number of a result leaf and that of the operand whose storage this may take over."""
-
-
-class Value:
-    """One piece of storage, in a union-find forest; the root of a tree speaks for all."""
-
-    __slots__ = (
-        "claim", "constant", "intervals", "number", "offset", "output", "parameter", "parent", "result", "shape",
-        "size", "start", "whole",
-    )  # fmt: skip
-
-    def __init__(self, number: int, shape: Shape | None, size: int) -> None:
-        self.number = number
-        self.shape = shape
-        self.size = size
-        self.parent: Value = self
-        self.intervals: list[tuple[int, int]] = []
-        self.parameter: int | None = None
-        self.constant: Instruction | None = None
-        self.output: int | None = None
-        self.offset: int | None = None
-        self.whole: Value | None = None  # what this is a part of
-        self.start: int | None = None  # the byte of the whole that it begins at; None where that is known when it runs
-        self.result: int | None = None  # the number of the result that this is (of a root, if it is settled)
-        self.claim: int | None = None  # of a donated parameter, and of values that may lie there: the result for it
-
-    def find(self) -> Value:
-        root = self
-        while root.parent is not root:
-            root = root.parent
-        walk = self
-        while walk.parent is not root:
-            walk.parent, walk = root, walk.parent
-        return root
-
-    @property
-    def writable(self) -> bool:
-        """Neither a parameter that stays as it is nor a constant, nor a part of something."""
-        root = self.find()
-        return (root.parameter is None or root.claim is not None) and root.constant is None and root.whole is None
-
-    def storage(self) -> Value:
-        """The value that holds the bytes: of a part the whole."""
-        root = self.find()
-        while root.whole is not None:
-            root = root.whole.find()
-        return root
-
-    def __repr__(self) -> str:
-        return f"<value {self.number} {self.shape} {self.intervals}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Copy the bytes of one value to another."""
-
-    source: Value
-    target: Value
-
-
-@dataclass(slots=True)
-class Assignment:
-    """The result: the values of every instruction's array leaves, and the copies that remain."""
-
-    leaves: dict[Instruction, tuple[Value, ...]] = field(default_factory=dict)
-    parameters: list[Value] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
-    loop_copies: dict[Instruction, tuple[list[Copy], list[Copy]]] = field(default_factory=dict)  # entering, repeating
-    swaps: dict[Instruction, list[Copy]] = field(default_factory=dict)  # copies of loops that change places instead
-    branch_copies: dict[tuple[Instruction, int], list[Copy]] = field(default_factory=dict)
-    output_copies: list[Copy] = field(default_factory=list)
-    aliases: dict[int, int] = field(default_factory=dict)  # results in the memory of donated parameters
-    overwritten: tuple[int, ...] = ()  # donated parameters in whose memory other values lie, results or not
-    in_place: dict[Instruction, frozenset[int]] = field(default_factory=dict)
-    views: set[Instruction] = field(default_factory=set)  # slices that are read where they lie
-    stacked: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # state that loops write completely
-    unread: set[Instruction] = field(default_factory=set)  # what such state is initially
-    targets: dict[Instruction, list[tuple[Value, Stacking]]] = field(default_factory=dict)  # see `_stack_all`
-    there: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # operands of concatenates, see `_join`
-    positions: dict[Instruction, int] = field(default_factory=dict)
-    values: list[Value] = field(default_factory=list)
-    arena_bytes: int = 0
-
-    def scratch(self, instruction: Instruction, size: int) -> Value:
-        """Working memory that lives only while `instruction` runs."""
-        value = Value(len(self.values), None, size)
-        position = self.positions[instruction]
-        value.intervals = [(position, position)]
-        self.values.append(value)
-        return value
-
-
-def array_leaves(shape: Shape) -> list[Shape]:
-    """The array leaves of a shape, depth first (tokens hold no data)."""
-    leaves = []
-    for leaf in shape.leaves():
-        if leaf.is_array:
-            leaves.append(leaf)
-        elif not leaf.is_token:
-            raise UnsupportedError(f"values of type {leaf} have no buffer")
-    return leaves
 
 
 def assign(
@@ -196,10 +76,10 @@ def assign(
         else:
             _merge_branches(result, instruction, walker.ends)
     if walker.joins:
-        _join_all(result, walker.joins, module.entry.root, log)
+        join_all(result, walker.joins, module.entry.root, log)
     if walker.stackings:
-        _leave_out(result, log)
-        _stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
+        leave_out(result, log)
+        stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
     for offer in offers:
         _take_over(result, offer)
     _merge_outputs(result, module.entry, donation, walker.now)
@@ -392,39 +272,11 @@ def branch_computations(conditional: Instruction) -> tuple[Computation, ...]:
 # ---- merging
 
 
-def _overlap(a: list[tuple[int, int]], b: list[tuple[int, int]]) -> bool:
-    i = j = 0
-    while i < len(a) and j < len(b):
-        if a[i][1] < b[j][0]:
-            i += 1
-        elif b[j][1] < a[i][0]:
-            j += 1
-        else:
-            return True
-    return False
-
-
-def _later(intervals: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
-    """The intervals with the one that starts at `start` starting one tick later."""
-    return [(s + 1, max(e, s + 1)) if s == start else (s, e) for s, e in intervals]
-
-
-def _merged(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The intervals in order, with those made one that touch."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
 def _union(into: Value, other: Value) -> Value:
     into, other = into.find(), other.find()
     other.parent = into
     into.size = max(into.size, other.size)
-    into.intervals = _merged([*into.intervals, *other.intervals])
+    into.intervals = merged([*into.intervals, *other.intervals])
     if into.parameter is None:
         into.parameter = other.parameter
     if into.result is None:
@@ -444,7 +296,7 @@ def _try_merge(first: Value, second: Value, start: int | None = None) -> bool:
         return True
     if not (a.writable and b.writable) or a.size != b.size or not (_may_join(a, b) and _may_join(b, a)):
         return False
-    if _overlap(a.intervals, b.intervals if start is None else _later(b.intervals, start)):
+    if overlap(a.intervals, b.intervals if start is None else later(b.intervals, start)):
         return False
     _union(a, b)
     return True
@@ -506,27 +358,6 @@ def _leaves_of(shape: Shape, elements: frozenset[int]) -> set[int]:
         return set()
     starts = list(accumulate((len(array_leaves(element)) for element in shape.elements), initial=0))
     return {leaf for index in elements for leaf in range(starts[index], starts[index + 1])}
-
-
-def _leave_out(result: Assignment, log: DecisionLog) -> None:
-    """Initial values that a loop overwrites, and that are there for nothing else, take neither time nor space."""
-    several = _joined(result)
-    for loop, elements in result.stacked.items():
-        state = loop.operands[0]
-        for index in sorted(elements) if state.opcode == "tuple" else ():
-            initial = state.operands[index]
-            if initial.opcode not in _FILLS or initial in result.unread or not is_unread(initial, result.stacked):
-                continue
-            result.unread.add(initial)
-            log.note("initial-unread", [initial, loop], "the loop writes all of it", bytes=initial.shape.byte_size)
-            for value in result.leaves[initial]:
-                if value.writable and value.parent is value and value not in several:
-                    value.intervals = []
-
-
-def _joined(result: Assignment) -> set[Value]:
-    """Storage of more than one value."""
-    return {value.find() for value in result.values if value.find() is not value}
 
 
 def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: int) -> list[Copy]:
@@ -663,100 +494,6 @@ def _kind(value: Value) -> object:
     return None if value.shape is None else (value.shape.element_type, value.shape.dimensions)
 
 
-def _join_all(result: Assignment, joins: list[Instruction], root: Instruction, log: DecisionLog) -> None:
-    """Let operands of concatenates be computed in the part of the result that they are, so that nothing is copied.
-
-    The result is then alive from the first of them on, and an operand that others read too as long as they do.  As in
-    MLIR's One-Shot Bufferize (destination-passing style: https://mlir.llvm.org/docs/Bufferization) it is the place that
-    is handed to who computes a value, but known before anything runs.
-    """
-    several = _joined(result)
-    several.update(v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target))
-    results = {value.find() for value in result.leaves[root]}
-    for join in joins:
-        (whole,) = result.leaves[join]
-        position = result.positions[join]
-        own, start = whole.find(), 0
-        free = own.writable and own not in several
-        spans = list(own.intervals)
-        there: list[int] = []
-        for number, operand in enumerate(join.operands):
-            (value,) = result.leaves[operand]
-            part = value.find()
-            size = operand.shape.byte_size
-            rule, reason = _obstacle(join, operand, part)
-            if not rule and (part in results or part.claim is not None):
-                rule, reason = "operand-needed", "it is a result of the program too"
-            alone = free and part not in several
-            if not rule and not alone and part.intervals[-1][1] > position:
-                rule, reason = "operand-needed", "its storage is used after the concatenate"
-            elif not rule and not alone and _overlap(part.intervals, _later(own.intervals, position)):
-                rule, reason = "operand-needed", "the storage of the result holds something else while it is computed"
-            if rule:
-                log.refuse(rule, [operand, join], f"{reason}: it is copied into {join.name}", bytes=size)
-            else:
-                part.whole, part.start = own, start
-                spans += part.intervals
-                there.append(number)
-                log.note("operand-in-place", [operand, join], "it is computed where it is to be", bytes=size)
-            start += size
-        if there:
-            own.intervals = _merged(spans)
-            result.there[join] = frozenset(there)
-
-
-def _stack_all(result: Assignment, found: list[Stacking], log: DecisionLog) -> None:
-    """Let what a loop puts into an array trip by trip be computed there, if its place is known in time."""
-    makers: dict[Value, Instruction] = {}  # what writes to storage first
-    for instruction, values in result.leaves.items():
-        for value in values:
-            makers.setdefault(value.storage(), instruction)
-    latest = {value.find(): value for value in result.values}
-    swapped = {v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target)}
-    for stacking in found:
-        by, source = stacking.by, stacking.source
-        if by is None or source is None or not stacking.is_run or by.parent is None:
-            continue
-        (value,), (whole,), (array,) = (result.leaves[i] for i in (source, by, stacking.array))
-        part, own, position = value.find(), whole.find(), result.positions[by]
-        if not part.writable or part.parameter is not None or part.claim is not None:
-            continue
-        maker = makers[part]
-        if (
-            own is not array.find()
-            or not is_handed_on(by, by.parent.root)
-            or maker.parent is not by.parent
-            or maker.opcode in ("parameter", "constant", "while", "conditional", "call")
-            or any(_position(result, start) >= result.positions[maker] for start in stacking.starts)
-            or part.size != source.shape.byte_size
-            or (part.intervals[-1][1] > position and (latest[part] is not value or part in swapped))
-        ):
-            continue
-        part.whole = own
-        own.intervals = _merged([*own.intervals, *part.intervals])
-        result.targets.setdefault(maker, []).append((value, stacking))
-        result.there[by] = frozenset({1})
-        log.note("row-in-place", [source, by], "it is computed where it is stacked", bytes=part.size)
-
-
-def _position(result: Assignment, index: Instruction) -> int:
-    """From when on an index is known: constants always are."""
-    return -1 if index.opcode == "constant" else result.positions[index]
-
-
-def _obstacle(join: Instruction, operand: Instruction, part: Value) -> tuple[str, str]:
-    """Why an operand of a concatenate cannot be a part of the result, as a rule and words; empty where it can."""
-    if prod(join.shape.dimensions[: join.attributes["dimensions"][0]]) != 1:
-        return "operand-scattered", "its rows do not lie side by side in the result"
-    if not operand.shape.size or part.size != operand.shape.byte_size:
-        return "operand-needed", "it shares storage with something of another size"
-    if part.constant is not None or part.parameter is not None:
-        return "operand-given", "it is a constant or argument of the program"
-    if part.whole is not None:
-        return "operand-part", "it is a part of something else"
-    return "", ""
-
-
 def _merge_outputs(result: Assignment, entry: Computation, donation: Donation, last: int) -> None:
     """Let results be computed where they are to be, or have them copied there at the end."""
     into_parameters: list[Copy] = []
@@ -784,73 +521,3 @@ def _merge_outputs(result: Assignment, entry: Computation, donation: Donation, l
     # Other results read what these write.
     result.output_copies += _parallel(result, into_parameters, last)
 
-
-# ---- the arena
-
-
-def place(result: Assignment) -> None:
-    """Give every value that is neither parameter, constant nor output an offset in the arena.
-
-    Values are placed in order of their first position; storage whose values are all past is reused, best fit
-    first.  Deterministic, and near-linear in the number of values.
-    """
-    pending = sorted(
-        (v for v in _roots(result.values) if is_temporary(v) and v.size > 0 and v.intervals),
-        key=lambda v: (v.intervals[0][0], -v.size, v.number),
-    )
-    free: list[tuple[int, int]] = []  # (offset, size), sorted by offset
-    alive: list[tuple[int, int, int]] = []  # (end, offset, size), a heap
-    top = 0
-    for value in pending:
-        start, end = value.intervals[0][0], value.intervals[-1][1]
-        while alive and alive[0][0] < start:
-            _, offset, size = heappop(alive)
-            _release(free, offset, size)
-        size = -(-value.size // ALIGNMENT) * ALIGNMENT
-        found = _best_fit(free, size)
-        if found is None:
-            found = top
-            if free and sum(free[-1]) == top:  # grow the last hole instead of leaving it
-                found = free.pop()[0]
-            top = found + size
-        value.offset = found
-        heappush(alive, (end, found, size))
-    result.arena_bytes = top
-
-
-def is_temporary(value: Value) -> bool:
-    """Whether a value that stands for others lies in the arena."""
-    return value.writable and value.output is None and value.parameter is None
-
-
-def _roots(values: list[Value]) -> Iterator[Value]:
-    seen: set[int] = set()
-    for value in values:
-        root = value.find()
-        if id(root) not in seen:
-            seen.add(id(root))
-            yield root
-
-
-def _best_fit(free: list[tuple[int, int]], size: int) -> int | None:
-    best = min(((hole, i) for i, (_, hole) in enumerate(free) if hole >= size), default=None)
-    if best is None:
-        return None
-    hole, index = best
-    offset = free[index][0]
-    if hole == size:
-        del free[index]
-    else:
-        free[index] = (offset + size, hole - size)
-    return offset
-
-
-def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    index = bisect_left(free, (offset, 0))
-    if index < len(free) and offset + size == free[index][0]:
-        size += free.pop(index)[1]
-    if index > 0 and sum(free[index - 1]) == offset:
-        previous = free.pop(index - 1)
-        offset, size = previous[0], previous[1] + size
-        index -= 1
-    free.insert(index, (offset, size))

@@ -23,8 +23,10 @@ from itertools import accumulate, pairwise
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.trip_count import known_trip_count
-from hlotool.codegen.buffers import ALIASES, Assignment, Value, branch_computations, is_temporary, occupy
+from hlotool.codegen.arena import is_temporary
+from hlotool.codegen.buffers import ALIASES, branch_computations, occupy
 from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.values import Assignment, Value
 from hlotool.ir import Computation, Instruction
 
 __all__ = ["ASLEEP", "CONTROL", "LOOPED", "Part", "Region", "Schedule", "inside", "schedule"]

@@ -24,17 +24,8 @@ from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.analysis.views import is_view
-from hlotool.codegen.buffers import (
-    ALIASES,
-    ALIGNMENT,
-    Assignment,
-    Copy,
-    Value,
-    array_leaves,
-    assign,
-    branch_computations,
-    place,
-)
+from hlotool.codegen.arena import ALIGNMENT, place
+from hlotool.codegen.buffers import ALIASES, assign, branch_computations
 from hlotool.codegen.cpu.denormals import define_flushing
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.math.elementwise import (
@@ -55,6 +46,7 @@ from hlotool.codegen.overlap import ASLEEP, CONTROL, LOOPED, Region, Schedule, i
 from hlotool.codegen.sharing import Functions
 from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
+from hlotool.codegen.values import Assignment, Copy, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, byte_size, element_type
 from hlotool.ir.devices import check_devices
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlotool.analysis.in_place import updates_part
-from hlotool.codegen.buffers import Assignment, Value
+from hlotool.codegen.values import Assignment, Value
 from hlotool.ir import Instruction
 
 __all__ = ["TaskLoop", "task_loop"]
