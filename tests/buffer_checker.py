@@ -131,7 +131,7 @@ class Checker:
         self.run(self.module.entry)
         for copy in self.plan.output_copies:
             self.copy(copy)
-        results = self.known[self.module.entry.root]
+        results = self.tags_of(self.module.entry.root)
         for number, (value, tag) in enumerate(zip(self.plan.outputs, results, strict=True)):
             argument = self.plan.aliases.get(number)
             assert self.range_of(value)[0] == (f"output {number}" if argument is None else f"parameter {argument}")
@@ -160,8 +160,28 @@ class Checker:
                 self.memory.seen[0].add(source)
             self.memory.write(target, self.memory.held[source])
 
+    def tags_of(self, instruction: Instruction) -> Tags:
+        """What its values hold; -1 where that is still to come, but for what a loop hands on as it came."""
+        if instruction in self.known:
+            return self.known[instruction]
+        if instruction.opcode == "while":
+            initial = instruction.operands[0]
+            pairs = zip(self.plan.leaves[instruction], self.plan.leaves[initial], self.tags_of(initial), strict=True)
+            return tuple(tag if own is same else -1 for own, same, tag in pairs)
+        if instruction.opcode not in ALIASES:
+            return (-1,) * len(self.plan.leaves[instruction])
+        tags = tuple(tag for operand in instruction.operands for tag in self.tags_of(operand))
+        return tags[self.element(instruction)] if instruction.opcode == "get-tuple-element" else tags
+
+    def element(self, instruction: Instruction) -> slice:
+        """Which leaves of its operand a get-tuple-element has."""
+        shapes = instruction.operands[0].shape.elements
+        index = instruction.attributes["index"]
+        first = sum(len(array_leaves(s)) for s in shapes[:index])
+        return slice(first, first + len(array_leaves(shapes[index])))
+
     def reads(self, instruction: Instruction, operand: Instruction) -> None:
-        for value, tag in zip(self.plan.leaves[operand], self.known[operand], strict=True):
+        for value, tag in zip(self.plan.leaves[operand], self.tags_of(operand), strict=True):
             self.memory.read(self.range_of(value), tag, f"{instruction.name} reading {operand.name}")
 
     def run(self, computation: Computation) -> None:
@@ -234,13 +254,9 @@ class Checker:
             case "constant":
                 self.known[instruction] = self.fresh(self.plan.leaves[instruction])
             case "get-tuple-element":
-                shapes = instruction.operands[0].shape.elements
-                index = instruction.attributes["index"]
-                first = sum(len(array_leaves(s)) for s in shapes[:index])
-                size = len(array_leaves(shapes[index]))
-                self.known[instruction] = self.known[instruction.operands[0]][first : first + size]
+                self.known[instruction] = self.known[instruction.operands[0]][self.element(instruction)]
             case "add-dependency":
-                self.known[instruction] = self.known[instruction.operands[0]]
+                self.known[instruction] = self.tags_of(instruction.operands[0])
             case opcode if opcode in ALIASES:
                 self.known[instruction] = tuple(t for o in instruction.operands for t in self.known[o])
             case "while":
@@ -251,7 +267,7 @@ class Checker:
             case _ if instruction in self.plan.unread:
                 self.known[instruction] = tuple(next(self.tags) for _ in self.plan.leaves[instruction])
             case _ if instruction in self.plan.views:
-                self.known[instruction] = self.known[instruction.operands[0]]
+                self.known[instruction] = self.tags_of(instruction.operands[0])
             case _:
                 self.kernel(instruction)
 
@@ -286,7 +302,7 @@ class Checker:
     def loop(self, loop: Instruction) -> None:
         condition, body = loop.attributes["condition"], loop.attributes["body"]
         _, repeating = self.plan.loop_copies[loop]
-        state = self.known[loop.operands[0]]
+        state = self.tags_of(loop.operands[0])
         stacked = self.plan.stacked.get(loop, frozenset())
         state = tuple(
             self.fresh([value])[0] if index in stacked else tag
@@ -302,7 +318,7 @@ class Checker:
             self.reads(loop, condition.root)
             if trip < self.trips:
                 self.run(body)
-                state = self.known[body.root]
+                state = self.tags_of(body.root)
                 for copy in repeating:
                     self.copy(copy)
                 for copy in swaps:
@@ -320,8 +336,8 @@ class Checker:
         branches = branch_computations(conditional)
         number = next(self.turn) % len(branches)
         branch = branches[number]
-        self.known[branch.parameters[0]] = self.known[conditional.operands[number + 1]]
+        self.known[branch.parameters[0]] = self.tags_of(conditional.operands[number + 1])
         self.run(branch)
         for copy in self.plan.branch_copies[conditional, number]:
             self.copy(copy)
-        self.known[conditional] = self.known[branch.root]
+        self.known[conditional] = self.tags_of(branch.root)
