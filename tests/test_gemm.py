@@ -366,6 +366,22 @@ def test_large_products_have_tasks_to_share() -> None:
 
 
 @every_machine
+def test_last_rows_come_in_a_whole_tile(machine: Machine) -> None:
+    """Some rows are made twice, and no function is for the last ones alone; not where that would take long."""
+
+    def functions(m: int, n: int, k: int, items: int = 1) -> int:
+        spec = DotSpec((items,), m, n, k, (m * k,), k, 1, (k * n,), n, 1, (m * n,), n, 1)
+        return emit_dot("dot", spec, machine).definitions.count("define internal void @dot_tile")
+
+    for m in (31, 37, 61):
+        lhs, rhs = normal((m, 50), np.float32), normal((50, 16), np.float32, 1)
+        close(multiply(lhs, rhs, machine, ("f32",) * 4, [(0, 1)] * 3, 4), lhs, rhs)
+        assert functions(m, 16, 50) == 1
+    assert functions(31, 16, 500, 500) == 2
+    assert functions(3011, 16, 500) == 1
+
+
+@every_machine
 def test_empty(machine: Machine) -> None:
     lhs, rhs = np.zeros((4, 0), np.float32), np.zeros((0, 5), np.float32)
     assert (multiply(lhs, rhs, machine, ("f32",) * 4, ((0, 1), (0, 1), (1, 0))) == 0).all()

@@ -300,7 +300,7 @@ def _finish(
         plan.flag = plan.scratch.take(8, element(plan.spec.out))
         plan.steps.insert(0, emit_flag(plan.unit, f"{plan.name}_flag", plan.flag))
     slots = plan.slots[LHS], plan.slots[RHS]
-    call, helper = emit_border(plan.unit, name, plan.spec, plan.how, slots, strides, start, plan.flag)
+    call, helper = emit_border(plan.unit, name, plan.spec, slots, strides, start, plan.flag)
     plan.helpers[helper] = None
     return Finish(call, tuple(inside), rows or (0, made.m))
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from hlotool.codegen.cpu.addressing import Place, argument, offset, when
 from hlotool.codegen.cpu.conv_spec import ConvSpec
-from hlotool.codegen.cpu.elements import Arithmetic, Element, element, load, store, vector_type, widen
+from hlotool.codegen.cpu.elements import Arithmetic, Element, arithmetic, element, load, store, vector_type, widen
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_border", "emit_flag"]
 
@@ -37,8 +39,7 @@ _SPATIAL = (
 
 
 def emit_border(
-    unit: Unit, name: str, spec: ConvSpec, how: Arithmetic, slots: tuple[int, int], strides: Sequence[int], start: int,
-    flag: Place,
+    unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> tuple[str, Helper]:
     """The call and the function for the border rows of a product that makes part of `spec`'s result.
 
@@ -54,16 +55,23 @@ def emit_border(
         f"{table} = private unnamed_addr constant [{len(numbers)} x i64] "
         f"[{', '.join(f'i64 {number}' for number in numbers)}]"
     )
-    types = "_".join((spec.lhs, spec.rhs, spec.out, spec.accumulate))
-    own = Unit(unit.machine)
-    function, look, fix = (f"convolution_{part}_{types}" for part in ("border", "kernel", "element"))
-    _emit_scan(own, function, look, fix, spec, how)
-    _emit_look(own, look, spec, how)
-    _emit_elements(own, fix, spec, how)
-    declared = f"declare void @{function}(ptr, ptr, ptr, i64, i64, i64, i64, i64)"
-    unit.declarations[function] = declared
-    helper = Helper(tuple(own.declarations.values()), "\n".join(own.definitions), declared)
+    assert unit.machine is not None
+    function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
+    unit.declarations[function] = helper.declared
     return f"@{function}(ptr %args, ptr {table}, ", helper
+
+
+@cache
+def _helper(types: tuple[str, str, str, str], machine: Machine) -> tuple[str, Helper]:
+    """The function for convolutions with these types of operands, result and sums, and its name."""
+    left, right, held = (element(kind) for kind in types[:3])
+    how, own = arithmetic(types[3], machine), Unit(machine)
+    function, look, fix = (f"convolution_{part}_{'_'.join(types)}" for part in ("border", "kernel", "element"))
+    _emit_scan(own, function, look, fix, held, how)
+    _emit_look(own, look, right, how)
+    _emit_elements(own, fix, (left, right, held), how)
+    declared = f"declare void @{function}(ptr, ptr, ptr, i64, i64, i64, i64, i64)"
+    return function, Helper(tuple(own.declarations.values()), "\n".join(own.definitions), declared)
 
 
 def emit_flag(unit: Unit, name: str, flag: Place) -> Step:
@@ -116,10 +124,9 @@ def _number(f: Function, key: str, dimension: str | None = None) -> str:
     return f.let(f"load i64, ptr {at}")
 
 
-def _emit_scan(unit: Unit, name: str, look: str, fix: str, spec: ConvSpec, how: Arithmetic) -> None:
+def _emit_scan(unit: Unit, name: str, look: str, fix: str, held: Element, how: Arithmetic) -> None:
     """Define function `name`, with the arguments that `gemm.Finish` tells: call `fix` on what is a NaN, unless `look`
     finds that the kernel is finite."""
-    held = element(spec.out)
     f = Function(
         unit,
         f"void @{name}(ptr %args, ptr %table, ptr %c, i64 %place, i64 %rows, i64 %columns, i64 %pitch, "
@@ -159,12 +166,11 @@ def _emit_scan(unit: Unit, name: str, look: str, fix: str, spec: ConvSpec, how: 
     f.finish()
 
 
-def _emit_look(unit: Unit, name: str, spec: ConvSpec, how: Arithmetic) -> None:
+def _emit_look(unit: Unit, name: str, held: Element, how: Arithmetic) -> None:
     """Define ``void @name(ptr %args, ptr %table)``: see whether the kernel, a dense array, is finite, and keep that.
 
     Rarely called, and waits for memory: LLVM may take the quick way.
     """
-    held = element(spec.rhs)
     f = Function(unit, f"internal void @{name}(ptr %args, ptr %table) nounwind {PLUMBING}")
     count, rhs = _number(f, "weights"), _number(f, "rhs")
     at = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {rhs}')}")
@@ -201,14 +207,14 @@ def _masked(f: Function, at: str, inside: str, held: Element, how: Arithmetic) -
     return widen(f, found, held, how, how.lanes)
 
 
-def _emit_elements(unit: Unit, name: str, spec: ConvSpec, how: Arithmetic) -> None:
+def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element], how: Arithmetic) -> None:
     """Define ``void @name(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left)``: elements, by the definition.
 
     They are those from %from to the end of a row, %left scalars on, but no more than a vector of them; they belong
     %place bytes into the product's part of the result.  A sum that is a NaN ends early, so that data full of them
     costs little.  Rarely called: LLVM may take the quick way.
     """
-    left, right, held = element(spec.lhs), element(spec.rhs), element(spec.out)
+    left, right, held = types
     f = Function(
         unit,
         f"internal void @{name}(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left) nounwind {PLUMBING}",

@@ -57,6 +57,7 @@ BLOCK_BYTES = 16 << 10  # of the result that a task keeps for an epilogue, on it
 BLOCK_FLOPS = 1e5  # of such a block, if it can be smaller: half a microsecond, long against calling the epilogue
 PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
 REPEATED = 32  # rows of a result for each that may be made twice
+REPEATED_FLOPS = 5e5  # that may always be: some microseconds, against thousands of compiling
 FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
 
 
@@ -245,7 +246,7 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     if product.epilogue is not None:
         tiles, wide = _within_block(product, tiles, wide)
         flops += product.epilogue.flops / items
-    several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0))
+    several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0)) if items < 8 else 1.0
     wanted = max(1.0, min(max(flops / TASK_FLOPS, several), 64.0 / items))
     whole = product.epilogue is not None and product.epilogue.whole_rows
     while -(-row_tiles // tiles) * -(-panels // wide) < wanted and (tiles > 1 or wide > 1):
@@ -572,7 +573,9 @@ def _repeats(product: Product, tiles: int, accumulate: bool) -> bool:
     Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.
     """
     rows, m = product.shape.rows, product.m
-    return not accumulate and m % (tiles * rows) > rows and (rows - m % rows) * REPEATED <= m
+    before, items = rows - m % rows, math.prod(batch.extent for batch in product.batch)
+    flops = 2.0 * product.how.components**2 * before * product.n * product.depth * items
+    return not accumulate and m % (tiles * rows) > rows and (before * REPEATED <= m or flops <= REPEATED_FLOPS)
 
 
 def _emit_tiles(
