@@ -422,7 +422,7 @@ class _Scheduler:
             if inner in self.scratch:
                 made.append(self.scratch[inner])
             for value, stacking in self.assignment.targets.get(inner, ()):
-                read += [place for start in stacking.starts for place in leaves[start]]
+                read += [place for start in stacking.starts for place in leaves.get(start, ())]
                 touched.writes.add(value.storage())
             for value in read:
                 touched.read(value)
