@@ -190,6 +190,7 @@ def test_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 POOL_TEXT = """
 declare void @hlo_parallel(ptr, ptr, i64)
+declare void @hlo_parallel_awake(ptr, ptr, i64)
 
 ; args: an array of i64 to be counted up.  Every fourth task takes a while.
 define void @step(ptr %args, i64 %begin, i64 %end) {
@@ -223,6 +224,19 @@ entry:
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
   call void @hlo_parallel(ptr @step, ptr %args, i64 %tasks)
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %leave
+leave:
+  ret void
+}
+
+define void @awake(ptr %args, i64 %tasks, i64 %count) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  call void @hlo_parallel_awake(ptr @step, ptr %args, i64 %tasks)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %loop, label %leave
@@ -277,12 +291,14 @@ def symbols_for(request: pytest.FixtureRequest) -> Callable[[int], Mapping[str, 
     ctypes.CFUNCTYPE(None)(own.address("hlo_pool_reset"))()
 
     def symbols(threads: int) -> Mapping[str, int]:
-        text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, i64)
+        text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, i64, i1)
 define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) {{
-  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}) ret void }}"""
+  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 true) ret void }}
+define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) {{
+  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 false) ret void }}"""
         bound = library(text, {"hlo_parallel_n": own.address("hlo_parallel_n")})
         _KEPT.append(bound)
-        return {"hlo_parallel": bound.address("hlo_parallel")}
+        return {name: bound.address(name) for name in ("hlo_parallel", "hlo_parallel_awake")}
 
     _KEPT.append(own)
     return symbols
@@ -296,6 +312,58 @@ def test_every_task_runs_once(symbols_for: Callable[[int], Mapping[str, int]], t
         counter.run(count)
         assert (counter.cells[:tasks] == count).all()
         assert not counter.cells[tasks:].any()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 70])
+def test_short_work_runs_once_whoever_is_awake(
+    symbols_for: Callable[[int], Mapping[str, int]], threads: int
+) -> None:
+    """Workers are not woken for it every time, fall asleep in between, and are woken once in a while."""
+    counter = Counter(37, symbols_for(threads))
+    generator = random.Random(2)
+    for _ in range(60):
+        counter.run(9, "awake")
+        counter.run(1, "regions")
+        time.sleep(generator.choice([0, 0.00005, 0.0005]))
+    assert (counter.cells == 600).all()
+
+
+def test_jobs_of_different_sizes_and_threads_follow_one_another(
+    symbols_for: Callable[[int], Mapping[str, int]],
+) -> None:
+    """What a late worker remembers of a job that is over fits none of the next ones."""
+    generator = random.Random(3)
+    counters = [Counter(tasks, symbols_for(threads)) for tasks in (2, 3, 16, 33, 500) for threads in (2, 5, 9)]
+    runs = dict.fromkeys(counters, 0)
+    for _ in range(2000):
+        counter = generator.choice(counters)
+        counter.run(2)
+        runs[counter] += 2
+    assert all((counter.cells[: counter.tasks] == times).all() for counter, times in runs.items())
+
+
+def test_first_calls_from_several_threads() -> None:
+    """In a process of its own: there is one pool, whoever asks for it first."""
+    program = f"""
+        import sys, threading
+        sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+        import test_runtime as t
+        def work():
+            counter = t.Counter(40, t.pool.symbols(3))
+            counter.run(500)
+            assert (counter.cells == 500).all()
+            done.append(1)
+        done = []
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(done))
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60,
+        env={**os.environ, "HLOTOOL_CACHE": "off"},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
 
 
 def test_no_tasks_run_nothing(symbols_for: Callable[[int], Mapping[str, int]]) -> None:

@@ -2,34 +2,44 @@
 
 `fn` is a step function ``(ptr args, i64 begin, i64 end)``.  The pool is LLVM IR like the code it
 serves, so forking and joining never touches the interpreter.  It is *late-join*: the caller publishes
-a job and takes chunks of it at once; workers that are awake check in and take chunks too; when no
-chunk is left the caller closes the job and waits only for workers that have checked in.  A worker
-that is asleep or not scheduled costs nothing but its help.
+a job and works on it at once; workers that are awake join; when no task is left the caller waits only for workers
+that have joined.  A worker that is asleep or not scheduled costs nothing but its help.
 
 Tasks are dealt out by affinity (Markatos and LeBlanc, "Using Processor Affinity in Loop Scheduling on Shared-Memory
-Multiprocessors", 1994).  Each thread has a queue of neighbouring tasks, always the same part of a job: what one job
-leaves in a core's caches the next one finds there.  It takes half of what is left in its queue again and again, and
-then of what is left in others: few chunks, and all threads end at nearly the same time whatever their speeds.
+Multiprocessors", 1994).  Each thread has a range of neighbouring tasks, always the same part of a job: what one job
+leaves in a core's caches the next one finds there.  It takes half of what is left of its range again and again, and
+then of what is left of others: few calls, and all threads end at nearly the same time whatever their speeds.
 
-How a job is guarded, all with sequentially consistent atomics (queues need less: they are filled before the job opens):
+What a fork and join costs is cache lines that go from core to core.  Here that is one line with all of the job, and one
+word back: what a thread takes from its own range touches no line of others.
 
-* ``state`` counts the workers that are checked in, plus OPEN while a job may be joined.  A worker checks in by
-  adding one; if OPEN was not set it takes its one back and touches nothing.  The caller closes by
-  subtracting OPEN and waits until the count is zero; so a job's fields never change under a worker.
-* ``epoch`` changes with every job.  A worker that has seen the epoch spins on it for a while and then
-  sleeps on it.  It counts itself in ``sleepers`` before it sleeps and the caller looks there after changing
-  the epoch, so that one of the two always notices the other.
+How a job is guarded:
+
+* ``ticket`` numbers the jobs, by twos.  While the fields of ``job`` change it is odd; a worker looks at it before and
+  after it reads them.
+* A range is one word, the ticket of the last job in which something was taken from it, and how many parts that left.
+  With an older ticket the range is whole.  Taking is an exchange of that word.  A job is over when all of its ranges
+  are empty, so that who comes too late finds nothing to take.
+* A worker says that it is ``in`` a job before it takes, and that it is out of it when there is nothing left to take and
+  what it took is done.  The caller, when all ranges are empty, waits for those that are in.
+* A worker that has seen a ticket spins on it for a while and then sleeps on it.  It sets its bit in ``asleep``
+  before it sleeps.  The caller looks there after it has published a job, and again after its first tasks: there is
+  nothing between the two that puts its reading after its writing, as that would take as long as the rest.
 * A worker that finds itself on the processor of its caller moves away, where Linux lets it: both are always
-  busy, so schedulers leave the two there for seconds, sharing one processor beside an idle one.  ``caller`` says
+  busy, so schedulers leave the two there for seconds, sharing one processor beside an idle one.  The job says
   which processor that is.
 * ``busy`` is held by the one caller that has the workers.  Any other call (from a second Python
   thread, or from inside a step) runs its tasks itself, one range after the other.
+
+``hlo_parallel_awake`` is for work so short that waking a worker takes longer: workers get it if they are awake.  Calls
+that found none are counted, and one of many wakes them: programs of nothing but short steps are run over and over.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from functools import cache
 
 from hlotool.codegen.machine import Machine, host
@@ -39,7 +49,10 @@ from hlotool.runtime.load import Library, load
 __all__ = ["default_threads", "pool_text", "symbols"]
 
 _SPIN_NANOSECONDS = 70_000
-_QUEUES = 64  # more threads than that share them
+_MOST_THREADS = 256
+_PARTS = 64  # of a range
+_MISSES = 16  # calls that found no worker awake, of which the last one wakes them
+_building = threading.RLock()
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 
 
@@ -54,8 +67,10 @@ def default_threads() -> int:
 
 
 def symbols(threads: int | None = None) -> dict[str, int]:
-    """What to give `load` for code that calls ``hlo_parallel``, with at most `threads` threads at work."""
-    return {"hlo_parallel": _binding(threads or default_threads()).address("hlo_parallel")}
+    """What to give `load` for code that calls the pool, with at most `threads` threads at work."""
+    with _building:  # of two pools built at once one would be lost, and unloaded while its workers run
+        library = _binding(threads or default_threads())
+    return {name: library.address(name) for name in ("hlo_parallel", "hlo_parallel_awake")}
 
 
 @cache
@@ -64,9 +79,13 @@ def _binding(threads: int) -> Library:
     machine = host()
     if threads <= 1 or not _has_threads(machine.triple):
         return load(compiled([_SERIAL], machine, cache=default_cache()))
-    text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, i64)
+    text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, i64, i1)
 define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) nounwind {{
-  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads})
+  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 true)
+  ret void
+}}
+define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) nounwind {{
+  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 false)
   ret void
 }}
 """
@@ -95,6 +114,10 @@ _SERIAL = """define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) nounwind 
   tail call void %fn(ptr %args, i64 0, i64 %tasks)
   ret void
 }
+define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) nounwind {
+  tail call void %fn(ptr %args, i64 0, i64 %tasks)
+  ret void
+}
 """
 
 
@@ -108,12 +131,10 @@ def pool_text(machine: Machine, futex: bool | None = None) -> str:
     pause, declaration = _pause(architecture)
     mode, more = _default_mode(architecture)
     replaced = {
-        "@PAUSE": pause,
-        "@MODE": mode,
-        "@MONOTONIC": str(monotonic),
-        "@SPIN": str(_SPIN_NANOSECONDS),
-        "@MOST": str(_QUEUES),
-    }
+        "@PAUSE": pause, "@MODE": mode, "@MONOTONIC": str(monotonic), "@SPIN": str(_SPIN_NANOSECONDS),
+        "@WORDS": str(_MOST_THREADS // 64), "@LESS": str(_PARTS - 1),
+        "@THREADS": str(_MOST_THREADS), "@PARTS": str(_PARTS), "@MISSES": str(_MISSES),
+    }  # fmt: skip
     text = _POOL
     for name, value in replaced.items():
         text = text.replace(name, value)
@@ -140,23 +161,28 @@ def _pause(architecture: str) -> tuple[str, str]:
     return "fence seq_cst", ""
 
 
-# Every hot word has a cache line (pair) of its own.  OPEN is 1 << 20.
+# Every hot word has a cache line (pair) of its own: see `%job`, `%range` (a word, and the job that the worker is in).
+# Ranges are numbered by thread, and 0 is the caller.  A range's word is a ticket times 2^16, and parts.
 _POOL = """
+; ticket, function, its arguments, tasks, tasks of a part, threads, the caller's processor
+%job = type { i64, ptr, ptr, i64, i64, i64, i32 }
+%range = type { i64, i64, [112 x i8] }
+%line = type { i64, [120 x i8] }
+
 @busy = internal global i32 0, align 128
-@state = internal global i32 0, align 128
-@queues = internal global [@MOST x [16 x i64]] zeroinitializer, align 128
-@epoch = internal global i32 0, align 128
-@sleepers = internal global i32 0, align 128
-@job = internal global { ptr, ptr, i64, i64, i32 } zeroinitializer, align 128
+@job = internal global %job zeroinitializer, align 128
+@ranges = internal global [@THREADS x %range] zeroinitializer, align 128
+@outs = internal global [@THREADS x %line] zeroinitializer, align 128
+@asleep = internal global [@WORDS x i64] zeroinitializer, align 128
 @started = internal global i64 0, align 128
-@caller = internal global i32 -1, align 128
+@missed = internal global i32 0
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 
-define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 %threads) nounwind {
+define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 %most, i1 %wakes) nounwind {
 entry:
   %many = icmp sgt i64 %tasks, 1
   br i1 %many, label %acquire, label %few
@@ -166,52 +192,129 @@ few:
 nothing:
   ret void
 acquire:
-  %got = cmpxchg ptr @busy, i32 0, i32 1 seq_cst monotonic
+  %got = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
   %mine = extractvalue { i32, i1 } %got, 1
   br i1 %mine, label %own, label %serial
 serial:
   call void %fn(ptr %args, i64 0, i64 %tasks)
   ret void
 own:
-  %useful = call i64 @llvm.smin.i64(i64 %threads, i64 %tasks)
-  %helpers = sub i64 %useful, 1
+  %asked = call i64 @llvm.smin.i64(i64 %most, i64 %tasks)
+  %threads = call i64 @llvm.smin.i64(i64 %asked, i64 @THREADS)
+  %helpers = sub i64 %threads, 1
   %have = load i64, ptr @started
   %enough = icmp sge i64 %have, %helpers
+  %resting = call i1 @any_asleep(i64 %threads)
+  %awake = xor i1 %resting, true
+  %ready = and i1 %enough, %awake
+  %go = or i1 %ready, %wakes
+  br i1 %go, label %begin, label %miss
+miss:
+  %before = load i32, ptr @missed
+  %misses = add i32 %before, 1
+  %often = icmp sge i32 %misses, @MISSES
+  %kept = select i1 %often, i32 0, i32 %misses
+  store i32 %kept, ptr @missed
+  br i1 %often, label %begin, label %alone
+alone:
+  store atomic i32 0, ptr @busy release, align 4
+  br label %serial
+begin:
   br i1 %enough, label %publish, label %start
 start:
   call void @start_workers(i64 %helpers)
   br label %publish
 publish:
-  %queues = call i64 @llvm.smin.i64(i64 %useful, i64 @MOST)
-  %allowed = trunc i64 %helpers to i32
-  store ptr %fn, ptr @job
-  store ptr %args, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 1)
-  store i64 %tasks, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 2)
-  store i64 %queues, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
-  store i32 %allowed, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 4)
-  call void @fill_queues(i64 %tasks, i64 %queues)
+  %rounded = add i64 %tasks, %helpers
+  %share = udiv i64 %rounded, %threads
+  %filled = add i64 %share, @LESS
+  %part = udiv i64 %filled, @PARTS
+  %end = call i64 @start_of(i64 1, i64 %tasks, i64 %threads)
+  %whole = call i64 @parts_of(i64 0, i64 %end, i64 %part)
+  %half = call i64 @half(i64 %whole)
+  %left = sub i64 %whole, %half
+  %old = load i64, ptr @job
+  %odd = or i64 %old, 1
+  %ticket = add i64 %odd, 1
+  %shifted = shl i64 %ticket, 16
+  %word = or i64 %shifted, %left
+  store atomic i64 %word, ptr @ranges monotonic, align 8
+  store atomic i64 %odd, ptr @job monotonic, align 8
+  fence release
+  store atomic ptr %fn, ptr getelementptr (%job, ptr @job, i32 0, i32 1) monotonic, align 8
+  store atomic ptr %args, ptr getelementptr (%job, ptr @job, i32 0, i32 2) monotonic, align 8
+  store atomic i64 %tasks, ptr getelementptr (%job, ptr @job, i32 0, i32 3) monotonic, align 8
+  store atomic i64 %part, ptr getelementptr (%job, ptr @job, i32 0, i32 4) monotonic, align 8
+  store atomic i64 %threads, ptr getelementptr (%job, ptr @job, i32 0, i32 5) monotonic, align 8
   call void @say_where()
-  %opened = atomicrmw add ptr @state, i32 1048576 seq_cst
-  %before = atomicrmw add ptr @epoch, i32 1 seq_cst
-  %asleep = load atomic i32, ptr @sleepers seq_cst, align 4
-  %none = icmp eq i32 %asleep, 0
-  br i1 %none, label %work, label %wake
-wake:
-  %count = call i32 @llvm.smin.i32(i32 %asleep, i32 %allowed)
-  call void @wake(i32 %count)
-  br label %work
-work:
-  call void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %queues, i64 0)
-  %closed = atomicrmw sub ptr @state, i32 1048576 seq_cst
-  br label %join
+  store atomic i64 %ticket, ptr @job release, align 8
+  call void @wake_some(i64 %threads)
+  %reach = mul i64 %half, %part
+  %first = call i64 @llvm.smin.i64(i64 %reach, i64 %end)
+  call void %fn(ptr %args, i64 0, i64 %first)
+  call void @wake_some(i64 %threads)
+  call void @work(i64 0, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
+  br label %others
+others:
+  %r = phi i64 [ 1, %publish ], [ %r1, %out ]
+  %waits = icmp slt i64 %r, %threads
+  br i1 %waits, label %look, label %release
+look:
+  %left_already = call i1 @await(i64 %r, i64 %ticket, i64 1)
+  br i1 %left_already, label %out, label %ask
+ask:
+  %in_at = getelementptr [@THREADS x %range], ptr @ranges, i64 0, i64 %r, i32 1
+  %in = load atomic i64, ptr %in_at acquire, align 8
+  %joined = icmp eq i64 %in, %ticket
+  br i1 %joined, label %join, label %out
 join:
-  %tries = phi i32 [ 0, %work ], [ %more, %relax ]
-  %left = load atomic i32, ptr @state seq_cst, align 4
-  %done = icmp eq i32 %left, 0
-  br i1 %done, label %release, label %wait
+  call void @await(i64 %r, i64 %ticket, i64 0)
+  br label %out
+out:
+  %r1 = add i64 %r, 1
+  br label %others
+release:
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
+}
+
+; Where range %r begins.
+define internal i64 @start_of(i64 %r, i64 %tasks, i64 %threads) nounwind {
+  %before = mul i64 %tasks, %r
+  %start = udiv i64 %before, %threads
+  ret i64 %start
+}
+
+define internal i64 @parts_of(i64 %start, i64 %end, i64 %part) nounwind {
+  %length = sub i64 %end, %start
+  %more = add i64 %length, %part
+  %rounded = sub i64 %more, 1
+  %parts = udiv i64 %rounded, %part
+  ret i64 %parts
+}
+
+define internal i64 @half(i64 %left) nounwind {
+  %more = add i64 %left, 1
+  %half = lshr i64 %more, 1
+  ret i64 %half
+}
+
+; Whether worker %r is out of a job; with a limit (not 0) only so many looks.
+define internal i1 @await(i64 %r, i64 %ticket, i64 %limit) nounwind {
+entry:
+  %at = getelementptr [@THREADS x %line], ptr @outs, i64 0, i64 %r
+  br label %look
+look:
+  %tries = phi i64 [ 0, %entry ], [ %more, %relax ]
+  %out = load atomic i64, ptr %at acquire, align 8
+  %done = icmp eq i64 %out, %ticket
+  br i1 %done, label %leave, label %wait
 wait:
-  %more = add nuw nsw i32 %tries, 1
-  %patient = icmp ult i32 %tries, 2000
+  %more = add nuw nsw i64 %tries, 1
+  %enough = icmp eq i64 %more, %limit
+  br i1 %enough, label %leave, label %stay
+stay:
+  %patient = icmp ult i64 %tries, 2000
   br i1 %patient, label %pause, label %yield
 pause:
   @PAUSE
@@ -220,121 +323,180 @@ yield:
   %ignored = call i32 @sched_yield()
   br label %relax
 relax:
-  br label %join
-release:
-  store atomic i32 0, ptr @busy release, align 4
-  ret void
+  br label %look
+leave:
+  ret i1 %done
 }
 
-; Queue q of n holds the next of the tasks q * tasks / n to (q + 1) * tasks / n - 1.
-define internal void @fill_queues(i64 %tasks, i64 %queues) nounwind {
+; Take from range %own, then from the others, until there is nothing left.  Workers leave it to the caller to look at
+; ranges of one part: all that is taken from such a one is its owner's, or the owner is not there.
+define internal void @work(i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads) nounwind {
 entry:
-  br label %each
-each:
-  %queue = phi i64 [ 0, %entry ], [ %following, %each ]
-  %place = getelementptr [16 x i64], ptr @queues, i64 %queue
-  %scaled = mul i64 %tasks, %queue
-  %first = udiv i64 %scaled, %queues
-  store atomic i64 %first, ptr %place monotonic, align 8
-  %following = add i64 %queue, 1
-  %more = icmp slt i64 %following, %queues
-  br i1 %more, label %each, label %leave
+  %all = mul i64 %part, %threads
+  %single = icmp sge i64 %all, %tasks
+  %worker = icmp ne i64 %own, 0
+  %only = and i1 %single, %worker
+  %count = select i1 %only, i64 1, i64 %threads
+  br label %ranges
+ranges:
+  %n = phi i64 [ 0, %entry ], [ %n1, %next ]
+  %r = phi i64 [ %own, %entry ], [ %r1, %next ]
+  %some = icmp slt i64 %n, %count
+  br i1 %some, label %range, label %leave
+range:
+  ; the caller gives a worker that is about to end a moment: a look at its range would take the line from it
+  %first = icmp eq i64 %n, 0
+  %polite = or i1 %first, %worker
+  br i1 %polite, label %look, label %moment
+moment:
+  %out = call i1 @await(i64 %r, i64 %ticket, i64 2)
+  br i1 %out, label %next, label %look
+look:
+  %start = call i64 @start_of(i64 %r, i64 %tasks, i64 %threads)
+  %following = add i64 %r, 1
+  %end = call i64 @start_of(i64 %following, i64 %tasks, i64 %threads)
+  %whole = call i64 @parts_of(i64 %start, i64 %end, i64 %part)
+  %at = getelementptr [@THREADS x %range], ptr @ranges, i64 0, i64 %r
+  br label %again
+again:
+  %word = load atomic i64, ptr %at acquire, align 8
+  %seen = lshr i64 %word, 16
+  %over = icmp ugt i64 %seen, %ticket
+  br i1 %over, label %next, label %count_parts
+count_parts:
+  %begun = icmp eq i64 %seen, %ticket
+  %low = and i64 %word, 65535
+  %left = select i1 %begun, i64 %low, i64 %whole
+  %empty = icmp eq i64 %left, 0
+  br i1 %empty, label %next, label %take
+take:
+  %half = call i64 @half(i64 %left)
+  %rest = sub i64 %left, %half
+  %shifted = shl i64 %ticket, 16
+  %new = or i64 %shifted, %rest
+  %took = cmpxchg ptr %at, i64 %word, i64 %new acq_rel acquire
+  %mine = extractvalue { i64, i1 } %took, 1
+  br i1 %mine, label %run, label %again
+run:
+  %gone = sub i64 %whole, %left
+  %skipped = mul i64 %gone, %part
+  %from = add i64 %start, %skipped
+  %length = mul i64 %half, %part
+  %reach = add i64 %from, %length
+  %to = call i64 @llvm.smin.i64(i64 %reach, i64 %end)
+  call void %fn(ptr %args, i64 %from, i64 %to)
+  %last = icmp eq i64 %rest, 0
+  br i1 %last, label %next, label %again
+next:
+  %n1 = add i64 %n, 1
+  %up = add i64 %r, 1
+  %wraps = icmp eq i64 %up, %threads
+  %r1 = select i1 %wraps, i64 0, i64 %up
+  br label %ranges
 leave:
   ret void
 }
 
-define internal void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %queues, i64 %own) nounwind {
+; Whether a worker is asleep of those that help `threads` - 1 of them.
+define internal i1 @any_asleep(i64 %threads) nounwind {
 entry:
-  br label %choose
-choose:
-  %queue = phi i64 [ %own, %entry ], [ %other, %empty ]
-  %emptied = phi i64 [ 0, %entry ], [ %one_more, %empty ]
-  %following = add i64 %queue, 1
-  %place = getelementptr [16 x i64], ptr @queues, i64 %queue
-  %scaled = mul i64 %tasks, %following
-  %stop = udiv i64 %scaled, %queues
-  %first = load atomic i64, ptr %place monotonic, align 8
   br label %look
 look:
-  %begin = phi i64 [ %first, %choose ], [ %taken, %claim ], [ %next, %run ]
-  %left = sub i64 %stop, %begin
-  %some = icmp sgt i64 %left, 0
-  br i1 %some, label %claim, label %empty
-claim:
-  %up = add i64 %left, 1
-  %half = lshr i64 %up, 1
-  %end = add i64 %begin, %half
-  %claimed = cmpxchg ptr %place, i64 %begin, i64 %end monotonic monotonic
-  %taken = extractvalue { i64, i1 } %claimed, 0
-  %mine = extractvalue { i64, i1 } %claimed, 1
-  br i1 %mine, label %run, label %look
-run:
-  call void %fn(ptr %args, i64 %begin, i64 %end)
-  %next = load atomic i64, ptr %place monotonic, align 8
+  %at = phi ptr [ @asleep, %entry ], [ %at1, %more ]
+  %left = phi i64 [ %threads, %entry ], [ %left1, %more ]
+  %word = load atomic i64, ptr %at monotonic, align 8
+  %last = icmp slt i64 %left, 64
+  %count = and i64 %left, 63
+  %bit = shl i64 1, %count
+  %low = sub i64 %bit, 1
+  %mask = select i1 %last, i64 %low, i64 -1
+  %found = and i64 %word, %mask
+  %any = icmp ne i64 %found, 0
+  %left1 = sub i64 %left, 64
+  %none = icmp sle i64 %left1, 0
+  %done = or i1 %any, %none
+  br i1 %done, label %leave, label %more
+more:
+  %at1 = getelementptr i64, ptr %at, i64 1
   br label %look
-empty:
-  %one_more = add i64 %emptied, 1
-  %last = icmp eq i64 %following, %queues
-  %other = select i1 %last, i64 0, i64 %following
-  %all = icmp eq i64 %one_more, %queues
-  br i1 %all, label %leave, label %choose
+leave:
+  ret i1 %any
+}
+
+define internal void @wake_some(i64 %threads) nounwind {
+entry:
+  %any = call i1 @any_asleep(i64 %threads)
+  br i1 %any, label %call, label %leave
+call:
+  call void @wake(i64 %threads)
+  br label %leave
 leave:
   ret void
 }
 
-define internal ptr @worker(ptr %which) nounwind {
+define internal ptr @worker(ptr %number) nounwind {
 entry:
-  %number = ptrtoint ptr %which to i64
   %clock = alloca { i64, i64 }
   @MODE
+  %own = ptrtoint ptr %number to i64
+  %in_at = getelementptr [@THREADS x %range], ptr @ranges, i64 0, i64 %own, i32 1
+  %out_at = getelementptr [@THREADS x %line], ptr @outs, i64 0, i64 %own
+  %quotient = lshr i64 %own, 6
+  %asleep_at = getelementptr [@WORDS x i64], ptr @asleep, i64 0, i64 %quotient
+  %place = and i64 %own, 63
+  %bit = shl i64 1, %place
+  %others = xor i64 %bit, -1
   br label %idle
 idle:
-  %seen = phi i32 [ 0, %entry ], [ %epoch, %back ], [ %epoch, %full ]
+  %known = phi i64 [ 0, %entry ], [ %ticket, %join ]
   %idle_since = call i64 @now(ptr %clock)
   br label %look
 look:
-  %epoch = load atomic i32, ptr @epoch seq_cst, align 4
-  %same = icmp eq i32 %epoch, %seen
-  br i1 %same, label %spin, label %called
-called:
-  call void @keep_apart()
-  br label %check_in
+  %seen = phi i64 [ %known, %idle ], [ %seen, %again ], [ %ticket, %whole ]
+  %looks = phi i32 [ 0, %idle ], [ %looks1, %again ], [ %looks, %whole ]
+  %ticket = load atomic i64, ptr @job acquire, align 8
+  %same = icmp eq i64 %ticket, %seen
+  %low = and i64 %ticket, 1
+  %changing = icmp ne i64 %low, 0
+  %nothing = or i1 %same, %changing
+  br i1 %nothing, label %spin, label %called
 spin:
   @PAUSE
-  @PAUSE
-  @PAUSE
-  @PAUSE
+  %more = add i32 %looks, 1
+  %sixteenth = and i32 %more, 15
+  %due = icmp eq i32 %sixteenth, 0
+  br i1 %due, label %watch, label %again
+watch:
   %time = call i64 @now(ptr %clock)
   %spent = sub i64 %time, %idle_since
   %tired = icmp sgt i64 %spent, @SPIN
-  br i1 %tired, label %rest, label %look
+  br i1 %tired, label %rest, label %again
 rest:
-  %lying = atomicrmw add ptr @sleepers, i32 1 seq_cst
-  call void @sleep_until_other(i32 %seen)
-  %rising = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  %lying = atomicrmw or ptr %asleep_at, i64 %bit seq_cst
+  call void @sleep_until_other(i64 %ticket, i64 %own)
+  %rising = atomicrmw and ptr %asleep_at, i64 %others seq_cst
+  br label %again
+again:
+  %looks1 = phi i32 [ %more, %spin ], [ %more, %watch ], [ 0, %rest ], [ %looks, %called ]
   br label %look
-check_in:
-  %state = atomicrmw add ptr @state, i32 1 seq_cst
-  %open = icmp uge i32 %state, 1048576
-  br i1 %open, label %joined, label %full
-joined:
-  %allowed = load i32, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 4)
-  %present = sub i32 %state, 1048576
-  %welcome = icmp slt i32 %present, %allowed
-  br i1 %welcome, label %help, label %full
-help:
-  %fn = load ptr, ptr @job
-  %args = load ptr, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 1)
-  %tasks = load i64, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 2)
-  %queues = load i64, ptr getelementptr ({ ptr, ptr, i64, i64, i32 }, ptr @job, i32 0, i32 3)
-  %own = urem i64 %number, %queues
-  call void @take_chunks(ptr %fn, ptr %args, i64 %tasks, i64 %queues, i64 %own)
-  br label %back
-back:
-  %out = atomicrmw sub ptr @state, i32 1 seq_cst
-  br label %idle
-full:
-  %out_again = atomicrmw sub ptr @state, i32 1 seq_cst
+called:
+  %fn = load atomic ptr, ptr getelementptr (%job, ptr @job, i32 0, i32 1) monotonic, align 8
+  %args = load atomic ptr, ptr getelementptr (%job, ptr @job, i32 0, i32 2) monotonic, align 8
+  %tasks = load atomic i64, ptr getelementptr (%job, ptr @job, i32 0, i32 3) monotonic, align 8
+  %part = load atomic i64, ptr getelementptr (%job, ptr @job, i32 0, i32 4) monotonic, align 8
+  %threads = load atomic i64, ptr getelementptr (%job, ptr @job, i32 0, i32 5) monotonic, align 8
+  fence acquire
+  %still = load atomic i64, ptr @job monotonic, align 8
+  %stable = icmp eq i64 %still, %ticket
+  br i1 %stable, label %whole, label %again
+whole:
+  %wanted = icmp slt i64 %own, %threads
+  br i1 %wanted, label %join, label %look
+join:
+  store atomic i64 %ticket, ptr %in_at monotonic, align 8
+  call void @work(i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
+  store atomic i64 %ticket, ptr %out_at release, align 8
+  call void @keep_apart()
   br label %idle
 }
 
@@ -359,9 +521,9 @@ each:
   %lacking = icmp slt i64 %number, %wanted
   br i1 %lacking, label %create, label %leave
 create:
-  %following = add i64 %number, 1
-  %which = inttoptr i64 %following to ptr
-  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %which)
+  %own = add i64 %number, 1
+  %name = inttoptr i64 %own to ptr
+  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %name)
   %made = icmp eq i32 %error, 0
   br i1 %made, label %detach, label %next_one
 detach:
@@ -369,32 +531,36 @@ detach:
   %ignored = call i32 @pthread_detach(ptr %handle)
   br label %next_one
 next_one:
+  %following = add i64 %number, 1
   br label %each
 leave:
   store i64 %number, ptr @started
   ret void
 }
 
-; Before the first job, and in the child of a fork, where only the forking thread is left.
+; Before the first job, and in the child of a fork, where only the forking thread is left and the job that may have been
+; open is nobody's.
 define void @hlo_pool_reset() nounwind {
   store i64 0, ptr @started
-  store atomic i32 0, ptr @sleepers seq_cst, align 4
-  store atomic i32 0, ptr @state seq_cst, align 4
+  store [@WORDS x i64] zeroinitializer, ptr @asleep
+  %old = load i64, ptr @job
+  %odd = or i64 %old, 1
+  store atomic i64 %odd, ptr @job seq_cst, align 8
   store atomic i32 0, ptr @busy seq_cst, align 4
   call void @reset_sleep()
   ret void
 }
 
 declare i64 @llvm.smin.i64(i64, i64)
-declare i32 @llvm.smin.i32(i32, i32)
 """
 
 
 def _futex_text(number: int) -> str:
-    """Sleeping on ``epoch`` with Linux futexes (private: FUTEX_WAIT 128, FUTEX_WAKE 129), and moving to other cores.
+    """Sleeping on the low half of the ticket with Linux futexes, and moving to other cores.
 
-    A worker may run wherever the process may, but for the processor of its caller.  Processors are the bits of a mask;
-    1024 of them are the most that the C library's type has.
+    Workers sleep with a bit of their own (FUTEX_WAIT_BITSET and FUTEX_WAKE_BITSET, private: 137 and 138), so that only
+    those are woken that are wanted, or some more of many.  A worker may run wherever the process may, but for the
+    processor of its caller.  Processors are bits of a mask; 1024 are the most that the C library's type has.
     """
     return f"""
 declare i64 @syscall(i64, ...)
@@ -405,14 +571,14 @@ declare i32 @sched_setaffinity(i32, i64, ptr)
 
 define internal void @say_where() nounwind {{
   %here = call i32 @sched_getcpu()
-  store atomic i32 %here, ptr @caller monotonic, align 4
+  store atomic i32 %here, ptr getelementptr (%job, ptr @job, i32 0, i32 6) monotonic, align 4
   ret void
 }}
 
 define internal void @keep_apart() nounwind {{
 entry:
   %mask = alloca [16 x i64]
-  %there = load atomic i32, ptr @caller monotonic, align 4
+  %there = load atomic i32, ptr getelementptr (%job, ptr @job, i32 0, i32 6) monotonic, align 4
   %here = call i32 @sched_getcpu()
   %same = icmp eq i32 %here, %there
   %known = icmp ult i32 %here, 1024
@@ -440,13 +606,23 @@ leave:
   ret void
 }}
 
-define internal void @sleep_until_other(i32 %seen) nounwind {{
-  %r = call i64 (i64, ...) @syscall(i64 {number}, ptr @epoch, i32 128, i32 %seen, ptr null, ptr null, i32 0)
+define internal void @sleep_until_other(i64 %seen, i64 %own) nounwind {{
+  %word = trunc i64 %seen to i32
+  %small = trunc i64 %own to i32
+  %place = and i32 %small, 31
+  %bit = shl i32 1, %place
+  %r = call i64 (i64, ...) @syscall(i64 {number}, ptr @job, i32 137, i32 %word, ptr null, ptr null, i32 %bit)
   ret void
 }}
 
-define internal void @wake(i32 %count) nounwind {{
-  %r = call i64 (i64, ...) @syscall(i64 {number}, ptr @epoch, i32 129, i32 %count, ptr null, ptr null, i32 0)
+define internal void @wake(i64 %threads) nounwind {{
+  %few = icmp slt i64 %threads, 32
+  %small = trunc i64 %threads to i32
+  %place = and i32 %small, 31
+  %bit = shl i32 1, %place
+  %low = sub i32 %bit, 1
+  %bits = select i1 %few, i32 %low, i32 -1
+  %r = call i64 (i64, ...) @syscall(i64 {number}, ptr @job, i32 138, i32 2147483647, ptr null, ptr null, i32 %bits)
   ret void
 }}
 
@@ -469,13 +645,13 @@ declare i32 @pthread_cond_init(ptr, ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 
-define internal void @sleep_until_other(i32 %seen) nounwind {
+define internal void @sleep_until_other(i64 %seen, i64 %own) nounwind {
 entry:
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
   br label %look
 look:
-  %epoch = load atomic i32, ptr @epoch seq_cst, align 4
-  %same = icmp eq i32 %epoch, %seen
+  %ticket = load atomic i64, ptr @job seq_cst, align 8
+  %same = icmp eq i64 %ticket, %seen
   br i1 %same, label %wait, label %leave
 wait:
   %w = call i32 @pthread_cond_wait(ptr @condition, ptr @mutex)
@@ -485,7 +661,7 @@ leave:
   ret void
 }
 
-define internal void @wake(i32 %count) nounwind {
+define internal void @wake(i64 %threads) nounwind {
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
   %b = call i32 @pthread_cond_broadcast(ptr @condition)
   %u = call i32 @pthread_mutex_unlock(ptr @mutex)
