@@ -108,7 +108,7 @@ class Checker:
         assert set(self.plan.aliases.values()) <= set(self.plan.overwritten) <= donation.arguments
         assert all(self.plan.aliases[result] == donation.wanted[result] for result in donation.required)
         self.scratch = {i: self.plan.scratch(i, scratch) for i in self.plan.positions if needs_kernel(i)}
-        self.schedule = Schedule({}, frozenset())
+        self.schedule = Schedule({}, frozenset(), frozenset())
         self.log = DecisionLog()
         if side_by_side:
             kernels = {i: Kernel((), "", (Step("k", 4, 5000.0),)) for i in self.scratch}

@@ -259,3 +259,21 @@ def test_random_numbers_are_in_their_range() -> None:
         assert (numbers >= 0).all()
         assert (numbers < 1).all()
         assert len(np.unique(numbers)) > 12
+
+
+@pytest.mark.parametrize(("n", "shared"), [(400, True), (40, False)])
+def test_short_steps_are_shared_while_workers_are_awake(n: int, shared: bool) -> None:
+    """A product of arguments that takes some microseconds; sums that read as much as they compute are not."""
+    module = parse(f"""HloModule m
+ENTRY main {{
+  x = f32[16,100] parameter(0)
+  w = f32[100,{n}] parameter(1)
+  d = f32[16,{n}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  e = f32[64,16,{n}] broadcast(d), dimensions={{1,2}}
+  y = f32[64,16,{n}] parameter(2)
+  ROOT s = f32[64,16,{n}] add(e, y)
+}}""")
+    text = compile_module(module, threads=2).text("llvm")
+    assert ("call void @hlo_parallel_awake" in text) == shared
+    assert text.count("call void @hlo_parallel") == shared + (n == 400)
+    same(module)

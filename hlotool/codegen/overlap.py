@@ -52,6 +52,10 @@ _PER_BYTE = 0.1
 """Nanoseconds for a byte that another core has just written.  (Half of them are where they are wanted, but the times
 of what moves bytes within one core's cache are estimated at twice what they are.)"""
 
+_PER_SHARED_BYTE = 0.07
+"""Nanoseconds for a byte that was just written or will be read next, of which half are in the cache of another core
+(measured: 0.9 us for 12.8 KB)."""
+
 _SMALL = 300.0
 """A kernel quicker than this is not worth a task: it runs before the region, or after it."""
 
@@ -111,10 +115,11 @@ class Region:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """What threads do: the order of computations that have regions, and the functions of kernels, by their numbers,
-    whose tasks several threads share."""
+    whose tasks several threads share, always or while they are awake."""
 
     orders: Mapping[Computation, Sequence[Instruction | Region]]
     split: Set[tuple[Instruction, int]]
+    split_awake: Set[tuple[Instruction, int]]
 
 
 def schedule(
@@ -203,6 +208,7 @@ class _Scheduler:
         self.log = log
         self.orders: dict[Computation, list[Instruction | Region]] = {}
         self.split: set[tuple[Instruction, int]] = set()
+        self.split_awake: set[tuple[Instruction, int]] = set()
         self.idle = float("inf")  # nanoseconds since several threads had work
         self.serial: dict[Instruction, float] = {}
         self.transport: dict[Instruction, float] = {}
@@ -214,7 +220,7 @@ class _Scheduler:
 
     def run(self) -> Schedule:
         self.computation(self.entry, looped=False)
-        return Schedule(self.orders, self.split)
+        return Schedule(self.orders, self.split, self.split_awake)
 
     def computation(self, computation: Computation, looped: bool) -> None:
         """Decide about a computation, and those that its loops and branches call outside of regions."""
@@ -226,11 +232,16 @@ class _Scheduler:
                 regions = True
                 self.idle = 0.0
             elif item in self.kernels:
-                for number, step in enumerate(self.kernels[item].steps):
+                steps = self.kernels[item].steps
+                # Workers are awake beside a long step, too; what comes ahead of that wakes them in time for it.
+                awake = looped or any(self._is_split(step, looped) for step in steps)
+                for number, step in enumerate(steps):
                     self.idle += step.cost
-                    if self._is_split(step, looped):
+                    if self._is_split(step, awake):
                         self.split.add((item, number))
                         self.idle = 0.0
+                    elif not looped and self._pays(item, step):
+                        self.split_awake.add((item, number))
             elif item in self.shared:
                 self.idle = 0.0
             else:
@@ -267,6 +278,17 @@ class _Scheduler:
     def _is_split(self, step: Step, looped: bool) -> bool:
         """Whether several threads share the tasks of a function."""
         return step.tasks > 1 and step.cost > (LOOPED if looped else ASLEEP)
+
+    def _pays(self, instruction: Instruction, step: Step) -> bool:
+        """Whether sharing a shorter step saves more than it costs while workers are awake; a quarter of its time is
+        what it should save at least.
+
+        Arguments and constants are the same in every run: each core has read them before.
+        """
+        leaves = self.assignment.leaves
+        values = {v.find() for i in (*instruction.operands, instruction) for v in leaves[i]}
+        moved = sum(value.size for value in values if value.writable and value.parameter is None)
+        return step.tasks > 1 and step.cost / 4 > _FORK + _PER_SHARED_BYTE * moved
 
     def _window(
         self, pending: deque[Instruction], steps: set[Instruction], waits: _Waits, enters: _Waits

@@ -562,6 +562,9 @@ class _Entry:
             elif (instruction, number) in self.plan.split:
                 parallel = True
                 self.fork(step.function, step.tasks)
+            elif (instruction, number) in self.plan.split_awake:
+                parallel = True
+                self.fork(step.function, step.tasks, "hlo_parallel_awake")
             else:
                 self.f.do(f"call void {callee}(ptr {self.table}, i64 0, i64 {step.tasks})")
         self._note_use(instruction, parallel)
@@ -570,15 +573,15 @@ class _Entry:
         cost = sum(step.cost for step in self.kernels.of[instruction].steps)
         self.uses.append(KernelUse(instruction.name, self.kernels.names[instruction], cost, parallel))
 
-    def fork(self, function: str, tasks: int) -> None:
+    def fork(self, function: str, tasks: int, pool: str = "hlo_parallel") -> None:
         """Let threads share the tasks of step function `function`."""
         if self.flushes:  # other threads do not do so yet
             callee, function = f"@{function}", f"{function}_flushed"
             if function not in self.tasks:
                 self.tasks.add(function)
                 define_flushing(self.unit, function, callee, ["ptr", "i64", "i64"])
-        self.unit.declare("void", "hlo_parallel", ["ptr", "ptr", "i64"])
-        self.f.do(f"call void @hlo_parallel(ptr @{function}, ptr {self.table}, i64 {tasks})")
+        callee = self.unit.declare("void", pool, ["ptr", "ptr", "i64"])
+        self.f.do(f"call void {callee}(ptr @{function}, ptr {self.table}, i64 {tasks})")
 
     # ---- regions
 
