@@ -115,7 +115,7 @@ class Epilogue:
         start = f.let(f"mul i64 %row, {-block.pitch}")
         start = f.let(f"add i64 {start}, {f.let(f'mul i64 %column, {-size}')}")
         bases[_BLOCK] = f.let(f"getelementptr i8, ptr %block, i64 {start}")
-        time = sum(write_nest(Nest(f, self.machine, name, bases), job, False)[0] for job in jobs)
+        time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
         f.finish()
         return time
 

@@ -263,14 +263,15 @@ def work(nodes: Iterable[Node]) -> float:
 
 
 def copies_for(
-    nodes: Sequence[Node], lane: Loop, width: int, machine: Machine, accumulators: int, far: bool = False
+    nodes: Sequence[Node], lane: Loop, width: int, machine: Machine, accumulators: int, waits: bool = False
 ) -> int:
     """Vectors per trip: several for short bodies, so that loop overhead and latency do not count; two in long ones
-    where so many numbers come from `far` that more code pays."""
+    where that `waits` for what takes so long that more code pays: numbers from afar, or, where they are near, the
+    computation itself, of which a processor looks ahead of little more than one vector's."""
     vector = [n for n in nodes if n.variables & lane.variables]
     size = work(vector)
     live = max(accumulators, sum(1 for n in vector if n.kind in ("load", "reduce")))
-    most = 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or far else 1
+    most = 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or waits else 1
     if accumulators and live <= 2 and not any(is_long(n) for n in vector):
         most = 8  # which hides how long one addition takes; functions take longer themselves
     while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):

@@ -116,8 +116,11 @@ def _streaming(
     return found
 
 
-def write_nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
-    """Choose the loops of a job and write them; return the estimated time and the number of tasks."""
+def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[float, int]:
+    """Choose the loops of a job and write them; return the estimated time and the number of tasks.
+
+    `near` says that all comes from the nearest caches.
+    """
     tracer, stores, atoms, machine = job.tracer, job.stores, job.atoms, nest.machine
     rows, row_stores = _rows(tracer, stores, atoms)
     scope = scope_of(stores, rows)
@@ -135,7 +138,7 @@ def write_nest(nest: Nest, job: Job, divide: bool) -> tuple[float, int]:
         vector = [*scope, *(n for r, body in reduces if r.variables & lane.variables for n in body)]
         width = width_for(vector, lane, machine)
         accumulators = sum(1 for r, _ in reduces if r.variables & lane.variables)
-        copies = copies_for(vector, lane, width, machine, accumulators, nest.far)
+        copies = copies_for(vector, lane, width, machine, accumulators, nest.far or near)
         while job.multiple % (width * copies):
             width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
         wide = replace(lane, lane=(width, copies))
