@@ -36,7 +36,7 @@ class Machine:
         """Let `where` hold a tag; `parts` of it go on to hold what they do."""
         if where[1] != where[2]:
             if self.seen is not None:
-                self.seen[1].add(where)
+                self.seen[1].update(without(where, parts))
             for other in [r for r in self.held if overlap(r, where) and not is_inside(r, parts)]:
                 del self.held[other]
             self.held[where] = tag
@@ -50,6 +50,17 @@ class Machine:
 
 def overlap(a: Range, b: Range) -> bool:
     return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
+
+def without(where: Range, parts: Sequence[Range]) -> list[Range]:
+    """What is left of a range without some parts of it."""
+    place, begin, end = where
+    left = []
+    for other, first, last in sorted(parts):
+        if other == place and begin < last and first < end:
+            left.append((place, begin, first))
+            begin = last
+    return [found for found in [*left, (place, begin, end)] if found[1] < found[2]]
 
 
 def is_inside(a: Range, others: Sequence[Range]) -> bool:
