@@ -17,7 +17,7 @@ from hlotool.codegen.arena import place
 from hlotool.codegen.buffers import ALIASES, assign, branch_computations
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.overlap import Region, Schedule, schedule
-from hlotool.codegen.program import needs_kernel, stays
+from hlotool.codegen.steps import Steps, needs_kernel
 from hlotool.codegen.values import Assignment, Copy, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module
 
@@ -123,9 +123,7 @@ class Checker:
         self.log = DecisionLog()
         if side_by_side:
             kernels = {i: Kernel((), "", (Step("k", 4, 5000.0),)) for i in self.scratch}
-            self.schedule = schedule(
-                module.entry, self.plan, kernels, self.scratch, (), lambda i: stays(i, False), self.log
-            )
+            self.schedule = schedule(Steps(module.entry, self.plan, kernels, self.scratch, {}, polls=False), self.log)
         place(self.plan)
         self.tags = count(1)
         self.turn = count()

@@ -16,7 +16,7 @@ from test_random_programs import inputs
 import hlotool
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donation
-from hlotool.codegen import overlap
+from hlotool.codegen import overlap, step_costs
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import ExecutionError, Module
@@ -29,7 +29,9 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that may run side by side does, however little there is to gain."""
-    for name in ("ASLEEP", "_AWAKE", "LOOPED", "_SMALL", "_LEAST_SHARE", "_LEAST_GAIN"):
+    for name in ("ASLEEP", "_AWAKE", "LOOPED"):
+        monkeypatch.setattr(step_costs, name, -1e30)
+    for name in ("_SMALL", "_LEAST_SHARE", "_LEAST_GAIN"):
         monkeypatch.setattr(overlap, name, -1e30)
     monkeypatch.setattr(overlap, "_MORE_BYTES", 1 << 40)
     monkeypatch.setattr(overlap, "_TASK", 1.0)

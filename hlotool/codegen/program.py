@@ -10,8 +10,7 @@ job of the pool.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +20,9 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.trip_count import known_trip_count
-from hlotool.analysis.views import is_view
 from hlotool.codegen.arena import ALIGNMENT, place
-from hlotool.codegen.buffers import ALIASES, assign, branch_computations
+from hlotool.codegen.buffers import assign, branch_computations
 from hlotool.codegen.cpu.denormals import define_flushing
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.math.elementwise import (
@@ -42,24 +39,30 @@ from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.kernel import PLUMBING, Kernel, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.overlap import ASLEEP, CONTROL, LOOPED, Region, Schedule, inside, schedule
+from hlotool.codegen.overlap import Region, Schedule, schedule
 from hlotool.codegen.sharing import Functions
+from hlotool.codegen.step_costs import ASLEEP, LOOPED
+from hlotool.codegen.steps import (
+    CONTROL,
+    HOST,
+    NO_KERNEL,
+    Steps,
+    inside,
+    is_element,
+    is_scalar_code,
+    named,
+    needs_kernel,
+)
 from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
 from hlotool.codegen.values import Assignment, Copy, Value, array_leaves
-from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, UnsupportedError, byte_size, element_type
+from hlotool.ir import Computation, Instruction, Module, Shape, byte_size, element_type
 from hlotool.ir.devices import check_devices
 
-__all__ = ["POLL_FLAG", "HostCall", "KernelUse", "Program", "build", "stays"]
+__all__ = ["POLL_FLAG", "HostCall", "KernelUse", "Program", "build"]
 
 POLL_FLAG = "hlo_poll_now"
 """An i32 outside: whether loops that go round ask the runtime for leave."""
-
-_NO_KERNEL = ALIASES | CONTROL | {"parameter", "constant"}
-
-_HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collective", "feed", "custom"))
-"""Opcodes that the runtime carries out: custom calls, collectives, device numbers, queues."""
-
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
@@ -125,11 +128,12 @@ def build(
     for instruction in assignment.positions:
         if needs_kernel(instruction) and not _is_there(instruction, assignment):
             kernels.add(instruction, assignment)
-    shared = {} if polls else _task_loops(assignment, kernels.of, kernels.scratch)
-    plan = schedule(module.entry, assignment, kernels.of, kernels.scratch, shared, lambda i: stays(i, polls), log)
+    task_loops = {} if polls else _task_loops(assignment, kernels.of, kernels.scratch)
+    steps = Steps(module.entry, assignment, kernels.of, kernels.scratch, task_loops, polls)
+    plan = schedule(steps, log)
     place(assignment)
     constants, offsets = _constants(assignment)
-    entry = _Entry(module, assignment, kernels, offsets, shared, plan, polls)
+    entry = _Entry(module, assignment, kernels, offsets, task_loops, plan, polls)
     entry.emit()
     return Program(
         units=gather([*kernels.pieces(), entry.piece()]),
@@ -146,36 +150,6 @@ def build(
     )
 
 
-def is_scalar_code(instruction: Instruction) -> bool:
-    """Whether an instruction is arithmetic on single elements, emitted in line instead of as a kernel."""
-    shapes = [instruction.shape, *(o.shape for o in instruction.operands)]
-    if not all(s.is_array and s.size == 1 and not element_type(s.element_type).is_complex for s in shapes):
-        return False
-    if instruction.opcode == "fusion":
-        return can_inline(instruction.attributes["calls"])
-    if instruction.opcode == "bitcast-convert":
-        return instruction.operands[0].shape.rank == instruction.shape.rank
-    return instruction.has("elementwise") or instruction.opcode in ("broadcast", "copy", "transpose")
-
-
-def is_element(instruction: Instruction) -> bool:
-    """Whether an instruction takes one element out of an array, which is loaded in line."""
-    if instruction.opcode not in ("slice", "dynamic-slice") or instruction.shape.size != 1:
-        return False
-    number = not element_type(instruction.shape.element_type).is_complex
-    return number and all(not o.shape.rank for o in instruction.operands[1:])
-
-
-def needs_kernel(instruction: Instruction) -> bool:
-    """Whether an instruction is run by a kernel of its own."""
-    if instruction.opcode in _NO_KERNEL or instruction.opcode in _HOST or is_scalar_code(instruction):
-        return False
-    if is_element(instruction) or is_view(instruction):
-        return False
-    leaves = array_leaves(instruction.shape)
-    return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
-
-
 def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
     """Whether an instruction is a view, a copy of what it overwrites, unread, or joins what is side by side."""
     if instruction in assignment.views or instruction in assignment.unread:
@@ -186,22 +160,6 @@ def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
     if there:
         return True
     return instruction.opcode == "copy" and instruction in assignment.in_place
-
-
-def stays(instruction: Instruction, polls: bool) -> bool:
-    """Whether an instruction asks the runtime for something, which has an order and may end the execution."""
-    return instruction.opcode in _HOST or (polls and instruction.opcode == "while")
-
-
-@contextmanager
-def _named(instruction: Instruction) -> Iterator[None]:
-    """Refusals from deep inside name the instruction."""
-    try:
-        yield
-    except UnsupportedError as error:
-        if error.message.startswith(f"{instruction.name}:"):
-            raise
-        raise UnsupportedError(f"{instruction.name}: {error.message}") from error
 
 
 class _Kernels:
@@ -223,7 +181,7 @@ class _Kernels:
         found = self.distinct.get(key)
         if found is None:
             name = f"k{len(self.distinct)}_{re.sub(r'[^A-Za-z0-9_]', '_', instruction.name)}"
-            with _named(instruction):
+            with named(instruction):
                 kernel = emit_kernel(name, instruction, self.machine, in_place, there)
             found = name, self.functions.add(name, kernel)
             self.distinct[key] = found
@@ -249,7 +207,7 @@ def _task_loops(
     for loop in assignment.loop_copies:
         running = [i for part in ("condition", "body") for i in loop.attributes[part]]
         own = [i for i in running if i in kernels]
-        if len(own) != 1 or any(i.opcode in _HOST | CONTROL for i in running):
+        if len(own) != 1 or any(i.opcode in HOST | CONTROL for i in running):
             continue
         steps, trips = kernels[own[0]].steps, known_trip_count(loop) or 1
         if len(steps) != 1 or steps[0].tasks < 2 or own[0] in scratch:
@@ -494,10 +452,10 @@ class _Entry:
                 self.conditional(instruction)
             case "call":
                 self.computation(instruction.attributes["to_apply"])
-            case opcode if opcode in _HOST:
+            case opcode if opcode in HOST:
                 self.fill_table(self._arguments(instruction))
                 self.host_call(instruction)
-            case opcode if opcode in _NO_KERNEL:
+            case opcode if opcode in NO_KERNEL:
                 pass
             case _ if is_scalar_code(instruction):
                 self.scalar(instruction)
@@ -517,7 +475,7 @@ class _Entry:
             self.views[value.find()] = self.run_of(stacking.array, sizes, stacking.starts)
 
     def scalar(self, instruction: Instruction) -> None:
-        with _named(instruction):
+        with named(instruction):
             self._scalar(instruction)
 
     def _scalar(self, instruction: Instruction) -> None:
