@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
+from hlotool.codegen.entry import POLL_FLAG, HostCall
 from hlotool.codegen.machine import Machine, host, runs_here
-from hlotool.codegen.program import POLL_FLAG, HostCall, Program
+from hlotool.codegen.program import Program
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError

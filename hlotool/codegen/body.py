@@ -1,0 +1,167 @@
+"""The body of a function of the entry while it is written: where values are in it, and how they come and go.
+
+Registers, and addresses of what has moved or is computed at run time, are those of one function: each has a `Body` of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hlotool.codegen.cpu.math.elementwise import (
+    Value as Register,
+)
+from hlotool.codegen.cpu.math.elementwise import (
+    constant,
+    emit_elementwise,
+    from_memory,
+    memory_type,
+    to_memory,
+)
+from hlotool.codegen.llvm import Function
+from hlotool.codegen.values import Assignment, Copy, Value
+from hlotool.ir import Instruction, byte_size, element_type
+
+__all__ = ["Body", "table_size"]
+
+
+class Body:
+    """What is known while `f` is written.
+
+    `constants` has the offsets of values in the block of constants.  `places` says where the address is of what moves
+    from trip to trip of an open loop; functions share it, as they share the loop, but not what is in it: nothing that
+    moves is used in another function than the loop's.
+    """
+
+    def __init__(
+        self, f: Function, assignment: Assignment, constants: Mapping[Value, int], places: dict[Value, str]
+    ) -> None:
+        self.f = f
+        self.assignment = assignment
+        self.constants = constants
+        self.places = places
+        self.spots: dict[Copy, tuple[str, str]] = {}  # for all swaps of loops: room for two addresses
+        self.registers: dict[Instruction, Register] = {}
+        self.views: dict[Value, str] = {}
+        self.own: dict[Value, str] = {}  # a task loop's own copies of values
+        self.span: tuple[str, str] | None = None  # the tasks of a task loop
+        self.bases: list[str] = []
+        self.table = ""  # the arguments of what is called
+
+    def inner(self, f: Function) -> Body:
+        """The body of another function, for steps of this one."""
+        return Body(f, self.assignment, self.constants, self.places)
+
+    def load_bases(self, frame: str) -> None:
+        count = len(self.assignment.parameters) + len(self.assignment.outputs) + 2
+        slots = (self.f.let(f"getelementptr ptr, ptr {frame}, i64 {number}") for number in range(count))
+        self.bases = [self.f.let(f"load ptr, ptr {slot}") for slot in slots]
+
+    def make_room(self, instructions: Iterable[Instruction], width: int = 1) -> None:
+        """Room for the arguments of kernels, and for the addresses of what loops exchange."""
+        instructions = list(instructions)
+        width = max(width, *(table_size(i, self.assignment) for i in instructions))
+        self.table = self.f.let(f"alloca [{width} x ptr], align 16")
+        for instruction in instructions:
+            for copy in self.assignment.swaps.get(instruction, ()):
+                self.spots[copy] = self.f.let("alloca ptr"), self.f.let("alloca ptr")
+
+    # ---- addresses
+
+    def address(self, value: Value) -> str:
+        root = value.find()
+        if root in self.own:
+            return self.own[root]
+        if root in self.places:
+            return self.f.let(f"load ptr, ptr {self.places[root]}")
+        if root.whole is not None:
+            return self.views[root] if root.start is None else self.offset(self.address(root.whole), root.start)
+        if root.output is not None:
+            return self.bases[len(self.assignment.parameters) + root.output]
+        if root.parameter is not None:
+            return self.bases[root.parameter]
+        if root.constant is not None:
+            return self.offset(self.bases[-1], self.constants[root])
+        return self.offset(self.bases[-2], root.offset or 0)
+
+    def offset(self, base: str, offset: int) -> str:
+        return self.f.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
+
+    def part(self, instruction: Instruction) -> str:
+        """Where the elements of a slice or dynamic-slice begin that lie side by side."""
+        whole, sizes = instruction.operands[0], instruction.shape.dimensions
+        if instruction.opcode != "slice":
+            return self.run_of(whole, sizes, instruction.operands[1:])
+        fixed, stride = 0, byte_size(whole.shape.element_type)
+        for row, size in zip(reversed(instruction.attributes["slice"]), reversed(whole.shape.dimensions), strict=True):
+            fixed += row.start * stride
+            stride *= size
+        return self.offset(self.address(self.assignment.leaves[whole][0]), fixed)
+
+    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction]) -> str:
+        """Where a part of `whole` with these sizes begins."""
+        place, stride = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type)
+        for d in reversed(range(whole.shape.rank)):
+            room = whole.shape.dimensions[d] - sizes[d]
+            if room:
+                start = self.f.let(f"mul i64 {self._start(starts[d], room)}, {stride}")
+                place = self.f.let(f"getelementptr i8, ptr {place}, i64 {start}")
+            stride *= whole.shape.dimensions[d]
+        return place
+
+    def _start(self, index: Instruction, room: int) -> str:
+        """An index, clamped to 0..room."""
+        kind = element_type(index.shape.element_type)
+        signed = kind.kind == "signed"
+        wide = "s64" if signed else "u64"
+        value = str(emit_elementwise(self.f, "convert", {}, [kind.name], wide, 1, [self.load(index)]))
+        if not signed:
+            return self.f.intrinsic("i64", "llvm.umin.i64", [("i64", value), ("i64", str(room))])
+        low = self.f.intrinsic("i64", "llvm.smax.i64", [("i64", value), ("i64", "0")])
+        return self.f.intrinsic("i64", "llvm.smin.i64", [("i64", low), ("i64", str(room))])
+
+    def find_targets(self, instruction: Instruction) -> None:
+        """Compute where in a loop's arrays the results of an instruction are to be."""
+        for value, stacking in self.assignment.targets.get(instruction, ()):
+            sizes = stacking.update.operands[1].shape.dimensions
+            self.views[value.find()] = self.run_of(stacking.array, sizes, stacking.starts)
+
+    # ---- data
+
+    def copy(self, copy: Copy) -> None:
+        if copy.source.find() is not copy.target.find() and copy.source.size:
+            self.move(self.address(copy.target), self.address(copy.source), copy.source.size)
+
+    def move(self, target: str, source: str, size: int) -> None:
+        places = [("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false")]
+        self.f.intrinsic("void", "llvm.memcpy.p0.p0.i64", places)
+
+    def load(self, instruction: Instruction) -> Register:
+        """The single element of an instruction's result, loaded once."""
+        if instruction not in self.registers:
+            kind = instruction.shape.element_type
+            if instruction.opcode == "constant":
+                self.registers[instruction] = constant(kind, 1, instruction.literal.value().reshape(-1)[0])
+            else:
+                self.registers[instruction] = self.load_from(self.address(self.assignment.leaves[instruction][0]), kind)
+        return self.registers[instruction]
+
+    def load_from(self, place: str, kind: str) -> Register:
+        return from_memory(self.f, kind, 1, self.f.let(f"load {memory_type(kind)}, ptr {place}"))
+
+    def store(self, instruction: Instruction, register: Register) -> None:
+        kind = instruction.shape.element_type
+        raw = to_memory(self.f, kind, 1, register)
+        self.f.do(f"store {memory_type(kind)} {raw}, ptr {self.address(self.assignment.leaves[instruction][0])}")
+        self.registers[instruction] = register
+
+    def fill_table(self, values: Iterable[Value], first: int = 0) -> None:
+        for number, value in enumerate(values, first):
+            slot = self.offset(self.table, 8 * number)
+            self.f.do(f"store ptr {self.address(value)}, ptr {slot}")
+
+
+def table_size(instruction: Instruction, assignment: Assignment) -> int:
+    """Room for the arguments of an instruction's kernel."""
+    own = len(assignment.leaves.get(instruction, ()))
+    return own + 1 + sum(len(assignment.leaves[o]) for o in instruction.operands)
