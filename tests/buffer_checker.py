@@ -16,7 +16,8 @@ from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.codegen.arena import place
 from hlotool.codegen.buffers import ALIASES, assign, branch_computations
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.overlap import Region, Schedule, schedule
+from hlotool.codegen.overlap import Schedule, schedule
+from hlotool.codegen.region import Region
 from hlotool.codegen.steps import Steps, needs_kernel
 from hlotool.codegen.values import Assignment, Copy, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module

@@ -16,7 +16,7 @@ from test_random_programs import inputs
 import hlotool
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donation
-from hlotool.codegen import overlap, step_costs
+from hlotool.codegen import overlap, region, reserve, step_costs
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import ExecutionError, Module
@@ -33,8 +33,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(step_costs, name, -1e30)
     for name in ("_SMALL", "_LEAST_SHARE", "_LEAST_GAIN"):
         monkeypatch.setattr(overlap, name, -1e30)
-    monkeypatch.setattr(overlap, "_MORE_BYTES", 1 << 40)
-    monkeypatch.setattr(overlap, "_TASK", 1.0)
+    monkeypatch.setattr(reserve, "_MORE_BYTES", 1 << 40)
+    monkeypatch.setattr(region, "_TASK", 1.0)
 
 
 def loops(trips: int, body: str = "tanh", after: str = "add", start: str = "x, y") -> str:
@@ -201,7 +201,7 @@ def test_flushed_denormals_in_every_thread() -> None:
 
 def test_much_memory_at_once_is_refused(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sorted product is needed for a column only; side by side all would be there at the same time."""
-    monkeypatch.setattr(overlap, "_MORE_BYTES", 1 << 16)
+    monkeypatch.setattr(reserve, "_MORE_BYTES", 1 << 16)
     lines = [
         f"  d{n} = f32[4096,16] dot(x, w{n}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
         f"  s{n} = f32[4096,16] sort(d{n}), dimensions={{1}}, to_apply=less\n"
@@ -217,7 +217,7 @@ def test_much_memory_at_once_is_refused(eager: None, monkeypatch: pytest.MonkeyP
     checker = Checker(module, side_by_side=True)
     together, apart = checker.check().arena_bytes, Checker(module).check().arena_bytes
     assert "memory" in {d.rule for d in checker.log if d.action == "refuse"}
-    assert together <= apart * (1 + overlap._MORE_SHARE) + overlap._MORE_BYTES
+    assert together <= apart * (1 + reserve._MORE_SHARE) + reserve._MORE_BYTES
 
 
 # ---- errors, time limits, donated arguments

@@ -21,7 +21,8 @@ from hlotool.codegen.cpu.math.elementwise import emit_elementwise
 from hlotool.codegen.kernel import PLUMBING, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.overlap import Region, Schedule
+from hlotool.codegen.overlap import Schedule
+from hlotool.codegen.region import Region
 from hlotool.codegen.region_code import FIRST, Call, define_parts, define_tasks
 from hlotool.codegen.steps import HOST, NO_KERNEL, Steps, inside, is_element, is_scalar_code, named
 from hlotool.codegen.swaps import begin_swaps, end_swaps, swap

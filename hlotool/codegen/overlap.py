@@ -9,26 +9,25 @@ All storage of a region's steps, and of what has moved, is taken from the region
 arena gives no two of them the same bytes, in whatever order they run.  The initial state of a region's loops is copied
 before it begins: another loop may go on where it came from.
 
-`hlotool.codegen.dependencies` knows which steps wait for each other, `hlotool.codegen.step_costs` how long they take.
+`codegen.dependencies` knows which steps wait for each other, `codegen.step_costs` how long they take, `codegen.region`
+how they are dealt out to threads, `codegen.reserve` whether there is room.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.codegen.arena import is_temporary
-from hlotool.codegen.buffers import occupy
 from hlotool.codegen.dependencies import Waits, dependencies, touched
+from hlotool.codegen.region import Region, dealt, tasks_of, time_of
+from hlotool.codegen.reserve import Storage
 from hlotool.codegen.step_costs import FORK, StepCosts, is_split, least_work
 from hlotool.codegen.steps import CONTROL, Steps, called, inside
-from hlotool.codegen.values import Assignment
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["Part", "Region", "Schedule", "schedule"]
+__all__ = ["Schedule", "schedule"]
 
 _SPIN = 30_000.0
 """Workers stay awake for 70 us; estimates may be too low by half."""
@@ -46,35 +45,11 @@ _LEAST_SHARE = 0.1
 _LEAST_GAIN = 4_000.0
 """The share of the time that a region must save, and nanoseconds outside of loops: costs are estimates."""
 
-_TASKS = 15
-"""Tasks of a region, about, if it has parts enough."""
-
-_TASK = 2_000.0
-"""Nanoseconds that a part of a kernel takes at least."""
+_MOST = 60
+"""Steps of a region."""
 
 _AHEAD = 16
 """Steps that a region may wait for: how far ahead of them its own may come."""
-
-_MORE_BYTES = 256 << 10
-_MORE_SHARE = 1 / 16
-"""What may be alive at once beyond the peak: so many bytes, and this share of the peak."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Tasks of a step's only function, or a whole step (`end` is 0)."""
-
-    instruction: Instruction
-    begin: int = 0
-    end: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Steps that run side by side: what each task of the parallel job does, one part after the other."""
-
-    steps: tuple[Instruction, ...]
-    tasks: tuple[tuple[Part, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,63 +83,12 @@ class _Window:
     after: list[Instruction]
 
 
-class _Storage:
-    """The storage of a program, of which some is taken for longer where steps move."""
-
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.alive: list[int] = []  # bytes of the arena, by position
-        self.most = 0
-
-    def reserve(self, moved: list[Instruction]) -> bool:
-        """Take the storage of what moves for as long as it moves, if that is not too much."""
-        if not self.alive:
-            self._count()
-        positions = self.steps.assignment.positions
-        start = min(positions[i] for i in moved)
-        end = max(_end(i, self.steps.assignment) for i in moved)
-        storage = dict.fromkeys(value for i in moved for value in touched(i, self.steps).storage() if value.intervals)
-        longer = [value for value in storage if value.intervals[0][0] > start or value.intervals[-1][1] < end]
-        there = {value: range(value.intervals[0][0], value.intervals[-1][1] + 1) for value in longer}
-        more = self.alive[start : end + 1]
-        for value in longer:
-            if is_temporary(value):
-                for position in range(start, end + 1):
-                    if position not in there[value]:
-                        more[position - start] += value.size
-        if max(more) > self.most * (1 + _MORE_SHARE) + _MORE_BYTES:
-            return False
-        self.alive[start : end + 1] = more
-        for value in longer:
-            occupy(value, start, end)
-        return True
-
-    def _count(self) -> None:
-        """Count the bytes that are alive at each position."""
-        roots = {value.find() for value in self.steps.assignment.values}
-        changes = [0] * (max(value.intervals[-1][1] for value in roots if value.intervals) + 2)
-        for value in roots:
-            if is_temporary(value) and value.intervals:
-                changes[value.intervals[0][0]] += value.size
-                changes[value.intervals[-1][1] + 1] -= value.size
-        self.alive = list(accumulate(changes))
-        self.most = max(self.alive)
-
-
-def _end(instruction: Instruction, assignment: Assignment) -> int:
-    """The last position that belongs to an instruction."""
-    if instruction.opcode not in CONTROL:
-        return assignment.positions[instruction]
-    *_, last = called(instruction)[-1]
-    return _end(last, assignment) + 4
-
-
 class _Scheduler:
     def __init__(self, steps: Steps, log: DecisionLog) -> None:
         self.steps = steps
         self.assignment = steps.assignment
         self.costs = StepCosts(steps)
-        self.storage = _Storage(steps)
+        self.storage = Storage(steps)
         self.log = log
         self.orders: dict[Computation, list[Instruction | Region]] = {}
         self.split: set[tuple[Instruction, int]] = set()
@@ -235,7 +159,7 @@ class _Scheduler:
         taken: list[Instruction] = []
         heavy = 0
         last = 0
-        while pending and heavy < _AHEAD and len(window.steps) < 4 * _TASKS:
+        while pending and heavy < _AHEAD and len(window.steps) < _MOST:
             instruction = pending[0]
             if self._is_fixed(instruction):
                 break
@@ -315,8 +239,9 @@ class _Scheduler:
         if serial <= least_work(looped, awake=self.idle < _SPIN):
             return None
         now = sum(self.costs.alone(i, looped) for i in steps)
-        tasks = self._tasks({instruction: self.costs.beside(instruction, looped) for instruction in steps})
-        then = _two_threads([time for time, _ in tasks]) + FORK
+        times = {instruction: self.costs.beside(instruction, looped) for instruction in steps}
+        tasks = tasks_of(times, self.steps.kernels)
+        then = time_of(tasks) + FORK
         numbers = {"tasks": len(tasks), "nanoseconds_before": round(now), "nanoseconds_after": round(then)}
         little = now - then < max(_LEAST_SHARE * now, 0.0 if looped else _LEAST_GAIN)
         if little or not self.storage.reserve([*steps, *window.moved]):
@@ -328,54 +253,4 @@ class _Scheduler:
             self.refused.update(steps)
             return None
         self.log.note("side-by-side", steps, "they do not wait for each other", **numbers)
-        return Region(tuple(steps), tuple(map(tuple, _dealt(tasks))))
-
-    def _tasks(self, times: Mapping[Instruction, float]) -> list[tuple[float, list[Part]]]:
-        """The tasks of a region, longest first, and their times; from the times of its steps.
-
-        Steps are cut, and small parts put together, to make about as many tasks as wanted.
-        """
-        parts: list[tuple[float, Part]] = []
-        least = max(_TASK, sum(times.values()) / _TASKS)
-        for instruction, time in times.items():
-            kernel = self.steps.kernels.get(instruction)
-            if kernel is not None and len(kernel.steps) == 1 and kernel.steps[0].tasks > 1:
-                total = kernel.steps[0].tasks
-                count = max(1, min(total, int(time / least)))
-                edges = [total * n // count for n in range(count + 1)]
-                parts += [(time * (b - a) / total, Part(instruction, a, b)) for a, b in pairwise(edges)]
-            else:
-                parts.append((time, Part(instruction)))
-        parts.sort(key=lambda part: -part[0])
-        capacity = sum(times.values()) / _TASKS
-        tasks: list[tuple[float, list[Part]]] = []
-        for time, part in parts:
-            for number, (filled, own) in enumerate(tasks):
-                if filled + time <= capacity:
-                    tasks[number] = (filled + time, [*own, part])
-                    break
-            else:
-                tasks.append((time, [part]))
-        return sorted(tasks, key=lambda task: -task[0])
-
-
-def _dealt(tasks: list[tuple[float, list[Part]]]) -> list[list[Part]]:
-    """What tasks do, in the order in which the pool deals them out: the first half is for one thread, the second for
-    another one, each with the longest tasks first, which nobody else takes.  Empty tasks make halves of the same size.
-    """
-    halves: tuple[list[list[Part]], ...] = ([], [])
-    filled = [0.0, 0.0]
-    for time, parts in tasks:
-        number = filled.index(min(filled))
-        filled[number] += time
-        halves[number].append(parts)
-    size = max(map(len, halves))
-    return [parts for half in halves for parts in half + [[]] * (size - len(half))]
-
-
-def _two_threads(times: Iterable[float]) -> float:
-    """How long two threads take that take tasks in this order, whenever they are free."""
-    first = second = 0.0
-    for time in times:
-        first, second = sorted((first + time, second)) if first <= second else sorted((first, second + time))
-    return max(first, second)
+        return Region(tuple(steps), dealt(tasks))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.llvm import Function, Unit
-from hlotool.codegen.overlap import Region
+from hlotool.codegen.region import Region
 from hlotool.ir import Instruction
 
 __all__ = ["FIRST", "Call", "define_parts", "define_tasks"]

@@ -1,0 +1,90 @@
+"""Steps that run side by side, and what each task of their parallel job does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hlotool.codegen.kernel import Kernel
+from hlotool.ir import Instruction
+
+__all__ = ["Part", "Region", "Tasks", "dealt", "tasks_of", "time_of"]
+
+_TASKS = 15
+"""Tasks of a region, about, if it has parts enough."""
+
+_TASK = 2_000.0
+"""Nanoseconds that a part of a kernel takes at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Tasks of a step's only function, or a whole step (`end` is 0)."""
+
+    instruction: Instruction
+    begin: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Steps that run side by side: what each task of the parallel job does, one part after the other."""
+
+    steps: tuple[Instruction, ...]
+    tasks: tuple[tuple[Part, ...], ...]
+
+
+Tasks = list[tuple[float, list[Part]]]
+"""Nanoseconds of each task, and the parts that it does."""
+
+
+def tasks_of(times: Mapping[Instruction, float], kernels: Mapping[Instruction, Kernel]) -> Tasks:
+    """The tasks of a region, longest first, and their times; from the times of its steps.
+
+    Steps are cut, and small parts put together, to make about as many tasks as wanted.
+    """
+    parts: list[tuple[float, Part]] = []
+    least = max(_TASK, sum(times.values()) / _TASKS)
+    for instruction, time in times.items():
+        kernel = kernels.get(instruction)
+        if kernel is not None and len(kernel.steps) == 1 and kernel.steps[0].tasks > 1:
+            total = kernel.steps[0].tasks
+            count = max(1, min(total, int(time / least)))
+            edges = [total * n // count for n in range(count + 1)]
+            parts += [(time * (b - a) / total, Part(instruction, a, b)) for a, b in pairwise(edges)]
+        else:
+            parts.append((time, Part(instruction)))
+    parts.sort(key=lambda part: -part[0])
+    capacity = sum(times.values()) / _TASKS
+    tasks: Tasks = []
+    for time, part in parts:
+        for number, (filled, own) in enumerate(tasks):
+            if filled + time <= capacity:
+                tasks[number] = (filled + time, [*own, part])
+                break
+        else:
+            tasks.append((time, [part]))
+    return sorted(tasks, key=lambda task: -task[0])
+
+
+def dealt(tasks: Tasks) -> tuple[tuple[Part, ...], ...]:
+    """What tasks do, in the order in which the pool deals them out: the first half is for one thread, the second for
+    another one, each with the longest tasks first, which nobody else takes.  Empty tasks make halves of the same size.
+    """
+    halves: tuple[list[list[Part]], ...] = ([], [])
+    filled = [0.0, 0.0]
+    for time, parts in tasks:
+        number = filled.index(min(filled))
+        filled[number] += time
+        halves[number].append(parts)
+    size = max(map(len, halves))
+    return tuple(tuple(parts) for half in halves for parts in half + [[]] * (size - len(half)))
+
+
+def time_of(tasks: Tasks) -> float:
+    """How long two threads take that take tasks in this order, whenever they are free."""
+    first = second = 0.0
+    for time, _ in tasks:
+        first, second = sorted((first + time, second)) if first <= second else sorted((first, second + time))
+    return max(first, second)
