@@ -7,7 +7,7 @@ data then become one kernel with several outputs (`MultiOutputFusion` in multi_o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Reversible, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import ClassVar
@@ -28,7 +28,7 @@ from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 
-__all__ = ["Cluster", "Fusion", "erase_all", "fusible_computations", "make_fusion"]
+__all__ = ["Cluster", "Fusion", "erase_all", "fusible_computations", "leave_behind", "make_fusion"]
 
 
 Place = tuple[Instruction, ...]
@@ -88,9 +88,7 @@ class Fusion:
                         f"{len(cluster.members)} instructions share one loop",
                         instructions=len(cluster.members),
                     )
-                    for member in reversed(cluster.members):
-                        if not is_needed(member, dead):
-                            dead.add(member)
+                    leave_behind(cluster.members, dead)
                     changed = True
             erase_all(computation, dead)
         if changed:
@@ -495,9 +493,11 @@ def _copy_into(
     return copies[fused.root]
 
 
-def is_needed(instruction: Instruction, dead: Collection[Instruction]) -> bool:
-    """Whether the result is read by something that is not dead."""
-    return instruction.is_root or any(user not in dead for user in instruction.users)
+def leave_behind(members: Reversible[Instruction], dead: set[Instruction]) -> None:
+    """Add to `dead` those members of a new fusion (in program order) that nothing alive reads any more."""
+    for member in reversed(members):
+        if not member.is_root and all(user in dead for user in member.users):
+            dead.add(member)
 
 
 def erase_all(computation: Computation, dead: Collection[Instruction]) -> None:

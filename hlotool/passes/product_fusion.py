@@ -10,7 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive
 from hlotool.analysis.product_epilogue import PRODUCTS, Misfit, Reading, fused_product, reading
 from hlotool.ir import Computation, Instruction, Module
-from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
+from hlotool.passes.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
 
 __all__ = ["ProductFusion"]
@@ -135,9 +135,7 @@ class ProductFusion:
             outputs = [*outputs, *found.kept]
         fusion = make_fusion(module, members, outputs)
         log.rewrite("epilogue", (product, consumer), fusion, "the product's blocks are read in the caches")
-        for member in reversed(members):
-            if not is_needed(member, dead):
-                dead.add(member)
+        leave_behind(members, dead)
         return fusion
 
 

@@ -14,7 +14,7 @@ from hlotool.analysis.product_epilogue import Misfit, fused_product
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues, streams
 from hlotool.analysis.views import lies_together
 from hlotool.ir import Instruction, Module
-from hlotool.passes.fusion import erase_all, fusible_computations, is_needed, make_fusion
+from hlotool.passes.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
 
 __all__ = ["ProductPrologue"]
@@ -124,9 +124,7 @@ class ProductPrologue:
                 size = sum(one.producer.shape.byte_size for one in chosen)
                 before = (*(one.producer for one in chosen), product.kernel)
                 log.rewrite("prologue", before, fusion, "its operand is computed where it is read", bytes=size)
-                for member in reversed(members):
-                    if not is_needed(member, dead):
-                        dead.add(member)
+                leave_behind(members, dead)
                 products.append(_Product(next(i for i in fusion.attributes["calls"] if i.opcode == "dot"), fusion))
                 changed = True
             erase_all(computation, dead)
