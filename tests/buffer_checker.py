@@ -18,7 +18,7 @@ from hlotool.codegen.buffers import ALIASES, assign, branch_computations
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.overlap import Schedule, schedule
 from hlotool.codegen.region import Region
-from hlotool.codegen.steps import Steps, needs_kernel
+from hlotool.codegen.steps import Steps, is_there, needs_kernel
 from hlotool.codegen.values import Assignment, Copy, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module
 
@@ -119,7 +119,7 @@ class Checker:
         }
         assert set(self.plan.aliases.values()) <= set(self.plan.overwritten) <= donation.arguments
         assert all(self.plan.aliases[result] == donation.wanted[result] for result in donation.required)
-        self.scratch = {i: self.plan.scratch(i, scratch) for i in self.plan.positions if needs_kernel(i)}
+        self.scratch = {i: self.plan.scratch(i, scratch) for i in self.plan.positions if self.has_kernel(i)}
         self.schedule = Schedule({}, frozenset(), frozenset())
         self.log = DecisionLog()
         if side_by_side:
@@ -131,6 +131,9 @@ class Checker:
         self.memory = Machine()
         self.known: dict[Instruction, Tags] = {}
         self.moved: dict[Value, Value] = {}
+
+    def has_kernel(self, instruction: Instruction) -> bool:
+        return needs_kernel(instruction) and not is_there(instruction, self.plan)
 
     def check(self) -> Assignment:
         for value in self.plan.values:

@@ -311,6 +311,33 @@ ENTRY main {
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+def test_readers_of_a_part_come_before_the_update_of_a_whole_that_is_a_part_itself(eager: None) -> None:
+    """`u` overwrites `p` in place, where `a` lies, in the first half of `w`."""
+    text = SORTS.partition("ENTRY")[0] + """ENTRY main {
+  x = f32[64,16] parameter(0)
+  y = f32[64,16] parameter(1)
+  z = f32[64,16] parameter(2)
+  row = f32[3,16] parameter(3)
+  i = s32[] parameter(4)
+  zero = s32[] constant(0)
+  a = f32[64,16] sort(x), dimensions={0}, to_apply=less
+  b = f32[64,16] sort(y), dimensions={0}, to_apply=less
+  c = f32[64,16] sort(z), dimensions={0}, to_apply=less
+  r = f32[64,16] reverse(a), dimensions={0,1}
+  p = f32[128,16] concatenate(a, b), dimensions={0}
+  u = f32[128,16] dynamic-update-slice(p, row, i, zero)
+  w = f32[192,16] concatenate(u, c), dimensions={0}
+  v = f32[192,16] reverse(w), dimensions={0,1}
+  ROOT t = (f32[64,16], f32[192,16]) tuple(r, v)
+}
+"""
+    checker = Checker(optimise(parse(text), LOWERING), side_by_side=True)
+    assert {i.name for i in checker.plan.there} == {"p", "w"}
+    assert {i.name for i in checker.plan.in_place} == {"u"}
+    checker.check()
+    assert side_by_side(checker.log)
+
+
 # ---- random programs
 
 

@@ -22,8 +22,9 @@ Waits = Mapping[Instruction, set[Instruction]]
 class Touched:
     """What an instruction reads and writes; what a loop copies for its state before it begins (`copied`).
 
-    Of parts with a place of their own in a whole, `wholes` are those in which some part is written, `looks` those in
-    which some part is read.  Of other parts, which are views, it is the address that an instruction makes or reads.
+    Of parts with a place of their own in a whole, which may be a part itself, `wholes` are those in which some part is
+    written, `looks` those in which some part is read.  Of other parts, which are views, it is the address that an
+    instruction makes or reads.
     """
 
     reads: set[Value] = field(default_factory=set)
@@ -42,14 +43,13 @@ class Touched:
         while root.whole is not None and root.start is None:
             root = root.whole.find()
             self.reads.add(root)
-        if root.whole is not None:
-            self.looks.add(root.storage())
+        self.looks.update(root.wholes())
 
     def write(self, value: Value) -> None:
         root = value.find()
         self.writes.add(root)
-        if root.whole is not None and root.start is not None:
-            self.wholes.add(root.storage())
+        if root.start is not None:
+            self.wholes.update(root.wholes())
 
     def storage(self) -> list[Value]:
         """Everything, in a fixed order."""
@@ -73,7 +73,7 @@ def touched(instruction: Instruction, steps: Steps) -> Touched:
             entering, repeating = assignment.loop_copies[inner]
             if inner is instruction:
                 found.copied.update(copy.source.find() for copy in entering)
-                found.looks.update(source.storage() for source in found.copied if source.whole is not None)
+                found.looks.update(whole for source in found.copied for whole in source.wholes())
             else:
                 read += [copy.source for copy in entering]
             for copy in (*repeating, *assignment.swaps.get(inner, ())):

@@ -23,7 +23,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.codegen.overlap import schedule
 from hlotool.codegen.sharing import Functions
 from hlotool.codegen.step_costs import ASLEEP, LOOPED
-from hlotool.codegen.steps import CONTROL, HOST, Steps, is_element, is_scalar_code, named, needs_kernel
+from hlotool.codegen.steps import CONTROL, HOST, Steps, is_element, is_scalar_code, is_there, named, needs_kernel
 from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
 from hlotool.codegen.values import Assignment, Value, array_leaves
@@ -72,7 +72,7 @@ def build(
     assignment = assign(module, module_in_place_pairs(module), donation, log)
     kernels = _Kernels(machine)
     for instruction in assignment.positions:
-        if needs_kernel(instruction) and not _is_there(instruction, assignment):
+        if needs_kernel(instruction) and not is_there(instruction, assignment):
             kernels.add(instruction, assignment)
     task_loops = {} if polls else _task_loops(assignment, kernels.of, kernels.scratch)
     steps = Steps(module.entry, assignment, kernels.of, kernels.scratch, task_loops, polls)
@@ -95,18 +95,6 @@ def build(
         aliases=assignment.aliases,
         overwritten=assignment.overwritten,
     )
-
-
-def _is_there(instruction: Instruction, assignment: Assignment) -> bool:
-    """Whether an instruction is a view, a copy of what it overwrites, unread, or joins what is side by side."""
-    if instruction in assignment.views or instruction in assignment.unread:
-        return True
-    there = assignment.there.get(instruction, frozenset())
-    if instruction.opcode == "concatenate":
-        return all(n in there or not o.shape.size for n, o in enumerate(instruction.operands))
-    if there:
-        return True
-    return instruction.opcode == "copy" and instruction in assignment.in_place
 
 
 class _Kernels:

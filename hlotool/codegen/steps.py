@@ -19,8 +19,8 @@ from hlotool.codegen.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
 
 __all__ = [
-    "CONTROL", "HOST", "NO_KERNEL", "Steps", "called", "inside", "is_element", "is_scalar_code", "named",
-    "needs_kernel",
+    "CONTROL", "HOST", "NO_KERNEL", "Steps", "called", "inside", "is_element", "is_scalar_code", "is_there",
+    "named", "needs_kernel",
 ]  # fmt: skip
 
 CONTROL = frozenset({"while", "conditional", "call"})
@@ -85,6 +85,18 @@ def needs_kernel(instruction: Instruction) -> bool:
         return False
     leaves = array_leaves(instruction.shape)
     return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
+
+
+def is_there(instruction: Instruction, assignment: Assignment) -> bool:
+    """Whether an instruction is a view, a copy of what it overwrites, unread, or joins what is side by side."""
+    if instruction in assignment.views or instruction in assignment.unread:
+        return True
+    there = assignment.there.get(instruction, frozenset())
+    if instruction.opcode == "concatenate":
+        return all(n in there or not o.shape.size for n, o in enumerate(instruction.operands))
+    if there:
+        return True
+    return instruction.opcode == "copy" and instruction in assignment.in_place
 
 
 def called(instruction: Instruction) -> tuple[Computation, ...]:

@@ -6,6 +6,7 @@ in order.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hlotool.analysis.stacking import Stacking
@@ -51,6 +52,13 @@ class Value:
         """Neither a parameter that stays as it is nor a constant, nor a part of something."""
         root = self.find()
         return (root.parameter is None or root.claim is not None) and root.constant is None and root.whole is None
+
+    def wholes(self) -> Iterator[Value]:
+        """What this is a part of, and what that is a part of, out to what holds the bytes."""
+        root = self.find()
+        while root.whole is not None:
+            root = root.whole.find()
+            yield root
 
     def storage(self) -> Value:
         """The value that holds the bytes: of a part the whole."""
