@@ -338,6 +338,72 @@ def test_readers_of_a_part_come_before_the_update_of_a_whole_that_is_a_part_itse
     assert side_by_side(checker.log)
 
 
+OVERWRITTEN = """HloModule m
+
+go {
+  p = (s32[], f32[1], f32[1]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+
+turn {
+  p = (s32[], f32[1], f32[1]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[1] get-tuple-element(p), index=1
+  b = f32[1] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT t = (s32[], f32[1], f32[1]) tuple(j, b, a)
+}
+
+again {
+  p = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+
+step {
+  p = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  a = f32[64,64] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  b = f32[64,64] tanh(a)
+  ROOT t = (s32[], f32[64,64]) tuple(j, b)
+}
+
+ENTRY e {
+  x = f32[1] parameter(0)
+  y = f32[64,64] parameter(1)
+  v = f32[1] negate(x)
+  w = f32[1] subtract(x, x)
+  zero = s32[] constant(0)
+  s = (s32[], f32[1], f32[1]) tuple(zero, v, w)
+  first = (s32[], f32[1], f32[1]) while(s), condition=go, body=turn
+  l = f32[1] logistic(v)
+  u = (s32[], f32[64,64]) tuple(zero, y)
+  second = (s32[], f32[64,64]) while(u), condition=again, body=step
+  a = f32[1] get-tuple-element(first), index=1
+  b = f32[1] get-tuple-element(first), index=2
+  c = f32[64,64] get-tuple-element(second), index=1
+  ROOT r = (f32[1], f32[1], f32[64,64], f32[1]) tuple(a, b, c, l)
+}
+"""
+
+
+def test_initial_state_is_copied_before_anything_takes_its_place(eager: None) -> None:
+    """A scalar goes ahead of a region, and so ahead of the copies for the region's loops, unless it overwrites them."""
+    module = optimise(parse(OVERWRITTEN), LOWERING)
+    for trips in (0, 2, 3):
+        Checker(module, trips=trips, side_by_side=True).check()
+    arguments = arrays((1,), (64, 64))
+    module = parse(OVERWRITTEN)
+    for got, want in zip(same_bits(module, arguments, "none", (1, 2)), evaluate(module, arguments), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 # ---- random programs
 
 

@@ -164,7 +164,9 @@ class _Scheduler:
             if self._is_fixed(instruction):
                 break
             taken.append(pending.popleft())
-            if not (waits[instruction].isdisjoint(blocked) and enters[instruction].isdisjoint(late)):
+            # What moves ahead comes before the region's loops have their state; its steps come after.
+            unready = late if instruction in steps else blocked
+            if not (waits[instruction].isdisjoint(blocked) and enters[instruction].isdisjoint(unready)):
                 blocked.add(instruction)
                 late.add(instruction)
                 heavy += self.costs.serial(instruction) > _SMALL
