@@ -14,7 +14,7 @@ from hlotool.ir import Computation, Instruction, Module
 
 __all__ = [
     "computed_elsewhere", "in_place_pairs", "leaves_border", "module_in_place_pairs", "reads_what_it_writes",
-    "region_start", "updates_part",
+    "updates_part",
 ]  # fmt: skip
 
 _VIEWS = frozenset({"bitcast", "reshape", "copy"})
@@ -66,20 +66,8 @@ def updates_part(instruction: Instruction, leaf: int) -> bool:
 def leaves_border(update: Instruction) -> bool:
     """Whether a dynamic-update-slice writes most of an array, at a known place: only a border is as it was."""
     whole, part = (operand.shape for operand in update.operands[:2])
-    return part.size * _LARGE_REGION >= whole.size > 0 and region_start(update) is not None
-
-
-def region_start(update: Instruction) -> tuple[int, ...] | None:
-    """Where the region of a dynamic-update-slice begins, if that is known."""
-    whole, part = (operand.shape.dimensions for operand in update.operands[:2])
-    starts = [_constant(start) for start in update.operands[2:]]
-    if len(starts) != len(whole):
-        return None
-    found = [
-        min(max(start, 0), size - own)
-        for start, size, own in zip(starts, whole, part, strict=True) if start is not None
-    ]  # fmt: skip
-    return tuple(found) if len(found) == len(whole) else None
+    known = all(_constant(start) is not None for start in update.operands[2:])
+    return part.size * _LARGE_REGION >= whole.size > 0 and known
 
 
 def _fusion_pairs(fusion: Instruction) -> Pairs:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hlotool.analysis.trip_count import TripCount, trip_count
+from hlotool.analysis.views import is_run
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
 __all__ = ["Stacking", "is_handed_on", "is_unread", "stacked_elements", "stackings"]
@@ -36,8 +37,7 @@ class Stacking:
         whole, part = (operand.shape for operand in self.update.operands[:2])
         if not (whole.is_static and part.size) or len(self.starts) != whole.rank:
             return False
-        outer = next((d for d, size in enumerate(part.dimensions) if size != 1), part.rank)
-        return part.dimensions[outer + 1 :] == whole.dimensions[outer + 1 :]
+        return is_run(part, whole)
 
 
 def stackings(loop: Instruction) -> dict[int, Stacking]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hlotool.analysis.in_place import in_place_pairs, updates_part
-from hlotool.ir import OPCODES, Computation, Instruction
+from hlotool.ir import OPCODES, Computation, Instruction, Shape
 
-__all__ = ["is_view", "lies_together", "views_in_order"]
+__all__ = ["is_run", "is_view", "lies_together", "views_in_order"]
 
 _NAMES = frozenset({"reshape", "bitcast"})
 _HANDING_ON = frozenset({
@@ -94,14 +94,17 @@ def lies_together(part: Instruction) -> bool:
     shape, whole = part.shape, part.operands[0].shape
     if not (shape.is_static and whole.is_static and shape.size) or any(o.shape.rank for o in part.operands[1:]):
         return False
-    inside = False
-    for d, (own, size) in enumerate(zip(shape.dimensions, whole.dimensions, strict=True)):
-        if inside and own != size:
+    if part.opcode == "slice":
+        rows = zip(part.attributes["slice"], shape.dimensions, strict=True)
+        if any(row.stride != 1 and size > 1 for row, size in rows):
             return False
-        if own > 1 and part.opcode == "slice" and part.attributes["slice"][d].stride != 1:
-            return False
-        inside = inside or own > 1
-    return True
+    return is_run(shape, whole)
+
+
+def is_run(part: Shape, whole: Shape) -> bool:
+    """Whether the elements of a part of an array with static sizes lie side by side."""
+    outer = next((d for d, size in enumerate(part.dimensions) if size != 1), part.rank)
+    return part.dimensions[outer + 1 :] == whole.dimensions[outer + 1 :]
 
 
 def _stays_inside(value: Instruction) -> bool:

@@ -371,7 +371,7 @@ def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: i
     for copy in repeating:
         for value in (copy.source.find(), copy.target.find()):
             uses[value] = uses.get(value, 0) + 1
-    inner = {value.find() for swaps in result.swaps.values() for copy in swaps for value in (copy.source, copy.target)}
+    inner = result.swapped(result.swaps)
     found = []
     for copy in repeating:
         source, target = copy.source.find(), copy.target.find()

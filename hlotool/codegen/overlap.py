@@ -227,8 +227,7 @@ class _Scheduler:
             return True
         if instruction in self.steps.task_loops and any(step.tasks > _FEW for step in steps):
             return True
-        around = (copy for loop in self.around for copy in self.assignment.swaps.get(loop, ()))
-        moving = {value.find() for copy in around for value in (copy.source, copy.target)}
+        moving = self.assignment.swapped(self.around)
         values = touched(instruction, self.steps).anything
         made = {self.assignment.leaves[i][0].find() for i in inner if i in self.assignment.views}
         made.update(value.find() for i in inner for value, _ in self.assignment.targets.get(i, ()))

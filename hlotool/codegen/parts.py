@@ -25,8 +25,7 @@ def join_all(result: Assignment, joins: list[Instruction], root: Instruction, lo
 
     The result is then alive from the first of them on, and an operand that others read too as long as they do.
     """
-    several = _joined(result)
-    several.update(v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target))
+    several = _joined(result) | result.swapped(result.swaps)
     results = {value.find() for value in result.leaves[root]}
     for join in joins:
         (whole,) = result.leaves[join]
@@ -67,7 +66,7 @@ def stack_all(result: Assignment, found: list[Stacking], log: DecisionLog) -> No
         for value in values:
             makers.setdefault(value.storage(), instruction)
     latest = {value.find(): value for value in result.values}
-    swapped = {v.find() for swaps in result.swaps.values() for copy in swaps for v in (copy.source, copy.target)}
+    swapped = result.swapped(result.swaps)
     for stacking in found:
         by, source = stacking.by, stacking.source
         if by is None or source is None or not stacking.is_run or by.parent is None:

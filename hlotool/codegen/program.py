@@ -137,8 +137,7 @@ def _task_loops(
 ) -> dict[Instruction, TaskLoop]:
     """The loops whose tasks can go through them alone, and of which that is worth it."""
     found = {}
-    swaps = (copy for copies in assignment.swaps.values() for copy in copies)
-    moving = {value.find() for copy in swaps for value in (copy.source, copy.target)}
+    moving = assignment.swapped(assignment.swaps)
     for loop in assignment.loop_copies:
         running = [i for part in ("condition", "body") for i in loop.attributes[part]]
         own = [i for i in running if i in kernels]

@@ -6,7 +6,7 @@ in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hlotool.analysis.stacking import Stacking
@@ -101,6 +101,11 @@ class Assignment:
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
     arena_bytes: int = 0
+
+    def swapped(self, loops: Iterable[Instruction]) -> set[Value]:
+        """The storage that some loops exchange, trip by trip."""
+        copies = (copy for loop in loops for copy in self.swaps.get(loop, ()))
+        return {value.find() for copy in copies for value in (copy.source, copy.target)}
 
     def scratch(self, instruction: Instruction, size: int) -> Value:
         """Working memory that lives only while `instruction` runs."""
