@@ -65,7 +65,7 @@ def test_samples_have_assembly_for_every_machine(program: Path, name: str) -> No
 
     machine = named(name)
     module = optimise(optimise(library.load(program)), LOWERING)
-    assert all(assembly(text, machine) for text in build(module, machine).units)
+    assert all(assembly(text, machine) for text in build(module, machine).texts)
 
 
 @pytest.mark.parametrize("name", ["x86-64", "x86-64-v2", "x86-64-v3"])

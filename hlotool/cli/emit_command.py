@@ -36,7 +36,7 @@ def command(file: str, stage: str, passes: str, machine: Machine | None, output:
     from hlotool.runtime.compile import assembly
 
     target = machine or named("host")
-    units = build(module, target).units
+    units = build(module, target).texts
     if stage == "asm":
         units = tuple(assembly(text, target) for text in units)
     mark = ";" if stage == "llvm" else "#"

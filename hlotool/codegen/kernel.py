@@ -40,14 +40,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A function that kernels call and that a program holds once: what it declares, its text, and how it is declared.
+    """Functions that kernels call and that a program holds once: what they declare, their text, how they are declared.
 
-    Its name stands for all of its text.
+    Their names stand for all of their text.  What is `kept` a process compiles once, for all programs.
     """
 
     declarations: tuple[str, ...]
     definitions: str
     declared: str
+    kept: bool = False
+
+    @property
+    def text(self) -> str:
+        """It compiles alone."""
+        return "\n".join([*self.declarations, self.definitions]) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

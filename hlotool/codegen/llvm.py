@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hlotool.codegen.kernel import Helper
 from hlotool.codegen.machine import Machine
 
 __all__ = ["Function", "Loop", "Unit"]
@@ -21,15 +22,16 @@ class Unit:
     """One piece of IR that compiles alone: function texts plus what they declare.
 
     `machine` lets emitters choose instructions that only some processors have; without one they
-    write what runs everywhere.
+    write what runs everywhere.  `helpers` are functions it calls that a program holds once.
     """
 
-    __slots__ = ("declarations", "definitions", "machine")
+    __slots__ = ("declarations", "definitions", "helpers", "machine")
 
     def __init__(self, machine: Machine | None = None) -> None:
         self.machine = machine
         self.declarations: dict[str, str] = {}
         self.definitions: list[str] = []
+        self.helpers: dict[Helper, None] = {}
 
     def declare(self, result: str, name: str, parameters: Sequence[str]) -> str:
         """Declare function `name` (without ``@``) once; return ``@name``."""
@@ -39,6 +41,11 @@ class Unit:
 
     def define(self, text: str) -> None:
         self.definitions.append(text)
+
+    def use(self, helper: Helper) -> None:
+        """Declare what `helper` defines."""
+        self.declarations[helper.declared] = helper.declared
+        self.helpers[helper] = None
 
     def text(self) -> str:
         return "\n".join([*self.declarations.values(), *self.definitions]) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from hlotool.codegen.arena import ALIGNMENT, place
 from hlotool.codegen.buffers import assign
 from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.entry import Entry, HostCall, KernelUse
-from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.kernel import Helper, Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.overlap import schedule
 from hlotool.codegen.sharing import Functions
@@ -37,11 +37,13 @@ __all__ = ["Program", "build"]
 class Program:
     """Everything that the runtime needs: IR texts and the frame's layout.
 
-    `aliases` maps results to the donated parameters whose memory they are in: the frame has the same pointer twice.
-    `overwritten` are all parameters that are written to.
+    `units` are the program's own texts, `library` those of functions that other programs call as well.  `aliases` maps
+    results to the donated parameters whose memory they are in: the frame has the same pointer twice.  `overwritten` are
+    all parameters that are written to.
     """
 
     units: tuple[str, ...]
+    library: tuple[str, ...]
     entry: str
     parameters: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
@@ -52,6 +54,11 @@ class Program:
     assignment: Assignment
     aliases: Mapping[int, int]
     overwritten: tuple[int, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that is to be compiled and linked."""
+        return *self.units, *self.library
 
 
 def build(
@@ -84,6 +91,7 @@ def build(
     entry.emit()
     return Program(
         units=gather([*kernels.pieces(), entry.piece()]),
+        library=kernels.library(),
         entry=name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)),
@@ -127,9 +135,15 @@ class _Kernels:
 
     def pieces(self) -> list[Piece]:
         """Their functions, in order of first use, and their helpers."""
-        helpers = dict.fromkeys(helper for _, kernel in self.distinct.values() for helper in kernel.helpers)
-        texts = (Piece(helper.declarations, helper.definitions, (helper.declared,)) for helper in helpers)
+        texts = (Piece(h.declarations, h.definitions, (h.declared,)) for h in self._helpers() if not h.kept)
         return [*self.functions.pieces, *texts]
+
+    def library(self) -> tuple[str, ...]:
+        """The texts of the helpers that a process keeps."""
+        return tuple(helper.text for helper in self._helpers() if helper.kept)
+
+    def _helpers(self) -> Iterable[Helper]:
+        return dict.fromkeys(helper for _, kernel in self.distinct.values() for helper in kernel.helpers)
 
 
 def _task_loops(

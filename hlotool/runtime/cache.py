@@ -155,19 +155,44 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, status.st_size, status.st_mtime_ns
 
 
-def compiled(texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None) -> list[bytes]:
-    """The objects of `texts`, as `compile_units` makes them, taken from `cache` when they are there."""
+def compiled(
+    texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None, library: Sequence[str] = ()
+) -> list[bytes]:
+    """The objects of `texts` and `library`, as `compile_units` makes them, taken from `cache` when they are there.
+
+    What is in `library` other programs have too: a process compiles it once.
+    """
     from hlotool.runtime.compile import compile_units
 
-    if cache is None:
-        return compile_units(texts, machine, threads)
-    key = text_key(texts, machine)
-    found = cache.get(key)
+    key = "" if cache is None else text_key([*texts, *library], machine)
+    found = None if cache is None else cache.get(key)
     if found is not None:
         return unpack(found)
-    objects = compile_units(texts, machine, threads)
-    cache.put(key, pack(objects))
+    kept = _kept(machine, cache)
+    new = [text for text in library if text not in kept]
+    objects = compile_units([*texts, *new], machine, threads)
+    kept.update(zip(new, objects[len(texts) :], strict=True))
+    objects[len(texts) :] = [kept[text] for text in library]
+    if cache is not None:
+        cache.put(key, pack(objects))
     return objects
+
+
+@cache
+def _kept(machine: Machine, directory: Cache | None) -> dict[str, bytes]:
+    """The objects of library texts that this process has; those that need long come from `directory`."""
+    from hlotool.codegen.cpu.thirds_product import library
+    from hlotool.runtime.compile import compile_units
+
+    texts = library(machine)
+    if not texts:
+        return {}
+    key = text_key(texts, machine)
+    found = None if directory is None else directory.get(key)
+    objects = compile_units(texts, machine, threads=2) if found is None else unpack(found)
+    if directory is not None and found is None:
+        directory.put(key, pack(objects))
+    return dict(zip(texts, objects, strict=True))
 
 
 def pack(parts: Sequence[bytes]) -> bytes:

@@ -150,9 +150,9 @@ class Executable:
         if self.program is None or self.machine is None:
             raise UnsupportedError("this backend makes no native code")
         if stage == "llvm":
-            return "\n".join(f"; unit {n}\n{text}" for n, text in enumerate(self.program.units))
+            return "\n".join(f"; unit {n}\n{text}" for n, text in enumerate(self.program.texts))
         if stage == "asm":
-            return "\n".join(assembly(text, self.machine) for text in self.program.units)
+            return "\n".join(assembly(text, self.machine) for text in self.program.texts)
         raise ValueError(f"unknown stage {stage!r}; known: llvm, asm")
 
 
@@ -180,7 +180,7 @@ def link(
     devices = topology_of(module).devices
     loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
     image = Image(
-        tuple(compiled(program.units, machine, workers, default_cache())),
+        tuple(compiled(program.units, machine, workers, default_cache(), program.library)),
         program.entry,
         program.parameters,
         program.outputs,

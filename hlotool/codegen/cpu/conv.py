@@ -21,6 +21,7 @@ from itertools import product
 from hlotool.codegen.cpu.addressing import Place
 from hlotool.codegen.cpu.conv_border import emit_border, emit_flag
 from hlotool.codegen.cpu.conv_spec import ConvSpec, Phase
+from hlotool.codegen.cpu.conv_thirds import emit_thirds, serves_thirds
 from hlotool.codegen.cpu.dot import DotSpec, Scratch, emit_dot, emit_zeros
 from hlotool.codegen.cpu.elements import Arithmetic, arithmetic, element
 from hlotool.codegen.cpu.epilogue import Epilogue
@@ -38,7 +39,7 @@ from hlotool.codegen.cpu.gemm import (
 from hlotool.codegen.cpu.microkernel import Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.pad import PadAxis, emit_pad
-from hlotool.codegen.kernel import Helper, Kernel, Step
+from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine
 
@@ -86,7 +87,6 @@ class _Plan:
     unit: Unit
     scratch: Scratch
     steps: list[Step] = field(default_factory=list)
-    helpers: dict[Helper, None] = field(default_factory=dict)
     flag: Place | None = None  # whether the kernel is finite, once somebody has asked
 
     @property
@@ -118,12 +118,14 @@ def emit_conv(
             plan.steps.append(emit_zeros(plan.unit, name, axes, last, Place(slots[OUT], 0, held)))
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
+        elif serves_thirds(spec, machine, epilogue):
+            plan.steps += emit_thirds(plan.unit, name, spec, slots, scratch, epilogue, _border(plan))
         else:
             _emit(plan)
     unit = plan.unit
     return Kernel(
         tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size,
-        tuple(plan.helpers),
+        tuple(unit.helpers),
     )
 
 
@@ -296,13 +298,28 @@ def _finish(
     inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
     start = made.c.start - result.start
+    call = emit_border(plan.unit, name, plan.spec, _operands(plan), strides, start, _flag(plan))
+    return Finish(call, tuple(inside), rows or (0, made.m))
+
+
+def _border(plan: _Plan) -> str:
+    """The call for results at the border of a result that is dense, if there are any."""
+    spec, size = plan.spec, element(plan.spec.out).bytes
+    if not _bordered(spec):
+        return ""
+    strides = [stride * size for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
+    return emit_border(plan.unit, plan.name, spec, _operands(plan), strides, 0, _flag(plan))
+
+
+def _operands(plan: _Plan) -> tuple[int, int]:
+    return plan.slots[LHS], plan.slots[RHS]
+
+
+def _flag(plan: _Plan) -> Place:
     if plan.flag is None:
         plan.flag = plan.scratch.take(8, element(plan.spec.out))
         plan.steps.insert(0, emit_flag(plan.unit, f"{plan.name}_flag", plan.flag))
-    slots = plan.slots[LHS], plan.slots[RHS]
-    call, helper = emit_border(plan.unit, name, plan.spec, slots, strides, start, plan.flag)
-    plan.helpers[helper] = None
-    return Finish(call, tuple(inside), rows or (0, made.m))
+    return plan.flag
 
 
 def _line(spec: ConvSpec, how: Arithmetic) -> int | None:

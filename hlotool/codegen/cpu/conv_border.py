@@ -40,8 +40,8 @@ _SPATIAL = (
 
 def emit_border(
     unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
-) -> tuple[str, Helper]:
-    """The call and the function for the border rows of a product that makes part of `spec`'s result.
+) -> str:
+    """The call for the border rows of a product that makes part of `spec`'s result.
 
     The call is text, but for ``call void`` and the last arguments: see `gemm.Finish`.  The operands are in
     arguments `slots`.  `strides` are those of the result's batch, spatial dimensions and features in bytes; it is
@@ -57,8 +57,8 @@ def emit_border(
     )
     assert unit.machine is not None
     function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
-    unit.declarations[function] = helper.declared
-    return f"@{function}(ptr %args, ptr {table}, ", helper
+    unit.use(helper)
+    return f"@{function}(ptr %args, ptr {table}, "
 
 
 @cache

@@ -23,6 +23,7 @@ from hlotool.codegen.cpu.elements import (
     arithmetic,
     element,
     multiplies_pairs,
+    multiplies_thirds,
     multiplies_tiles,
 )
 from hlotool.codegen.cpu.epilogue import Epilogue
@@ -41,6 +42,8 @@ from hlotool.codegen.cpu.gemm import (
 from hlotool.codegen.cpu.microkernel import LINE, Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.prologue import Prologue
+from hlotool.codegen.cpu.thirds import BLOCK, CHUNK, GROUP, LINES, RANGE, THIRD, Split, both, emit_split, pays
+from hlotool.codegen.cpu.thirds_product import Thirds
 from hlotool.codegen.cpu.tiles import SIDE
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
@@ -128,6 +131,7 @@ class _Plan:
     extents: tuple[int, ...]
     pairs: bool = False
     tiles: bool = False
+    thirds: bool = False
     epilogue: Epilogue | None = None
     scratch: Scratch = field(default_factory=Scratch)
     steps: list[Step] = field(default_factory=list)
@@ -189,6 +193,24 @@ class _Plan:
         self.steps.append(self._copied(label, source, copy))
         return _Matrix(place, batch, pitch, held.bytes)
 
+    def split(
+        self, label: str, source: _Matrix, lines: int, terms: int, right: bool, group: int = 0
+    ) -> tuple[Split, Step]:
+        """The copy of `source` (terms down, lines across) to blocks of thirds; with `group` it is for tasks to call."""
+        axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(self.extents, source.batch, strict=True))
+        held, nowhere = element("u32"), Place(0, 0, element("u32"))
+        copy = Split(
+            axes, lines, source.across, terms, source.down, right, source.place, nowhere, nowhere, source.panel,
+            called=group > 0,
+        )
+        copy = replace(copy, group=group or (1 if copy.along else min(GROUP, -(-copy.blocks // 4))))
+        blocks = -(-copy.blocks // copy.group) * copy.group
+        target = self.scratch.take(math.prod(self.extents) * blocks * copy.size, held)
+        batch = _dense(self.extents, copy.blocks * copy.size)
+        axes = tuple(axis._replace(target=stride) for axis, stride in zip(axes, batch, strict=True))
+        copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, held))
+        return copy, emit_split(self.unit, f"{self.name}_split_{label}", copy)
+
     def _copied(self, label: str, source: _Matrix, copy: Copy) -> Step:
         name = f"{self.name}_{label}"
         return emit_copy(self.unit, name, copy) if source.made is None else source.made.emit(self.unit, name, copy)
@@ -214,7 +236,8 @@ def emit_dot(
     pairs = multiplies_pairs(spec.lhs, spec.rhs, spec.accumulate, machine)
     tiles = multiplies_tiles(spec.lhs, spec.rhs, spec.accumulate, machine)
     how = arithmetic(spec.accumulate, machine)
-    plan = _Plan(name, unit, machine, how, extents, pairs, tiles, epilogue, Scratch(slot=slots[SCRATCH]))
+    thirds = multiplies_thirds(spec.lhs, spec.rhs, spec.accumulate, machine)
+    plan = _Plan(name, unit, machine, how, extents, pairs, tiles, thirds, epilogue, Scratch(slot=slots[SCRATCH]))
     m, n, k = spec.m, spec.n, spec.k
     if min(m, n, *extents, 1) > 0:
         if k == 0:
@@ -226,7 +249,8 @@ def emit_dot(
                 m, n, lhs, rhs, out = n, m, rhs.transposed(), lhs.transposed(), out.transposed()
             _emit(plan, m, n, k, lhs, rhs, out)
     return Kernel(
-        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size
+        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size,
+        tuple(unit.helpers),
     )
 
 
@@ -294,6 +318,8 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
         # A thin operand that does not run along k is cheap to turn; a large one is not.
         inner = (along_b and (along_a or 4 * m <= n)) or (along_a and 4 * n <= m and m > 1)
     inner = inner and a.made is None and b.made is None
+    if plan.thirds and c.across == c.element.bytes and _serve_thirds(plan, m, n, k, a, b):
+        return _emit_thirds(plan, m, n, k, a, b, c)
     plan.tiles = plan.tiles and not inner and k % (2 * SIDE) == 0
     if (plan.pairs and inner) or ((plan.pairs or plan.tiles) and min(m, k) >= 8):
         # Below eight rows, making pairs of `b` takes longer than they save.
@@ -385,6 +411,45 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
             result.place, replace(c.place), how,
         )
         plan.steps.append(emit_copy(plan.unit, f"{plan.name}_unpack", copy))
+
+
+def _serve_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
+    """Whether `thirds` can make thirds of both matrices, and multiplying those saves more time than it takes."""
+    numbers = k * (m + n) * math.prod(plan.extents)
+    there = a.made is None and b.made is None and a.element.bytes in (a.across, a.down)
+    there = there and b.element.bytes in (b.across, b.down)
+    enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(plan.extents), numbers)
+    # Few rows: making thirds of all columns is worth it if those stay in a cache until they are multiplied.
+    near = m > 256 or 6 * n * k <= plan.machine.l2 or _own_thirds(plan, m, n, k) > 0
+    return there and enough and near
+
+
+def _own_thirds(plan: _Plan, m: int, n: int, k: int) -> int:
+    """Panels of `b` of which a task should make the thirds itself, because it meets all rows; 0 for none."""
+    panels, size, most = -(-n // LINES), -(-k // CHUNK) * BLOCK, plan.machine.l2 // 4
+    items = math.prod(plan.extents)
+    if m > 256 or items * panels < 8 or size > most or (plan.epilogue is not None and plan.epilogue.whole_rows):
+        return 0
+    return max(1, min(GROUP, most // size, items * panels // 8))
+
+
+def _emit_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    """A product of f32 numbers in thirds: both matrices are copied, to blocks."""
+    how, depth, group = replace(plan.how, pairs=True, thirds=True), -(-k // CHUNK) * SIDE, _own_thirds(plan, m, n, k)
+    left, copy_left = plan.split("lhs", a.transposed(), m, k, False)
+    right, copy_right = plan.split("rhs", b, n, k, True, group)
+    packing = Packing(copy_right.function, 1, group) if group else None
+    plan.steps.append(copy_left if group else both(plan.unit, f"{plan.name}_split", copy_left, copy_right))
+    batches = [_Matrix(copy.target, tuple(axis.target for axis in copy.outer), 0, 0) for copy in (left, right)]
+    thirds = Thirds(THIRD, left.ranges, left.tasks, right.ranges, right.tasks)
+    plan.steps.append(
+        emit_product(plan.unit, plan.name, Product(
+            _batches(plan.extents, batches[0], batches[1], c), m, n, (Tap(depth, BLOCK // SIDE, BLOCK // SIDE),), how,
+            TileShape(LINES, LINES, registers=True),
+            left.target, CHUNK * 2, right.target, right.size, c.place, c.down, c.across,
+            left.size, packing=packing, epilogue=plan.epilogue, thirds=thirds,
+        ))
+    )
 
 
 def _batches(extents: tuple[int, ...], a: _Matrix, b: _Matrix, c: _Matrix) -> tuple[Batch, ...]:

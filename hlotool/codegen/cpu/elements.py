@@ -19,12 +19,15 @@ from hlotool.ir import UnsupportedError
 
 __all__ = [
     "PAIR",
+    "PAIR_OF_THIRDS",
     "Arithmetic",
     "Element",
     "arithmetic",
     "element",
+    "has_tiles",
     "load",
     "multiplies_pairs",
+    "multiplies_thirds",
     "multiplies_tiles",
     "narrow",
     "store",
@@ -59,6 +62,7 @@ class Arithmetic:
     boolean: bool
     complex: bool
     pairs: bool = False  # elements of the operands are pairs of bf16: two multiply-adds per lane
+    thirds: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `thirds`
 
     @property
     def components(self) -> int:
@@ -73,12 +77,13 @@ class Arithmetic:
     def element(self) -> Element:
         """The element whose memory form is this arithmetic's own."""
         if self.pairs:
-            return PAIR
+            return PAIR_OF_THIRDS if self.thirds else PAIR
         names = {"float": ("f32", "c64"), "double": ("f64", "c128"), "i32": ("s32", ""), "i64": ("s64", "")}
         return element(names[self.type][self.components - 1])
 
 
 PAIR = Element("bf16x2", "float", "float", 4)
+PAIR_OF_THIRDS = Element("bf16x2x3", "float", "float", 12)
 _FLOATS = {"f16": ("i16", 2), "bf16": ("i16", 2), "f32": ("float", 4), "f64": ("double", 8)}
 _COMPLEX = {"c64": ("float", 4), "c128": ("double", 8)}
 
@@ -123,8 +128,17 @@ def multiplies_pairs(lhs: str, rhs: str, accumulate: str, machine: Machine) -> b
 
 def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
     """Whether `machine` multiplies tiles of bf16 pairs, and they serve a product of these element types."""
-    fast = machine.vector_bits == 512 and "+amx-bf16" in machine.features.split(",")
-    return fast and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
+    return has_tiles(machine) and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
+
+
+def multiplies_thirds(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
+    """Whether `machine` multiplies such tiles, and numbers of these element types are sums of three bf16 numbers."""
+    return has_tiles(machine) and (lhs, rhs, accumulate) == ("f32", "f32", "f32")
+
+
+def has_tiles(machine: Machine) -> bool:
+    """Whether `machine` has registers for tiles of bf16 pairs, and this process may use them."""
+    return machine.vector_bits == 512 and "+amx-bf16" in machine.features.split(",")
 
 
 def vector_type(scalar: str, lanes: int) -> str:

@@ -28,7 +28,8 @@ from hlotool.codegen.cpu.addressing import (
 from hlotool.codegen.cpu.elements import Arithmetic
 from hlotool.codegen.cpu.epilogue import Block, Epilogue
 from hlotool.codegen.cpu.microkernel import LINE, Inner, Outer, Tap, emit_inner, emit_outer
-from hlotool.codegen.cpu.tiles import configure, emit_tiles, release
+from hlotool.codegen.cpu.thirds_product import Thirds, emit_begin, emit_end, emit_multiply
+from hlotool.codegen.cpu.tiles import SIDE, configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -119,7 +120,7 @@ class Product:
     inside one, and the last one ends with the last row); `a_column` is its stride along the columns for lanewise
     tiles.  `b_panel` is the distance between panels of `shape.columns` columns; for `b_line` see `Outer`.  With an
     `epilogue` that is what computes the outputs, from blocks of the result which the tasks keep for it; then nothing
-    lies at `c`, unless it is an output too.
+    lies at `c`, unless it is an output too.  With `thirds` the operands are those of `thirds`.
     """
 
     batch: tuple[Batch, ...]
@@ -142,6 +143,7 @@ class Product:
     packing: Packing | None = None
     epilogue: Epilogue | None = None
     finish: Finish | None = None
+    thirds: Thirds | None = None
 
     @property
     def depth(self) -> int:
@@ -345,7 +347,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     piece, extent = terms_at_a_time(product, unit.machine), product.taps[0].extent
     tiles, wide = _blocks(product, piece, unit.machine)
     block, time, row_bytes = "", 0.0, product.c_row
-    f = Function(unit, signature(name, plumbing=not shape.registers))
+    f = Function(unit, signature(name, plumbing=product.thirds is not None or not shape.registers))
     if product.epilogue is not None and product.epilogue.kept is not None:
         time = _emit_epilogue(unit, name, product, product.c_row, tiles, wide)
     elif product.epilogue is not None:
@@ -359,11 +361,13 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         )
         block = f.let(f"alloca [{min(tiles * shape.rows, product.m) * pitch} x i8], align 64")
     again = _repeats(product, tiles, piece < extent)
-    variants = _emit_tiles(unit, name, product, piece < extent, again)
-    alike = len(variants) == 1
-    if shape.registers and alike:
+    variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece < extent, again)
+    alike = len(variants) <= 1
+    if shape.registers and variants and alike:
         configure(f, *variants.values())
-    packing, region = product.packing, ""
+    packing, region, safe = product.packing, "", ""
+    if product.thirds is not None and packing is None:
+        safe = emit_begin(f, product.thirds)
     if packing is not None:
         region = advance(f, argument(f, product.b), "%begin", packing.panels * product.b_panel)
     task = f.begin_loop("%begin", "%end")
@@ -389,6 +393,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         if not packing.piece:
             last = f.let(f"add i64 {first}, {packing.tasks}")
             f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
+        if product.thirds is not None:
+            safe = emit_begin(f, product.thirds, first)
         where = unravel(f, task.index, extents)
         visits = f.begin_loop(0, math.prod(inner))
         where += unravel(f, visits.index, inner)
@@ -435,6 +441,13 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
                 configure(f, variants[edge_row, edge_column])
 
         def call(a: str, c: str, edge_row: bool) -> None:
+            if product.thirds is not None:
+                rows = product.m % shape.rows if edge_row else shape.rows
+                extents = rows, product.n % shape.columns if edge_column else shape.columns
+                (tap,) = product.taps
+                left = a, product.a_row, product.thirds.third, SIDE * tap.a
+                emit_multiply(f, safe, left, b, (c, product.c_row), extents, f.let(f"sdiv i64 {k}, {SIDE}"), add)
+                return
             tile = variants[edge_row, edge_column]
             f.do(f"call void @{tile}(ptr {a}, ptr {b}, ptr {c}, i64 {k}, i1 {add})")
 
@@ -455,7 +468,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
                 call(whole, offset(f, at_c, -before * product.c_row), False)
             else:
                 prepare(True)
-                call(offset(f, at_a, shift if product.a_tile else 0), at_c, True)
+                ends = product.a_tile and product.thirds is None
+                call(offset(f, at_a, shift if ends else 0), at_c, True)
 
         when(f, rest_row, rest)
 
@@ -491,12 +505,14 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     if visits is not None:
         f.end_loop(visits)
     f.end_loop(task)
-    if shape.registers:
+    if product.thirds is not None:
+        emit_end(f)
+    elif shape.registers:
         release(f)
     f.finish()
 
     work = float(product.m) * product.n * product.depth * math.prod(batch.extent for batch in product.batch)
-    arithmetic = nanoseconds(work, how) / (8.0 if shape.registers else 1.0)
+    arithmetic = nanoseconds(work, how) / (0.85 if how.thirds else 8.0 if shape.registers else 1.0)
     right = product.n * product.depth * math.prod(batch.extent for batch in product.batch if batch.b)
     return Step(name, math.prod(extents), max(arithmetic, right * how.element.bytes / _BYTES) + time)
 
@@ -570,12 +586,14 @@ def _finish(
 def _repeats(product: Product, tiles: int, accumulate: bool) -> bool:
     """Whether the rest of the rows is made by a whole tile that makes some rows again, which saves tile functions.
 
-    Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.
+    Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.  Tile
+    functions of thirds are small, and rows of a block cannot be had together with the last of the block before.
     """
     rows, m = product.shape.rows, product.m
     before, items = rows - m % rows, math.prod(batch.extent for batch in product.batch)
     flops = 2.0 * product.how.components**2 * before * product.n * product.depth * items
-    return not accumulate and m % (tiles * rows) > rows and (before * REPEATED <= m or flops <= REPEATED_FLOPS)
+    little = before * REPEATED <= m or flops <= REPEATED_FLOPS
+    return not accumulate and product.thirds is None and m % (tiles * rows) > rows and little
 
 
 def _emit_tiles(

@@ -16,7 +16,7 @@ from hlotool.codegen.cpu.elements import PAIR, Arithmetic, store
 from hlotool.codegen.cpu.microkernel import TILE_PARAMETERS, Outer
 from hlotool.codegen.llvm import Function, Unit
 
-__all__ = ["SIDE", "configure", "emit_tiles", "release"]
+__all__ = ["SIDE", "configure", "emit_tiles", "operate", "release", "tile_config"]
 
 SIDE = 16  # rows of a tile register, and its elements of 32 bits per row
 ROW = SIDE * PAIR.bytes
@@ -31,7 +31,7 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     (tap,) = tile.taps
     rows, columns = _cut(tile.rows), _cut(tile.columns)
     cells = [(r, v) for r in range(len(rows)) for v in range(len(columns))]
-    shapes = _config(rows, columns)
+    shapes = tile_config(rows, columns)
     unit.define(f"{_config_of(name)} = private unnamed_addr constant [64 x i8] c\"{shapes}\", align 64")
     f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
     in_place = tile.c.storage == how.type
@@ -45,11 +45,11 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         f.branch("%add", more, first)
         f.label(more)
         for r, v in cells:
-            _tile(f, "tileloadd64", [("i8", _sum(r, v)), ("ptr", corner(r, v)), ("i64", str(tile.c_row))])
+            operate(f, "tileloadd64", [("i8", _sum(r, v)), ("ptr", corner(r, v)), ("i64", str(tile.c_row))])
         f.jump(begin)
         f.label(first)
     for r, v in cells:
-        _tile(f, "tilezero", [("i8", _sum(r, v))])
+        operate(f, "tilezero", [("i8", _sum(r, v))])
     if tile.accumulate:
         f.jump(begin)
         f.label(begin)
@@ -57,17 +57,17 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     loop = f.begin_loop(0, "%k", SIDE, [("ptr", "%a"), ("ptr", "%b")], at_least_once=True)
     a, b = loop.values
     for v in range(len(columns)):
-        _tile(f, "tileloadd64", [("i8", f"{6 + v}"), ("ptr", offset(f, b, v * ROW)), ("i64", str(tap.b))])
+        operate(f, "tileloadd64", [("i8", f"{6 + v}"), ("ptr", offset(f, b, v * ROW)), ("i64", str(tap.b))])
     for r in range(len(rows)):
         at = offset(f, a, r * SIDE * tile.a_row)
-        _tile(f, "tileloadd64", [("i8", f"{4 + r}"), ("ptr", at), ("i64", str(tile.a_row))])
+        operate(f, "tileloadd64", [("i8", f"{4 + r}"), ("ptr", at), ("i64", str(tile.a_row))])
         for v in range(len(columns)):
-            _tile(f, "tdpbf16ps", [("i8", _sum(r, v)), ("i8", f"{4 + r}"), ("i8", f"{6 + v}")])
+            operate(f, "tdpbf16ps", [("i8", _sum(r, v)), ("i8", f"{4 + r}"), ("i8", f"{6 + v}")])
     f.end_loop(loop, [offset(f, a, ROW), offset(f, b, SIDE * tap.b)])
 
     for r, v in cells:
         to, pitch = (corner(r, v), tile.c_row) if in_place else (spill, ROW)
-        _tile(f, "tilestored64", [("i8", _sum(r, v)), ("ptr", to), ("i64", str(pitch))])
+        operate(f, "tilestored64", [("i8", _sum(r, v)), ("ptr", to), ("i64", str(pitch))])
         if not in_place:
             row = f.begin_loop(0, rows[r], 1, [("ptr", spill), ("ptr", corner(r, v))])
             value = f.let(f"load <{SIDE} x float>, ptr {row.values[0]}, align 64")
@@ -78,12 +78,12 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
 
 def configure(f: Function, name: str) -> None:
     """Give the tile registers the shapes that tile function `name` wants."""
-    _tile(f, "ldtilecfg", [("ptr", _config_of(name))])
+    operate(f, "ldtilecfg", [("ptr", _config_of(name))])
 
 
 def release(f: Function) -> None:
     """Leave the tile registers without shapes, as they were."""
-    _tile(f, "tilerelease", [])
+    operate(f, "tilerelease", [])
 
 
 def _config_of(name: str) -> str:
@@ -99,7 +99,7 @@ def _sum(r: int, v: int) -> str:
     return str(2 * r + v)
 
 
-def _config(rows: list[int], columns: list[int]) -> str:
+def tile_config(rows: list[int], columns: list[int]) -> str:
     """The operand of LDTILECFG: palette 1, bytes per row of each tile (16 bits), rows of each tile (8 bits)."""
     shapes = {2 * r + v: (rows[r], columns[v]) for r in range(len(rows)) for v in range(len(columns))}
     shapes |= {4 + r: (tall, SIDE) for r, tall in enumerate(rows)}
@@ -112,5 +112,6 @@ def _config(rows: list[int], columns: list[int]) -> str:
     return "".join(f"\\{byte:02X}" for byte in held)
 
 
-def _tile(f: Function, operation: str, arguments: list[tuple[str, str]]) -> None:
+def operate(f: Function, operation: str, arguments: list[tuple[str, str]]) -> None:
+    """An instruction on tile registers, by LLVM's name for it."""
     f.intrinsic("void", f"llvm.x86.{operation}", arguments)

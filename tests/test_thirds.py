@@ -1,0 +1,213 @@
+"""Products of f32 numbers in bf16 thirds: as exact as products of f32 numbers, whatever the numbers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_gemm import Array, guarded, run_kernel
+
+import hlotool
+from hlotool.codegen.cpu import thirds
+from hlotool.codegen.cpu.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.elements import has_tiles
+from hlotool.codegen.cpu.thirds_product import library
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.machine import host, named
+from hlotool.evaluate import evaluate
+from hlotool.runtime.cache import Cache, compiled
+
+UNIT = 2.0**-24
+ORDERS = ((0, 1), (1, 0))
+pytestmark = pytest.mark.skipif(not has_tiles(host()), reason="no AMX here, or not for this process")
+
+
+@pytest.fixture(autouse=True)
+def small_products_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thirds, "PAYS", 0)
+    monkeypatch.setattr(thirds, "LEAST", 0)
+
+
+def in_order(values: Array, order: Sequence[int]) -> Array:
+    """The same matrix, its dimensions in this order in memory."""
+    return np.ascontiguousarray(values.transpose(order)).transpose(np.argsort(order))
+
+
+def kernel_of(lhs: Array, rhs: Array) -> Kernel:
+    *batch, m, k = lhs.shape
+    n = rhs.shape[-1]
+    (*lb, lm, lk), (*rb, rk, rn) = ([stride // 4 for stride in array.strides] for array in (lhs, rhs))
+    size = [m * n * int(np.prod(batch[at + 1 :])) for at in range(len(batch))]
+    spec = DotSpec(tuple(batch), m, n, k, tuple(lb), lm, lk, tuple(rb), rk, rn, tuple(size), n, 1)
+    kernel = emit_dot("dot", spec, host())
+    assert any("thirds_multiply" in helper.definitions for helper in kernel.helpers)
+    return kernel
+
+
+def multiply(lhs: Array, rhs: Array, pieces: int = 1) -> Array:
+    out, around = guarded((*lhs.shape[:-1], rhs.shape[-1]), np.float32)
+    run_kernel(kernel_of(lhs, rhs), host(), [memory(lhs), memory(rhs), out], pieces)
+    assert (around[:128] == 0x5A).all()
+    assert (around[-128:] == 0x5A).all()
+    return out
+
+
+def memory(array: Array) -> Array:
+    return array if array.base is None else array.base
+
+
+def check(out: Array, lhs: Array, rhs: Array) -> None:
+    """Compare with the product of f64 numbers: see the module's description for the bound."""
+    with np.errstate(all="ignore"):
+        exact, size = lhs.astype(np.float64) @ rhs, np.abs(lhs.astype(np.float64)) @ np.abs(rhs)
+        bound = (21 + 6 * -(-lhs.shape[-1] // 32)) * UNIT * size + 8 * lhs.shape[-1] * 2.0**-149
+        fine = np.isfinite(exact) & (size < 1e38)
+        assert (np.abs(out - exact) <= bound)[fine].all()
+    assert (np.isnan(out) == np.isnan(exact))[fine | np.isnan(exact)].all()
+
+
+@pytest.mark.parametrize("size", [(32, 32, 64), (33, 47, 65), (300, 64, 70), (64, 300, 1000), (100, 515, 96)])
+def test_all_stride_orders(size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    rng = np.random.default_rng(m)
+    whole = rng.integers(-8, 9, (m, k)).astype(np.float32), rng.integers(-8, 9, (k, n)).astype(np.float32)
+    parts = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    for orders in itertools.product(ORDERS, ORDERS):
+        lhs, rhs = (in_order(array, order) for array, order in zip(whole, orders, strict=True))
+        np.testing.assert_array_equal(multiply(lhs, rhs), lhs @ rhs)
+        lhs, rhs = (in_order(array, order) for array, order in zip(parts, orders, strict=True))
+        check(multiply(lhs, rhs), lhs, rhs)
+
+
+def test_more_exact_than_f32_sums() -> None:
+    rng = np.random.default_rng(0)
+    lhs, rhs = rng.standard_normal((64, 512), np.float32), rng.standard_normal((512, 64), np.float32)
+    exact = lhs.astype(np.float64) @ rhs
+    one_by_one = np.zeros((64, 64), np.float32)
+    for at in range(512):
+        one_by_one += np.outer(lhs[:, at], rhs[at])
+    assert np.abs(multiply(lhs, rhs) - exact).max() < np.abs(one_by_one - exact).max()
+
+
+@pytest.mark.parametrize("orders", [*itertools.product(ORDERS, ORDERS)])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38, 1e-42, -2e-38, 0.0, 1.5e15, 7e-31])
+def test_numbers_that_have_no_thirds(value: float, orders: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    rng = np.random.default_rng(1)
+    lhs, rhs = (in_order(rng.standard_normal((70, 70), np.float32), order) for order in orders)
+    lhs[3, 5] = lhs[69, 69] = lhs[40, 32] = rhs[66, 1] = value
+    check(multiply(lhs, rhs), lhs, rhs)
+    only = in_order(np.zeros((70, 70), np.float32), orders[0])
+    only[3, 5] = only[40, 66] = value
+    with np.errstate(invalid="ignore"):
+        expected = only @ np.eye(70)
+    np.testing.assert_array_equal(multiply(only, in_order(np.eye(70, dtype=np.float32), orders[1])), expected)
+
+
+def test_small_numbers_of_both() -> None:
+    """Each has thirds, but not their products."""
+    rng = np.random.default_rng(2)
+    lhs = rng.standard_normal((64, 64), np.float32)
+    check(multiply(lhs * np.float32(2.0**-60), lhs * np.float32(2.0**-60)), lhs * 2.0**-60, lhs * 2.0**-60)
+    check(multiply(lhs * np.float32(2.0**-80), lhs * np.float32(2.0**70)), lhs * 2.0**-80, lhs * 2.0**70)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 120), st.integers(0, 120), st.sampled_from([0.0, 0.01, 1.0]))
+def test_any_numbers(seed: int, wide: int, deep: int, strange: float) -> None:
+    """Numbers of all sizes about 1 (`wide` binary orders up and down), some of them of any bits at all."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for spread in (wide, deep):
+        values = rng.standard_normal((40, 72)) * 2.0 ** rng.uniform(-spread, spread / 2, (40, 72))
+        values = values.astype(np.float32)
+        anything = rng.integers(0, 1 << 32, (40, 72), np.uint32).view(np.float32)
+        made.append(np.where(rng.random((40, 72)) < strange * (spread % 2), anything, values))
+    with np.errstate(invalid="ignore"):
+        check(multiply(made[0], in_order(made[1].T, (1, 0))), made[0], made[1].T)
+
+
+def test_batches_and_splits_give_the_same_bits() -> None:
+    rng = np.random.default_rng(3)
+    lhs, rhs = rng.standard_normal((3, 70, 90), np.float32), rng.standard_normal((3, 90, 300), np.float32)
+    out = multiply(lhs, rhs)
+    for item in range(3):
+        check(out[item], lhs[item], rhs[item])
+    for pieces in (2, 3, 7):
+        np.testing.assert_array_equal(multiply(lhs, rhs, pieces), out)
+
+
+def test_columns_in_panels() -> None:
+    rng = np.random.default_rng(4)
+    lhs, rhs = rng.standard_normal((300, 96), np.float32), rng.standard_normal((96, 64), np.float32)
+    spec = DotSpec((), 300, 64, 96, (), 96, 1, (), 16, 1, (), 64, 1, rhs_panel=96 * 16)
+    kernel, out = emit_dot("dot", spec, host()), np.zeros((300, 64), np.float32)
+    run_kernel(kernel, host(), [lhs, np.ascontiguousarray(rhs.reshape(96, 4, 16).transpose(1, 0, 2)), out])
+    check(out, lhs, rhs)
+
+
+def programs() -> Sequence[tuple[str, Callable[[Any], list[Array]]]]:
+    def arrays(*shapes: tuple[int, ...]) -> Callable[[Any], list[Array]]:
+        return lambda rng: [rng.standard_normal(shape, np.float32) for shape in shapes]
+
+    relu = """HloModule relu
+    ENTRY e {
+      x = f32[96,80]{1,0} parameter(0)
+      w = f32[80,200]{1,0} parameter(1)
+      b = f32[200]{0} parameter(2)
+      d = f32[96,200]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      c = f32[96,200]{1,0} broadcast(b), dimensions={1}
+      s = f32[96,200]{1,0} add(d, c)
+      z = f32[] constant(0)
+      zs = f32[96,200]{1,0} broadcast(z), dimensions={}
+      ROOT r = f32[96,200]{1,0} maximum(s, zs)
+    }"""
+    rows = """HloModule rows
+    more { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+    ENTRY e {
+      x = f32[320,64]{1,0} parameter(0)
+      w = f32[64,96]{1,0} parameter(1)
+      d = f32[320,96]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      z = f32[] constant(0)
+      s = f32[320]{0} reduce(d, z), dimensions={1}, to_apply=more
+      c = f32[320,96]{1,0} broadcast(s), dimensions={0}
+      ROOT r = f32[320,96]{1,0} subtract(d, c)
+    }"""
+    return [(relu, arrays((96, 80), (80, 200), (200,))), (rows, arrays((320, 64), (64, 96)))]
+
+
+@pytest.mark.parametrize("number", range(len(programs())))
+def test_programs(number: int) -> None:
+    text, make = programs()[number]
+    module, arguments = hlotool.parse(text), make(np.random.default_rng(5))
+    (expected,) = evaluate(module, arguments)
+    results = []
+    for threads in (1, 2):
+        executable = hlotool.compile(module, threads=threads)
+        assert any("thirds_multiply" in text for text in executable.program.units)
+        (result,) = executable(*arguments)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+        results.append(result)
+    np.testing.assert_array_equal(*results)
+
+
+def test_only_where_there_are_tiles() -> None:
+    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1)
+    for machine in (named("host"), named("x86-64-v3"), replace(host(), features="+avx512bf16,+amx-tile,-amx-bf16")):
+        assert not emit_dot("dot", spec, machine).helpers
+        assert not library(machine)
+    assert emit_dot("dot", replace(spec, lhs="f64", rhs="f64", out="f64", accumulate="f64"), host()).helpers == ()
+
+
+def test_functions_of_many_programs_are_compiled_once(tmp_path: Any) -> None:
+    cache, texts = Cache(tmp_path), library(host())
+    once, again = (compiled(["define void @f() { ret void }\n"], host(), 1, cache, texts[:2]) for _ in range(2))
+    assert once == again
+    assert len(once) == 3
+    for text, code in zip(texts[:2], once[1:], strict=True):
+        assert compiled([text], host()) == [code]
