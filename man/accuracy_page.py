@@ -27,6 +27,13 @@ In types of 4, 8 and 16 bits every result of every number is correctly rounded b
 ulp of the middle between two numbers. They are computed in f32 and rounded once: every operation rounds its result to \
 its type, unless \\-\\-excess\\-precision allows more."""
 
+_PRODUCTS = """\
+Large matrix products and convolutions of f32 are computed from bf16 thirds of the numbers where the processor \
+multiplies tiles of those (Intel AMX); numbers that are too small or too large for that, or not finite, are multiplied \
+as f32. The error of a sum of k products x y is at most (21 + 6 k / 32) 2^-24 times the sum of |x y|, that of a plain \
+sum of f32 products k 2^-24 times that. Of 1024 products of normally distributed numbers it is 0.21 2^-24 times that \
+sum (root mean square), with f32 arithmetic and OpenBLAS 0.28."""
+
 _COLUMNS = (("f32", "normal"), ("f32", "subnormal"), ("f64", "normal"), ("f64", "subnormal"), ("f16", "normal"),
             ("bf16", "normal"))  # fmt: skip
 
@@ -43,7 +50,8 @@ def page() -> str:
     what = _WHAT.format(f32=_tried(ours), f64=f64, version=version, xla=_tried(theirs))
     lines += [what.replace("-", "\\-"), ".PP"]
     narrow = [max(row["normal"], row["subnormal"]) for (_, kind), row in ours.items() if kind not in ("f32", "f64")]
-    lines += [_NARROW.format(narrow=f"{max(narrow) - 0.5:.1g}"), ".SH TABLE", ".nf"]
+    lines += [_NARROW.format(narrow=f"{max(narrow) - 0.5:.1g}"), ".PP", _PRODUCTS.replace("-", "\\-")]
+    lines += [".SH TABLE", ".nf"]
     width = max(map(len, functions)) + 1
     heads = ("f32", "tiny", "XLA", "f64", "tiny", "XLA", "f16", "XLA", "bf16", "XLA")
     lines.append((" " * width + "".join(head.rjust(7) for head in heads)).rstrip())

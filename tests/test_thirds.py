@@ -59,7 +59,7 @@ def multiply(lhs: Array, rhs: Array, pieces: int = 1) -> Array:
 
 
 def memory(array: Array) -> Array:
-    return array if array.base is None else array.base
+    return array if array.base is None else memory(array.base)
 
 
 def check(out: Array, lhs: Array, rhs: Array) -> None:
@@ -140,6 +140,18 @@ def test_batches_and_splits_give_the_same_bits() -> None:
         check(out[item], lhs[item], rhs[item])
     for pieces in (2, 3, 7):
         np.testing.assert_array_equal(multiply(lhs, rhs, pieces), out)
+
+
+@pytest.mark.parametrize("rows", [70, 300])
+def test_batches_that_share_a_matrix(rows: int) -> None:
+    rng = np.random.default_rng(6)
+    lhs, rhs = rng.standard_normal((3, rows, 90), np.float32), rng.standard_normal((90, 300), np.float32)
+    every = np.broadcast_to(rhs, (3, 90, 300))
+    out = multiply(lhs, every)
+    for item in range(3):
+        check(out[item], lhs[item], rhs)
+    whole = kernel_of(lhs, np.ascontiguousarray(every)).scratch
+    assert kernel_of(lhs, every).scratch < whole
 
 
 def test_columns_in_panels() -> None:

@@ -196,8 +196,12 @@ class _Plan:
     def split(
         self, label: str, source: _Matrix, lines: int, terms: int, right: bool, group: int = 0
     ) -> tuple[Split, Step]:
-        """The copy of `source` (terms down, lines across) to blocks of thirds; with `group` it is for tasks to call."""
-        axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(self.extents, source.batch, strict=True))
+        """The copy of `source` (terms down, lines across) to blocks of thirds; with `group` it is for tasks to call.
+
+        What all items of the batch share is copied once.
+        """
+        extents = _own(self.extents, source)
+        axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(extents, source.batch, strict=True))
         held, nowhere = element("u32"), Place(0, 0, element("u32"))
         copy = Split(
             axes, lines, source.across, terms, source.down, right, source.place, nowhere, nowhere, source.panel,
@@ -205,9 +209,9 @@ class _Plan:
         )
         copy = replace(copy, group=group or (1 if copy.along else min(GROUP, -(-copy.blocks // 4))))
         blocks = -(-copy.blocks // copy.group) * copy.group
-        target = self.scratch.take(math.prod(self.extents) * blocks * copy.size, held)
-        batch = _dense(self.extents, copy.blocks * copy.size)
-        axes = tuple(axis._replace(target=stride) for axis, stride in zip(axes, batch, strict=True))
+        target = self.scratch.take(math.prod(extents) * blocks * copy.size, held)
+        batch = _dense(extents, copy.blocks * copy.size)
+        axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
         copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, held))
         return copy, emit_split(self.unit, f"{self.name}_split_{label}", copy)
 
@@ -415,19 +419,24 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
 
 def _serve_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
     """Whether `thirds` can make thirds of both matrices, and multiplying those saves more time than it takes."""
-    numbers = k * (m + n) * math.prod(plan.extents)
+    numbers = k * (m * math.prod(_own(plan.extents, a)) + n * math.prod(_own(plan.extents, b)))
     there = a.made is None and b.made is None and a.element.bytes in (a.across, a.down)
     there = there and b.element.bytes in (b.across, b.down)
     enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(plan.extents), numbers)
     # Few rows: making thirds of all columns is worth it if those stay in a cache until they are multiplied.
-    near = m > 256 or 6 * n * k <= plan.machine.l2 or _own_thirds(plan, m, n, k) > 0
+    near = m > 256 or 6 * n * k <= plan.machine.l2 or _own_thirds(plan, m, n, k, b) > 0
     return there and enough and near
 
 
-def _own_thirds(plan: _Plan, m: int, n: int, k: int) -> int:
+def _own(extents: tuple[int, ...], matrix: _Matrix) -> tuple[int, ...]:
+    """Extents of the batch, 1 where `matrix` is the same for all items."""
+    return tuple(extent if stride else 1 for extent, stride in zip(extents, matrix.batch, strict=True))
+
+
+def _own_thirds(plan: _Plan, m: int, n: int, k: int, b: _Matrix) -> int:
     """Panels of `b` of which a task should make the thirds itself, because it meets all rows; 0 for none."""
     panels, size, most = -(-n // LINES), -(-k // CHUNK) * BLOCK, plan.machine.l2 // 4
-    items = math.prod(plan.extents)
+    items = math.prod(_own(plan.extents, b))
     if m > 256 or items * panels < 8 or size > most or (plan.epilogue is not None and plan.epilogue.whole_rows):
         return 0
     return max(1, min(GROUP, most // size, items * panels // 8))
@@ -435,7 +444,7 @@ def _own_thirds(plan: _Plan, m: int, n: int, k: int) -> int:
 
 def _emit_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
     """A product of f32 numbers in thirds: both matrices are copied, to blocks."""
-    how, depth, group = replace(plan.how, pairs=True, thirds=True), -(-k // CHUNK) * SIDE, _own_thirds(plan, m, n, k)
+    how, depth, group = replace(plan.how, pairs=True, thirds=True), -(-k // CHUNK) * SIDE, _own_thirds(plan, m, n, k, b)
     left, copy_left = plan.split("lhs", a.transposed(), m, k, False)
     right, copy_right = plan.split("rhs", b, n, k, True, group)
     packing = Packing(copy_right.function, 1, group) if group else None

@@ -215,8 +215,8 @@ def _helper(along: bool, turned: bool) -> Helper:
     """The function that splits some lines whose terms, or terms whose lines, lie side by side.
 
     ``thirds_of_terms(ptr from, i64 line, i64 size, i64 lines, i64 terms, ptr to, ptr range)`` and
-    ``thirds_of_lines(ptr from, i64 term, i64 panel, i64 size, ...)`` make blocks of `size` bytes.  The first makes those
-    of a left matrix, the second of a right one; for the others tile registers are to be `turned`.
+    ``thirds_of_lines(ptr from, i64 term, i64 panel, i64 size, ...)`` make blocks of `size` bytes.  The first makes
+    those of a left matrix, the second of a right one; for the others tile registers are to be `turned`.
     """
     unit = Unit()
     name, steps = _name(along, turned), "i64 %line" if along else "i64 %term, i64 %panel"
