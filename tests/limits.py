@@ -3,8 +3,9 @@
     python tests/limits.py [--torch-python PYTHON] [--xla-python PYTHON] [--rounds N] [--time SECONDS] [NAME ...]
 
 Products and convolutions stand beside OpenBLAS (through NumPy), torch (in NCHW and in channels-last order) and XLA,
-streaming kernels beside NumPy and torch writing to memory that is there already.  Peers are child processes that take
-turns; those whose Python lacks the package are left out.  ``share`` is hlotool's speed over that of the best peer.
+streaming kernels beside NumPy and torch writing to memory that is there already, elementwise functions beside XLA.
+Peers are child processes that take turns; those whose Python lacks the package are left out.  ``share`` is hlotool's
+speed over that of the best peer.
 """
 
 from __future__ import annotations
@@ -80,6 +81,21 @@ def stream(kind: str, length: int) -> Case:
     return Case(f"{kind} of {length}", text.replace("[N]", f"[{length}]"), 0.0, 4.0 * arrays * length, kind, (length,))
 
 
+def function(opcode: str, operands: int = 1, length: int = 1 << 18) -> Case:
+    """An elementwise function of numbers that are in the caches; `flops` counts results."""
+    names = "xy"[:operands]
+    text = "HloModule m\nENTRY e {\n" + "".join(
+        f"{name} = f32[{length}] parameter({number})\n" for number, name in enumerate(names)
+    )
+    text += f"ROOT r = f32[{length}] {opcode}({', '.join(names)}) }}"
+    return Case(f"{opcode} of {length}", text, float(length), 0.0, "function", (operands, length))
+
+
+FUNCTIONS = (
+    "exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "sine", "cosine", "tan",
+    "sqrt", "rsqrt", "cbrt", "erf",
+)  # those that XLA takes from StableHLO
+
 CASES = (
     product(512, 512, 512),
     product(1024, 1024, 1024),
@@ -95,6 +111,9 @@ CASES = (
     stream("negate", 16 << 20),
     stream("sum", 16 << 20),
     stream("triad", 1 << 17),
+    *map(function, FUNCTIONS),
+    function("atan2", 2),
+    function("power", 2),
 )
 
 
@@ -107,6 +126,9 @@ def arguments(case: Case) -> list[Any]:
     elif case.kind == "convolution":
         batch, size, inputs, outputs, window, _, groups = case.sizes
         shapes = [(batch, size, size, inputs), (window, window, inputs // groups, outputs)]
+    elif case.kind == "function":
+        operands, length = case.sizes
+        return [rng.uniform(0.1, 4, length).astype(np.float32) for _ in range(operands)]
     else:
         shapes = [case.sizes] * (2 if case.kind in ("triad", "add") else 1)
     return [rng.standard_normal(shape, np.float32) for shape in shapes]
@@ -118,7 +140,7 @@ def arguments(case: Case) -> list[Any]:
 def numpy_runs(case: Case) -> list[Callable[[], Any]]:
     """What NumPy has for a case; it knows no convolutions, and its streams use one thread."""
     arrays = arguments(case)
-    out = np.empty(arrays[0].shape if case.kind != "product" else (case.sizes[0], case.sizes[2]), np.float32)
+    out = np.empty((case.sizes[0], case.sizes[2]) if case.kind == "product" else arrays[0].shape, np.float32)
     runs: dict[str, Callable[[], Any]] = {
         "product": lambda: np.matmul(*arrays, out=out),
         "add": lambda: np.add(*arrays, out=out),
@@ -153,7 +175,7 @@ def torch_runs(case: Case) -> list[Callable[[], Any]]:
         "negate": lambda: torch.neg(arrays[0], out=out),
         "sum": lambda: torch.sum(arrays[0]),
     }
-    return [runs[case.kind]]
+    return [runs[case.kind]] if case.kind in runs else []
 
 
 PEERS = {"numpy": numpy_runs, "torch": torch_runs}
@@ -246,8 +268,9 @@ def measure(
 
 
 def row(case: Case, times: dict[str, float]) -> str:
-    """A line of the table, in GFLOP/s or GB/s."""
+    """A line of the table, in GFLOP/s, GB/s or, of functions, billions of results."""
     work, unit = (case.flops, "GFLOP/s") if case.flops else (case.bytes, "GB/s")
+    unit = "G/s" if case.kind == "function" else unit
     best = min((seconds for name, seconds in times.items() if name != "hlotool"), default=float("nan"))
     columns = [f"{work / times[name] / 1e9:.1f}" if name in times else "" for name in ("hlotool", *PEERS, "xla")]
     return f"| {case.name} | {unit} | " + " | ".join(columns) + f" | {best / times['hlotool']:.2f} |"
