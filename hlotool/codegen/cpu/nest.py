@@ -21,6 +21,7 @@ from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwi
 from hlotool.codegen.cpu.math.vector import BITS
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.cpu.reduce import Reducer, parts, product_sum, reducer, unparts
+from hlotool.codegen.cpu.stages import BLOCK, Stage
 from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
 from hlotool.codegen.llvm import Function
 from hlotool.codegen.machine import Machine
@@ -83,6 +84,7 @@ class Nest:
         self.bases = dict(bases)
         self.rows: dict[Node, Node] = {}
         self.row_stores: dict[Node, list[Node]] = {}
+        self.stages: Sequence[Stage] = ()
         self.streams = streams
         self.far = far
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
@@ -147,6 +149,9 @@ class Nest:
             for deeper in levels[depth + 1 :]:
                 for node in deeper:
                     self.prepare(node)
+            if self.stages and loops[depth].lane is not None:
+                self.staged(loops[depth])
+                return carried
             return self.loop(loops[depth], carried, lambda c: at(depth + 1, c))
 
         return at(0, carried)
@@ -177,6 +182,31 @@ class Nest:
             end: int | str = main + 1 if known else stop
             carried = self._counted(loop, main, end, block, tail, carried, body)
         return carried
+
+    def staged(self, loop: Loop) -> None:
+        """Write the stages of the lane loop, one after the other for every block of its elements."""
+        f = self.f
+        block = f.begin_loop(loop.start, loop.stop, BLOCK)
+        limits = [("i64", f.let(f"add nsw i64 {block.index}, {BLOCK}")), ("i64", str(loop.stop))]
+        part = replace(loop, start=block.index, stop=f.intrinsic("i64", "llvm.smin.i64", limits))
+        back = f.let(f"sub nsw i64 0, {block.index}")
+        with self.scope():
+            for load in self.rows.values():
+                self.keep(self.bases, load.slot, self._offset(self.bases[load.slot], load.type, back))
+            for stage in self.stages:
+                with self.scope():
+                    self._stage(part, stage)
+        f.end_loop(block)
+
+    def _stage(self, part: Loop, stage: Stage) -> None:
+        for node in stage.kept:
+            self.keep(self.rows, node, _MISSING)
+
+        def body(carried: Carried) -> Carried:
+            self.write(stage.nodes)
+            return carried
+
+        self.loop(part, [], body)
 
     def _lane_of(self, loop: Loop, copies: int, active: int) -> Lane:
         """The lane state inside `loop`, which is a lane loop or the outer loop of a tile."""
@@ -476,7 +506,7 @@ class Nest:
             self.keep(self.addresses, key, (done, pointer))
         return pointer
 
-    def _offset(self, pointer: str, element_type: str, by: int) -> str:
+    def _offset(self, pointer: str, element_type: str, by: int | str) -> str:
         if not by:
             return pointer
         return self.f.let(f"getelementptr {memory.address_type(element_type)}, ptr {pointer}, i64 {by}")

@@ -22,6 +22,7 @@ from hlotool.codegen.cpu.loops import (
 )
 from hlotool.codegen.cpu.nest import Nest
 from hlotool.codegen.cpu.nodes import Node, Row, Scratch, body_of, closure, scope_of
+from hlotool.codegen.cpu.stages import Stage, stages_of
 from hlotool.codegen.cpu.trace import Tracer
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import Function, Unit
@@ -134,15 +135,18 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
         # A buffer holds one row, not several.
         rows, row_stores = {}, {}
         scope = scope_of(stores)
+    stages: list[Stage] = []
     if lane is not None:
         vector = [*scope, *(n for r, body in reduces if r.variables & lane.variables for n in body)]
         width = width_for(vector, lane, machine)
         accumulators = sum(1 for r, _ in reduces if r.variables & lane.variables)
-        copies = copies_for(vector, lane, width, machine, accumulators, nest.far or near)
+        tile = None if reduces or (job.loops and not job.tiles) else tile_loop(loops, lane, scope)
+        if not (reduces or job.loops or tile):
+            stages, rows = stages_of(tracer, scope, lane)
+        copies = 1 if stages else copies_for(vector, lane, width, machine, accumulators, nest.far or near)
         while job.multiple % (width * copies):
             width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
         wide = replace(lane, lane=(width, copies))
-        tile = None if reduces or (job.loops and not job.tiles) else tile_loop(loops, lane, scope)
         if reduces:
             loops = [wide if loop is lane else loop for loop in loops]
         elif tile is None:
@@ -156,7 +160,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
     time = _time(scope, reduces, lane, machine)
     fixed = stores + [n for n, body in reduces if _step_time(body, n, machine) > REPEATED_NS]
     limit = min((_depth(n, loops) for n in fixed), default=0)
-    nest.rows, nest.row_stores = rows, row_stores
+    nest.rows, nest.row_stores, nest.stages = rows, row_stores, stages
     for load in rows.values():
         nest.bases[load.slot] = nest.f.let(f"alloca [{load.slot.bytes} x i8], align 64")
     return time, _write(nest, loops, limit if divide else 0, scope, time)
