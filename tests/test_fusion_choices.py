@@ -317,3 +317,20 @@ ENTRY e {{
 """
     assert kernels(optimise(parse(text))) == [{"dot", "iota", "reduce", "get-tuple-element"}]
     agrees(text)
+
+
+def test_what_only_the_kernel_itself_reads_is_no_output() -> None:
+    """Rounds of a random generator: every value has two readers, and two of all are wanted."""
+    rounds = "\n".join(
+        f"  a{k + 1} = u32[4096] add(a{k}, b{k})\n  b{k + 1} = u32[4096] xor(a{k + 1}, b{k})" for k in range(16)
+    )
+    text = f"""
+HloModule rounds
+ENTRY e {{
+  a0 = u32[4096] parameter(0)
+  b0 = u32[4096] parameter(1)
+{rounds}
+  ROOT t = (u32[4096], u32[4096]) tuple(a16, b16)
+}}
+"""
+    assert kernels(optimise(parse(text))) == [{"add", "xor"}]

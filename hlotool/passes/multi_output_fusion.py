@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -58,8 +58,7 @@ class MultiOutputFusion:
             for group in groups:
                 if len(group.members) > 1 and log.allow():
                     members = sorted(group.members, key=grouper.position.__getitem__)
-                    outputs = [m for m in members if m.is_root or any(user not in members for user in m.users)]
-                    fusion = make_fusion(module, members, outputs)
+                    fusion = make_fusion(module, members, _outputs(members))
                     log.rewrite("merge", members, fusion, "they share a loop", kernels=len(group.members))
                     dead.update(group.members)
                     changed = True
@@ -119,9 +118,10 @@ class _Grouper:
         if a.reduces and not (self.is_free_of_order(first) and self.is_free_of_order(second)):
             return
         members = [*a.members, *b.members]
-        if a.ops + b.ops > self.options.max_ops or len(members) > self.options.max_outputs:
+        outputs = len(_outputs(members))
+        if a.ops + b.ops > self.options.max_ops or outputs > self.options.max_outputs:
             reason = "the kernel would be too large"
-            self.log.refuse("kernel-full", (first, second), reason, ops=a.ops + b.ops, outputs=len(members))
+            self.log.refuse("kernel-full", (first, second), reason, ops=a.ops + b.ops, outputs=outputs)
             return
         if self.leads_back(members):
             self.log.refuse("path-outside", (first, second), "a path between them leads outside")
@@ -193,6 +193,12 @@ class _Grouper:
         for member in group.members if group is not None else [instruction]:
             yield from member.users
             yield from member.control_successors
+
+
+def _outputs(members: Sequence[Instruction]) -> list[Instruction]:
+    """Those of `members` that something else reads."""
+    inside = set(members)
+    return [m for m in members if m.is_root or any(user not in inside for user in m.users)]
 
 
 def _space(instruction: Instruction) -> tuple[int, ...] | None:
