@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hlotool.codegen.cpu.math.vector import BITS, Vector, has_scalef, where
 
-__all__ = ["exponent", "fits", "mended", "rsqrt_estimate", "scaled"]
+__all__ = ["exponent", "fits", "fraction", "mended", "rsqrt_estimate", "scaled"]
 
 
 def fits(x: Vector) -> bool:
@@ -26,6 +26,12 @@ def scaled(x: Vector, k: Vector, mask: Vector | None = None) -> Vector:
 def exponent(x: Vector) -> Vector:
     """The integral part of log2(|x|), as a float: -inf of 0, inf of infinities."""
     return _masked("getexp", x, [], x.like(0.0), None)
+
+
+def fraction(x: Vector) -> Vector:
+    """|x| times the power of two that brings it to at least 1 and less than 2."""
+    arguments = [(x.type, x.name), ("i32", "0"), (x.type, x.like(0.0).name), _mask(x, None)]
+    return _call(x, f"mask.getmant.{_kind(x)}", _rounded(x, arguments))
 
 
 def rsqrt_estimate(x: Vector) -> Vector:

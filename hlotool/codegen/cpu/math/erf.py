@@ -43,7 +43,7 @@ def _large_single(a: Vector) -> Vector:
     shifted = fma(x, LOG2_E, SINGLE.magic)
     k = shifted - SINGLE.magic
     p = horner(fma(k, -_LN2, x), (1.0, 1.0, *_EXP_SHORT))
-    return fma(-p, power_of_two(shifted.bits(), "float", 0), 1.0)
+    return fma(-p, power_of_two(k, shifted.bits(), 0), 1.0)
 
 
 # (e^r - 1 - r) / r^2 to 23 bits, enough for what is subtracted from 1

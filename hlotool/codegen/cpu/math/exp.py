@@ -82,13 +82,16 @@ def for_type(x: Vector) -> Constants:
     return SINGLE if x.element == "float" else DOUBLE
 
 
-def reduce(x: Vector, low: Vector | None = None) -> tuple[Vector, Vector, Vector]:
-    """k as float, k in the low bits of an integer, and r = x + low - k ln 2; |x| must be within the clamped range."""
+def reduce(x: Vector, low: Vector | None = None, factor: float = 1.0) -> tuple[Vector, Vector, Vector]:
+    """k as float, k in the low bits of an integer, and r = x + low - k ln 2 / `factor` for the power of two `factor`.
+
+    `factor` times |x| must be within the clamped range.
+    """
     c = for_type(x)
-    shifted = fma(x, LOG2_E, c.magic)
+    shifted = fma(x, LOG2_E * factor, c.magic)
     k = shifted - c.magic
-    r = fma(k, -c.ln2_high, x)
-    r = fma(k, -c.ln2_low, r) if low is None else r + fma(k, -c.ln2_low, low)
+    r = fma(k, -c.ln2_high / factor, x)
+    r = fma(k, -c.ln2_low / factor, r) if low is None else r + fma(k, -c.ln2_low / factor, low)
     return k, shifted.bits(), r
 
 
@@ -116,10 +119,12 @@ def _bits_of_magic(x: Vector) -> int:
     return ((exponent_bias(x.element) + width) << width) | (1 << (width - 1))
 
 
-def power_of_two(k_bits: Vector, element: str, offset: int) -> Vector:
-    """2^(k + offset) for a normal result, from k in the low bits."""
-    width = mantissa_bits(element)
-    return (k_bits.shl(width) + ((exponent_bias(element) + offset) << width)).as_float()
+def power_of_two(k: Vector, k_bits: Vector, offset: int) -> Vector:
+    """2^(k + offset) for a normal result."""
+    if avx512.fits(k):
+        return avx512.scaled(k.like(2.0**offset), k)
+    width = mantissa_bits(k.element)
+    return (k_bits.shl(width) + ((exponent_bias(k.element) + offset) << width)).as_float()
 
 
 def scaled_exponential(
@@ -134,7 +139,7 @@ def scaled_exponential(
     if avx512.fits(x):
         k, _, r = reduce(x if nonpositive else x.at_most(c.high - offset), low)
         kept = x.compare("uge", c.low)
-        return avx512.scaled(horner(r, (1.0, 1.0, *c.tail)), k + float(offset) if offset else k, kept)
+        return avx512.scaled(horner(r, [2.0**offset * p for p in (1.0, 1.0, *c.tail)]), k, kept)
     vanishes = x.lt(c.low)
     bounded = where(vanishes, 0.0, x)
     if not nonpositive:
@@ -149,9 +154,9 @@ def exponential(x: Vector) -> Vector:
 
 def expm1_parts(x: Vector, offset: int) -> tuple[Vector, Vector]:
     """q and s with e^x - 1 = (s q + (s - 2^offset)) 2^-offset, for x already bounded."""
-    _, k_bits, r = reduce(x)
+    k, k_bits, r = reduce(x)
     q = fma(r * r, horner(r, for_type(x).tail), r)
-    return q, power_of_two(k_bits, x.element, offset)
+    return q, power_of_two(k, k_bits, offset)
 
 
 def exponential_minus_one(x: Vector) -> Vector:

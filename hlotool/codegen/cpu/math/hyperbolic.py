@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlotool.codegen.cpu.math.exp import expm1_parts, scaled_exponential
+from hlotool.codegen.cpu.math.exp import for_type, power_of_two, reduce, scaled_exponential
 from hlotool.codegen.cpu.math.log import logarithm_plus_one
 from hlotool.codegen.cpu.math.vector import Vector, fma, horner, where
 
@@ -18,15 +18,19 @@ _SINH = {
         2.5052129992654143e-08, 1.605678345291114e-10, 7.771857016645399e-13,
     ),
 }  # fmt: skip
-_TANH_ONE = {"float": 18.5, "double": 39.0}  # 2 |x| from here on: tanh(x) rounds to 1
+_TANH_ONE = {"float": 9.25, "double": 19.5}  # from here on tanh(x) rounds to 1
 
 
 def tanh(x: Vector) -> Vector:
-    """-t / (t + 2) with t = e^(-2|x|) - 1, which has no cancellation anywhere."""
-    magnitude = x.fabs() * -2.0
-    q, s = expm1_parts(magnitude.at_least(-_TANH_ONE[x.element]), 0)
-    t = fma(s, q, s - 1.0)
-    return (t / (t + 2.0)).copysign(x)
+    """-t / (t + 1) with t = (e^(-2|x|) - 1) / 2, which has no cancellation anywhere.
+
+    With -2|x| = k ln 2 - 2 h, t is (2^k - 1) / 2 - 2^k w, where w = (1 - e^(-2h)) / 2.
+    """
+    k, k_bits, h = reduce(x.fabs().at_most(_TANH_ONE[x.element]), factor=-2.0)
+    w = fma(h * h, horner(h, [(-2.0) ** (n + 1) * c for n, c in enumerate(for_type(x).tail)]), h)
+    s = power_of_two(k, k_bits, 0)
+    t = fma(-s, w, fma(s, 0.5, -0.5))
+    return (t / (t + 1.0)).copysign(x)
 
 
 def sinh(x: Vector) -> Vector:

@@ -95,6 +95,11 @@ def log_pair(a: Vector) -> tuple[Vector, Vector]:
 def logarithm(x: Vector) -> Vector:
     if x.element == "double":
         return _edge(where(x.lt(float("inf")), log_pair(x)[0], x), x, 0.0)
+    if avx512.fits(x):
+        e, m = avx512.exponent(x), avx512.fraction(x)
+        upper = m.ge(2.0**0.5)
+        result = log_core(where(upper, m * 0.5, m) - 1.0, where(upper, e + 1.0, e))
+        return avx512.mended(result, x, zero=float("-inf"), infinity=float("inf"))
     width = mantissa_bits(x.element)
     tiny = x.lt(2.0 ** (1 - exponent_bias(x.element)))
     scaled = where(tiny, x * 2.0**width, x)
@@ -114,7 +119,8 @@ def _log_plus_one_avx512(x: Vector) -> Vector:
     """The same for f32 with 3/4 <= m < 3/2."""
     v = fma(x, 2 / 3, 2 / 3)  # 2^(e - 1) to 2^e
     minus_e = -1.0 - avx512.exponent(v)
-    f = avx512.scaled(x, minus_e) + (avx512.scaled(x.like(1.0), minus_e) - 1.0)
+    scale = avx512.scaled(x.like(1.0), minus_e)
+    f = fma(scale, x, scale - 1.0)
     c, square = SINGLE, f * f
     tail = fma(minus_e, -c.ln2_low, fma(square * f, horner(f, _SINGLE_WIDE), square * -0.5))
     result = fma(minus_e, -c.ln2_high, f + tail)

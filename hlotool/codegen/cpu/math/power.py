@@ -150,7 +150,7 @@ def rsqrt(x: Vector) -> Vector:
         e = exact_fma(-(x * y), y, 1.0)
         y = where(e.isnan(), y, fma(y * e, fma(e, 0.375, 0.5), y))
     near = x * y
-    e = product_error(-near, y, x.like(-1.0)) - product_error(x, y, near) * y
+    e = fma(-y, product_error(x, y, near), product_error(-near, y, x.like(-1.0)))
     return where(e.isnan(), y, fma(y * 0.5, e, y))  # of 0 and infinity the estimate is exact
 
 
