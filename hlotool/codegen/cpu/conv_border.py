@@ -126,11 +126,14 @@ def _number(f: Function, key: str, dimension: str | None = None) -> str:
 
 def _emit_scan(unit: Unit, name: str, look: str, fix: str, held: Element, how: Arithmetic) -> None:
     """Define function `name`, with the arguments that `gemm.Finish` tells: call `fix` on what is a NaN, unless `look`
-    finds that the kernel is finite."""
+    finds that the kernel is finite.
+
+    Rows of the border are few: LLVM may take the quick way.
+    """
     f = Function(
         unit,
         f"void @{name}(ptr %args, ptr %table, ptr %c, i64 %place, i64 %rows, i64 %columns, i64 %pitch, "
-        "i64 %step) nounwind",
+        f"i64 %step) nounwind {PLUMBING}",
     )
     count = f.let(f"mul i64 %columns, {how.components}")
     counts, kind = vector_type("i32", how.lanes), vector_type(how.type, how.lanes)
