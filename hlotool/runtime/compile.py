@@ -2,10 +2,11 @@
 
 No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
 all that is left.  Loop strength reduction, which the code generator runs of itself, is off: it took a sixth of
-the whole time and gained nothing where addresses are written as pointers that move on.  (LLVM knows this switch for the
-process as a whole: other users of llvmlite in it go without that pass as well.  There is none for a module or a
-function, but ``optnone``, which turns all else off too; and the switch cannot be given to and fro around a compilation,
-for others may be under way, and LLVM takes each switch once.)
+the whole time and gained nothing where addresses are written as pointers that move on.  So is constant hoisting, which
+wants to know how often every block runs and then finds nothing to do: vectors of constants are no business of it.
+(LLVM knows these switches for the process as a whole: other users of llvmlite in it go without those passes as well.
+There is none for a module or a function, but ``optnone``, which turns all else off too; and a switch cannot be given to
+and fro around a compilation, for others may be under way, and LLVM takes each switch once.)
 
 llvmlite guards every call into LLVM with one process-wide lock, which would make threads useless here; LLVM itself only
 asks that two threads do not share a context, so the two long calls (parse and emit) are made on the raw functions when
@@ -30,7 +31,7 @@ from hlotool.codegen.machine import Machine
 __all__ = ["SWITCHES", "assembly", "compile_units", "initialize", "target_machine"]
 
 
-SWITCHES = ("-disable-lsr",)
+SWITCHES = ("-disable-lsr", "-disable-constant-hoisting")
 """LLVM's switches that make other code."""
 
 
