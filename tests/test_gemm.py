@@ -15,9 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hlotool.codegen.cpu.addressing import Place
 from hlotool.codegen.cpu.dot import DotSpec, emit_dot
-from hlotool.codegen.cpu.elements import multiplies_pairs, multiplies_tiles
+from hlotool.codegen.cpu.elements import arithmetic, element, multiplies_pairs, multiplies_tiles
+from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.ir import UnsupportedError
 from hlotool.runtime.compile import compile_units
@@ -173,6 +176,27 @@ def test_rest_of_the_rows_is_made_with_rows_before_it(machine: Machine, order: t
     assert len(tiles) == 1
     for pieces in (1, 7):
         close(multiply(lhs, rhs, machine, ("f32",) * 4, [order, (0, 1), (0, 1)], pieces), lhs, rhs)
+
+
+@every_machine
+@pytest.mark.parametrize("size", [(3, 70), (61, 5), (61, 70), (64, 64), (131, 300), (141, 300)], ids=str)
+def test_turned_panels(machine: Machine, size: tuple[int, int]) -> None:
+    """Blocks begin earlier at the end, but where the last task has less than a block: three of 131 rows."""
+    rows, columns = size
+    source, width = normal((columns, rows), np.float32), 48
+    panels = -(-columns // width)
+    target = np.zeros((panels, rows, width), np.float32)
+    unit, held = Unit(machine), element("f32")
+    copy = Copy(
+        (), Axis(rows, 4, 4 * width), Axis(columns, 4 * rows, 4), width, 4 * width * rows, Place(0, 0, held),
+        Place(1, 0, held), arithmetic("f32", machine),
+    )
+    step = emit_copy(unit, "copy", copy)
+    assert unit.text().count("define internal void @copy_") == (2 if rows == 131 else 1)
+    kernel = Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), (step,))
+    run_kernel(kernel, machine, [source, target], step.tasks)
+    written = target.transpose(0, 2, 1).reshape(panels * width, rows)
+    np.testing.assert_array_equal(written[:columns], source)
 
 
 @every_machine

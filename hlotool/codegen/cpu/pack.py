@@ -126,7 +126,7 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
         when(f, rest, lambda: body(offset(f, read, back), write, width if full else columns % width))
 
     if mode == "transpose":
-        panels_of(read, write, lambda r, w, n: _transposed_panel(f, name, copy, r, w, n, rows_here))
+        panels_of(read, write, lambda r, w, n: _transposed_panel(f, name, copy, r, w, n, rows_here, chunk))
     else:
         row = f.begin_loop(0, rows_here, 1, [("ptr", read), ("ptr", write)])
         if copy.partner:
@@ -140,7 +140,7 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     f.end_loop(task)
     f.finish()
     if mode == "transpose":
-        _emit_transposes(unit, name, copy)
+        _emit_transposes(unit, name, copy, chunk)
     tasks, elements = 1, rows * columns
     for extent in extents:
         tasks *= extent
@@ -214,45 +214,66 @@ def _side(how: Arithmetic) -> int:
 
 
 def _transposed_panel(
-    f: Function, name: str, copy: Copy, read: str, write: str, columns: int, rows: str | int
+    f: Function, name: str, copy: Copy, read: str, write: str, columns: int, rows: str | int, chunk: int
 ) -> None:
-    """Copy a panel whose source is contiguous along rows, in square blocks."""
-    side = _side(copy.how)
+    """Copy a panel whose source is contiguous along rows, in square blocks; the tasks' rows are cut into `chunk`.
+
+    The last block of a row or a column of blocks begins earlier where less than a block is left: whole blocks that
+    write some elements again are less code than smaller ones, and one loop less than code of their own.
+    """
+    side, last = _side(copy.how), _last_rows(copy, chunk)
     source, target = copy.source.element, copy.target.element
-    rest = copy.rows.extent % side
+
+    def blocks(
+        extent: str | int, read: str, write: str, steps: tuple[int, int], body: Callable[[str, str], None]
+    ) -> None:
+        """Run `body` on blocks along `extent` elements, at least a block, which are `steps` bytes apart."""
+        if isinstance(extent, int) and extent % side == 0:
+            loop = f.begin_loop(0, extent // side, 1, [("ptr", read), ("ptr", write)])
+            body(*loop.values)
+            f.end_loop(loop, _move(f, loop.values, side * steps[0], side * steps[1]))
+            return
+        end = f.let(f"sub i64 {extent}, {side}")
+        loop = f.begin_loop(0, extent, side)
+        at = f.intrinsic("i64", "llvm.smin.i64", [("i64", loop.index), ("i64", end)])
+        body(advance(f, read, at, steps[0]), advance(f, write, at, steps[1]))
+        f.end_loop(loop)
 
     def band(read: str, write: str, tall: int) -> None:
         """Blocks of `tall` rows, along the columns."""
-        if columns >= side:
-            loop = f.begin_loop(0, columns // side, 1, [("ptr", read), ("ptr", write)])
-            f.do(f"call void @{name}_{side}x{tall}(ptr {loop.values[0]}, ptr {loop.values[1]})")
-            after = _move(f, loop.values, side * copy.columns.source, side * target.bytes)
-            read, write = f.end_loop(loop, after)
-        if columns % side:
-            wide = min(columns, side)  # whole blocks that write some columns again are less code than narrow ones
-            again = wide - columns % side
-            read, write = _move(f, [read, write], -again * copy.columns.source, -again * target.bytes)
-            f.do(f"call void @{name}_{wide}x{tall}(ptr {read}, ptr {write})")
 
-    whole = f.let(f"sdiv i64 {rows}, {side}") if isinstance(rows, str) else rows // side
-    if copy.rows.extent >= side:
-        loop = f.begin_loop(0, whole, 1, [("ptr", read), ("ptr", write)])
-        band(loop.values[0], loop.values[1], side)
-        read, write = f.end_loop(loop, _move(f, loop.values, side * source.bytes, side * copy.rows.target))
-    if rest:
-        ragged = "true" if isinstance(rows, int) and rows % side else None
-        if isinstance(rows, str):
-            ragged = f.let(f"icmp ne i64 {f.let(f'mul i64 {whole}, {side}')}, {rows}")
-        when(f, ragged, lambda: band(read, write, rest))
+        def block(read: str, write: str) -> None:
+            f.do(f"call void @{name}_{min(columns, side)}x{tall}(ptr {read}, ptr {write})")
+
+        if columns < side:
+            block(read, write)
+        else:
+            blocks(columns, read, write, (copy.columns.source, target.bytes), block)
+
+    steps = source.bytes, copy.rows.target
+    if copy.rows.extent < side:
+        band(read, write, copy.rows.extent)
+    elif last >= side:
+        blocks(rows, read, write, steps, lambda r, w: band(r, w, side))
+    else:  # the last task has but a few rows
+        few = f.let(f"icmp eq i64 {rows}, {last}")
+        when(f, few, lambda: band(read, write, last))
+        many = f.let(f"xor i1 {few}, true")
+        when(f, many, lambda: blocks(rows, read, write, steps, lambda r, w: band(r, w, side)))
 
 
-def _emit_transposes(unit: Unit, name: str, copy: Copy) -> None:
+def _last_rows(copy: Copy, chunk: int) -> int:
+    """Rows of the last task, where the others have `chunk`."""
+    return (copy.rows.extent - 1) % chunk + 1
+
+
+def _emit_transposes(unit: Unit, name: str, copy: Copy, chunk: int) -> None:
     """Define the block functions that `_transposed_panel` calls: ``@name_<columns>x<rows>(ptr from, ptr to)``."""
-    side, columns, width, rows = _side(copy.how), copy.columns.extent, copy.width, copy.rows.extent
+    side, columns, width = _side(copy.how), copy.columns.extent, copy.width
     panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
     panels = panels[:1] if copy.full else panels
     wides = dict.fromkeys(min(panel, side) for panel in panels)
-    talls = [tall for tall in ((side if rows >= side else 0), rows % side) if tall]
+    talls = dict.fromkeys(min(rows, side) for rows in (copy.rows.extent, _last_rows(copy, chunk)))
     for wide in wides:
         for tall in talls:
             _emit_transpose(unit, f"{name}_{wide}x{tall}", copy, wide, tall)
