@@ -13,6 +13,8 @@ from hlotool.codegen.llvm import Function, Unit
 
 __all__ = ["PadAxis", "emit_pad"]
 
+SHORT_BYTES = 512  # of a copy that takes no longer in place than the call of a library's function
+
 
 class PadAxis(NamedTuple):
     """A dimension: source element i (of `extent`, `stride` bytes apart) goes to element ``low + i`` of `target`."""
@@ -93,10 +95,9 @@ def _frame(
     if inside is None or before == every:
         _zeros(f, write, before * how.lanes, target, how)
         return
-    trips = f.let(f"select i1 {inside}, i64 {before}, i64 {every}")
-    loop = f.begin_loop(0, trips, 1, [("ptr", write)], at_least_once=before > 0)
-    f.do(f"store {kind} zeroinitializer, ptr {loop.values[0]}, align {target.element.size}")
-    f.end_loop(loop, [offset(f, loop.values[0], how.lanes * target.element.size)])
+    vector = how.lanes * target.element.size
+    length = f.let(f"select i1 {inside}, i64 {before * vector}, i64 {every * vector}")
+    f.intrinsic("void", "llvm.memset.p0.i64", [("ptr", write), ("i8", "0"), ("i64", length), ("i1", "false")])
 
 
 def _zeros(f: Function, write: str, count: int, target: Place, how: Arithmetic) -> None:
@@ -120,6 +121,10 @@ def _spread(
 ) -> None:
     """Copy `count` elements of the innermost dimension."""
     held, kept = source.element, target.element
+    size = count * held.bytes
+    if axis.stride == held.bytes and held == kept and size > SHORT_BYTES:
+        f.intrinsic("void", "llvm.memcpy.p0.p0.i64", [("ptr", write), ("ptr", read), ("i64", str(size)), ("i1", "false")])
+        return
     if axis.stride == held.bytes:
         rest = count * held.components
         for scalars in (8 * how.lanes, how.lanes):
