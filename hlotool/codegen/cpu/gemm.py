@@ -11,7 +11,7 @@ sum in ascending order, so that results depend neither on threads nor on how tas
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,9 +29,9 @@ from hlotool.codegen.cpu.elements import Arithmetic
 from hlotool.codegen.cpu.epilogue import Block, Epilogue
 from hlotool.codegen.cpu.microkernel import LINE, Inner, Outer, Tap, emit_inner, emit_outer
 from hlotool.codegen.cpu.thirds_product import Thirds, emit_begin, emit_end, emit_multiply
-from hlotool.codegen.cpu.tiles import SIDE, configure, emit_tiles, release
+from hlotool.codegen.cpu.tiles import CONFIG, SIDE, configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
-from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.llvm import Function, Loop, Unit
 from hlotool.codegen.machine import Machine
 
 __all__ = [
@@ -364,7 +364,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece < extent, again)
     alike = len(variants) <= 1
     if shape.registers and variants and alike:
-        configure(f, *variants.values())
+        configure(f, _variant(f, variants, None, None, CONFIG))
     packing, region, safe = product.packing, "", ""
     if product.thirds is not None and packing is None:
         safe = emit_begin(f, product.thirds)
@@ -413,11 +413,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
         c = advance(f, c, column_block, wide * shape.columns * product.c_column)
     start = c
-    # Whole tiles and the rest in this block.
-    rows_here = count_in_block(f, row_block, tiles, product.m // shape.rows, row_blocks)
-    columns_here = count_in_block(f, column_block, wide, product.n // shape.columns, column_blocks)
-    rest_row = is_last_block(f, row_block, row_blocks) if product.m % shape.rows else None
-    rest_column = is_last_block(f, column_block, column_blocks) if product.n % shape.columns else None
+    row_count = count_in_block(f, row_block, tiles, row_tiles, row_blocks)
+    column_count = count_in_block(f, column_block, wide, panels, column_blocks)
 
     if piece < extent:
         pieces = f.begin_loop(0, extent, piece)
@@ -435,52 +432,38 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         last = f.let(f"add i64 {first}, 1")
         f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
 
-    def column(a: str, b: str, c: str, edge_column: bool) -> None:
-        def prepare(edge_row: bool) -> None:
-            if shape.registers and not alike:
-                configure(f, variants[edge_row, edge_column])
-
-        def call(a: str, c: str, edge_row: bool) -> None:
-            if product.thirds is not None:
-                rows = product.m % shape.rows if edge_row else shape.rows
-                extents = rows, product.n % shape.columns if edge_column else shape.columns
-                (tap,) = product.taps
-                left = a, product.a_row, product.thirds.third, SIDE * tap.a
-                emit_multiply(f, safe, left, b, (c, product.c_row), extents, f.let(f"sdiv i64 {k}, {SIDE}"), add)
-                return
-            tile = variants[edge_row, edge_column]
-            f.do(f"call void @{tile}(ptr {a}, ptr {b}, ptr {c}, i64 {k}, i1 {add})")
-
-        at_a, at_c = a, c
-        if product.m >= shape.rows:
-            prepare(False)
-            loop = f.begin_loop(0, rows_here, 1, [("ptr", a), ("ptr", c)])
-            call(loop.values[0], loop.values[1], False)
-            steps = (product.a_step, shape.rows * product.c_row)
-            after = [offset(f, p, step) for p, step in zip(loop.values, steps, strict=True)]
-            at_a, at_c = f.end_loop(loop, after)
-
-        def rest() -> None:
-            before = shape.rows - product.m % shape.rows if product.m >= shape.rows else 0
-            shift = before * product.a_row
-            if again:
-                whole = offset(f, at_a, 0 if product.a_tile else -shift)
-                call(whole, offset(f, at_c, -before * product.c_row), False)
-            else:
-                prepare(True)
-                ends = product.a_tile and product.thirds is None
-                call(offset(f, at_a, shift if ends else 0), at_c, True)
-
-        when(f, rest_row, rest)
-
-    at_a, at_b, at_c = a, b, c
-    if product.n >= shape.columns:
-        loop = f.begin_loop(0, columns_here, 1, [("ptr", a), ("ptr", b), ("ptr", c)])
-        column(loop.values[0], loop.values[1], loop.values[2], False)
-        steps = (shape.columns * product.a_column, product.b_panel, shape.columns * product.c_column)
-        after = [offset(f, p, step) for p, step in zip(loop.values, steps, strict=True)]
-        at_a, at_b, at_c = f.end_loop(loop, after)
-    when(f, rest_column, lambda: column(at_a, at_b, at_c, True))
+    # The last tile of a dimension may be a smaller one, or begin earlier: one call is for all of them.
+    across = f.begin_loop(0, column_count, 1, [("ptr", a), ("ptr", b), ("ptr", c)], at_least_once=True)
+    narrow = _ends(f, across, column_count, column_block, column_blocks) if product.n % shape.columns else None
+    down = f.begin_loop(0, row_count, 1, [("ptr", across.values[0]), ("ptr", across.values[2])], at_least_once=True)
+    short = _ends(f, down, row_count, row_block, row_blocks) if product.m % shape.rows else None
+    at_a, at_c = down.values
+    if product.thirds is not None:
+        (tap,) = product.taps
+        left = at_a, product.a_row, product.thirds.third, SIDE * tap.a
+        rows, columns = (
+            whole if ends is None else f.let(f"select i1 {ends}, i64 {total % whole}, i64 {whole}")
+            for ends, total, whole in ((short, product.m, shape.rows), (narrow, product.n, shape.columns))
+        )
+        chunks, to = f.let(f"sdiv i64 {k}, {SIDE}"), (at_c, product.c_row)
+        emit_multiply(f, safe, left, across.values[1], to, (rows, columns), chunks, add)
+    else:
+        if shape.registers and not alike:
+            changes = f.let(f"icmp eq i64 {down.index}, 0") if down.label else "true"
+            changes = f.let(f"or i1 {changes}, {short}") if down.label and short else changes
+            when(f, changes, lambda: configure(f, _variant(f, variants, short, narrow, CONFIG)))
+        tile = _variant(f, variants, short, narrow)
+        if product.m > shape.rows:
+            before = shape.rows - product.m % shape.rows
+            at_a = _moved(f, short, at_a, before * product.a_row * (bool(product.a_tile) - again))
+            at_c = _moved(f, short, at_c, -before * product.c_row * again)
+        f.do(f"call void {tile}(ptr {at_a}, ptr {across.values[1]}, ptr {at_c}, i64 {k}, i1 {add})")
+    for loop, steps in (
+        (down, (product.a_step, shape.rows * product.c_row)),
+        (across, (shape.columns * product.a_column, product.b_panel, shape.columns * product.c_column)),
+    ):
+        moves = zip(loop.values, steps, strict=True) if loop.label else ()
+        f.end_loop(loop, [offset(f, at, step) for at, step in moves])
     if pieces is not None:
         f.end_loop(pieces)
     if product.epilogue is not None or product.finish is not None:
@@ -515,6 +498,39 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     arithmetic = nanoseconds(work, how) / (0.85 if how.thirds else 8.0 if shape.registers else 1.0)
     right = product.n * product.depth * math.prod(batch.extent for batch in product.batch if batch.b)
     return Step(name, math.prod(extents), max(arithmetic, right * how.element.bytes / _BYTES) + time)
+
+
+def _ends(f: Function, loop: Loop, count: str | int, block: str, blocks: int) -> str:
+    """Whether `loop`, with `count` trips for the things of a block, has come to the last thing of the last block."""
+    last = is_last_block(f, block, blocks)
+    if not loop.label:
+        return last
+    final = count - 1 if isinstance(count, int) else f.let(f"sub i64 {count}, 1")
+    ends = f.let(f"icmp eq i64 {loop.index}, {final}")
+    return ends if last == "true" else f.let(f"and i1 {ends}, {last}")
+
+
+def _variant(
+    f: Function, variants: Mapping[tuple[bool, bool], str], short: str | None, narrow: str | None, suffix: str = ""
+) -> str:
+    """The tile function, or what is called that with `suffix`, for the rest of the rows and of the columns if `short`
+    and `narrow` say so; None where there is but one kind."""
+
+    def either(condition: str | None, yes: str | None, no: str | None) -> str | None:
+        return yes or no if yes is None or no is None else f.let(f"select i1 {condition}, ptr {yes}, ptr {no}")
+
+    names = {edges: f"@{name}{suffix}" for edges, name in variants.items()}
+    whole, rest = (either(narrow, names.get((edge, True)), names.get((edge, False))) for edge in (False, True))
+    found = either(short, rest, whole)
+    assert found is not None
+    return found
+
+
+def _moved(f: Function, condition: str | None, pointer: str, amount: int) -> str:
+    """`pointer`, `amount` bytes further on under `condition` (None: never)."""
+    if condition is None or amount == 0:
+        return pointer
+    return offset(f, pointer, f.let(f"select i1 {condition}, i64 {amount}, i64 0"))
 
 
 def _emit_epilogue(unit: Unit, name: str, product: Product, pitch: int, tiles: int, wide: int) -> float:

@@ -88,7 +88,7 @@ def _frame(
 
     Whole vectors may reach into the part that is copied later.
     """
-    kind, most = vector_type(how.type, how.lanes), size // how.lanes
+    most = size // how.lanes
     behind = min(end, most * how.lanes)
     _zeros(f, offset(f, write, behind * target.element.size), size - behind, target, how)
     before, every = min(-(-start // how.lanes), most), -(-behind // how.lanes)
@@ -123,7 +123,8 @@ def _spread(
     held, kept = source.element, target.element
     size = count * held.bytes
     if axis.stride == held.bytes and held == kept and size > SHORT_BYTES:
-        f.intrinsic("void", "llvm.memcpy.p0.p0.i64", [("ptr", write), ("ptr", read), ("i64", str(size)), ("i1", "false")])
+        arguments = [("ptr", write), ("ptr", read), ("i64", str(size)), ("i1", "false")]
+        f.intrinsic("void", "llvm.memcpy.p0.p0.i64", arguments)
         return
     if axis.stride == held.bytes:
         rest = count * held.components

@@ -16,8 +16,9 @@ from hlotool.codegen.cpu.elements import PAIR, Arithmetic, store
 from hlotool.codegen.cpu.microkernel import TILE_PARAMETERS, Outer
 from hlotool.codegen.llvm import Function, Unit
 
-__all__ = ["SIDE", "configure", "emit_tiles", "operate", "release", "tile_config"]
+__all__ = ["CONFIG", "SIDE", "configure", "emit_tiles", "operate", "release", "tile_config"]
 
+CONFIG = "_config"
 SIDE = 16  # rows of a tile register, and its elements of 32 bits per row
 ROW = SIDE * PAIR.bytes
 
@@ -32,7 +33,7 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     rows, columns = _cut(tile.rows), _cut(tile.columns)
     cells = [(r, v) for r in range(len(rows)) for v in range(len(columns))]
     shapes = tile_config(rows, columns)
-    unit.define(f"{_config_of(name)} = private unnamed_addr constant [64 x i8] c\"{shapes}\", align 64")
+    unit.define(f"@{name}{CONFIG} = private unnamed_addr constant [64 x i8] c\"{shapes}\", align 64")
     f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
     in_place = tile.c.storage == how.type
     spill = "" if in_place else f.let(f"alloca [{SIDE * SIDE} x float], align 64")
@@ -76,18 +77,14 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     f.finish()
 
 
-def configure(f: Function, name: str) -> None:
-    """Give the tile registers the shapes that tile function `name` wants."""
-    operate(f, "ldtilecfg", [("ptr", _config_of(name))])
+def configure(f: Function, config: str) -> None:
+    """Give the tile registers the shapes that a tile function wants: `config` points to what has its name, `CONFIG`."""
+    operate(f, "ldtilecfg", [("ptr", config)])
 
 
 def release(f: Function) -> None:
     """Leave the tile registers without shapes, as they were."""
     operate(f, "tilerelease", [])
-
-
-def _config_of(name: str) -> str:
-    return f"@{name}_config"
 
 
 def _cut(extent: int) -> list[int]:
