@@ -440,13 +440,10 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     at_a, at_c = down.values
     if product.thirds is not None:
         (tap,) = product.taps
-        left = at_a, product.a_row, product.thirds.third, SIDE * tap.a
-        rows, columns = (
-            whole if ends is None else f.let(f"select i1 {ends}, i64 {total % whole}, i64 {whole}")
-            for ends, total, whole in ((short, product.m, shape.rows), (narrow, product.n, shape.columns))
-        )
+        place = at_a, product.a_row, product.thirds.third, SIDE * tap.a
+        size = _either(f, short, product.m, shape.rows), _either(f, narrow, product.n, shape.columns)
         chunks, to = f.let(f"sdiv i64 {k}, {SIDE}"), (at_c, product.c_row)
-        emit_multiply(f, safe, left, across.values[1], to, (rows, columns), chunks, add)
+        emit_multiply(f, safe, place, across.values[1], to, size, chunks, add)
     else:
         if shape.registers and not alike:
             changes = f.let(f"icmp eq i64 {down.index}, 0") if down.label else "true"
@@ -524,6 +521,11 @@ def _variant(
     found = either(short, rest, whole)
     assert found is not None
     return found
+
+
+def _either(f: Function, condition: str | None, total: int, size: int) -> str | int:
+    """What is left of `total` after things of `size` under `condition` (None: never), else `size`."""
+    return size if condition is None else f.let(f"select i1 {condition}, i64 {total % size}, i64 {size}")
 
 
 def _moved(f: Function, condition: str | None, pointer: str, amount: int) -> str:
