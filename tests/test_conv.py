@@ -107,10 +107,17 @@ def run(spec: ConvSpec, machine: Machine, lhs: Array, rhs: Array, pieces: int = 
     out, around = guarded([shape[at] for at in order], DTYPES[spec.out])
     left = stored(lhs, (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature))
     right = stored(rhs, (*spec.rhs_spatial, spec.rhs_input, spec.rhs_output))
-    run_kernel(emit_conv("conv", spec, machine), machine, [left, right, out], pieces)
+    run_kernel(emit_conv("conv", spec, machine), machine, [surrounded(left), surrounded(right), out], pieces)
     assert (around[:128] == 0x5A).all()
     assert (around[-128:] == 0x5A).all()
     return np.asarray(out.transpose(np.argsort(order)))
+
+
+def surrounded(array: Array) -> Array:
+    """The array within a larger one of numbers that spoil every sum."""
+    around = np.full(array.size + 4096, np.nan if array.dtype.kind not in "iu" else 77).astype(array.dtype)
+    around[2048 : 2048 + array.size] = array.reshape(-1)
+    return around[2048 : 2048 + array.size].reshape(array.shape)
 
 
 def check(spec: ConvSpec, machine: Machine, strange: Sequence[float] = ()) -> None:
@@ -156,6 +163,17 @@ CASES = {
     "cropped-dilated": spec_of(2, (9, 11), 5, 7, (3, 2), low=(-1, -2), high=(-1, 3), base=(2, 3)),
     "beyond": spec_of(1, (2, 2), 3, 5, (2, 2), low=(5, -9), high=(1, 20)),
     "line": spec_of(3, (17,), 4, 5, (4,), low=(2,)),
+    "line-causal": spec_of(2, (45,), 3, 20, (2,), low=(1,), high=(0,)),
+    "same-long": spec_of(1, (5, 58), 3, 33, (3, 3), low=(1, 1)),
+    "same-rest": spec_of(1, (4, 29), 5, 64, (3, 5), low=(1, 2)),
+    "same-strided": spec_of(2, (9, 30), 4, 40, (5, 3), strides=(2, 2), low=(2, 1), high=(2, 0)),
+    "same-ragged": spec_of(1, (6, 15), 4, 33, (3, 5), low=(1, 3), high=(0, 1), reversal=(True, True)),
+    "same-dilated": spec_of(2, (9, 14), 3, 33, (3, 3), low=(4, 2), window=(4, 2)),
+    "same-sparse": spec_of(2, (7, 9), 3, 17, (3, 3), low=(4, 1), high=(4, 1), window=(4, 1), strides=(3, 1)),
+    "same-volume": spec_of(2, (4, 5, 14), 3, 40, (3, 3, 3), low=(1, 1, 1)),
+    "same-single": spec_of(2, (6, 13), 1, 40, (3, 3), low=(1, 1)),
+    "narrow": spec_of(2, (12, 1), 5, 9, (3, 5), low=(1, 2)),
+    "all-outside": spec_of(1, (6, 14), 3, 20, (3, 3), low=(4, 1)),
     "volume": spec_of(2, (5, 6, 7), 3, 17, (2, 3, 2), low=(1, 0, 1), strides=(1, 2, 1)),
     "no-space": spec_of(7, (), 4, 5, ()),
     "groups": spec_of(2, (8, 8), 8, 12, (3, 3), low=(1, 1), feature_groups=4),
@@ -242,6 +260,20 @@ def test_results_do_not_depend_on_the_split() -> None:
     whole = run(spec, host(), lhs, rhs, 1)
     for pieces in (2, 1000):
         np.testing.assert_array_equal(whole, run(spec, host(), lhs, rhs, pieces))
+
+
+def test_what_lies_outside_is_neither_stored_nor_multiplied() -> None:
+    spec = spec_of(2, (28, 28), 16, 64, (3, 3), low=(1, 1))
+    kernel = emit_conv("conv", spec, host())
+    assert not kernel.helpers  # no zeros, so nothing to say about them
+    assert not any("_pad" in step.function for step in kernel.steps)
+    assert kernel.scratch < 4 * 2 * 30 * 30 * 16
+
+
+def test_sums_in_pieces_leave_out_what_lies_outside() -> None:
+    spec = spec_of(3, (7, 28), 24, 33, (5, 3), low=(2, 1))
+    for size in (32 << 10, 128 << 10):
+        check(spec, replace(host(), l2=size), (math.inf, math.nan))
 
 
 def test_no_window_gives_zeros() -> None:

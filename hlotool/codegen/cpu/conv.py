@@ -2,9 +2,12 @@
 
 An output pixel is a row of the product and the sum runs over the window and the input features; since
 the register tile broadcasts elements of its left operand, that operand may lie in memory in any order
-of dimensions.  What the tile cannot see past is the border: a padded copy of the input is made
-first where there is one (and `conv_border` sees to what zeros do to infinities).  Weights are packed into panels of
-output features in the order in which the tile walks the window.
+of dimensions.  Weights are packed into panels of output features in the order in which the tile walks the window.
+
+Where windows reach beyond the input the tile leaves elements out, if it can: a task those of the outermost dimension of
+the window that its pixels have outside (`gemm.Reach`), and the first and the last tile of a line some of the innermost
+one (`microkernel.Ends`).  What it cannot see past is the border of any other dimension: a padded copy of the input is
+made first where there is one (and `conv_border` sees to what zeros do to infinities).
 
 A dilated input (of a transposed convolution, or of the gradient of a strided one) is never spread out: output pixels
 whose windows meet the input at the same of their elements make up a *phase*, a convolution of its own with some of the
@@ -16,7 +19,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import groupby, product
+from typing import NamedTuple
 
 from hlotool.codegen.cpu.addressing import Place
 from hlotool.codegen.cpu.conv_border import emit_border, emit_flag
@@ -30,13 +34,14 @@ from hlotool.codegen.cpu.gemm import (
     Finish,
     Packing,
     Product,
+    Reach,
     TileShape,
     choose_tile,
     emit_product,
     panels_to_pack,
     stays_in_place,
 )
-from hlotool.codegen.cpu.microkernel import Tap
+from hlotool.codegen.cpu.microkernel import Ends, Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.pad import PadAxis, emit_pad
 from hlotool.codegen.kernel import Kernel, Step
@@ -46,6 +51,8 @@ from hlotool.codegen.machine import Machine
 __all__ = ["emit_conv"]
 
 LHS, RHS, OUT, SCRATCH = range(4)
+_MOST_ENDS = 4
+"""Loops of a tile, beside the usual one, for what its rows leave out."""
 
 
 @dataclass(slots=True)
@@ -68,12 +75,28 @@ class _Free:
     """A dimension of the result that is not its features: stride in the input and in the result (bytes).
 
     Only the windows from the first number of `inside` to before the second one lie within the input, if not all do.
+    `cut` is the spatial dimension, if elements outside are left out: it stays for itself.
     """
 
     extent: int
     a: int
     c: int
     inside: tuple[int, int] | None = None
+    cut: int | None = None
+
+
+class _Cuts(NamedTuple):
+    """Spatial dimensions whose window elements outside of the input are left out, not read as zeros.
+
+    `outer` is the outermost one of the window; `line` is the one that pixels of a tile lie along, with its `ends`.
+    """
+
+    outer: int | None = None
+    line: int | None = None
+    ends: Ends | None = None
+
+
+_NO_CUTS = _Cuts()
 
 
 @dataclass(slots=True)
@@ -88,6 +111,7 @@ class _Plan:
     scratch: Scratch
     steps: list[Step] = field(default_factory=list)
     flag: Place | None = None  # whether the kernel is finite, once somebody has asked
+    cuts: _Cuts = _NO_CUTS
 
     @property
     def whole_rows(self) -> bool:
@@ -129,16 +153,82 @@ def emit_conv(
     )
 
 
-def _extent(spec: ConvSpec, at: int) -> tuple[int, int]:
+def _extent(spec: ConvSpec, at: int, cuts: _Cuts = _NO_CUTS) -> tuple[int, int]:
     """The first element of the input that spatial dimension `at` reads, and one more than the last; holes left out."""
     extents = [phase.extent for phase in spec.phases(at) if phase.taps]
-    return min((first for first, _ in extents), default=0), max((end for _, end in extents), default=1)
+    first, end = min((first for first, _ in extents), default=0), max((end for _, end in extents), default=1)
+    return (max(first, 0), min(end, spec.input[at])) if at in cuts[:2] else (first, end)
 
 
-def _bordered(spec: ConvSpec) -> bool:
-    """Whether windows reach beyond the input."""
-    extents = [_extent(spec, at) for at in range(len(spec.input))]
+def _bordered(spec: ConvSpec, cuts: _Cuts = _NO_CUTS) -> bool:
+    """Whether windows reach beyond the input, but for what is left out."""
+    extents = [_extent(spec, at, cuts) for at in range(len(spec.input))]
     return any(first < 0 or end > size for (first, end), size in zip(extents, spec.input, strict=True))
+
+
+def _cuts(plan: _Plan) -> _Cuts:
+    """Where a product whose vectors lie along features leaves window elements out.
+
+    The outermost dimension of the sum is then one of the window, the innermost one a line of it with all its features.
+    Nothing is left out of a dilated input, or where some other dimension makes better rows of tiles than lines do.
+    """
+    spec, share = plan.spec, plan.spec.output_features // plan.spec.groups
+    every = [spec.phases(at) for at in range(len(spec.input))]
+    order = sorted((at for at, extent in enumerate(spec.output) if extent > 1), key=lambda at: -spec.lhs_spatial[at])
+    if not order or any(len(phases) > 1 or phases[0].alike > 1 for phases in every):
+        return _NO_CUTS
+    outer, line = order[0], order[-1]
+
+    def cost(rows: int) -> float:
+        return choose_tile(rows, share, plan.machine, plan.how, windows=True)[0] / rows
+
+    images = spec.batch // spec.batch_groups
+    others = [(spec.out_batch, images), *((spec.out_spatial[at], spec.output[at]) for at in order[:-1])]
+    others = [(stride, extent) for stride, extent in others if extent > 1]
+    if plan.epilogue is not None:
+        usual = all(spec.out_spatial[line] < stride for stride, _ in others)
+    else:
+        usual = all(cost(spec.output[line]) <= cost(extent) for _, extent in others)
+    features = spec.input_features // spec.feature_groups
+    steps = [phases[0].dilation * stride for phases, stride in zip(every, spec.lhs_spatial, strict=True)]
+    inner = [spec.lhs_feature, *(step for at, step in enumerate(steps) if at != outer)]
+    if not usual or max(inner) >= steps[outer]:
+        return _NO_CUTS
+    ends = None
+    if steps[line] == features * spec.lhs_feature and steps.count(steps[line]) == 1 and min(steps) == steps[line]:
+        _, shape = choose_tile(spec.output[line], share, plan.machine, plan.how, windows=True)
+        ends = _ends(every[line][0], spec.input[line], features, shape.rows)
+    joined = spec.kernel[line] == spec.strides[line] == 1  # its lines make one, unless something is left out
+    apart = outer != line and not joined and _some_outside(every[outer][0], spec.input[outer])
+    return _Cuts(outer if apart else None, line if ends else None, ends)
+
+
+def _some_outside(phase: Phase, size: int) -> bool:
+    """Whether windows reach beyond the `size` elements of a dimension, but none is all outside."""
+    begin, end = phase.extent
+    reach = (phase.taps - 1) * phase.dilation
+    return (begin < 0 or end > size) and begin + reach >= 0 and end - reach <= size and phase.dilation <= size
+
+
+def _ends(phase: Phase, size: int, features: int, rows: int) -> Ends | None:
+    """What tiles of `rows` rows leave out at the ends of a line of `size` elements; None if nothing, or if they cannot.
+
+    The first and the last tile alone do, each element of the window in one of them, and there is little code for it.
+    """
+    count, places = phase.count, range(phase.start, phase.start + phase.taps)
+    before = [min(max(-(at // phase.stride), 0), count) for at in places]
+    behind = [count - min(max(-((at - size) // phase.stride), 0), count) for at in places]
+    ends = Ends(_runs(before, features), _runs(behind, features))
+    first, last = ends.most()
+    rest = count % rows
+    simple = (0, 0) in zip(before, behind, strict=True) and not any(map(min, before, behind))
+    fits = first < rows and last < rows and (not rest or (last <= rest and first <= count - rows))
+    return ends if simple and fits and 0 < len(ends.before) + len(ends.behind) <= _MOST_ENDS else None
+
+
+def _runs(missing: Sequence[int], features: int) -> tuple[tuple[int, int], ...]:
+    """Numbers of terms that as many rows leave out."""
+    return tuple((len(list(alike)) * features, rows) for rows, alike in groupby(missing) if rows)
 
 
 def _pointwise(spec: ConvSpec) -> bool:
@@ -173,7 +263,8 @@ def _merge_free(dimensions: Sequence[_Free], in_order: bool = False) -> list[_Fr
     """
     merged: list[_Free] = []
     for d in sorted((d for d in dimensions if d.extent > 1), key=lambda d: -(d.c if in_order else d.a)):
-        if merged and merged[-1].a == d.extent * d.a and merged[-1].c == d.extent * d.c:
+        together = merged and merged[-1].a == d.extent * d.a and merged[-1].c == d.extent * d.c
+        if together and merged[-1].cut is d.cut is None:
             inside = (0, 0) if merged[-1].inside or d.inside else None
             merged[-1] = _Free(merged[-1].extent * d.extent, d.a, d.c, inside)
         else:
@@ -195,6 +286,7 @@ def _emit(plan: _Plan) -> None:
     elif lanewise:
         image = _input(plan, rank + 1 if spec.feature_groups > 1 else 0, share)
     else:
+        plan.cuts = _cuts(plan)
         image = _input(plan)
 
     out_strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
@@ -229,10 +321,11 @@ def _emit_phase(
     at_c = sum(p.first * stride for p, stride in zip(phase, c_spatial, strict=True))
     whole, result = result, replace(result, start=result.start + at_c)
     free = [_Free(spec.batch // spec.batch_groups, image.batch, c_batch)]
-    free += [
-        _Free(p.count, p.stride * image.spatial[at], p.period * c_spatial[at], p.inside(spec.input[at]))
-        for at, p in enumerate(phase) if at != line
-    ]
+    for at, p in enumerate(phase):
+        cut = at if at in plan.cuts[:2] else None
+        inside = None if cut is not None else p.inside(spec.input[at])
+        if at != line:
+            free.append(_Free(p.count, p.stride * image.spatial[at], p.period * c_spatial[at], inside, cut))
     # A dimension that is neither rows nor a batch of the product, where windows lie partly outside.
     edge = any(p.inside(spec.input[at]) for at, p in enumerate(phase) if at == line or p.count == 1)
     right = element(spec.rhs)
@@ -273,10 +366,16 @@ def _emit_phase(
         b, panel, b_step, alike, packing = _weights(plan, name, weights, taps, columns, alike, shape, count)
         free.remove(rows)
         batch = [*alike, *(Batch(d.extent, d.a, 0, d.c) for d in free)]
+        reach = None
+        if plan.cuts.outer is not None:
+            p, size = phase[plan.cuts.outer], spec.input[plan.cuts.outer]
+            at = len(alike) + next(number for number, d in enumerate(free) if d.cut is not None)
+            reach = Reach(at, p.start, p.stride, p.dilation, size)
         made = Product(
-            tuple(batch), rows.extent, columns, _merge_taps(_consecutive(taps, b_step)), how, shape, source,
-            rows.a, b, panel, result, rows.c, c_feature,
+            tuple(batch), rows.extent, columns, _sum(_consecutive(taps, b_step), plan.cuts, features), how, shape,
+            source, rows.a, b, panel, result, rows.c, c_feature,
             a_column=source.element.bytes if lanewise else 0, packing=packing, epilogue=plan.epilogue,
+            reach=reach, ends=plan.cuts.ends,
         )
         inside = rows.inside
     finish = _finish(plan, name, made, free, (0, 0) if edge else inside, whole, strides)
@@ -293,7 +392,7 @@ def _finish(
     `rows` are those inside, where not all are.
     """
     exact = made.how.type not in ("float", "double")  # zero times anything is zero
-    if exact or not _bordered(plan.spec) or not (rows or any(d.inside for d in free)):
+    if exact or not _bordered(plan.spec, plan.cuts) or not (rows or any(d.inside for d in free)):
         return None
     inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
@@ -355,14 +454,14 @@ def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
     rank = len(spec.input)
     dense = lanes is None or (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)[lanes] == 1
     scattered = not dense or share > 1
-    if not (_bordered(spec) or left.storage != plan.how.type or scattered):
+    if not (_bordered(spec, plan.cuts) or left.storage != plan.how.type or scattered):
         batch, spatial, feature = _split((spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature), left.bytes)
         group = _group_stride(spec, batch, feature)
         return _Input(Place(plan.slots[LHS], 0, left), [0] * rank, batch, spatial, feature, group)
     axes = [PadAxis(spec.batch, spec.lhs_batch * left.bytes, spec.batch)]
     low = []
     for at in range(rank):
-        first, end = _extent(spec, at)
+        first, end = _extent(spec, at, plan.cuts)
         low.append(-first)
         axes.append(PadAxis(spec.input[at], spec.lhs_spatial[at] * left.bytes, end - first, -first))
     axes.append(PadAxis(spec.input_features, spec.lhs_feature * left.bytes, spec.input_features))
@@ -399,7 +498,10 @@ def _rows(plan: _Plan, free: list[_Free], columns: int, lanewise: bool) -> tuple
         tiles = -(-rows.extent // 6)
         return rows, TileShape(-(-rows.extent // tiles), vectors * plan.how.columns, lanewise=True)
     best = None
-    for dimension in free[-1:] if plan.epilogue is not None else free:
+    usable = [d for d in free if d.cut is None or d.cut == plan.cuts.line]
+    if plan.epilogue is not None or plan.cuts.line is not None:
+        usable = [d for d in usable if d.cut is not None] or usable[-1:]
+    for dimension in usable:
         cost, shape = choose_tile(dimension.extent, columns, plan.machine, plan.how, windows=True)
         if best is None or cost / dimension.extent <= best[0]:
             best = (cost / dimension.extent, dimension, shape)
@@ -413,6 +515,14 @@ def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
         Tap(tap.extent, tap.a, step * math.prod(inner.extent for inner in taps[at + 1 :]))
         for at, tap in enumerate(taps)
     ]
+
+
+def _sum(taps: Sequence[Tap], cuts: _Cuts, features: int) -> tuple[Tap, ...]:
+    """The dimensions of the sum, merged but for those that window elements are left out of."""
+    line = len(taps) - (2 if features > 1 else 1) if cuts.line is not None else len(taps)
+    outer = 0 if cuts.outer is None else 1
+    merged = (*taps[:outer], *_merge_taps(taps[outer:line]), *_merge_taps(taps[line:]))
+    return (Tap(1, 0, 0), *merged) if cuts.line is not None and len(merged) == 1 else merged
 
 
 def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:

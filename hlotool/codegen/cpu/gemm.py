@@ -27,7 +27,7 @@ from hlotool.codegen.cpu.addressing import (
 )
 from hlotool.codegen.cpu.elements import Arithmetic
 from hlotool.codegen.cpu.epilogue import Block, Epilogue
-from hlotool.codegen.cpu.microkernel import LINE, Inner, Outer, Tap, emit_inner, emit_outer
+from hlotool.codegen.cpu.microkernel import LINE, Ends, Inner, Outer, Tap, emit_inner, emit_outer
 from hlotool.codegen.cpu.thirds_product import Thirds, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.tiles import CONFIG, SIDE, configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
@@ -39,6 +39,7 @@ __all__ = [
     "Finish",
     "Packing",
     "Product",
+    "Reach",
     "TileShape",
     "block_depth",
     "choose_tile",
@@ -111,6 +112,20 @@ class Finish:
     rows: tuple[int, int]
 
 
+class Reach(NamedTuple):
+    """Where the outermost dimension of a sum lies inside of its array, for each item of a dimension of the batch.
+
+    That is dimension number `batch`; element t of item i is element ``start + i * step + t * dilation``, and the array
+    has `size` of them.  Each item has one inside at least.
+    """
+
+    batch: int
+    start: int
+    step: int
+    dilation: int
+    size: int
+
+
 @dataclass(frozen=True, slots=True)
 class Product:
     """``c[batch, i, j] = sum over taps of a[batch, i, taps] * b[batch, taps, j]``; strides in bytes.
@@ -120,7 +135,8 @@ class Product:
     inside one, and the last one ends with the last row); `a_column` is its stride along the columns for lanewise
     tiles.  `b_panel` is the distance between panels of `shape.columns` columns; for `b_line` see `Outer`.  With an
     `epilogue` that is what computes the outputs, from blocks of the result which the tasks keep for it; then nothing
-    lies at `c`, unless it is an output too.  With `thirds` the operands are those of `thirds`.
+    lies at `c`, unless it is an output too.  Terms that `reach` has outside are left out, and those that `ends` tells.
+    With `thirds` the operands are those of `thirds`.
     """
 
     batch: tuple[Batch, ...]
@@ -143,6 +159,8 @@ class Product:
     packing: Packing | None = None
     epilogue: Epilogue | None = None
     finish: Finish | None = None
+    reach: Reach | None = None
+    ends: Ends | None = None
     thirds: Thirds | None = None
 
     @property
@@ -416,11 +434,12 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     row_count = count_in_block(f, row_block, tiles, row_tiles, row_blocks)
     column_count = count_in_block(f, column_block, wide, panels, column_blocks)
 
+    low, high = _within(f, product.reach, extent, coordinates) if product.reach else (0, extent)
     if piece < extent:
-        pieces = f.begin_loop(0, extent, piece)
-        left = f.let(f"sub i64 {extent}, {pieces.index}")
+        pieces = f.begin_loop(low, high, piece)
+        left = f.let(f"sub i64 {high}, {pieces.index}")
         k = f.intrinsic("i64", "llvm.smin.i64", [("i64", left), ("i64", str(piece))])
-        add = f.let(f"icmp ne i64 {pieces.index}, 0")
+        add = f.let(f"icmp ne i64 {pieces.index}, {low}")
         a = advance(f, a, pieces.index, product.taps[0].a)
         if packing is not None and packing.piece:
             first = f.let(f"add i64 {first}, {f.let(f'udiv i64 {pieces.index}, {piece}')}")
@@ -428,6 +447,9 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
             b = advance(f, b, pieces.index, product.taps[0].b)
     else:
         pieces, k, add = None, str(extent), "false"
+        if product.reach:
+            a, b = advance(f, a, str(low), product.taps[0].a), advance(f, b, str(low), product.taps[0].b)
+            k = f.let(f"sub i64 {high}, {low}")
     if packing is not None and packing.piece:
         last = f.let(f"add i64 {first}, 1")
         f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
@@ -449,12 +471,15 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
             changes = f.let(f"icmp eq i64 {down.index}, 0") if down.label else "true"
             changes = f.let(f"or i1 {changes}, {short}") if down.label and short else changes
             when(f, changes, lambda: configure(f, _variant(f, variants, short, narrow, CONFIG)))
-        tile = _variant(f, variants, short, narrow)
+        tile, which = _variant(f, variants, short, narrow), ""
+        if product.ends is not None:  # tiles of which rows leave terms out are told which they are
+            last_one = short or _ends(f, down, row_count, row_block, row_blocks)
+            which = f", i1 {_begins(f, down, row_block)}, i1 {last_one}"
         if product.m > shape.rows:
             before = shape.rows - product.m % shape.rows
             at_a = _moved(f, short, at_a, before * product.a_row * (bool(product.a_tile) - again))
             at_c = _moved(f, short, at_c, -before * product.c_row * again)
-        f.do(f"call void {tile}(ptr {at_a}, ptr {across.values[1]}, ptr {at_c}, i64 {k}, i1 {add})")
+        f.do(f"call void {tile}(ptr {at_a}, ptr {across.values[1]}, ptr {at_c}, i64 {k}, i1 {add}{which})")
     for loop, steps in (
         (down, (product.a_step, shape.rows * product.c_row)),
         (across, (shape.columns * product.a_column, product.b_panel, shape.columns * product.c_column)),
@@ -507,6 +532,14 @@ def _ends(f: Function, loop: Loop, count: str | int, block: str, blocks: int) ->
     return ends if last == "true" else f.let(f"and i1 {ends}, {last}")
 
 
+def _begins(f: Function, loop: Loop, block: str) -> str:
+    """Whether `loop`, for the things of a block, is at the first thing of the first block."""
+    tests = [f.let(f"icmp eq i64 {at}, 0") for at in (block, loop.index) if at != "0"]
+    if len(tests) == 2:
+        return f.let(f"and i1 {tests[0]}, {tests[1]}")
+    return tests[0] if tests else "true"
+
+
 def _variant(
     f: Function, variants: Mapping[tuple[bool, bool], str], short: str | None, narrow: str | None, suffix: str = ""
 ) -> str:
@@ -551,6 +584,19 @@ def _flat(f: Function, coordinates: Sequence[tuple[int, str]]) -> str:
     for extent, at in coordinates:
         flat = at if flat == "0" else f.let(f"add i64 {f.let(f'mul i64 {flat}, {extent}')}, {at}")
     return flat
+
+
+def _within(f: Function, reach: Reach, extent: int, coordinates: Sequence[str]) -> tuple[str, str]:
+    """The first of `extent` elements of the outermost dimension of a sum inside, and one more than the last."""
+
+    def per_step(value: str) -> str:
+        return value if reach.dilation == 1 else f.let(f"sdiv i64 {value}, {reach.dilation}")
+
+    at = f.let(f"add i64 {f.let(f'mul i64 {coordinates[reach.batch]}, {reach.step}')}, {reach.start}")
+    missing = per_step(f.let(f"sub i64 {reach.dilation - 1}, {at}"))
+    past = f.let(f"add i64 {per_step(f.let(f'sub i64 {reach.size - 1}, {at}'))}, 1")
+    low = f.intrinsic("i64", "llvm.smax.i64", [("i64", missing), ("i64", "0")])
+    return low, f.intrinsic("i64", "llvm.smin.i64", [("i64", past), ("i64", str(extent))])
 
 
 def _span(f: Function, block: str, size: int, total: int) -> tuple[str, str]:
@@ -638,7 +684,7 @@ def _emit_tiles(
             else:
                 outer = Outer(
                     rows, columns, a, product.a_row, product.taps, b,
-                    c, product.c_row, accumulate, shape.lanewise, product.b_line,
+                    c, product.c_row, accumulate, shape.lanewise, product.b_line, product.ends,
                 )
                 (emit_tiles if shape.registers else emit_outer)(unit, tile, outer, product.how)
     return names

@@ -20,11 +20,12 @@ from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vecto
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["LINE", "Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
+__all__ = ["LINE", "Ends", "Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
 
 LINE = 64  # bytes of a line of the caches
 AHEAD = 16  # steps of the sum from which `b` is fetched: longer than an access to the second-level cache
 TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
+ENDS_PARAMETERS = TILE_PARAMETERS[:-1] + ", i1 %first, i1 %last)"
 
 
 class Tap(NamedTuple):
@@ -35,13 +36,30 @@ class Tap(NamedTuple):
     b: int
 
 
+class Ends(NamedTuple):
+    """Terms at the ends of the innermost dimension of a sum that some rows leave out.
+
+    Each of `before` and `behind` is a number of terms, and how many rows of the first tile (its first ones) and of the
+    last tile (its last ones) do without them.
+    """
+
+    before: tuple[tuple[int, int], ...] = ()
+    behind: tuple[tuple[int, int], ...] = ()
+
+    def most(self) -> tuple[int, int]:
+        """How many rows leave terms out, at both ends."""
+        first, last = (max((rows for _, rows in terms), default=0) for terms in self)
+        return first, last
+
+
 class Outer(NamedTuple):
     """A tile of `rows` x `columns` elements; strides in bytes.
 
     The sum runs over `taps`, outermost first; the function's %k replaces the extent of the first.  A
     `lanewise` tile has an `a` that runs along the columns too: ``c[i, j] = sum_k a[i, k, j] * b[k, j]``, the
     depthwise convolution.  With `accumulate` the function looks at %add and adds to what `c` holds.  With `b_line` rows
-    of `b` lie in lines of the caches, so many bytes apart.
+    of `b` lie in lines of the caches, so many bytes apart.  With `ends`, terms of the last of several taps that rows
+    leave out, the function is told by two more arguments, %first and %last, which tile it is.
     """
 
     rows: int
@@ -55,6 +73,7 @@ class Outer(NamedTuple):
     accumulate: bool = False
     lanewise: bool = False
     b_line: int = 0
+    ends: Ends | None = None
 
 
 class Inner(NamedTuple):
@@ -74,7 +93,7 @@ class Inner(NamedTuple):
 
 def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     """Define tile function `name`."""
-    f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
+    f = Function(unit, f"internal void @{name}{ENDS_PARAMETERS if tile.ends else TILE_PARAMETERS} nounwind")
     lanes, vectors = how.lanes, -(-tile.columns // how.columns)
     tail = (tile.columns - (vectors - 1) * how.columns) * how.components
     actives = [lanes] * (vectors - 1) + [tail]
@@ -90,7 +109,10 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         """Where byte `at` of a row of `b` is."""
         return at // LINE * tile.b_line + at % LINE if tile.b_line else at
 
-    def body(a: str, b: str, sums: Sequence[str]) -> list[str]:
+    each_row = vectors * how.components  # sums of a row
+
+    def body(a: str, b: str, sums: Sequence[str], first: int, end: int) -> list[str]:
+        """A term of the sums, for rows from `first` to before `end`; `sums` are those of all rows."""
         places = [along(v * lanes * tile.b.size) for v in range(vectors)]
         columns = [
             load(f, offset(f, b, place), tile.b, how, lanes, active)
@@ -101,7 +123,7 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
                 at = offset(f, b, AHEAD * tile.taps[-1].b + along(line))
                 f.intrinsic("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
         result = list(sums)
-        for row in range(tile.rows):
+        for row in range(first, end):
             if tile.lanewise:
                 for v, column in enumerate(columns):
                     at = offset(f, a, row * tile.a_row + v * lanes * tile.a.size)
@@ -117,13 +139,46 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
                     result[place] = multiply_add(f, how, lanes, splat, column, result[place])
         return result
 
+    def along_last(
+        count: str | int, a: str, b: str, sums: Sequence[str], first: int = 0, end: int = tile.rows, some: bool = True
+    ) -> tuple[str, str, list[str]]:
+        """A loop over `count` terms of the last tap (`some`: at least one); where the next ones are, and the sums."""
+        own = slice(first * each_row, end * each_row)
+        carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums[own])]
+        loop = f.begin_loop(0, count, 1, carried, at_least_once=some)
+        a, b = loop.values[:2]
+        inner = body(a, b, [*sums[: own.start], *loop.values[2:], *sums[own.stop :]], first, end)
+        a, b, *inner = f.end_loop(loop, [offset(f, a, tile.taps[-1].a), offset(f, b, tile.taps[-1].b), *inner[own]])
+        return a, b, [*sums[: own.start], *inner, *sums[own.stop :]]
+
+    left_out = [
+        [(f.let(f"select i1 {which}, i64 {terms}, i64 0"), rows) for terms, rows in some]
+        for which, some in zip(("%first", "%last"), tile.ends or (), strict=False)
+    ]
+    inside: str | int = tile.taps[-1].extent
+    for terms, _ in (one for some in left_out for one in some):
+        inside = f.let(f"sub i64 {inside}, {terms}")
+
+    def last(count: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
+        if not left_out:
+            return along_last(count, a, b, sums)[2]
+        before, behind = left_out
+        for terms, rows in before:
+            a, b, sums = along_last(terms, a, b, sums, rows, tile.rows, False)
+        a, b, sums = along_last(inside, a, b, sums)
+        for terms, rows in behind:
+            if rows < tile.rows:
+                a, b, sums = along_last(terms, a, b, sums, 0, tile.rows - rows, False)
+        return list(sums)
+
     def nest(taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
         """Loops over `taps`, `count` times the first; the sums after them."""
+        if len(taps) == 1:
+            return last(count, a, b, sums)
         carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums)]
         loop = f.begin_loop(0, count, 1, carried, at_least_once=True)
         a, b = loop.values[:2]
-        within = loop.values[2:]
-        inner = nest(taps[1:], taps[1].extent, a, b, within) if taps[1:] else body(a, b, within)
+        inner = nest(taps[1:], taps[1].extent, a, b, loop.values[2:])
         return f.end_loop(loop, [offset(f, a, taps[0].a), offset(f, b, taps[0].b), *inner])[2:]
 
     sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count)
