@@ -166,38 +166,35 @@ def _bordered(spec: ConvSpec, cuts: _Cuts = _NO_CUTS) -> bool:
     return any(first < 0 or end > size for (first, end), size in zip(extents, spec.input, strict=True))
 
 
-def _cuts(plan: _Plan) -> _Cuts:
+def _cuts(plan: _Plan, lanewise: bool) -> _Cuts:
     """Where a product whose vectors lie along features leaves window elements out.
 
-    The outermost dimension of the sum is then one of the window, the innermost one a line of it with all its features.
+    The outermost dimension of the sum is then one of the window, and the innermost one, but for features, is another.
     Nothing is left out of a dilated input, or where some other dimension makes better rows of tiles than lines do.
     """
-    spec, share = plan.spec, plan.spec.output_features // plan.spec.groups
+    spec = plan.spec
     every = [spec.phases(at) for at in range(len(spec.input))]
     order = sorted((at for at, extent in enumerate(spec.output) if extent > 1), key=lambda at: -spec.lhs_spatial[at])
-    if not order or any(len(phases) > 1 or phases[0].alike > 1 for phases in every):
+    if not order or any(len(phases) > 1 or phases[0].alike > 1 or not phases[0].taps for phases in every):
         return _NO_CUTS
-    outer, line = order[0], order[-1]
-
-    def cost(rows: int) -> float:
-        return choose_tile(rows, share, plan.machine, plan.how, windows=True)[0] / rows
-
-    images = spec.batch // spec.batch_groups
-    others = [(spec.out_batch, images), *((spec.out_spatial[at], spec.output[at]) for at in order[:-1])]
+    outer, line, columns = order[0], order[-1], spec.output_features // (1 if lanewise else spec.groups)
+    others = [(spec.out_batch, spec.batch // spec.batch_groups)]
+    others += [(spec.out_spatial[at], spec.output[at]) for at in order[:-1]]
     others = [(stride, extent) for stride, extent in others if extent > 1]
     if plan.epilogue is not None:
         usual = all(spec.out_spatial[line] < stride for stride, _ in others)
     else:
-        usual = all(cost(spec.output[line]) <= cost(extent) for _, extent in others)
+        cost = _tile(plan, spec.output[line], columns, lanewise)[0]
+        usual = all(cost <= _tile(plan, extent, columns, lanewise)[0] for _, extent in others)
     features = spec.input_features // spec.feature_groups
     steps = [phases[0].dilation * stride for phases, stride in zip(every, spec.lhs_spatial, strict=True)]
-    inner = [spec.lhs_feature, *(step for at, step in enumerate(steps) if at != outer)]
+    inner = [spec.lhs_feature if features > 1 else 0, *(step for at, step in enumerate(steps) if at != outer)]
     if not usual or max(inner) >= steps[outer]:
         return _NO_CUTS
     ends = None
-    if steps[line] == features * spec.lhs_feature and steps.count(steps[line]) == 1 and min(steps) == steps[line]:
-        _, shape = choose_tile(spec.output[line], share, plan.machine, plan.how, windows=True)
-        ends = _ends(every[line][0], spec.input[line], features, shape.rows)
+    if min(steps) == steps[line] > inner[0] and steps.count(steps[line]) == 1:
+        _, shape = _tile(plan, spec.output[line], columns, lanewise)
+        ends = _ends(every[line][0], spec.input[line], shape.rows)
     joined = spec.kernel[line] == spec.strides[line] == 1  # its lines make one, unless something is left out
     apart = outer != line and not joined and _some_outside(every[outer][0], spec.input[outer])
     return _Cuts(outer if apart else None, line if ends else None, ends)
@@ -210,25 +207,22 @@ def _some_outside(phase: Phase, size: int) -> bool:
     return (begin < 0 or end > size) and begin + reach >= 0 and end - reach <= size and phase.dilation <= size
 
 
-def _ends(phase: Phase, size: int, features: int, rows: int) -> Ends | None:
+def _ends(phase: Phase, size: int, rows: int) -> Ends | None:
     """What tiles of `rows` rows leave out at the ends of a line of `size` elements; None if nothing, or if they cannot.
 
     The first and the last tile alone do, each element of the window in one of them, and there is little code for it.
     """
-    count, places = phase.count, range(phase.start, phase.start + phase.taps)
-    before = [min(max(-(at // phase.stride), 0), count) for at in places]
-    behind = [count - min(max(-((at - size) // phase.stride), 0), count) for at in places]
-    ends = Ends(_runs(before, features), _runs(behind, features))
-    first, last = ends.most()
-    rest = count % rows
+    count, stride = phase.count, phase.stride
+    places = range(phase.start, phase.start + phase.taps * phase.dilation, phase.dilation)
+    before = [min(max(-(at // stride), 0), count) for at in places]
+    behind = [count - min(max(-((at - size) // stride), 0), count) for at in places]
+    first, last, rest = before[0], behind[-1], count % rows
     simple = (0, 0) in zip(before, behind, strict=True) and not any(map(min, before, behind))
     fits = first < rows and last < rows and (not rest or (last <= rest and first <= count - rows))
-    return ends if simple and fits and 0 < len(ends.before) + len(ends.behind) <= _MOST_ENDS else None
-
-
-def _runs(missing: Sequence[int], features: int) -> tuple[tuple[int, int], ...]:
-    """Numbers of terms that as many rows leave out."""
-    return tuple((len(list(alike)) * features, rows) for rows, alike in groupby(missing) if rows)
+    at_start, at_end = (
+        tuple((len(list(alike)), missing) for missing, alike in groupby(side) if missing) for side in (before, behind)
+    )
+    return Ends(at_start, at_end) if simple and fits and 0 < len(at_start) + len(at_end) <= _MOST_ENDS else None
 
 
 def _pointwise(spec: ConvSpec) -> bool:
@@ -281,12 +275,13 @@ def _emit(plan: _Plan) -> None:
     lanewise = groups > 1 and single and not how.complex and (share == 1 or spec.feature_groups > 1)
     held = element(spec.out)
     line = _line(spec, how)
+    if line is None:
+        plan.cuts = _cuts(plan, lanewise)
     if line is not None:
         image = _input(plan, line + 1)
     elif lanewise:
         image = _input(plan, rank + 1 if spec.feature_groups > 1 else 0, share)
     else:
-        plan.cuts = _cuts(plan)
         image = _input(plan)
 
     out_strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
@@ -371,11 +366,11 @@ def _emit_phase(
             p, size = phase[plan.cuts.outer], spec.input[plan.cuts.outer]
             at = len(alike) + next(number for number, d in enumerate(free) if d.cut is not None)
             reach = Reach(at, p.start, p.stride, p.dilation, size)
+        merged, ends = _sum(_consecutive(taps, b_step), plan.cuts, features)
         made = Product(
-            tuple(batch), rows.extent, columns, _sum(_consecutive(taps, b_step), plan.cuts, features), how, shape,
-            source, rows.a, b, panel, result, rows.c, c_feature,
+            tuple(batch), rows.extent, columns, merged, how, shape, source, rows.a, b, panel, result, rows.c, c_feature,
             a_column=source.element.bytes if lanewise else 0, packing=packing, epilogue=plan.epilogue,
-            reach=reach, ends=plan.cuts.ends,
+            reach=reach, ends=ends,
         )
         inside = rows.inside
     finish = _finish(plan, name, made, free, (0, 0) if edge else inside, whole, strides)
@@ -492,21 +487,26 @@ def _group_stride(spec: ConvSpec, batch: int, feature: int) -> int:
 
 def _rows(plan: _Plan, free: list[_Free], columns: int, lanewise: bool) -> tuple[_Free, TileShape]:
     """The dimension that becomes the rows of the product, and its tile: the cheapest for the whole result."""
-    if lanewise:
-        rows = max(free, key=lambda d: min(d.extent, 6))
-        vectors = min(2, -(-columns // plan.how.columns))
-        tiles = -(-rows.extent // 6)
-        return rows, TileShape(-(-rows.extent // tiles), vectors * plan.how.columns, lanewise=True)
-    best = None
     usable = [d for d in free if d.cut is None or d.cut == plan.cuts.line]
     if plan.epilogue is not None or plan.cuts.line is not None:
         usable = [d for d in usable if d.cut is not None] or usable[-1:]
+    best = None
     for dimension in usable:
-        cost, shape = choose_tile(dimension.extent, columns, plan.machine, plan.how, windows=True)
-        if best is None or cost / dimension.extent <= best[0]:
-            best = (cost / dimension.extent, dimension, shape)
+        cost, shape = _tile(plan, dimension.extent, columns, lanewise)
+        if best is None or cost <= best[0]:
+            best = (cost, dimension, shape)
     assert best is not None
     return best[1], best[2]
+
+
+def _tile(plan: _Plan, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
+    """The tile for so many rows and columns, and what one of the rows costs."""
+    if not lanewise:
+        cost, shape = choose_tile(rows, columns, plan.machine, plan.how, windows=True)
+        return cost / rows, shape
+    vectors = min(2, -(-columns // plan.how.columns))
+    high = -(-rows // -(-rows // 6))
+    return -min(rows, 6), TileShape(high, vectors * plan.how.columns, lanewise=True)
 
 
 def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
@@ -517,12 +517,17 @@ def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
     ]
 
 
-def _sum(taps: Sequence[Tap], cuts: _Cuts, features: int) -> tuple[Tap, ...]:
-    """The dimensions of the sum, merged but for those that window elements are left out of."""
-    line = len(taps) - (2 if features > 1 else 1) if cuts.line is not None else len(taps)
-    outer = 0 if cuts.outer is None else 1
-    merged = (*taps[:outer], *_merge_taps(taps[outer:line]), *_merge_taps(taps[line:]))
-    return (Tap(1, 0, 0), *merged) if cuts.line is not None and len(merged) == 1 else merged
+def _sum(taps: Sequence[Tap], cuts: _Cuts, features: int) -> tuple[tuple[Tap, ...], Ends | None]:
+    """The dimensions of the sum, merged but for those that window elements are left out of; and what the line's are."""
+    outer, ends = 0 if cuts.outer is None else 1, cuts.ends
+    line = len(taps) - (2 if features > 1 else 1) if ends else len(taps)
+    head, inner = (*taps[:outer], *_merge_taps(taps[outer:line])), _merge_taps(taps[line:])
+    if ends and len(inner) == 1:  # a line and its features are one
+        before, behind = (tuple((count * features, rows) for count, rows in side) for side in ends[:2])
+        ends = Ends(before, behind)
+    elif ends:
+        ends = ends._replace(within=1)
+    return (*(head or ([Tap(1, 0, 0)] if ends else [])), *inner), ends
 
 
 def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:

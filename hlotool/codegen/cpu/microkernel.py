@@ -37,19 +37,15 @@ class Tap(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Terms at the ends of the innermost dimension of a sum that some rows leave out.
+    """Elements at the ends of a dimension of a sum that some rows leave out: the one with `within` others within it.
 
-    Each of `before` and `behind` is a number of terms, and how many rows of the first tile (its first ones) and of the
-    last tile (its last ones) do without them.
+    Each of `before` and `behind` is a number of elements, and how many rows of the first tile (its first ones) and of
+    the last tile (its last ones) do without them.
     """
 
-    before: tuple[tuple[int, int], ...] = ()
-    behind: tuple[tuple[int, int], ...] = ()
-
-    def most(self) -> tuple[int, int]:
-        """How many rows leave terms out, at both ends."""
-        first, last = (max((rows for _, rows in terms), default=0) for terms in self)
-        return first, last
+    before: tuple[tuple[int, int], ...]
+    behind: tuple[tuple[int, int], ...]
+    within: int = 0
 
 
 class Outer(NamedTuple):
@@ -58,8 +54,9 @@ class Outer(NamedTuple):
     The sum runs over `taps`, outermost first; the function's %k replaces the extent of the first.  A
     `lanewise` tile has an `a` that runs along the columns too: ``c[i, j] = sum_k a[i, k, j] * b[k, j]``, the
     depthwise convolution.  With `accumulate` the function looks at %add and adds to what `c` holds.  With `b_line` rows
-    of `b` lie in lines of the caches, so many bytes apart.  With `ends`, terms of the last of several taps that rows
-    leave out, the function is told by two more arguments, %first and %last, which tile it is.
+    of `b` lie in lines of the caches, so many bytes apart.  With `ends`, what rows
+    leave out of a tap that is not the first, the function is told by two more arguments, %first and %last, which tile
+    it is.
     """
 
     rows: int
@@ -139,49 +136,45 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
                     result[place] = multiply_add(f, how, lanes, splat, column, result[place])
         return result
 
-    def along_last(
-        count: str | int, a: str, b: str, sums: Sequence[str], first: int = 0, end: int = tile.rows, some: bool = True
+    def loop(
+        taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str],
+        first: int = 0, end: int = tile.rows, some: bool = True,
     ) -> tuple[str, str, list[str]]:
-        """A loop over `count` terms of the last tap (`some`: at least one); where the next ones are, and the sums."""
+        """Loops over `taps`, `count` times the first (`some`: at least once); where that leads to, and the sums."""
         own = slice(first * each_row, end * each_row)
         carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums[own])]
-        loop = f.begin_loop(0, count, 1, carried, at_least_once=some)
-        a, b = loop.values[:2]
-        inner = body(a, b, [*sums[: own.start], *loop.values[2:], *sums[own.stop :]], first, end)
-        a, b, *inner = f.end_loop(loop, [offset(f, a, tile.taps[-1].a), offset(f, b, tile.taps[-1].b), *inner[own]])
+        outer = f.begin_loop(0, count, 1, carried, at_least_once=some)
+        a, b = outer.values[:2]
+        within = [*sums[: own.start], *outer.values[2:], *sums[own.stop :]]
+        inner = nest(taps[1:], taps[1].extent, a, b, within, first, end) if taps[1:] else body(a, b, within, first, end)
+        a, b, *inner = f.end_loop(outer, [offset(f, a, taps[0].a), offset(f, b, taps[0].b), *inner[own]])
         return a, b, [*sums[: own.start], *inner, *sums[own.stop :]]
 
-    left_out = [
-        [(f.let(f"select i1 {which}, i64 {terms}, i64 0"), rows) for terms, rows in some]
-        for which, some in zip(("%first", "%last"), tile.ends or (), strict=False)
-    ]
-    inside: str | int = tile.taps[-1].extent
-    for terms, _ in (one for some in left_out for one in some):
-        inside = f.let(f"sub i64 {inside}, {terms}")
+    left_out: list[list[tuple[str, int]]] = []
+    inside: str | int = 0
+    if tile.ends:
+        inside = tile.taps[-1 - tile.ends.within].extent
+        for which, some in (("%first", tile.ends.before), ("%last", tile.ends.behind)):
+            left_out.append([(f.let(f"select i1 {which}, i64 {number}, i64 0"), rows) for number, rows in some])
+            for missing, _ in left_out[-1]:
+                inside = f.let(f"sub i64 {inside}, {missing}")
 
-    def last(count: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
-        if not left_out:
-            return along_last(count, a, b, sums)[2]
+    def nest(
+        taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str], first: int, end: int
+    ) -> list[str]:
+        """The sums after loops over `taps`, `count` times the first; rows leave out what is not for them."""
+        if tile.ends is None or len(taps) != tile.ends.within + 1:
+            return loop(taps, count, a, b, sums, first, end)[2]
         before, behind = left_out
-        for terms, rows in before:
-            a, b, sums = along_last(terms, a, b, sums, rows, tile.rows, False)
-        a, b, sums = along_last(inside, a, b, sums)
-        for terms, rows in behind:
+        for missing, rows in before:
+            a, b, sums = loop(taps, missing, a, b, sums, rows, tile.rows, False)
+        a, b, sums = loop(taps, inside, a, b, sums)
+        for missing, rows in behind:
             if rows < tile.rows:
-                a, b, sums = along_last(terms, a, b, sums, 0, tile.rows - rows, False)
+                a, b, sums = loop(taps, missing, a, b, sums, 0, tile.rows - rows, False)
         return list(sums)
 
-    def nest(taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str]) -> list[str]:
-        """Loops over `taps`, `count` times the first; the sums after them."""
-        if len(taps) == 1:
-            return last(count, a, b, sums)
-        carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums)]
-        loop = f.begin_loop(0, count, 1, carried, at_least_once=True)
-        a, b = loop.values[:2]
-        inner = nest(taps[1:], taps[1].extent, a, b, loop.values[2:])
-        return f.end_loop(loop, [offset(f, a, taps[0].a), offset(f, b, taps[0].b), *inner])[2:]
-
-    sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count)
+    sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count, 0, tile.rows)
 
     def write(add: bool) -> None:
         for row in range(tile.rows):
