@@ -1,10 +1,10 @@
 """Results of a convolution whose windows reach beyond the input, where the kernel is not finite.
 
-Padding takes no part in the sum, but the tiles read it as zeros, and zero times an infinity or a NaN of the kernel is
-a NaN.  Such a product always shows: the result is a NaN then.  So the tasks of a convolution look through the pixels
-of the border when they have made them (few, and in cache).  The first to find a NaN looks through the kernel; where
-that is not finite, what is not a number is computed once more, one multiply-add at a time over the window elements that
-meet the input.
+Padding takes no part in the sum, but tiles that do not leave it out (see `conv`) read it as zeros, and zero times an
+infinity or a NaN of the kernel is a NaN.  Such a product always shows: the result is a NaN then.  So the tasks of a
+convolution look through the pixels of the border when they have made them (few, and in cache).  The first to find a
+NaN looks through the kernel; where that is not finite, what is not a number is computed once more, one multiply-add at
+a time over the window elements that meet the input.
 
 The functions are the same for all convolutions of the same types, which differ in a table of numbers: a program
 holds them once.
