@@ -380,8 +380,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         block = f.let(f"alloca [{min(tiles * shape.rows, product.m) * pitch} x i8], align 64")
     again = _repeats(product, tiles, piece < extent)
     variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece < extent, again)
-    alike = len(variants) <= 1
-    if shape.registers and variants and alike:
+    if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
     packing, region, safe = product.packing, "", ""
     if product.thirds is not None and packing is None:
@@ -431,9 +430,6 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
         c = advance(f, c, column_block, wide * shape.columns * product.c_column)
     start = c
-    row_count = count_in_block(f, row_block, tiles, row_tiles, row_blocks)
-    column_count = count_in_block(f, column_block, wide, panels, column_blocks)
-
     low, high = _within(f, product.reach, extent, coordinates) if product.reach else (0, extent)
     if piece < extent:
         pieces = f.begin_loop(low, high, piece)
@@ -454,38 +450,9 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         last = f.let(f"add i64 {first}, 1")
         f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
 
-    # The last tile of a dimension may be a smaller one, or begin earlier: one call is for all of them.
-    across = f.begin_loop(0, column_count, 1, [("ptr", a), ("ptr", b), ("ptr", c)], at_least_once=True)
-    narrow = _ends(f, across, column_count, column_block, column_blocks) if product.n % shape.columns else None
-    down = f.begin_loop(0, row_count, 1, [("ptr", across.values[0]), ("ptr", across.values[2])], at_least_once=True)
-    short = _ends(f, down, row_count, row_block, row_blocks) if product.m % shape.rows else None
-    at_a, at_c = down.values
-    if product.thirds is not None:
-        (tap,) = product.taps
-        place = at_a, product.a_row, product.thirds.third, SIDE * tap.a
-        size = _either(f, short, product.m, shape.rows), _either(f, narrow, product.n, shape.columns)
-        chunks, to = f.let(f"sdiv i64 {k}, {SIDE}"), (at_c, product.c_row)
-        emit_multiply(f, safe, place, across.values[1], to, size, chunks, add)
-    else:
-        if shape.registers and not alike:
-            changes = f.let(f"icmp eq i64 {down.index}, 0") if down.label else "true"
-            changes = f.let(f"or i1 {changes}, {short}") if down.label and short else changes
-            when(f, changes, lambda: configure(f, _variant(f, variants, short, narrow, CONFIG)))
-        tile, which = _variant(f, variants, short, narrow), ""
-        if product.ends is not None:  # tiles of which rows leave terms out are told which they are
-            last_one = short or _ends(f, down, row_count, row_block, row_blocks)
-            which = f", i1 {_begins(f, down, row_block)}, i1 {last_one}"
-        if product.m > shape.rows:
-            before = shape.rows - product.m % shape.rows
-            at_a = _moved(f, short, at_a, before * product.a_row * (bool(product.a_tile) - again))
-            at_c = _moved(f, short, at_c, -before * product.c_row * again)
-        f.do(f"call void {tile}(ptr {at_a}, ptr {across.values[1]}, ptr {at_c}, i64 {k}, i1 {add}{which})")
-    for loop, steps in (
-        (down, (product.a_step, shape.rows * product.c_row)),
-        (across, (shape.columns * product.a_column, product.b_panel, shape.columns * product.c_column)),
-    ):
-        moves = zip(loop.values, steps, strict=True) if loop.label else ()
-        f.end_loop(loop, [offset(f, at, step) for at, step in moves])
+    down = _Span(row_block, row_blocks, count_in_block(f, row_block, tiles, row_tiles, row_blocks))
+    across = _Span(column_block, column_blocks, count_in_block(f, column_block, wide, panels, column_blocks))
+    _emit_block(f, product, (a, b, c), down, across, (k, add), safe or _Variants(variants, again))
     if pieces is not None:
         f.end_loop(pieces)
     if product.epilogue is not None or product.finish is not None:
@@ -522,22 +489,79 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     return Step(name, math.prod(extents), max(arithmetic, right * how.element.bytes / _BYTES) + time)
 
 
-def _ends(f: Function, loop: Loop, count: str | int, block: str, blocks: int) -> str:
-    """Whether `loop`, with `count` trips for the things of a block, has come to the last thing of the last block."""
-    last = is_last_block(f, block, blocks)
-    if not loop.label:
-        return last
-    final = count - 1 if isinstance(count, int) else f.let(f"sub i64 {count}, 1")
-    ends = f.let(f"icmp eq i64 {loop.index}, {final}")
-    return ends if last == "true" else f.let(f"and i1 {ends}, {last}")
+class _Span(NamedTuple):
+    """A block of a dimension: its number, of how many, and how many tiles it has."""
+
+    block: str
+    blocks: int
+    trips: str | int
+
+    def begins(self, f: Function, loop: Loop) -> str:
+        """Whether `loop` over its tiles is at the first one of all."""
+        tests = [f.let(f"icmp eq i64 {at}, 0") for at in (self.block, loop.index) if at != "0"]
+        if len(tests) == 2:
+            return f.let(f"and i1 {tests[0]}, {tests[1]}")
+        return tests[0] if tests else "true"
+
+    def ends(self, f: Function, loop: Loop) -> str:
+        """Whether `loop` over its tiles has come to the last one of all."""
+        last = is_last_block(f, self.block, self.blocks)
+        if not loop.label:
+            return last
+        final = self.trips - 1 if isinstance(self.trips, int) else f.let(f"sub i64 {self.trips}, 1")
+        ends = f.let(f"icmp eq i64 {loop.index}, {final}")
+        return ends if last == "true" else f.let(f"and i1 {ends}, {last}")
 
 
-def _begins(f: Function, loop: Loop, block: str) -> str:
-    """Whether `loop`, for the things of a block, is at the first thing of the first block."""
-    tests = [f.let(f"icmp eq i64 {at}, 0") for at in (block, loop.index) if at != "0"]
-    if len(tests) == 2:
-        return f.let(f"and i1 {tests[0]}, {tests[1]}")
-    return tests[0] if tests else "true"
+class _Variants(NamedTuple):
+    """Tile functions by (rest of the rows, rest of the columns); with `again` whole ones make the rest of the rows."""
+
+    names: Mapping[tuple[bool, bool], str]
+    again: bool
+
+
+def _emit_block(
+    f: Function, product: Product, places: tuple[str, str, str], down: _Span, across: _Span, terms: tuple[str, str],
+    tiles: _Variants | str,
+) -> None:
+    """The tiles of a block at `places` of the operands and the result.
+
+    `terms` are how many there are and whether they are added to what is there.  `tiles` are tile functions, or
+    whether thirds can be multiplied.  The last tile of a dimension may be a smaller one, or begin earlier: one call is
+    for all of them.
+    """
+    shape, (a, b, c), (k, add) = product.shape, places, terms
+    columns = f.begin_loop(0, across.trips, 1, [("ptr", a), ("ptr", b), ("ptr", c)], at_least_once=True)
+    narrow = across.ends(f, columns) if product.n % shape.columns else None
+    rows = f.begin_loop(0, down.trips, 1, [("ptr", columns.values[0]), ("ptr", columns.values[2])], at_least_once=True)
+    short = down.ends(f, rows) if product.m % shape.rows else None
+    (at_a, at_c), at_b = rows.values, columns.values[1]
+    if isinstance(tiles, str):
+        assert product.thirds is not None
+        (tap,) = product.taps
+        left = at_a, product.a_row, product.thirds.third, SIDE * tap.a
+        extents = _left(f, short, product.m, shape.rows), _left(f, narrow, product.n, shape.columns)
+        chunks = f.let(f"sdiv i64 {k}, {SIDE}")
+        emit_multiply(f, tiles, left, at_b, (at_c, product.c_row), extents, chunks, add)
+    else:
+        if shape.registers and len(tiles.names) > 1:
+            changes = f.let(f"icmp eq i64 {rows.index}, 0") if rows.label else "true"
+            changes = f.let(f"or i1 {changes}, {short}") if rows.label and short else changes
+            when(f, changes, lambda: configure(f, _variant(f, tiles.names, short, narrow, CONFIG)))
+        tile, which = _variant(f, tiles.names, short, narrow), ""
+        if product.ends is not None:  # tiles of which rows leave terms out are told which they are
+            which = f", i1 {down.begins(f, rows)}, i1 {short or down.ends(f, rows)}"
+        if product.m > shape.rows:
+            before = shape.rows - product.m % shape.rows
+            at_a = _moved(f, short, at_a, before * product.a_row * (bool(product.a_tile) - tiles.again))
+            at_c = _moved(f, short, at_c, -before * product.c_row * tiles.again)
+        f.do(f"call void {tile}(ptr {at_a}, ptr {at_b}, ptr {at_c}, i64 {k}, i1 {add}{which})")
+    for loop, steps in (
+        (rows, (product.a_step, shape.rows * product.c_row)),
+        (columns, (shape.columns * product.a_column, product.b_panel, shape.columns * product.c_column)),
+    ):
+        moves = zip(loop.values, steps, strict=True) if loop.label else ()
+        f.end_loop(loop, [offset(f, at, step) for at, step in moves])
 
 
 def _variant(
@@ -556,7 +580,7 @@ def _variant(
     return found
 
 
-def _either(f: Function, condition: str | None, total: int, size: int) -> str | int:
+def _left(f: Function, condition: str | None, total: int, size: int) -> str | int:
     """What is left of `total` after things of `size` under `condition` (None: never), else `size`."""
     return size if condition is None else f.let(f"select i1 {condition}, i64 {total % size}, i64 {size}")
 
