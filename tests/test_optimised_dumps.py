@@ -141,6 +141,24 @@ def test_own_fusions_stay_as_they_are() -> None:
     assert [i.name for i in module.instructions() if i.opcode == "fusion"] == fusions
 
 
+@pytest.mark.parametrize(
+    ("passes", "body"),
+    [
+        ("fusion", "a = f32[64] negate(x)\nROOT r = f32[64] tanh(a)"),
+        ("multi-output-fusion", "a = f32[64] tanh(x)\nb = f32[64] negate(a)\nROOT r = (f32[64], f32[64]) tuple(a, b)"),
+        ("product-fusion", "m = f32[8,8] reshape(x)\nd = f32[8,8] dot(m, m), lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={0}\nROOT r = f32[8,8] tanh(d)"),
+    ],
+)  # fmt: skip
+def test_every_pass_marks_its_fusions_as_its_own(passes: str, body: str) -> None:
+    module = parse(entry(f"x = f32[64] parameter(0)\n{body}"))
+    run_pipeline(module, parse_pipeline(passes))
+    made = sum(i.opcode == "fusion" for i in module.instructions())
+    assert made == 1
+    run_pipeline(module, parse_pipeline("call-inliner{fusions=all}"))
+    assert sum(i.opcode == "fusion" for i in module.instructions()) == made
+
+
 def test_which_fusions_to_inline_is_checked() -> None:
     with pytest.raises(HloError, match="none, foreign, all"):
         run_pipeline(parse(FUSIONS["nested"]), parse_pipeline("call-inliner{fusions=some}"))

@@ -17,6 +17,10 @@ import hlotool
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donation
 from hlotool.codegen import overlap, region, reserve, step_costs
+from hlotool.codegen.buffers import assign
+from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.step_costs import StepCosts
+from hlotool.codegen.steps import Steps
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import ExecutionError, Module
@@ -402,6 +406,33 @@ def test_initial_state_is_copied_before_anything_takes_its_place(eager: None) ->
     module = parse(OVERWRITTEN)
     for got, want in zip(same_bits(module, arguments, "none", (1, 2)), evaluate(module, arguments), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+# ---- costs
+
+
+def test_what_no_step_splits_takes_as_long_alone_as_on_one_thread() -> None:
+    """Parameters take no time, whoever asks."""
+    text = """
+again { p = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(p), index=0  n = s32[] constant(50)
+  ROOT go = pred[] compare(i, n), direction=LT }
+turn { p = (s32[], f32[4]) parameter(0)  i = s32[] get-tuple-element(p), index=0  one = s32[] constant(1)
+  j = s32[] add(i, one)  a = f32[4] get-tuple-element(p), index=1  b = f32[4] tanh(a)
+  ROOT r = (s32[], f32[4]) tuple(j, b) }
+up { p = f32[] parameter(0)  ROOT r = f32[] exponential(p) }
+down { p = f32[] parameter(0)  ROOT r = f32[] negate(p) }
+ENTRY main { c = pred[] parameter(0)  x = f32[4] parameter(1)  y = f32[] parameter(2)  zero = s32[] constant(0)
+  s = (s32[], f32[4]) tuple(zero, x)  w = (s32[], f32[4]) while(s), condition=again, body=turn
+  d = f32[] conditional(c, y, y), true_computation=up, false_computation=down
+  v = f32[4] get-tuple-element(w), index=1  ROOT r = (f32[4], f32[]) tuple(v, d) }
+"""
+    module = optimise(parse(text), LOWERING)
+    kernel = Kernel((), "", (Step("tanh", 1, 30.0),))
+    kernels = {i: kernel for c in module.computations.values() for i in c if i.opcode == "tanh"}
+    costs = StepCosts(Steps(module.entry, assign(module, {}), kernels, {}, {}, False))
+    found = {i.opcode: costs.serial(i) for i in module.entry if i.opcode in ("while", "conditional")}
+    assert found["while"] > 50 * 30.0
+    assert found == {i.opcode: costs.alone(i, False) for i in module.entry if i.opcode in found}
 
 
 # ---- random programs

@@ -6,6 +6,8 @@ alone would seldom use them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.buffers import ALIASES, branch_computations
@@ -81,7 +83,7 @@ class StepCosts:
         return found
 
     def _sum(self, computation: Computation) -> float:
-        return sum(self.serial(i) for i in computation if i.opcode not in ALIASES and i.opcode != "parameter")
+        return sum(self.serial(i) for i in _working(computation))
 
     def alone(self, instruction: Instruction, looped: bool) -> float:
         """Nanoseconds of an instruction that has all threads to itself."""
@@ -93,8 +95,8 @@ class StepCosts:
         if instruction in self._steps.task_loops:
             return self.serial(instruction) * _SHARED + FORK
         looped = looped or instruction.opcode == "while"
-        times = (sum(self.alone(i, looped) for i in c if i.opcode not in ALIASES) for c in called(instruction))
-        return max(times) if instruction.opcode == "conditional" else _trips(instruction) * sum(times)
+        times = (sum(self.alone(i, looped) for i in _working(c)) for c in called(instruction))
+        return max(times) if instruction.opcode == "conditional" else _PLAIN + _trips(instruction) * sum(times)
 
     def beside(self, instruction: Instruction, looped: bool) -> float:
         """Nanoseconds of an instruction on one thread, whichever that is.
@@ -135,6 +137,11 @@ class StepCosts:
         values = {v.find() for i in (*instruction.operands, instruction) for v in leaves[i]}
         moved = sum(value.size for value in values if value.writable and value.parameter is None)
         return step.tasks > 1 and step.cost / 4 > FORK + _PER_SHARED_BYTE * moved
+
+
+def _working(computation: Computation) -> Iterator[Instruction]:
+    """The instructions of a computation that take time."""
+    return (i for i in computation if i.opcode not in ALIASES and i.opcode != "parameter")
 
 
 def _trips(instruction: Instruction) -> int:

@@ -13,7 +13,7 @@ from hlotool.analysis.fusibility import is_fusible
 from hlotool.analysis.reducers import choice
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, make_fusion
-from hlotool.passes.fusion_rules import fusion_rules
+from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 from hlotool.passes.graph import order_effects
 
 __all__ = ["MultiOutputFusion"]
@@ -65,6 +65,7 @@ class MultiOutputFusion:
             if dead:
                 erase_all(computation, dead)
                 computation.sort_topologically()
+                mark_own_fusions(module)
         return changed
 
 
