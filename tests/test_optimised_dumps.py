@@ -18,7 +18,8 @@ from semantics.xla_oracle import missing
 
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
-from hlotool.harness.compare import Tolerance, compare_all
+from hlotool.evaluate.truth import truth
+from hlotool.harness.compare import Tolerance, compare_all, compare_with_truth
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.xla import Xla
 from hlotool.ir import HloError, Module, UnsupportedError
@@ -119,6 +120,18 @@ def test_fusions_of_other_compilers(name: str) -> None:
     expected = outputs(text, arrays)
     for _, pipeline in WAYS[1:]:
         assert_same(outputs(text, arrays, "cpu", pipeline), expected)
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.name)
+def test_error_bounds_hold(dump: Path) -> None:
+    """Library calls sum in any order, too, and annotations leave the bounds as they are."""
+    module = parse(dump.read_text())
+    arrays = random_inputs(module, seed=1)
+    bounds = truth(module, arrays)
+    for found, bound in zip(compile_module(module)(*arrays), bounds, strict=True):
+        (comparison,) = compare_with_truth([found], [bound])
+        assert comparison.ok, comparison
+        assert comparison.undecided < max(1, found.size)
 
 
 def test_layouts_count_before_fusions_are_dissolved() -> None:

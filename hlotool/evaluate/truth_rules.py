@@ -1,7 +1,7 @@
 """The table of rules on values with error bounds: movement, control, order, and what is only known of exact values.
 
 Rules that move elements are those of the evaluator, applied to values and to errors.  What works on the bits of values
-(bitcasts, random bits, custom calls) runs on the declared types and is undecided where its operands are not exact.
+(bitcasts, random bits, most custom calls) runs on the declared types and is undecided where its operands are not exact.
 """
 
 from __future__ import annotations
@@ -83,6 +83,18 @@ def _zipped(values: Any, errors: Any) -> Any:
 def _bitcast(instruction: Instruction, operands: Operands, context: Any) -> Any:
     same = instruction.operands[0].shape.element_type == instruction.shape.element_type
     return (_moving(None) if same else _declared)(instruction, operands, context)
+
+
+def _custom_call(instruction: Instruction, operands: Operands, context: Any) -> Any:
+    """Annotations return their operand; calls of GPU libraries have the errors of the instructions that say what they
+    compute."""
+    from hlotool.evaluate.xla_calls import is_annotation
+    from hlotool.evaluate.xla_custom_calls import library_computation
+
+    if is_annotation(instruction):
+        return operands[0]
+    meaning = library_computation(instruction)
+    return _declared(instruction, operands, context) if meaning is None else context.apply(meaning, operands)
 
 
 def _with_parts(instruction: Instruction, operands: Operands, context: Any) -> Any:
@@ -233,6 +245,7 @@ TRUTH: dict[str, Any] = {
     "dynamic-update-slice": _moving((0, 1)),
     "ragged-all-to-all": _moving((0, 1)),
     "bitcast": _bitcast,
+    "custom-call": _custom_call,
     "while": _while,
     "conditional": _conditional,
     "sort": _sort,
