@@ -252,6 +252,18 @@ def test_a_dynamic_size_goes_nowhere_where_none_is_declared(body: str, words: st
         hlotool.compile(module, pipeline="none")
 
 
+@pytest.mark.parametrize("call", ["fusion(x), kind=kLoop, calls=f", "call(x), to_apply=f"])
+@pytest.mark.parametrize("shape", ["f32[4]", "(f32[4], f32[4])"])
+def test_a_computation_gives_no_dynamic_size_where_none_is_declared(call: str, shape: str) -> None:
+    result = "ROOT t = (f32[4], f32[<=4]) tuple(p, a)" if shape.startswith("(") else "ROOT b = f32[<=4] negate(a)"
+    module = hlotool.parse(
+        f"f {{\n  p = f32[4] parameter(0)\n  a = f32[<=4] add(p, p)\n  {result}\n}}\n"
+        f"ENTRY main {{\n  x = f32[4] parameter(0)\n  ROOT r = {shape} {call}\n}}\n"
+    )
+    with pytest.raises(UnsupportedError, match=r"r: .* is declared with other dynamic dimensions elsewhere"):
+        optimise(module, "dynamic-padder")
+
+
 def test_what_is_in_flight_must_land_first() -> None:
     module = entry(
         "x = f32[<=4] parameter(0)\n  s = (f32[<=4], f32[<=4], u32[]) copy-start(x)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,25 @@ _GREATER.root = _BUILDER.compare(
 def _infer(opcode: str, operands: str, **attributes: Any) -> str:
     shapes = parse_shape(f"({operands})").elements
     return str(infer(opcode, shapes, attributes))
+
+
+@pytest.mark.parametrize("field", ["size", "stride", "base_dilation", "window_dilation"])
+@pytest.mark.parametrize("opcode", ["convolution", "reduce-window", "select-and-scatter"])
+def test_windows_have_elements_and_move(opcode: str, field: str) -> None:
+    """Modules that are not read from text may have any numbers."""
+    shapes = {
+        "convolution": "f32[2,8,6], f32[1,6,4]",
+        "reduce-window": "f32[8], f32[]",
+        "select-and-scatter": "f32[8], f32[8], f32[]",
+    }[opcode]
+    more = _conv("dim_labels=b0f_0io->b0f") if opcode == "convolution" else {"to_apply": _ADD, "select": _GREATER}
+    fine: dict[str, Any] = {**more, "window": Window((WindowDimension(1),))}
+    assert _infer(opcode, shapes, **fine)
+    for number in (0, -1):
+        window = Window((replace(WindowDimension(1), **{field: number}),))
+        with pytest.raises(ShapeError, match=r"cannot be empty|must be positive|the kernel 1") as caught:
+            _infer(opcode, shapes, **{**fine, "window": window})
+        assert caught.value.part == "attribute:window"
 
 
 def _conv(line: str) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hlotool.ir.attributes import WindowDimension
 from hlotool.ir.errors import HloError
 from hlotool.ir.module import Instruction
-from hlotool.ir.shape import Shape, row_major, tuple_shape
+from hlotool.ir.shape import UNBOUNDED, Shape, row_major, tuple_shape
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "like",
     "numeric_kind",
     "plain",
+    "positions",
     "require",
     "require_array",
     "require_count",
@@ -119,6 +121,14 @@ def in_range(
         if unique and dimension in dimensions[:index]:
             raise ShapeError(f"{what} {dimension} is given twice", f"attribute:{name}")
     return tuple(dimensions)
+
+
+def positions(dimension: WindowDimension, size: int) -> int:
+    """How many positions a window has along a dimension of `size`."""
+    require(dimension.size > 0, "a window cannot be empty", "attribute:window")
+    steps = (dimension.stride, dimension.base_dilation, dimension.window_dilation)
+    require(min(steps) > 0, "strides and dilations of a window must be positive", "attribute:window")
+    return UNBOUNDED if size == UNBOUNDED else dimension.output_size(size)
 
 
 def like(shape: Shape, element_type: str | None = None) -> Shape:

@@ -20,6 +20,7 @@ from hlotool.ir.shape_checks import (
     like,
     numeric_kind,
     plain,
+    positions,
     require,
     require_array,
     require_count,
@@ -151,8 +152,6 @@ def _convolution(opcode: str, operands: Sequence[Shape], attributes: Mapping[str
     if len(window.dimensions) != spatial:
         found = plain(len(window.dimensions), "dimension")
         raise ShapeError(f"the window has {found}, dim_labels have {spatial}", "attribute:window")
-    for one in window.dimensions:
-        require(one.size > 0, f"a window of size {one.size}", "attribute:window")
     groups, batches = attributes.get("feature_group_count", 1), attributes.get("batch_group_count", 1)
     require(groups == 1 or batches == 1, "both features and batch are in groups", "attribute:batch_group_count")
     require(groups > 0, "feature_group_count must be positive", "attribute:feature_group_count")
@@ -172,11 +171,7 @@ def _convolution(opcode: str, operands: Sequence[Shape], attributes: Mapping[str
         kernel_size = kernel.dimensions[labels.kernel_spatial[index]]
         same = kernel_size in (one.size, UNBOUNDED)
         require(same, f"the window has size {one.size}, the kernel {kernel_size}", "attribute:window")
-        sizes[labels.output_spatial[index]] = (
-            one.output_size(base.dimensions[labels.input_spatial[index]])
-            if base.dimensions[labels.input_spatial[index]] != UNBOUNDED
-            else UNBOUNDED
-        )
+        sizes[labels.output_spatial[index]] = positions(one, base.dimensions[labels.input_spatial[index]])
     return array(base.element_type, sizes)
 
 

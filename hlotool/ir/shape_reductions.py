@@ -16,6 +16,7 @@ from hlotool.ir.shape_checks import (
     like,
     numeric_kind,
     plain,
+    positions,
     require,
     require_array,
     require_count,
@@ -76,12 +77,7 @@ def _windowed(opcode: str, base: Shape, window: Window) -> tuple[int, ...]:
             f"the window of {opcode} has {plain(len(window.dimensions), 'dimension')}, the operand is {base}",
             "attribute:window",
         )
-    return tuple(_positions(one, size) for one, size in zip(window.dimensions, base.dimensions, strict=True))
-
-
-def _positions(dimension: WindowDimension, size: int) -> int:
-    require(dimension.size > 0, "a window cannot be empty", "attribute:window")
-    return UNBOUNDED if size == UNBOUNDED else dimension.output_size(size)
+    return tuple(positions(one, size) for one, size in zip(window.dimensions, base.dimensions, strict=True))
 
 
 def _trivial_window(rank: int) -> Window:

@@ -126,7 +126,7 @@ class _Padder:
         """Whether the instruction, or one of its operands, is not what it was."""
         if not instruction.shape.is_static or (instruction.opcode in RULES and instruction.info.group == "dynamic"):
             return True
-        return any(self.changed(operand) for operand in instruction.operands)
+        return any(self.changed(operand) for operand in instruction.operands) or not _gives_what_it_runs(instruction)
 
     def changed(self, operand: Instruction) -> bool:
         value = self.values[operand]
@@ -266,11 +266,9 @@ class _Padder:
             opcode, attributes = "call", {"to_apply": i.attributes["calls"]}
         if opcode == "copy":  # of a tuple
             return parts[0]
-        shape = packed(i.shape)
-        results = [one for one in i.called if one is not i.attributes.get("condition")]
-        if any(not one.root.shape.compatible(shape) for one in results):  # done already
+        if not _gives_what_it_runs(i):
             raise UnsupportedError(f"{i.name}: {i.shape} is declared with other dynamic dimensions elsewhere")
-        return self.unpack(make, make.add(opcode, shape, parts, attributes), i.shape)
+        return self.unpack(make, make.add(opcode, packed(i.shape), parts, attributes), i.shape)
 
     def custom_call(self, make: Maker, i: Instruction, operands: Sequence[Value]) -> Value:
         target = _target(i)
@@ -286,6 +284,12 @@ class _Padder:
         if is_annotation(i):
             return operands[0]
         return self.bounded_call(make, i, operands)
+
+
+def _gives_what_it_runs(i: Instruction) -> bool:
+    """Whether the computations of a loop, branch or call, which are done, give what it declares."""
+    results = [one for one in i.called if one is not i.attributes.get("condition")]
+    return i.opcode not in _STRUCTURE or all(one.root.shape.compatible(packed(i.shape)) for one in results)
 
 
 _STRUCTURE = frozenset(
