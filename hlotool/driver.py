@@ -172,11 +172,13 @@ def _evaluate(
     from hlotool.evaluate import evaluate
     from hlotool.evaluate.devices import Device, World
     from hlotool.ir.devices import check_devices
+    from hlotool.ir.dynamic import check_bounds
     from hlotool.runtime.border import check_arrays
 
     parameters, outputs = _border(module)
     flush = machine is not None and machine.numerics.flush_denormals
     check_devices(module)
+    check_bounds(module)
 
     def work(device: Device, arrays: Sequence[object]) -> tuple[Any, ...]:
         return evaluate(module, check_arrays(parameters, arrays), device=device, flush_denormals=flush)

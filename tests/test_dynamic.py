@@ -18,6 +18,7 @@ import hlotool
 from hlotool.driver import optimise
 from hlotool.evaluate import evaluate
 from hlotool.harness.check_each import CheckEach
+from hlotool.harness.inputs import random_inputs
 from hlotool.ir import HloError, InputError, Module, UnsupportedError, dtype_of
 from hlotool.ir.devices import topology_of
 from hlotool.ir.dynamic import regroups
@@ -262,6 +263,25 @@ def test_a_computation_gives_no_dynamic_size_where_none_is_declared(call: str, s
     )
     with pytest.raises(UnsupportedError, match=r"r: .* is declared with other dynamic dimensions elsewhere"):
         optimise(module, "dynamic-padder")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = f32[?,3] parameter(0)\n  ROOT r = f32[?,3] negate(x)",
+        "x = f32[0,?] parameter(0)\n  ROOT r = f32[0,?] copy(x)",
+        "x = f32[4] parameter(0)\n  y = f32[?] negate(x)\n  ROOT r = f32[4] tanh(x)",
+    ],
+)
+def test_nothing_runs_what_has_no_bound(body: str) -> None:
+    module = hlotool.parse(f"ENTRY main {{\n  {body}\n}}\n")
+    words = r"[xy]: .* has a dimension without a bound"
+    for backend in ("evaluate", "cpu"):
+        with pytest.raises(UnsupportedError, match=words):
+            hlotool.compile(module, backend=backend)
+    if not module.entry.parameters[0].shape.is_static:
+        with pytest.raises(UnsupportedError, match=words):
+            random_inputs(module, 0)
 
 
 def test_what_is_in_flight_must_land_first() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.harness.archive import read_array
-from hlotool.ir import InputError, Instruction, Module, Shape, dtype_of, element_type
+from hlotool.ir import UNBOUNDED, InputError, Instruction, Module, Shape, UnsupportedError, dtype_of, element_type
 from hlotool.ir.dynamic import accepts
 
 __all__ = ["Input", "check_arrays", "inputs_of", "parse_input", "random_arrays", "random_inputs"]
@@ -70,6 +70,9 @@ def random_arrays(inputs: Sequence[Input], seed: int, device: int = 0) -> list[n
     Floats are standard normal; integers lie in [0, 8), or within what they index where a gather, scatter or dynamic
     slice reads them.  Every leaf on every device has a random stream of its own.
     """
+    for leaf in inputs:
+        if UNBOUNDED in leaf.shape.dimensions:
+            raise UnsupportedError(f"{leaf.name}: {leaf.shape} has a dimension without a bound")
     own = [device] if device else []
 
     def made(number: int, leaf: Input) -> npt.NDArray[Any]:

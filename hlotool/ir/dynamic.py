@@ -28,6 +28,8 @@ is its elements below that size.  What opcodes make of sizes (in the spirit of X
 - all else (other custom calls, feeds, collectives in place, bitcasts to elements of another width or between tiles)
   takes arrays of the bounds, with zeros from the sizes on, and gives such.
 
+A dimension without a bound (``f32[?]``) is for tools that look at a module: nothing runs it.
+
 Zeros are bits of zero: 2**-127 in f8e8m0fnu, which has no number 0.  They take no part in sums of products.
 
 UnsupportedError: a reshape of which nothing says which dimension takes up the size, as in XLA; an array of dynamic size
@@ -41,7 +43,7 @@ from dataclasses import dataclass, replace
 
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.module import Instruction, Module
-from hlotool.ir.shape import Shape, row_major
+from hlotool.ir.shape import UNBOUNDED, Shape, row_major
 from hlotool.ir.storage import storage_moves
 from hlotool.ir.types import ELEMENT_TYPES
 
@@ -52,6 +54,7 @@ __all__ = [
     "accepts",
     "bitcast_steps",
     "bounded_dimensions",
+    "check_bounds",
     "is_dynamic",
     "regroups",
     "static",
@@ -70,6 +73,14 @@ def is_dynamic(module: Module) -> bool:
             if instruction.opcode in _MAKERS or not instruction.shape.is_static:
                 return True
     return False
+
+
+def check_bounds(module: Module) -> None:
+    """UnsupportedError naming an instruction, unless all dimensions have a bound: no memory is large enough else."""
+    for computation in module.computations.values():
+        for instruction in computation:
+            if any(UNBOUNDED in leaf.dimensions for leaf in instruction.shape.leaves()):
+                raise UnsupportedError(f"{instruction.name}: {instruction.shape} has a dimension without a bound")
 
 
 def accepts(shape: Shape, sizes: Sequence[int]) -> bool:

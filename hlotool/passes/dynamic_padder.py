@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.xla_calls import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, scalar, tuple_shape
-from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, is_dynamic, static
+from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, check_bounds, is_dynamic, static
 from hlotool.ir.shape_checks import flags_of
 from hlotool.passes.dynamic_rules import RULES, elementwise
 from hlotool.passes.dynamic_values import Maker, Sized
@@ -34,7 +34,10 @@ class DynamicPadder:
     name: ClassVar[str] = "dynamic-padder"
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        if not is_dynamic(module) or _is_padded(module) or not log.allow():
+        if not is_dynamic(module):
+            return False
+        check_bounds(module)
+        if _is_padded(module) or not log.allow():
             return False
         embedded = _embedded(module)
         for computation in module.callees_first():
