@@ -292,6 +292,7 @@ P = {"opcode": "parameter", "shape": VECTOR}
         (module_of({**P, "shape": array("F32", [4], [1])}), "not a permutation"),
         (module_of({**P, "shape": array("F32", [-4])}), "is no shape"),
         (module_of({**P, "shape": array("F32", [1 << 40, 1 << 40])}), "is no shape"),
+        (module_of({**P, "shape": array("F32", [1 << 29, 0, 1 << 29])}), "is no shape"),
         (module_of({**P, "shape": array("F32", [1] * 40)}), "at most 32 dimensions"),
         (module_of({**P, "shape": {}}), "unknown element type"),
         (module_of({**P, "control_predecessor_ids": [8]}), "control predecessor"),

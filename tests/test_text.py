@@ -448,6 +448,22 @@ def test_shape_forms(text: str) -> None:
     assert print_shape(parse_shape(text)) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("f32[100000000,1000000000]", True), ("f32[576460752303423488]", False), ("s8[1073741824,536870912]", True),
+        ("s8[1073741824,1073741824]", False), ("f64[2147483648,0,2147483648]", False), ("f64[1048576,0,?]", True),
+    ],
+)  # fmt: skip
+def test_shapes_have_less_than_an_exbibyte(text: str, fits: bool) -> None:
+    """NumPy counts the bytes of an array without elements, too."""
+    if fits:
+        assert str(parse_shape(text).without_layout()) == text
+    else:
+        with pytest.raises(ParseError, match="exbibyte"):
+            parse_shape(text)
+
+
 def test_shape_values() -> None:
     assert parse_shape("f32[<=5,?]") == Shape("f32", (5, -1), None, (), (True, True))
     assert parse_shape("f32[]").layout == row_major(0)

@@ -9,10 +9,19 @@ from math import prod
 
 from hlotool.ir.types import ELEMENT_TYPES, byte_size
 
-__all__ = ["UNBOUNDED", "Layout", "Shape", "array", "row_major", "scalar", "token", "tuple_shape"]
+__all__ = ["UNBOUNDED", "Layout", "Shape", "array", "is_countable", "row_major", "scalar", "token", "tuple_shape"]
 
 UNBOUNDED = -1
 """The size of a dimension written ``?``."""
+
+
+_MOST_BYTES = 1 << 60
+
+
+def is_countable(element_type: str, dimensions: Sequence[int]) -> bool:
+    """Whether an array has less than an exbibyte, a dimension of 0 taken for one of 1: even an array without elements
+    has strides, and is widened on the way."""
+    return prod([abs(size) or 1 for size in dimensions]) * byte_size(element_type) < _MOST_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ SYNTAX = (
         entry("ROOT x = f32[-4] parameter(0)"), entry("ROOT x = f32[4] parameter(0)"),
     ),
     Page(
-        "HLO0112", "a shape is too large", "The elements of a shape must be countable in 64 bits.",
+        "HLO0112", "a shape is too large",
+        "An array has less than an exbibyte (2**60 bytes), a dimension of 0 counted as 1, and at most 32 dimensions.",
         entry("ROOT x = f32[9999999999,9999999999] parameter(0)"), entry("ROOT x = f32[9999,9999] parameter(0)"),
     ),
     Page(

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from hlotool.ir import ELEMENT_TYPES, UNBOUNDED, Layout, Shape, row_major, tuple_shape
+from hlotool.ir.shape import is_countable
 from hlotool.text.lexer import SPACE, Cursor, SyntaxFailure, did_you_mean
 
 __all__ = ["ARRAY", "read_shape"]
@@ -22,7 +23,6 @@ _ONE = re.compile(r"\(\s*(\w+)\s*\)", re.ASCII)
 _SPLIT = re.compile(r"\(\s*(\d+)\s*:\s*(\d+(?:\s*,\s*\d+)*)\s*\)", re.ASCII)
 _LEVELS = re.compile(r"D\([A-Z+~,\s]*\)")
 _LEADERS = {"opaque_type": "opaque"}
-_MOST_ELEMENTS = 1 << 63
 _MOST_DIMENSIONS = 32  # what every version of NumPy that is supported can hold
 
 
@@ -78,6 +78,8 @@ def _array(cursor: Cursor) -> Shape:
             raise cursor.fail(f"{name} arrays need a newer ml_dtypes", head.start(1), head.end(1), code="HLO0110")
         return Shape(name)
     dimensions, dynamic = _dimensions(cursor, head.start(1))
+    if not is_countable(name, dimensions):
+        raise cursor.fail("the shape has an exbibyte or more", head.start(1), cursor.position, code="HLO0112")
     shape = Shape(name, dimensions, None, (), dynamic if any(dynamic) else ())
     if _LAYOUT.match(cursor.text, cursor.position):
         cursor.skip()
@@ -102,7 +104,6 @@ def unknown_type(cursor: Cursor, name: str, start: int) -> SyntaxFailure:
 def _dimensions(cursor: Cursor, start: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     sizes: list[int] = []
     dynamic: list[bool] = []
-    count = 1
     while not cursor.accept("]"):
         if sizes:
             cursor.expect(",", "or ']' in a shape")
@@ -115,12 +116,9 @@ def _dimensions(cursor: Cursor, start: int) -> tuple[tuple[int, ...], tuple[bool
             raise cursor.fail(f"a dimension cannot be negative: {size}", match.start(2), match.end(2), code="HLO0111")
         sizes.append(size)
         dynamic.append(bounded is not None or unbounded is not None)
-        count *= max(size, 1)
     if len(sizes) > _MOST_DIMENSIONS:
         message = f"the shape has {len(sizes)} dimensions, more than {_MOST_DIMENSIONS}"
         raise cursor.fail(message, start, cursor.position, code="HLO0112")
-    if count >= _MOST_ELEMENTS and 0 not in sizes:
-        raise cursor.fail("the shape has more elements than 64 bits can count", start, cursor.position, code="HLO0112")
     return tuple(sizes), tuple(dynamic)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from hlotool.ir import ELEMENT_TYPES, UNBOUNDED, Layout, Literal, Shape, dtype_of, row_major
+from hlotool.ir.shape import is_countable
 from hlotool.text.proto.message import Message
 
 __all__ = ["read_literal", "read_shape"]
@@ -17,7 +17,6 @@ Array = np.ndarray[Any, Any]
 
 _SMALLEST = -(1 << 63)  # how messages write an unbounded dimension, and '*' in a tile
 _MOST_DIMENSIONS = 32  # what every version of NumPy that is supported can hold
-_MOST_ELEMENTS = 1 << 63
 _NAMES = {"OPAQUE_TYPE": "opaque"}
 _PARTS = {"c64": "f32", "c128": "f64"}
 
@@ -46,7 +45,7 @@ def _array(message: Message, name: str) -> Shape:
     if len(sizes) > _MOST_DIMENSIONS:
         raise message.fail(f"an array has at most {_MOST_DIMENSIONS} dimensions, not {len(sizes)}")
     dimensions = tuple([UNBOUNDED if size == _SMALLEST else size for size in sizes])
-    if any(size < 0 and size != UNBOUNDED for size in dimensions) or prod(map(abs, dimensions)) >= _MOST_ELEMENTS:
+    if any(size < 0 and size != UNBOUNDED for size in dimensions) or not is_countable(name, dimensions):
         raise message.fail(f"{name}[{','.join(map(str, dimensions))}] is no shape")
     flags = message.numbers("is_dynamic_dimension")
     if flags and len(flags) != len(dimensions):
