@@ -587,6 +587,16 @@ def test_asynchronous_operations(opcode: str) -> None:
     assert not any(i.has("async") for i in module.instructions())
 
 
+def test_contexts_may_be_anything() -> None:
+    text = tiny_module("async-start")
+    before = parse(text.replace(", u32[])", ", (u32[2], s32[], token[]))"))
+    assert before.entry.root.operands[0].shape.elements[2].is_tuple
+    module, _ = run("async-to-sync,tuple-simplifier,dce", before, tiny_inputs(before))
+    assert not any(i.has("async") for i in module.instructions())
+    with pytest.raises(UnsupportedError, match="s: a context of opaque"):
+        optimise(parse(text.replace(", u32[])", ", opaque[])")), "async-to-sync")
+
+
 COLLECTIVES = [
     "all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute", "partition-id",
     "ragged-all-to-all",

@@ -143,6 +143,7 @@ def test_results(opcode: str, operands: str, attributes: dict[str, Any], result:
         ("compare", "c64[2], c64[2]", {"direction": "LT"}, "attribute:direction", "no order"),
         ("complex", "s32[2], s32[2]", {}, "opcode", "f32 and f64"),
         ("select", "s32[2], f32[2], f32[2]", {}, "operand:0", "pred"),
+        ("select", "pred[], (f32[2]), (f32[2])", {}, "operand:1", "must be an array"),
         ("select", "pred[3], f32[2], f32[2]", {}, "operand:0", "dimensions differ"),
         ("clamp", "f32[3], f32[5], f32[]", {}, "operand:0", "bound"),
         ("transpose", "f32[2,3]", {"dimensions": (0, 0)}, "attribute:dimensions", "permutation"),

@@ -119,10 +119,8 @@ def _select(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     predicate, *values = operands
     require_array(opcode, predicate, 0)
     require(predicate.element_type == "pred", f"select chooses by pred, not by {predicate}", "operand:0")
-    if not values[0].is_array:
-        require(predicate.is_scalar, f"a select of {values[0]} needs a scalar predicate", "operand:0")
-        require(values[0].compatible(values[1]), f"select of {values[0]} and {values[1]}", "operand:2")
-        return values[0]
+    for index, value in enumerate(values, 1):
+        require_array(opcode, value, index)
     result = _merge(opcode, values)
     if not predicate.is_scalar and not same_dimensions(predicate, result):
         raise ShapeError(f"select by {predicate} of {result}: dimensions differ", "operand:0")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import OPCODES, Instruction, Module, Shape
+from hlotool.ir import OPCODES, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.builder import Builder
 from hlotool.passes.graph import replace_with
 
@@ -41,9 +41,19 @@ def _together(build: Builder, values: Sequence[Instruction]) -> Instruction:
     return values[0] if len(values) == 1 else build.tuple(values)
 
 
-def _contexts(build: Builder, shape: Shape, count: int) -> list[Instruction]:
-    """Zeros for the elements of an asynchronous value after the first `count`."""
-    return [build.splat(0, element) for element in shape.elements[count:]]
+def _contexts(build: Builder, start: Instruction, count: int) -> list[Instruction]:
+    """Zeros, and tokens, for the elements of an asynchronous value after the first `count`."""
+
+    def nothing(shape: Shape) -> Instruction:
+        if shape.is_tuple:
+            return build.tuple([nothing(element) for element in shape.elements])
+        if shape.is_token:
+            return build.add("after-all", shape)
+        if not shape.is_array:
+            raise UnsupportedError(f"{start.name}: a context of {shape} has no value")
+        return build.splat(0, shape)
+
+    return [nothing(element) for element in start.shape.elements[count:]]
 
 
 def _plain(build: Builder, start: Instruction, opcode: str, shape: Shape) -> Instruction:
@@ -52,7 +62,7 @@ def _plain(build: Builder, start: Instruction, opcode: str, shape: Shape) -> Ins
 
 def _copy_start(build: Builder, start: Instruction) -> Instruction:
     (source,) = start.operands
-    return build.tuple([build.copy(source), source, *_contexts(build, start.shape, 2)])
+    return build.tuple([build.copy(source), source, *_contexts(build, start, 2)])
 
 
 def _all_reduce_start(build: Builder, start: Instruction) -> Instruction:
@@ -64,14 +74,14 @@ def _with_operands(opcode: str) -> Callable[[Builder, Instruction], Instruction]
 
     def rule(build: Builder, start: Instruction) -> Instruction:
         result = _plain(build, start, opcode, start.shape.elements[1])
-        return build.tuple([_together(build, start.operands), result, *_contexts(build, start.shape, 2)])
+        return build.tuple([_together(build, start.operands), result, *_contexts(build, start, 2)])
 
     return rule
 
 
 def _async_start(build: Builder, start: Instruction) -> Instruction:
     result = build.call(start.attributes["calls"], start.operands)
-    return build.tuple([build.tuple(start.operands), result, *_contexts(build, start.shape, 2)])
+    return build.tuple([build.tuple(start.operands), result, *_contexts(build, start, 2)])
 
 
 def _operand(build: Builder, done: Instruction) -> Instruction:

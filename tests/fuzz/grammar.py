@@ -272,9 +272,6 @@ def _complex(g: Generator, opcode: str) -> Instruction:
 
 @_makes("select")
 def _select(g: Generator, opcode: str) -> Instruction:
-    if g.rng.random() < 0.3:
-        value = g.value(tuple_shape([scalar("f32"), token()]))
-        return g.add(opcode, [g.scalar("pred"), value, g.value(value.shape)])
     value = g.array()
     sizes = g.rng.choice(((), value.shape.dimensions))
     return g.add(opcode, [g.value(array("pred", sizes)), value, g.value(value.shape)])
