@@ -187,6 +187,10 @@ def test_results(opcode: str, operands: str, attributes: dict[str, Any], result:
         ("sort", "f32[2], s32[3]", {"dimensions": (0,)}, "operand:1", "dimensions differ"),
         ("cholesky", "f32[3,4]", {}, "operand:0", "square"),
         ("fft", "f32[8]", {"fft_type": "FFT", "fft_length": (8,)}, "operand:0", "FFT of f32"),
+        ("batch-norm-grad", "f32[4,6], f32[6], f32[6], f32[6], f32[6]", {"epsilon": 0.1, "feature_index": 1},
+         "operand:4", "not f32"),
+        ("batch-norm-grad", "f32[4,6], f32[6], f32[6], f32[4], f32[4,6]", {"epsilon": 0.1, "feature_index": 1},
+         "operand:3", "not f32"),
         ("constant", "", {}, "opcode", "cannot be inferred"),
     ],
 )  # fmt: skip

@@ -181,9 +181,10 @@ def _batch_norm(opcode: str, operands: Sequence[Shape], attributes: Mapping[str,
     fits = 0 <= feature < operand.rank
     require(fits, f"feature_index {feature} is out of range for {operand}", "attribute:feature_index")
     vector = array(operand.element_type, (operand.dimensions[feature],))
-    vectors = operands[1:4] if opcode == "batch-norm-grad" else operands[1:]
-    for index, one in enumerate(vectors, 1):
-        require(agree(one, vector), f"operand {index} of {opcode} is {one}, not {vector}", f"operand:{index}")
+    gradients = [like(operand)] if opcode == "batch-norm-grad" else []
+    wanted = [*[vector] * (len(operands) - 1 - len(gradients)), *gradients]
+    for index, (one, shape) in enumerate(zip(operands[1:], wanted, strict=True), 1):
+        require(agree(one, shape), f"operand {index} of {opcode} is {one}, not {shape}", f"operand:{index}")
     if opcode == "batch-norm-inference":
         return like(operand)
     return tuple_shape([like(operand), vector, vector])
