@@ -123,7 +123,7 @@ class Checker:
         self.schedule = Schedule({}, frozenset(), frozenset())
         self.log = DecisionLog()
         if side_by_side:
-            kernels = {i: Kernel((), "", (Step("k", 4, 5000.0),)) for i in self.scratch}
+            kernels = {i: Kernel({}, {}, (), (Step("k", 4, 5000.0),)) for i in self.scratch}
             self.schedule = schedule(Steps(module.entry, self.plan, kernels, self.scratch, {}, polls=False), self.log)
         place(self.plan)
         self.tags = count(1)

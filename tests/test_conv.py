@@ -297,7 +297,7 @@ def test_holes_are_never_stored_nor_many_kernels_made() -> None:
     assert len(kernel.steps) <= 8
     check(spec, host())
     even = emit_conv("conv", spec_of(4, (8, 8), 64, 32, (4, 4), base=(2, 2), low=(2, 2)), host())
-    assert [step.function for step in even.steps] == ["conv_flag", "conv_pad", "conv_pack_rhs", "conv"]
+    assert [step.function for step in even.steps] == ["flag_conv", "pad_conv", "pack_rhs_conv", "conv"]
 
 
 def test_large_convolutions_have_tasks_to_share() -> None:

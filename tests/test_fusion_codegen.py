@@ -52,7 +52,7 @@ def inputs_for(module: Module, seed: int = 0) -> list[Array]:
 
 
 def compiled(kernel: Kernel, cpu: str) -> Library:
-    return load(compile_units(["\n".join([*kernel.declarations, kernel.definitions])], named(cpu)))
+    return load(compile_units([kernel.text], named(cpu)))
 
 
 def execute(kernel: Kernel, library: Library, buffers: list[Array], order: str = "all") -> None:
@@ -599,7 +599,7 @@ def test_streaming_stores(offset: int, columns: int) -> None:
     x, y = inputs_for(module)
     for cpu in WIDTHS:
         kernel = emit_fusion("k", as_fusion(module), replace(named(cpu), l3=1 << 10))
-        assert ("!nontemporal" in kernel.definitions) == (columns % 16 == 0)
+        assert ("!nontemporal" in kernel.text) == (columns % 16 == 0)
         raw = np.zeros(x.nbytes + 128, np.uint8)
         start = -raw.ctypes.data % 64 + offset
         out = raw[start : start + x.nbytes].view(np.float32).reshape(x.shape)
@@ -622,8 +622,8 @@ def test_long_computations_ask_for_operands_ahead(columns: int) -> None:
         outs = []
         for l3 in (1 << 10, 1 << 30):
             kernel = emit_fusion("k", as_fusion(module), replace(named(cpu), l3=l3))
-            assert ("@llvm.prefetch" in kernel.definitions) == (l3 < x.nbytes)
-            assert "!nontemporal" not in kernel.definitions
+            assert ("@llvm.prefetch" in kernel.text) == (l3 < x.nbytes)
+            assert "!nontemporal" not in kernel.text
             outs.append(np.zeros_like(x))
             execute(kernel, compiled(kernel, cpu), [x, outs[-1]], "backwards")
         np.testing.assert_array_equal(*outs)
@@ -645,7 +645,7 @@ def test_streams_ask_for_operands_ahead(body: str) -> None:
         outs = []
         for l3 in (1 << 10, 1 << 30):
             kernel = emit_fusion("k", as_fusion(module), replace(named(cpu), l3=l3))
-            assert ("@llvm.prefetch" in kernel.definitions) == (l3 < x.nbytes)
+            assert ("@llvm.prefetch" in kernel.text) == (l3 < x.nbytes)
             outs.append(np.zeros(module.entry.root.shape.dimensions, np.float32))
             execute(kernel, compiled(kernel, cpu), [x, outs[-1]], "backwards")
         np.testing.assert_array_equal(*outs)
@@ -659,7 +659,7 @@ def test_columns_do_not_ask_ahead_along_rows() -> None:
         " ROOT r = f32[31] reduce(x, z), dimensions={0}, to_apply=add }"
     )
     kernel = emit_fusion("k", as_fusion(module), replace(named("x86-64-v4"), l3=1 << 10))
-    assert "@llvm.prefetch" not in kernel.definitions
+    assert "@llvm.prefetch" not in kernel.text
 
 
 def test_the_same_text_every_time() -> None:

@@ -427,7 +427,7 @@ ENTRY main { c = pred[] parameter(0)  x = f32[4] parameter(1)  y = f32[] paramet
   v = f32[4] get-tuple-element(w), index=1  ROOT r = (f32[4], f32[]) tuple(v, d) }
 """
     module = optimise(parse(text), LOWERING)
-    kernel = Kernel((), "", (Step("tanh", 1, 30.0),))
+    kernel = Kernel({}, {}, (), (Step("tanh", 1, 30.0),))
     kernels = {i: kernel for c in module.computations.values() for i in c if i.opcode == "tanh"}
     costs = StepCosts(Steps(module.entry, assign(module, {}), kernels, {}, {}, False))
     found = {i.opcode: costs.serial(i) for i in module.entry if i.opcode in ("while", "conditional")}

@@ -9,73 +9,102 @@ import numpy as np
 
 import hlotool
 from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.llvm import Unit
 from hlotool.codegen.sharing import Functions
 from hlotool.codegen.units import gather
 
-_LEAF = "define internal void @{0}_leaf(ptr %a, <4 x i1> %b) nounwind {{\nentry:\n  ret void\n}}"
-_STEP = (
-    "define void @{0}(ptr noalias %args, i64 %begin, i64 %end) nounwind {{\nentry:\n"
-    "  call void @{0}_leaf(ptr %args, <4 x i1> zeroinitializer)\n  %x = add i64 %begin, {1}\n  ret void\n}}"
-)
+
+def leaf(unit: Unit, name: str) -> None:
+    unit.function(f"internal void @leaf_{name}(ptr %a, <4 x i1> %b) nounwind", ["  ret void"])
 
 
-def kernel(name: str, *texts: str, declarations: tuple[str, ...] = ()) -> Kernel:
-    return Kernel(declarations, "\n".join(text.format(name, 1) for text in texts), (Step(name, 3, 5.0),))
+def step(unit: Unit, name: str, added: str = "1") -> None:
+    lines = [f"  call void @leaf_{name}(ptr %args, <4 x i1> zeroinitializer)", f"  %x = add i64 %begin, {added}"]
+    unit.function(f"void @{name}(ptr noalias %args, i64 %begin, i64 %end) nounwind", [*lines, "  ret void"])
+
+
+def kernel(unit: Unit, name: str) -> Kernel:
+    return unit.kernel([Step(name, 3, 5.0)])
 
 
 def test_equal_functions_are_one_and_so_are_equal_callers() -> None:
-    functions = Functions()
-    first = functions.add("k0_a", kernel("k0_a", _STEP, _LEAF))
-    second = functions.add("k1_b", kernel("k1_b", _LEAF, _STEP))
-    other = "\n".join((_LEAF.format("k2_c"), _STEP.format("k2_c", 2)))
-    third = functions.add("k2_c", Kernel((), other, (Step("k2_c"),)))
-    assert first.steps == second.steps == (Step("k0_a", 3, 5.0),)
-    assert third.steps == (Step("k2_c"),)
-    (unit,) = gather(functions.pieces)
-    assert re.findall(r"^define (?:internal )?void @(\w+)", unit, re.MULTILINE) == ["k0_a", "k0_a_leaf", "k2_c"]
-    assert unit.count("call void @k0_a_leaf(") == 2
-    assert "declare" not in unit
+    functions, found = Functions(), []
+    for name, leaf_first, added in (("k0_a", False, "1"), ("k1_b", True, "1"), ("k2_c", True, "2")):
+        unit = Unit()
+        if leaf_first:
+            leaf(unit, name)
+        step(unit, name, added)
+        if not leaf_first:
+            leaf(unit, name)
+        found += functions.add(name, kernel(unit, name)).steps
+    assert found == [Step("k0_a", 3, 5.0), Step("k0_a", 3, 5.0), Step("k2_c", 3, 5.0)]
+    (text,) = gather(functions.pieces)
+    assert re.findall(r"^define (?:internal )?void @(\w+)", text, re.MULTILINE) == ["k0_a", "leaf_k0_a", "k2_c"]
+    assert text.count("call void @leaf_k0_a(") == 2
+    assert "declare" not in text
+
+
+def test_what_is_called_tells_equal_texts_apart() -> None:
+    """The same text in two kernels, but their leaves differ."""
+    functions, steps = Functions(), []
+    for name, line in (("k0_a", "  ret void"), ("k1_b", "  unreachable")):
+        unit = Unit()
+        unit.function(f"internal void @leaf_{name}(ptr %a, <4 x i1> %b) nounwind", [line])
+        step(unit, name)
+        steps += functions.add(name, kernel(unit, name)).steps
+    assert [one.function for one in steps] == ["k0_a", "k1_b"]
 
 
 def test_callers_in_other_units_declare_functions() -> None:
     functions = Functions()
-    functions.add("k0_a", kernel("k0_a", _LEAF, _STEP))
-    functions.add("k1_b", kernel("k1_b", _LEAF, _STEP.replace("add", "sub")))
-    leaf, first, second = functions.pieces
-    line = "declare void @k0_a_leaf(ptr, <4 x i1>)"
-    assert leaf.offers == (line,)
+    for name, added in (("k0_a", "1"), ("k1_b", "2")):
+        unit = Unit()
+        leaf(unit, name)
+        step(unit, name, added)
+        functions.add(name, kernel(unit, name))
+    shared, first, second = functions.pieces
+    line = "declare void @leaf_k0_a(ptr, <4 x i1>)"
+    assert shared.offers == (line,)
     assert first.declarations == second.declarations == (line,)
     assert first.offers == ("declare void @k0_a(ptr, i64, i64)",)
     heavy = [replace(piece, definitions=piece.definitions + f"\n; {'x' * 80_000}") for piece in functions.pieces]
     units = gather(heavy)
-    (home,) = [unit for unit in units if "define void @k0_a_leaf(" in unit]
-    assert [line in unit for unit in units] == [unit is not home for unit in units]
-    assert "define internal void @k0_a_leaf(" in gather(functions.pieces)[0], "where nobody else is, it stays internal"
+    (home,) = [text for text in units if "define void @leaf_k0_a(" in text]
+    assert [line in text for text in units] == [text is not home for text in units]
+    assert "define internal void @leaf_k0_a(" in gather(functions.pieces)[0], "where nobody else is, it stays internal"
 
 
 def test_private_data_stays_beside_its_users() -> None:
-    data = '@{0}_table = private unnamed_addr constant [2 x i8] c"\\01\\02", align 64'
-    user = "define internal ptr @{0}_user() nounwind {{\nentry:\n  ret ptr @{0}_table\n}}"
-    for number, constant in enumerate((True, False)):
+    for constant in (True, False):
         functions = Functions()
-        text = data if constant else data.replace("private unnamed_addr constant", "internal global")
         for name in ("k0_a", "k1_b"):
-            functions.add(name, kernel(name, text, user, _LEAF))
-        shared = [piece.definitions for piece in functions.pieces if "_table" in piece.definitions]
-        assert len(shared) == (2 if number else 1), "data that changes is nobody else's"
-        assert all("_user()" in text and "_leaf" not in text for text in shared)
+            unit = Unit()
+            if constant:
+                unit.data(f"table_{name}", b"\1\2")
+            else:
+                unit.variable(f"table_{name}", "[2 x i8] zeroinitializer")
+            unit.function(f"internal ptr @user_{name}() nounwind", [f"  ret ptr @table_{name}"])
+            leaf(unit, name)
+            functions.add(name, unit.kernel([]))
+        shared = [piece.definitions for piece in functions.pieces if "@table_" in piece.definitions]
+        assert len(shared) == (1 if constant else 2), "data that changes is nobody else's"
+        assert all("@user_" in text and "@leaf_" not in text for text in shared)
 
 
-def test_bodies_among_declarations_go_where_they_are_called() -> None:
-    table = "@hlo_table = internal constant [1 x i64] [i64 7], align 64"
-    inner = "define internal i64 @hlo_inner() {\nentry:\n  %x = load i64, ptr @hlo_table\n  ret i64 %x\n}"
-    outer = "define internal double @hlo_inner_most(double %x) nounwind {\nentry:\n  ret double %x\n}"
-    plain = "declare double @llvm.sqrt.f64(double)"
-    user = "define internal i64 @{0}_user() nounwind {{\nentry:\n  %x = call i64 @hlo_inner()\n  ret i64 %x\n}}"
+def test_what_is_needed_of_the_library_goes_where_it_is_called() -> None:
+    unit = Unit()
+    table = "@table.hlo = internal constant [1 x i64] [i64 7], align 64"
+    inner = "define internal i64 @inner.hlo() {\n  %x = load i64, ptr @table.hlo\n  ret i64 %x\n}"
+    other = "define internal double @inner_most.hlo(double %x) {\n  ret double %x\n}"
+    unit.library.update({"table.hlo": table, "inner.hlo": inner, "inner_most.hlo": other})
+    unit.declare("double", "llvm.sqrt.f64", ["double"])
+    unit.function("internal i64 @user_k0_a() nounwind", ["  %x = call i64 @inner.hlo()", "  ret i64 %x"])
+    leaf(unit, "k0_a")
     functions = Functions()
-    functions.add("k0_a", kernel("k0_a", user, _LEAF, declarations=(table, inner, outer, plain)))
+    functions.add("k0_a", unit.kernel([]))
+    plain = "declare double @llvm.sqrt.f64(double)"
     found = {next(iter(piece.offers)).split("@")[1].split("(")[0]: piece.declarations for piece in functions.pieces}
-    assert found == {"k0_a_user": (table, inner, plain), "k0_a_leaf": (plain,)}
+    assert found == {"user_k0_a": (plain, table, inner), "leaf_k0_a": (plain,)}
 
 
 def test_layers_that_differ_outside_share_what_is_inside() -> None:
@@ -94,7 +123,7 @@ ENTRY main {
   ROOT r = (f32[96,128]{1,0}, f32[80,128]{1,0}, c64[3,513]{1,0}, c64[5,513]{1,0}) tuple(a, b, c, d)
 }""")
     executable = hlotool.compile(module)
-    names = re.findall(r"^define .*@k\d+_(?:dot_|fft_)?\w*?_(tile\w+)\(", executable.text("llvm"), re.MULTILINE)
+    names = re.findall(r"^define .*@(tile\d+x\d+)_k\d+_\w+\(", executable.text("llvm"), re.MULTILINE)
     assert names
     assert len(names) == len(set(names)), "tile functions are there once"
     rng = np.random.default_rng(5)

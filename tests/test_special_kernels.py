@@ -76,7 +76,7 @@ def run(instruction: Instruction, operands: Sequence[Array], cpu: str = "host", 
     """The results of the instruction's kernel; the same bits for two ways to split the tasks."""
     machine = named(cpu)
     kernel = EMITTERS[instruction.opcode]("kernel", instruction, machine, in_place)
-    library = load(compile_units(["\n".join([*kernel.declarations, kernel.definitions]) + "\n"], machine))
+    library = load(compile_units([kernel.text], machine))
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     leaves = list(instruction.shape.leaves())
     found: list[list[Array]] = []
@@ -629,7 +629,7 @@ def random_numbers(text: str, operands: Sequence[Array], cpu: str) -> Array:
     machine = named(cpu)
     emit = emit_rng if instruction.opcode == "rng" else emit_rng_get_and_update_state
     kernel = emit("kernel", instruction, machine)
-    library = load(compile_units(["\n".join([*kernel.declarations, kernel.definitions]) + "\n"], machine))
+    library = load(compile_units([kernel.text], machine))
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     results = []
     for _ in range(2):

@@ -113,7 +113,7 @@ class Entry:
 
     def piece(self) -> Piece:
         """The text of the entry function."""
-        return Piece(tuple(self.unit.declarations.values()), "\n".join(self.unit.definitions))
+        return Piece(self.unit.declared, self.unit.defined)
 
     def _quality(self, instructions: Iterable[Instruction]) -> str:
         """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""

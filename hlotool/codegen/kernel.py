@@ -9,9 +9,10 @@ step only when the one before is complete.  Results must not depend on how the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Helper", "Kernel", "Step", "signature"]
+__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Definition", "Helper", "Kernel", "Step", "signature"]
 
 KERNEL_SIGNATURE = "(ptr noalias %args, i64 %begin, i64 %end)"
 
@@ -57,11 +58,29 @@ class Helper:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """IR text (declarations, then definitions), its steps in order, scratch bytes, and helpers that it calls."""
+class Definition:
+    """A function, and how other units declare it; or data, which is private to its unit and may be a variable."""
 
-    declarations: tuple[str, ...]
-    definitions: str
+    name: str
+    text: str
+    declaration: str = ""
+    is_variable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """IR text (declarations, what it needs of the library, and definitions, whose names all end with the kernel's), its
+    steps in order, scratch bytes, and helpers that it calls."""
+
+    declarations: Mapping[str, str]
+    library: Mapping[str, str]
+    definitions: tuple[Definition, ...]
     steps: tuple[Step, ...]
     scratch: int = 0
     helpers: tuple[Helper, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of its text, which compiles alone but for helpers."""
+        texts = (*self.declarations.values(), *self.library.values(), *(part.text for part in self.definitions))
+        return "\n".join(texts) + "\n"

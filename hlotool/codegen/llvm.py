@@ -10,27 +10,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hlotool.codegen.kernel import Helper
+from hlotool.codegen.kernel import Definition, Helper, Kernel, Step
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Function", "Loop", "Unit"]
+__all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
 
 Operand = str | int
 
+LIBRARY = ".hlo"
+"""How the names end of functions and data that stand for all of their text, so that a module needs each but once."""
+
+
+def symbols(text: str, ending: str) -> set[str]:
+    """What the names in `text` begin with that end in `ending`, which nothing else there contains."""
+    return {part.rpartition("@")[2] for part in text.split(ending)[:-1]}
+
 
 class Unit:
-    """One piece of IR that compiles alone: function texts plus what they declare.
+    """One piece of IR that compiles alone: functions and their data, plus what they declare and need of the library.
 
     `machine` lets emitters choose instructions that only some processors have; without one they
     write what runs everywhere.  `helpers` are functions it calls that a program holds once.
     """
 
-    __slots__ = ("declarations", "definitions", "helpers", "machine")
+    __slots__ = ("declarations", "definitions", "helpers", "library", "machine")
 
     def __init__(self, machine: Machine | None = None) -> None:
         self.machine = machine
         self.declarations: dict[str, str] = {}
-        self.definitions: list[str] = []
+        self.library: dict[str, str] = {}
+        self.definitions: list[Definition] = []
         self.helpers: dict[Helper, None] = {}
 
     def declare(self, result: str, name: str, parameters: Sequence[str]) -> str:
@@ -39,8 +48,35 @@ class Unit:
             self.declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
         return f"@{name}"
 
-    def define(self, text: str) -> None:
-        self.definitions.append(text)
+    def function(self, signature: str, lines: Iterable[str]) -> None:
+        """Define a function; see `Function` for its signature."""
+        head, _, parameters = signature.removeprefix("internal ").rpartition(")")[0].partition("(")
+        types = ", ".join(p.rpartition(" ")[0].removesuffix(" noalias") for p in parameters.split(", "))
+        text = "\n".join([f"define {signature} {{", "entry:", *lines, "}"])
+        self.definitions.append(Definition(head.rpartition("@")[2], text, f"declare {head}({types})"))
+
+    def constant(self, name: str, text: str) -> None:
+        """Define data by its type and value."""
+        self.definitions.append(Definition(name, f"@{name} = private constant {text}"))
+
+    def data(self, name: str, held: bytes) -> None:
+        """Define data that begins a line of the caches."""
+        text = "\\" + held.hex("\\") if held else ""
+        self.constant(name, f'[{len(held)} x i8] c"{text}", align 64')
+
+    def variable(self, name: str, text: str) -> None:
+        """Define data that changes, by its type and first value."""
+        self.definitions.append(Definition(name, f"@{name} = internal global {text}", is_variable=True))
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The texts of what is declared and of what is needed of the library."""
+        return (*self.declarations.values(), *self.library.values())
+
+    @property
+    def defined(self) -> str:
+        """The text of all definitions."""
+        return "\n".join(definition.text for definition in self.definitions)
 
     def use(self, helper: Helper) -> None:
         """Declare what `helper` defines."""
@@ -48,7 +84,12 @@ class Unit:
         self.helpers[helper] = None
 
     def text(self) -> str:
-        return "\n".join([*self.declarations.values(), *self.definitions]) + "\n"
+        return "\n".join([*self.declared, self.defined]) + "\n"
+
+    def kernel(self, steps: Iterable[Step], scratch: int = 0) -> Kernel:
+        """The kernel of everything that the unit has gathered."""
+        found = tuple(self.definitions), tuple(steps), scratch, tuple(self.helpers)
+        return Kernel(self.declarations, self.library, *found)
 
 
 @dataclass(slots=True)
@@ -187,4 +228,4 @@ class Function:
     def finish(self, result: str = "void") -> None:
         """Return `result` (``void`` or ``type value``) and hand the text to the unit."""
         self.do(f"ret {result}")
-        self.unit.define("\n".join([f"define {self.signature} {{", "entry:", *self.lines, "}"]))
+        self.unit.function(self.signature, self.lines)

@@ -42,9 +42,9 @@ def define_parts(unit: Unit, name: str, region: Region, calls: Mapping[Instructi
                 span = f"i64 {part.begin}, i64 {part.end or call.tasks}"
                 parts.append(f"{_PART} {{ ptr @{call.function}, i64 {8 * call.first}, {span} }}")
         starts.append(len(parts))
-    unit.define(f"@{name} = internal constant [{len(parts)} x {_PART}] [{', '.join(parts)}]")
+    unit.constant(name, f"[{len(parts)} x {_PART}] [{', '.join(parts)}]")
     numbers = ", ".join(f"i64 {start}" for start in starts)
-    unit.define(f"@{name}_starts = internal constant [{len(starts)} x i64] [{numbers}]")
+    unit.constant(f"{name}_starts", f"[{len(starts)} x i64] [{numbers}]")
 
 
 def define_tasks(unit: Unit, name: str) -> None:

@@ -22,7 +22,6 @@ __all__ = [
     "below",
     "choose",
     "empty_kernel",
-    "kernel_of",
     "load",
     "maximum",
     "minimum",
@@ -46,17 +45,12 @@ def step_function(unit: Unit, name: str, pointers: int) -> tuple[Function, list[
     return f, [f.let(f"load ptr, ptr {address(f, '%args', 'ptr', i)}, align 8") for i in range(pointers)]
 
 
-def kernel_of(unit: Unit, steps: Sequence[Step], scratch: int = 0) -> Kernel:
-    """The kernel of everything that `unit` has gathered."""
-    return Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(steps), scratch)
-
-
 def empty_kernel(name: str, machine: Machine) -> Kernel:
     """A kernel with nothing to do (results without elements)."""
     unit = Unit(machine)
     f, _ = step_function(unit, name, 0)
     f.finish()
-    return kernel_of(unit, [Step(name)])
+    return unit.kernel([Step(name)])
 
 
 def address(f: Function, pointer: str, kind: str, index: Index) -> str:

@@ -15,7 +15,6 @@ from hlotool.codegen.cpu.access import (
     add,
     address,
     empty_kernel,
-    kernel_of,
     minimum,
     multiply,
     quotient,
@@ -75,7 +74,7 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     f.end_loop(task)
     f.finish()
     work = n**3 / 3 / lanes * (4 if is_complex(element_type) else 1)
-    return kernel_of(unit, [Step(name, tasks, batch * (work * 0.5 + n * n))], slot * tasks)
+    return unit.kernel([Step(name, tasks, batch * (work * 0.5 + n * n))], slot * tasks)
 
 
 def _load(matrix: Matrix, element_type: str, source: str, base: Index, n: int, lower: bool) -> None:

@@ -51,11 +51,12 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     ]  # fmt: skip
     if not copied:
         return kernel
-    ahead = emit_outputs(f"{name}_ahead", copied, epilogue.slots, slots[-1], machine)
+    ahead = emit_outputs(f"ahead_{name}", copied, epilogue.slots, slots[-1], machine)
     return replace(
         kernel,
-        declarations=tuple(dict.fromkeys((*ahead.declarations, *kernel.declarations))),
-        definitions=f"{ahead.definitions}\n{kernel.definitions}",
+        declarations={**ahead.declarations, **kernel.declarations},
+        library={**ahead.library, **kernel.library},
+        definitions=(*ahead.definitions, *kernel.definitions),
         steps=(*ahead.steps, *kernel.steps),
     )
 

@@ -146,11 +146,7 @@ def emit_conv(
             plan.steps += emit_thirds(plan.unit, name, spec, slots, scratch, epilogue, _border(plan))
         else:
             _emit(plan)
-    unit = plan.unit
-    return Kernel(
-        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size,
-        tuple(unit.helpers),
-    )
+    return plan.unit.kernel(plan.steps, plan.scratch.size)
 
 
 def _extent(spec: ConvSpec, at: int, cuts: _Cuts = _NO_CUTS) -> tuple[int, int]:
@@ -295,10 +291,10 @@ def _emit(plan: _Plan) -> None:
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
         extents = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
         *outer, last = (Axis(extent, 0, stride) for extent, stride in zip(extents, strides, strict=True))
-        plan.steps.append(emit_zeros(plan.unit, f"{plan.name}_zeros", outer, last, result))
+        plan.steps.append(emit_zeros(plan.unit, f"zeros_{plan.name}", outer, last, result))
     phases = list(product(*([phase for phase in phases if phase.taps] for phases in every)))
     for number, phase in enumerate(phases):
-        name = plan.name if len(phases) == 1 else f"{plan.name}_phase{number}"
+        name = plan.name if len(phases) == 1 else f"phase{number}_{plan.name}"
         _emit_phase(plan, name, phase, image, result, strides, line, lanewise)
     if unpack:
         _unpack(plan, result, strides[0], strides[1:-1], Place(plan.slots[OUT], 0, held))
@@ -412,7 +408,7 @@ def _operands(plan: _Plan) -> tuple[int, int]:
 def _flag(plan: _Plan) -> Place:
     if plan.flag is None:
         plan.flag = plan.scratch.take(8, element(plan.spec.out))
-        plan.steps.insert(0, emit_flag(plan.unit, f"{plan.name}_flag", plan.flag))
+        plan.steps.insert(0, emit_flag(plan.unit, f"flag_{plan.name}", plan.flag))
     return plan.flag
 
 
@@ -469,7 +465,7 @@ def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
     held = plan.how.element
     sizes = [axes[at].target for at in order]
     place = plan.scratch.take(math.prod(sizes) * held.bytes, held)
-    name = f"{plan.name}_pad"
+    name = f"pad_{plan.name}"
     plan.steps.append(
         emit_pad(plan.unit, name, [axes[at] for at in order], Place(plan.slots[LHS], 0, left), place, plan.how)
     )
@@ -574,7 +570,7 @@ def _weights(
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
     copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group)
-    step = emit_copy(plan.unit, f"{name}_pack_rhs", copy)
+    step = emit_copy(plan.unit, f"pack_rhs_{name}", copy)
     if group:
         packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group)
         return place, panel, row, packed, packing
@@ -597,6 +593,6 @@ def _unpack(plan: _Plan, source: Place, batch: int, spatial: list[int], target: 
     rows = Axis(spec.output_features, held.bytes, spec.out_feature * held.bytes)
     over, width = Axis(columns.extent, columns.a, columns.c), min(columns.extent, 64)
     copy = Copy(outer, rows, over, width, width * columns.c, source, target, plan.how)
-    plan.steps.append(emit_copy(plan.unit, f"{plan.name}_unpack", copy))
+    plan.steps.append(emit_copy(plan.unit, f"unpack_{plan.name}", copy))
 
 

@@ -48,17 +48,14 @@ def emit_border(
     dense, and the product's part begins `start` bytes into it.  `flag` is what `emit_flag` clears.
     """
     left, right = element(spec.lhs), element(spec.rhs)
-    table = f"@{name}_border"
+    table = f"border_{name}"
     numbers = _numbers(spec, left.bytes, right.bytes, slots, strides, start)
     numbers[_WHOLE.index("flag_slot")], numbers[_WHOLE.index("flag")] = flag.slot, flag.start
-    unit.define(
-        f"{table} = private unnamed_addr constant [{len(numbers)} x i64] "
-        f"[{', '.join(f'i64 {number}' for number in numbers)}]"
-    )
+    unit.constant(table, f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
     assert unit.machine is not None
     function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
     unit.use(helper)
-    return f"@{function}(ptr %args, ptr {table}, "
+    return f"@{function}(ptr %args, ptr @{table}, "
 
 
 @cache
@@ -71,7 +68,7 @@ def _helper(types: tuple[str, str, str, str], machine: Machine) -> tuple[str, He
     _emit_look(own, look, right, how)
     _emit_elements(own, fix, (left, right, held), how)
     declared = f"declare void @{function}(ptr, ptr, ptr, i64, i64, i64, i64, i64)"
-    return function, Helper(tuple(own.declarations.values()), "\n".join(own.definitions), declared)
+    return function, Helper(own.declared, own.defined, declared)
 
 
 def emit_flag(unit: Unit, name: str, flag: Place) -> Step:

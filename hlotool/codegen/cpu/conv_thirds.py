@@ -122,7 +122,7 @@ def emit_thirds(
     lines = math.prod(image.slices) * image.lines
     copies = -(-lines // -(-lines // COPIES))
     ranges = scratch.take(copies * RANGE, held)
-    first = _emit_copy(unit, f"{name}_split_lhs", spec, dimensions, image, (slots[0], copy, ranges), copies)
+    first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (slots[0], copy, ranges), copies)
 
     features, window = spec.input_features, [dimension.kernel for dimension in dimensions]
     run = features // CHUNK * BLOCK
@@ -138,11 +138,11 @@ def emit_thirds(
     )
     weights, found = scratch.take(split.blocks * split.size, held), scratch.take(split.tasks * RANGE, held)
     split = replace(split, target=weights, ranges=found)
-    second = emit_split(unit, f"{name}_split_rhs", split)
+    second = emit_split(unit, f"split_rhs_{name}", split)
     thirds = Thirds(ROW, ranges, copies, found, split.tasks)
     where = Place(slots[2], 0, element(spec.out))
     step = _emit_product(unit, name, dimensions, image, split, (copy, where), thirds, epilogue, border)
-    return [both(unit, f"{name}_split", first, second), step]
+    return [both(unit, f"split_{name}", first, second), step]
 
 
 def _dimensions(spec: ConvSpec) -> list[_Dimension]:
@@ -263,14 +263,14 @@ def _emit_product(
     pitch = min(broad, -(-features // LINES) * LINES) * 4
     blocks, groups = -(-rows // high), -(-panels // wide)
 
-    table = f"@{name}_taps"
+    table = f"taps_{name}"
     numbers = ", ".join(f"i64 {tap}" for tap in image.taps)
-    unit.define(f"{table} = private unnamed_addr constant [{len(image.taps)} x i64] [{numbers}]")
+    unit.constant(table, f"[{len(image.taps)} x i64] [{numbers}]")
     time = 0.0
     if epilogue is not None:
         row_pitch = features * 4 if held else pitch
         block = Block(math.prod(items), pixels, features, row_pitch, 1, broad)
-        time = epilogue.emit(unit, f"{name}_epilogue", block)
+        time = epilogue.emit(unit, f"epilogue_{name}", block)
     f = Function(unit, signature(name, plumbing=True))
     block_at = f.let(f"alloca [{high * pitch} x i8], align 64")
     safe = emit_begin(f, thirds)
@@ -297,7 +297,7 @@ def _emit_product(
     left = tile.values[0], image.pixel, ROW, PIXEL_CHUNK
     chunks = weights.terms // CHUNK
     to = tile.values[1], pitch
-    emit_multiply(f, safe, left, panel.values[0], to, (down, across), chunks, "false", (table, len(image.taps)))
+    emit_multiply(f, safe, left, panel.values[0], to, (down, across), chunks, "false", (f"@{table}", len(image.taps)))
     f.end_loop(tile, [offset(f, tile.values[0], LINES * image.pixel), offset(f, tile.values[1], LINES * pitch)])
     f.end_loop(panel, [offset(f, panel.values[0], weights.size), offset(f, panel.values[1], LINES * 4)])
 
@@ -329,7 +329,7 @@ def _emit_product(
         if epilogue is not None:
             last = f.let(f"add i64 {pixel}, {count}")
             f.do(
-                f"call void @{name}_epilogue(ptr %args, ptr {made}, i64 {item}, i64 {pixel}, i64 {last}, "
+                f"call void @epilogue_{name}(ptr %args, ptr {made}, i64 {item}, i64 {pixel}, i64 {last}, "
                 f"i64 {column}, i64 {column_end})"
             )
 

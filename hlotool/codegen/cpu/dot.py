@@ -176,7 +176,7 @@ class _Plan:
         if k % 2:
             outer = tuple(Axis(e, 0, s) for e, s in zip((*self.extents, rows), (*dense.batch, dense.down), strict=True))
             end = replace(dense.place, start=dense.place.start + k * size)
-            self.steps.append(emit_zeros(self.unit, f"{self.name}_{label}_end", outer, Axis(1, 0, size), end))
+            self.steps.append(emit_zeros(self.unit, f"{label}_end_{self.name}", outer, Axis(1, 0, size), end))
         return replace(dense, place=replace(dense.place, element=PAIR), across=PAIR.bytes)
 
     def spread(self, label: str, source: _Matrix, rows: int, columns: int, held: Element) -> _Matrix:
@@ -213,10 +213,10 @@ class _Plan:
         batch = _dense(extents, copy.blocks * copy.size)
         axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
         copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, held))
-        return copy, emit_split(self.unit, f"{self.name}_split_{label}", copy)
+        return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
 
     def _copied(self, label: str, source: _Matrix, copy: Copy) -> Step:
-        name = f"{self.name}_{label}"
+        name = f"{label}_{self.name}"
         return emit_copy(self.unit, name, copy) if source.made is None else source.made.emit(self.unit, name, copy)
 
 
@@ -252,10 +252,7 @@ def emit_dot(
             if m > 1 and (n == 1 or (out.across != out.element.bytes and out.down == out.element.bytes)):
                 m, n, lhs, rhs, out = n, m, rhs.transposed(), lhs.transposed(), out.transposed()
             _emit(plan, m, n, k, lhs, rhs, out)
-    return Kernel(
-        tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(plan.steps), plan.scratch.size,
-        tuple(unit.helpers),
-    )
+    return unit.kernel(plan.steps, plan.scratch.size)
 
 
 def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
@@ -414,7 +411,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
             axes, Axis(m, result.down, c.down), Axis(n, result.across, c.across), width, width * c.across,
             result.place, replace(c.place), how,
         )
-        plan.steps.append(emit_copy(plan.unit, f"{plan.name}_unpack", copy))
+        plan.steps.append(emit_copy(plan.unit, f"unpack_{plan.name}", copy))
 
 
 def _serve_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
@@ -448,7 +445,7 @@ def _emit_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c:
     left, copy_left = plan.split("lhs", a.transposed(), m, k, False)
     right, copy_right = plan.split("rhs", b, n, k, True, group)
     packing = Packing(copy_right.function, 1, group) if group else None
-    plan.steps.append(copy_left if group else both(plan.unit, f"{plan.name}_split", copy_left, copy_right))
+    plan.steps.append(copy_left if group else both(plan.unit, f"split_{plan.name}", copy_left, copy_right))
     batches = [_Matrix(copy.target, tuple(axis.target for axis in copy.outer), 0, 0) for copy in (left, right)]
     thirds = Thirds(THIRD, left.ranges, left.tasks, right.ranges, right.tasks)
     plan.steps.append(

@@ -18,7 +18,6 @@ from hlotool.codegen.cpu.access import (
     address,
     choose,
     empty_kernel,
-    kernel_of,
     minimum,
     multiply,
     quotient,
@@ -83,7 +82,7 @@ def emit_fft(name: str, instruction: Instruction, machine: Machine, in_place: bo
         plan.real_inverse(before, target, outer * prod(lengths[:-1]), lengths[-1], scale)
     else:
         plan.dimensions(operand, target, outer, lengths, len(lengths), sign, scale)
-    return kernel_of(plan.unit, plan.steps, plan.scratch)
+    return plan.unit.kernel(plan.steps, plan.scratch)
 
 
 class _Plan:
@@ -105,7 +104,7 @@ class _Plan:
     def fresh(self, hint: str) -> str:
         """A name that does not tell what else there is, so that other kernels have the same for the same."""
         self.names[hint] = self.names.get(hint, 0) + 1
-        return f"{self.name}_{hint}" + (f"_{self.names[hint]}" if self.names[hint] > 1 else "")
+        return f"{hint}{f'_{self.names[hint]}' if self.names[hint] > 1 else ''}_{self.name}"
 
     def reserve(self, count: int) -> Place:
         """`count` bytes of scratch."""

@@ -61,10 +61,10 @@ class Roots:
         self.n, self.sign, self.kind, self.name = n, sign, kind, name
         self.fine = n if n <= _TABLE else 1 << ((n - 1).bit_length() + 1) // 2
         self.stored = kind if n <= _TABLE else "double"
-        _define_table(unit, f"{name}_fine", [root(n, sign * e) for e in range(self.fine)], self.stored)
+        _define_table(unit, f"fine_{name}", [root(n, sign * e) for e in range(self.fine)], self.stored)
         if n > _TABLE:
             coarse = [root(n, sign * e * self.fine) for e in range(-(-n // self.fine))]
-            _define_table(unit, f"{name}_coarse", coarse, self.stored)
+            _define_table(unit, f"coarse_{name}", coarse, self.stored)
 
     def get(self, f: Function, exponent: Index) -> Complex:
         """One root as scalars."""
@@ -98,7 +98,7 @@ class Roots:
         return Vector(f, self.kind, 1, constant_text(self.kind, 1, value))
 
     def _entry(self, f: Function, table: str, index: str) -> Complex:
-        place = address(f, f"@{self.name}_{table}", self.stored, f.let(f"shl i64 {index}, 1"))
+        place = address(f, f"@{table}_{self.name}", self.stored, f.let(f"shl i64 {index}, 1"))
         align = BITS[self.stored] // 8
         real = f.let(f"load {self.stored}, ptr {place}, align {align}")
         imaginary = f.let(f"load {self.stored}, ptr {address(f, place, self.stored, 1)}, align {align}")
@@ -107,8 +107,7 @@ class Roots:
 
 def _define_table(unit: Unit, name: str, values: list[complex], kind: str) -> None:
     data = np.array(values, np.complex128).astype(np.complex64 if kind == "float" else np.complex128).tobytes()
-    text = data.hex("\\")
-    unit.define(f'@{name} = private unnamed_addr constant [{len(data)} x i8] c"\\{text}", align 64')
+    unit.data(name, data)
 
 
 def _spread(x: Vector, lanes: int) -> Vector:

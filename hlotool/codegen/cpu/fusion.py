@@ -88,13 +88,13 @@ def emit_outputs(
         plans, groups = plan_group(groups, slots, machine)
         jobs = [job for plan in plans for job in plan.jobs()]
         for together in [jobs] if len(plans) > 1 and moved < SMALL else [[job] for job in jobs]:
-            function = name if not steps else f"{name}.{len(steps)}"
+            function = name if not steps else f"s{len(steps)}_{name}"
             steps.append(emit_step(unit, function, together, machine, scratch_slot))
         scratch = max(scratch, *(plan.tracer.scratch for plan in plans))
     if not steps:  # every output is empty
         Function(unit, signature(name)).finish()
         steps.append(Step(name))
-    return Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(steps), scratch)
+    return unit.kernel(steps, scratch)
 
 
 def _body(instruction: Instruction) -> Computation:

@@ -471,7 +471,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         _finish(f, product, coordinates, (start, place), numbers, columns_made, row_bytes)
     if product.epilogue is not None:
         f.do(
-            f"call void @{name}_epilogue(ptr %args, ptr {block or start}, i64 {item}, i64 {row}, i64 {row_end}, "
+            f"call void @epilogue_{name}(ptr %args, ptr {block or start}, i64 {item}, i64 {row}, i64 {row_end}, "
             f"i64 {column_start}, i64 {column_end})"
         )
     if visits is not None:
@@ -565,15 +565,15 @@ def _emit_block(
 
 
 def _variant(
-    f: Function, variants: Mapping[tuple[bool, bool], str], short: str | None, narrow: str | None, suffix: str = ""
+    f: Function, variants: Mapping[tuple[bool, bool], str], short: str | None, narrow: str | None, prefix: str = ""
 ) -> str:
-    """The tile function, or what is called that with `suffix`, for the rest of the rows and of the columns if `short`
+    """The tile function, or what is called that with `prefix`, for the rest of the rows and of the columns if `short`
     and `narrow` say so; None where there is but one kind."""
 
     def either(condition: str | None, yes: str | None, no: str | None) -> str | None:
         return yes or no if yes is None or no is None else f.let(f"select i1 {condition}, ptr {yes}, ptr {no}")
 
-    names = {edges: f"@{name}{suffix}" for edges, name in variants.items()}
+    names = {edges: f"@{prefix}{name}" for edges, name in variants.items()}
     whole, rest = (either(narrow, names.get((edge, True)), names.get((edge, False))) for edge in (False, True))
     found = either(short, rest, whole)
     assert found is not None
@@ -598,7 +598,7 @@ def _emit_epilogue(unit: Unit, name: str, product: Product, pitch: int, tiles: i
     items = math.prod(batch.extent for batch in product.batch)
     rows, columns = tiles * product.shape.rows, wide * product.shape.columns
     return product.epilogue.emit(
-        unit, f"{name}_epilogue", Block(items, product.m, product.n, pitch, rows, columns)
+        unit, f"epilogue_{name}", Block(items, product.m, product.n, pitch, rows, columns)
     )
 
 
@@ -697,7 +697,7 @@ def _emit_tiles(
             present = (edge_row or product.m >= rows) and (edge_column or product.n >= columns)
             if not (rows and columns and present):
                 continue
-            tile = names[edge_row, edge_column] = f"{name}_tile{rows}x{columns}"
+            tile = names[edge_row, edge_column] = f"tile{rows}x{columns}_{name}"
             a, b, c = product.a.element, product.b.element, product.c.element
             if shape.inner:
                 step = product.b_panel // shape.columns

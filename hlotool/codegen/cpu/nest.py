@@ -483,13 +483,9 @@ class Nest:
         if slot not in self.bases:
             if not isinstance(slot, Literal):
                 raise KeyError(f"buffer {slot} was not loaded at the entry")
-            name = f"@{self.name}.constant.{len(self.f.unit.declarations)}"
-            raw = slot.value().tobytes()
-            text = "".join(f"\\{b:02X}" for b in raw)
-            self.f.unit.declarations[name] = (
-                f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{text}", align 64'
-            )
-            self.bases[slot] = name
+            name = f"constant{len(self.f.unit.definitions)}_{self.name}"
+            self.f.unit.data(name, slot.value().tobytes())
+            self.bases[slot] = f"@{name}"
         return self.bases[slot]
 
     def _address(self, slot: object, element_type: str, index: Index) -> str:

@@ -243,7 +243,7 @@ def _transposed_panel(
         """Blocks of `tall` rows, along the columns."""
 
         def block(read: str, write: str) -> None:
-            f.do(f"call void @{name}_{min(columns, side)}x{tall}(ptr {read}, ptr {write})")
+            f.do(f"call void @t{min(columns, side)}x{tall}_{name}(ptr {read}, ptr {write})")
 
         if columns < side:
             block(read, write)
@@ -268,7 +268,7 @@ def _last_rows(copy: Copy, chunk: int) -> int:
 
 
 def _emit_transposes(unit: Unit, name: str, copy: Copy, chunk: int) -> None:
-    """Define the block functions that `_transposed_panel` calls: ``@name_<columns>x<rows>(ptr from, ptr to)``."""
+    """Define the block functions that `_transposed_panel` calls: ``@t<columns>x<rows>_name(ptr from, ptr to)``."""
     side, columns, width = _side(copy.how), copy.columns.extent, copy.width
     panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
     panels = panels[:1] if copy.full else panels
@@ -276,7 +276,7 @@ def _emit_transposes(unit: Unit, name: str, copy: Copy, chunk: int) -> None:
     talls = dict.fromkeys(min(rows, side) for rows in (copy.rows.extent, _last_rows(copy, chunk)))
     for wide in wides:
         for tall in talls:
-            _emit_transpose(unit, f"{name}_{wide}x{tall}", copy, wide, tall)
+            _emit_transpose(unit, f"t{wide}x{tall}_{name}", copy, wide, tall)
 
 
 def _emit_transpose(unit: Unit, name: str, copy: Copy, wide: int, tall: int) -> None:

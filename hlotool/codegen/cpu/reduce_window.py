@@ -15,7 +15,6 @@ from hlotool.codegen.cpu.access import (
     add,
     choose,
     empty_kernel,
-    kernel_of,
     load,
     minimum,
     multiply,
@@ -90,7 +89,7 @@ def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in
         step = _define_columns(unit, name, reduction)
     else:
         step = _define_rows(unit, name, reduction)
-    return kernel_of(unit, [step])
+    return unit.kernel([step])
 
 
 def _open(unit: Unit, name: str, reduction: _Reduction) -> tuple[Function, _Buffers]:

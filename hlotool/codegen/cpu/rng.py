@@ -15,7 +15,6 @@ from hlotool.codegen.cpu.access import (
     Index,
     add,
     address,
-    kernel_of,
     maximum,
     minimum,
     multiply,
@@ -82,8 +81,8 @@ def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine
         counters, step = _threefry_step(unit, name, words, sizes, lanes)
     else:
         counters, step = _philox_step(unit, name, words, prod(sizes), lanes, state_words)
-    state = _state_step(unit, f"{name}_state", counters, state_words)
-    return kernel_of(unit, [state, *([step] if step else [])])
+    state = _state_step(unit, f"state_{name}", counters, state_words)
+    return unit.kernel([state, *([step] if step else [])])
 
 
 def _state_step(unit: Unit, name: str, counters: int, words: int) -> Step:
@@ -149,10 +148,10 @@ def _cipher(name: str, rounds: Rounds, counter: list[Vector], key_word: str) -> 
     first = counter[0]
     f, lanes, kind = first.f, first.lanes, first.type
     result = "{ " + ", ".join([kind] * len(counter)) + " }"
-    symbol = f"{name}_cipher{lanes}"
+    symbol = f"cipher{lanes}_{name}"
     parameters = ", ".join(f"{kind} %c{i}" for i in range(len(counter)))
     head = f"internal {result} @{symbol}({parameters}, i64 %key) nounwind"
-    if not any(text.startswith(f"define {head}") for text in f.unit.definitions):
+    if all(definition.name != symbol for definition in f.unit.definitions):
         inner = Function(f.unit, head)
         words = [Vector(inner, "i32", lanes, f"%c{i}") for i in range(len(counter))]
         value = "poison"

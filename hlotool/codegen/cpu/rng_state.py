@@ -15,7 +15,6 @@ from hlotool.codegen.cpu.access import (
     add,
     address,
     empty_kernel,
-    kernel_of,
     load,
     minimum,
     multiply,
@@ -45,16 +44,17 @@ def emit_rng_get_and_update_state(
     """The kernel of ``u64[2] rng-get-and-update-state(), delta=``: the 128-bit state, low word first; it moves on."""
     delta = int(instruction.attributes["delta"]) % (1 << 64)
     unit = Unit(machine)
-    unit.define(f"@{name}_low = internal global i64 {_FIRST_STATE}\n@{name}_high = internal global i64 0")
+    unit.variable(f"low_{name}", f"i64 {_FIRST_STATE}")
+    unit.variable(f"high_{name}", "i64 0")
     f, (out,) = step_function(unit, name, 1)
-    low = f.let(f"atomicrmw add ptr @{name}_low, i64 {delta} seq_cst")
+    low = f.let(f"atomicrmw add ptr @low_{name}, i64 {delta} seq_cst")
     moved = f.let(f"add i64 {low}, {delta}")
     carry = f.let(f"zext i1 {f.let(f'icmp ult i64 {moved}, {low}')} to i64")
-    high = f.let(f"atomicrmw add ptr @{name}_high, i64 {carry} seq_cst")
+    high = f.let(f"atomicrmw add ptr @high_{name}, i64 {carry} seq_cst")
     f.do(f"store i64 {low}, ptr {out}, align 8")
     f.do(f"store i64 {high}, ptr {address(f, out, 'i64', 1)}, align 8")
     f.finish()
-    return kernel_of(unit, [Step(name)])
+    return unit.kernel([Step(name)])
 
 
 def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -67,12 +67,12 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
         return empty_kernel(name, machine)
     # Every element takes one counter: four words are enough for two 64-bit numbers.
     unit = Unit(machine)
-    unit.define(f"@{name}_counter = internal global i64 0")
+    unit.variable(f"counter_{name}", "i64 0")
     f, (_, _, _, scratch) = step_function(unit, name, 4)
-    ticket = f.let(f"atomicrmw add ptr @{name}_counter, i64 {shape.size} seq_cst")
+    ticket = f.let(f"atomicrmw add ptr @counter_{name}, i64 {shape.size} seq_cst")
     f.do(f"store i64 {ticket}, ptr {scratch}, align 8")
     f.finish()
-    fill = f"{name}_fill"
+    fill = f"fill_{name}"
     f, (first, second, out, scratch) = step_function(unit, fill, 4)
     bounds = load(f, element_type, first, 0), load(f, element_type, second, 0)
     base = f.let(f"load i64, ptr {scratch}, align 8")
@@ -95,7 +95,7 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     f.end_loop(task)
     f.finish()
     steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
-    return kernel_of(unit, steps, 64)
+    return unit.kernel(steps, 64)
 
 
 def _fraction(words: list[Vector], element: str) -> Vector:

@@ -14,7 +14,6 @@ from hlotool.codegen.cpu.access import (
     add,
     address,
     empty_kernel,
-    kernel_of,
     load,
     maximum,
     minimum,
@@ -120,7 +119,7 @@ def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place
         return empty_kernel(name, machine)
     unit, steps = Unit(machine), []
     if not in_place:
-        steps += [_copy_step(unit, f"{name}_copy{i}", scatter, i) for i in range(len(scatter.types))]
+        steps += [_copy_step(unit, f"copy{i}_{name}", scatter, i) for i in range(len(scatter.types))]
     updates = prod(scatter.scatter_sizes) * prod(loop.size for loop in scatter.loops)
     if updates:
         lanes = vector_lanes(machine, scatter.types)
@@ -130,7 +129,7 @@ def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place
         steps.append(Step(name, tasks, prod(scatter.scatter_sizes) * (3.0 * tasks + 1.0 * per_window)))
     if not steps:
         return empty_kernel(name, machine)
-    return kernel_of(unit, steps)
+    return unit.kernel(steps)
 
 
 def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:

@@ -14,7 +14,6 @@ from hlotool.codegen.cpu.access import (
     Index,
     add,
     empty_kernel,
-    kernel_of,
     load,
     multiply,
     positions,
@@ -95,7 +94,7 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     f.end_loop(task)
     f.finish()
     cost = tasks * columns * (prod(base) * 0.1 + prod(inner) * prod(d.size for d in window) * 2.0) / min(lanes, columns)
-    return kernel_of(unit, [Step(name, tasks, cost)])
+    return unit.kernel([Step(name, tasks, cost)])
 
 
 def _window(f: Function, pooling: _Pooling, outputs: list[Index], base: Index, source: Index, lanes: int) -> None:

@@ -13,7 +13,6 @@ from hlotool.codegen.cpu.access import (
     add,
     address,
     empty_kernel,
-    kernel_of,
     load,
     minimum,
     multiply,
@@ -83,7 +82,7 @@ def emit_sort(name: str, instruction: Instruction, machine: Machine, in_place: b
 
 
 def _kernel(unit: Unit, name: str, lines: _Lines, scratch: int, cost: float) -> Kernel:
-    return kernel_of(unit, [Step(name, lines.tasks, cost * lines.count)], scratch)
+    return unit.kernel([Step(name, lines.tasks, cost * lines.count)], scratch)
 
 
 @dataclass(slots=True)
@@ -160,7 +159,7 @@ def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
     """One operand: its elements are the records, and their bits the key."""
     bits, n = _bits(key.element_type), lines.length
     records = Records(bits, bits, lambda f, raw: emit_key(f, key, raw))
-    sort = define_sort(unit, f"{name}_sort", records, n)
+    sort = define_sort(unit, f"sort_{name}", records, n)
     buffer = _aligned(n * records.bytes)
     slot = 2 * buffer + _aligned(histogram_bytes(bits, n))
     step = _open(unit, name, lines, slot)
@@ -202,7 +201,7 @@ def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], i
     n = lines.length
     groups = [(group, *_index_records(group, n)) for group in _groups(keys)]
     sorts = [
-        define_sort(unit, f"{name}_sort{number}", records, n) for number, (_, records, _) in enumerate(groups)
+        define_sort(unit, f"sort{number}_{name}", records, n) for number, (_, records, _) in enumerate(groups)
     ]
     buffer = _aligned(n * 16)
     counters_bytes = max(_aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
@@ -259,8 +258,8 @@ def _build_records(
 def _sort_by_comparator(unit: Unit, name: str, lines: _Lines, comparator: Computation, in_place: bool) -> Kernel:
     """Merge sort of indices that calls the comparator."""
     n, operands = lines.length, len(lines.types)
-    less = _define_less(unit, f"{name}_less", lines, comparator)
-    runs, merge = f"{name}_runs", f"{name}_merge"
+    less = _define_less(unit, f"less_{name}", lines, comparator)
+    runs, merge = f"runs_{name}", f"merge_{name}"
     _define_runs(unit, runs, less, n)
     _define_merge(unit, merge, less, n)
     buffer, table = _aligned(8 * n), _aligned(8 * operands)

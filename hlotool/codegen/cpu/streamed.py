@@ -51,9 +51,9 @@ def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
         tracer = _tracer(fusion, factors, parts, apart)
     unit = Unit(fusion.machine)
     jobs = [*partial_jobs(tracer), job]
-    names = [name, *(f"{name}.{number}" for number in range(1, len(jobs)))]
+    names = [name, *(f"s{number}_{name}" for number in range(1, len(jobs)))]
     steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
-    return Kernel(tuple(unit.declarations.values()), "\n".join(unit.definitions), tuple(steps), tracer.scratch)
+    return unit.kernel(steps, tracer.scratch)
 
 
 def _tracer(

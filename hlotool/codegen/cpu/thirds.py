@@ -203,7 +203,7 @@ def copies() -> list[Helper]:
 
 def kept_helper(unit: Unit, *declared: str) -> Helper:
     """The functions of `unit`, for all programs."""
-    return Helper(tuple(unit.declarations.values()), "\n".join(unit.definitions), "\n".join(declared), kept=True)
+    return Helper(unit.declared, unit.defined, "\n".join(declared), kept=True)
 
 
 def _name(along: bool, turned: bool) -> str:

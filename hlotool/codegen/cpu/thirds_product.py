@@ -33,7 +33,7 @@ from hlotool.codegen.cpu.thirds import (
 )
 from hlotool.codegen.cpu.tiles import SIDE, operate, tile_config
 from hlotool.codegen.cpu.vectors import spread
-from hlotool.codegen.kernel import Helper
+from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -124,8 +124,8 @@ def _product() -> Helper:
 
 def _emit_begin(unit: Unit) -> None:
     shapes = tile_config([SIDE, SIDE], [SIDE, SIDE])
-    unit.define(f"@thirds_shapes = private unnamed_addr constant [64 x i8] c\"{shapes}\", align 64")
-    unit.define("@thirds_once = constant i64 0")
+    unit.data("thirds_shapes", shapes)
+    unit.definitions.append(Definition("thirds_once", "@thirds_once = constant i64 0"))
     f = Function(unit, "i1 @thirds_begin(ptr %left, i64 %lefts, ptr %right, i64 %rights) nounwind")
     operate(f, "ldtilecfg", [("ptr", "@thirds_shapes")])
     exponents, fine = [], "true"

@@ -18,7 +18,7 @@ from hlotool.codegen.llvm import Function, Unit
 
 __all__ = ["CONFIG", "SIDE", "configure", "emit_tiles", "operate", "release", "tile_config"]
 
-CONFIG = "_config"
+CONFIG = "config_"
 SIDE = 16  # rows of a tile register, and its elements of 32 bits per row
 ROW = SIDE * PAIR.bytes
 
@@ -32,8 +32,7 @@ def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     (tap,) = tile.taps
     rows, columns = _cut(tile.rows), _cut(tile.columns)
     cells = [(r, v) for r in range(len(rows)) for v in range(len(columns))]
-    shapes = tile_config(rows, columns)
-    unit.define(f"@{name}{CONFIG} = private unnamed_addr constant [64 x i8] c\"{shapes}\", align 64")
+    unit.data(f"{CONFIG}{name}", tile_config(rows, columns))
     f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
     in_place = tile.c.storage == how.type
     spill = "" if in_place else f.let(f"alloca [{SIDE * SIDE} x float], align 64")
@@ -96,7 +95,7 @@ def _sum(r: int, v: int) -> str:
     return str(2 * r + v)
 
 
-def tile_config(rows: list[int], columns: list[int]) -> str:
+def tile_config(rows: list[int], columns: list[int]) -> bytes:
     """The operand of LDTILECFG: palette 1, bytes per row of each tile (16 bits), rows of each tile (8 bits)."""
     shapes = {2 * r + v: (rows[r], columns[v]) for r in range(len(rows)) for v in range(len(columns))}
     shapes |= {4 + r: (tall, SIDE) for r, tall in enumerate(rows)}
@@ -106,7 +105,7 @@ def tile_config(rows: list[int], columns: list[int]) -> str:
     for tile, (tall, wide) in shapes.items():
         held[16 + 2 * tile] = wide * PAIR.bytes
         held[48 + tile] = tall
-    return "".join(f"\\{byte:02X}" for byte in held)
+    return bytes(held)
 
 
 def operate(f: Function, operation: str, arguments: list[tuple[str, str]]) -> None:

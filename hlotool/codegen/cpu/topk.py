@@ -14,7 +14,6 @@ from hlotool.codegen.cpu.access import (
     add,
     address,
     empty_kernel,
-    kernel_of,
     load,
     multiply,
     quotient,
@@ -101,15 +100,15 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
     buffer = -(-capacity * records.bytes // 64) * 64
     slot = _HEADER + (buffer if small else 2 * buffer + histogram_bytes(records.key_bits, capacity))
     if small:
-        _define_insert(unit, f"{name}_offer", selection)
+        _define_insert(unit, f"offer_{name}", selection)
     else:
-        sort = define_sort(unit, f"{name}_sort", records, capacity)
-        _define_cut(unit, f"{name}_cut", selection, sort, buffer)
-        _define_append(unit, f"{name}_offer", selection, f"@{name}_cut")
+        sort = define_sort(unit, f"sort_{name}", records, capacity)
+        _define_cut(unit, f"cut_{name}", selection, sort, buffer)
+        _define_append(unit, f"offer_{name}", selection, f"@cut_{name}")
     _define_step(unit, name, selection, machine, rows, tasks, slot)
     choosing = k * k / 4 if small else 2 * sort_cost(selection.bits, capacity)
     cost = rows * (0.1 * length * key_bits(ordered) / 32 + choosing)
-    return kernel_of(unit, [Step(name, tasks, cost)], slot * tasks)
+    return unit.kernel([Step(name, tasks, cost)], slot * tasks)
 
 
 def _define_step(
@@ -124,9 +123,9 @@ def _define_step(
     row = f.begin_loop(first, after)
     size = byte_size(selection.source)
     data = address(f, source, "i8", multiply(f, row.index, selection.length * size))
-    _select(f, f"{name}_offer", selection, machine, data, own)
+    _select(f, f"offer_{name}", selection, machine, data, own)
     if selection.k > _LIST:
-        f.do(f"call i{selection.bits} @{name}_cut(ptr {own})")
+        f.do(f"call i{selection.bits} @cut_{name}(ptr {own})")
     out = f.begin_loop(0, selection.k)
     record = f.let(f"load {selection.record}, ptr {address(f, records, selection.record, out.index)}, align 8")
     index = f.let(f"trunc {selection.record} {record} to i32")

@@ -15,7 +15,6 @@ from hlotool.codegen.cpu.access import (
     add,
     address,
     empty_kernel,
-    kernel_of,
     load,
     minimum,
     multiply,
@@ -103,7 +102,7 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
     f.end_loop(task)
     f.finish()
     work = m * m / 2 * solve.block / lanes * (4 if solve.parts == 2 else 1)
-    return kernel_of(unit, [Step(name, tasks, items * (work * 0.5 + m * solve.block))], slot * tasks)
+    return unit.kernel([Step(name, tasks, items * (work * 0.5 + m * solve.block))], slot * tasks)
 
 
 def _move(matrix: Matrix, solve: _Solve, array: str, base: Index, column: Index, store_back: bool) -> None:

@@ -22,7 +22,7 @@ from hlotool.codegen.cpu.math.vector import (
     type_text,
     where,
 )
-from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.llvm import LIBRARY, Function, Unit
 
 __all__ = ["cosine", "sine", "tangent"]
 
@@ -266,18 +266,16 @@ def _exact(x: Vector) -> tuple[Vector, Vector, Vector]:
 
 
 def _define_exact_reduction(unit: Unit) -> str:
-    """Write ``{ i64 n, double r, double low } @hlo_reduce_pi(double)`` once; |x| >= 2^-10, any value is safe.
+    """Write ``{ i64 n, double r, double low } @reduce_pi.hlo(double)`` once; |x| >= 2^-10, any value is safe.
 
     With x = M 2^E, the bits of 2/pi above 2^(2-E) only add multiples of 4 to the quotient.  The next 192
     bits W give M W 2^-190 modulo 4: the top two bits are n, the rest is the fraction.
     """
-    name, table = "hlo_reduce_pi", "hlo_two_over_pi"
-    if name in unit.declarations:
+    name, table = f"reduce_pi{LIBRARY}", f"two_over_pi{LIBRARY}"
+    if name in unit.library:
         return f"@{name}"
     words = ", ".join(f"i64 {w - (1 << 64) if w >> 63 else w}" for w in _TWO_OVER_PI_WORDS)
-    unit.declarations[table] = (
-        f"@{table} = internal constant [{len(_TWO_OVER_PI_WORDS)} x i64] [{words}], align 64"
-    )
+    unit.library[table] = f"@{table} = internal constant [{len(_TWO_OVER_PI_WORDS)} x i64] [{words}], align 64"
     f = Function(unit, "")
     bits = Vector(f, "double", 1, "%x").bits()
     mantissa = (bits & ((1 << 52) - 1)) | (1 << 52)
@@ -318,7 +316,7 @@ def _define_exact_reduction(unit: Unit) -> str:
         whole = f.let(f"insertvalue {{ i64, double, double }} {whole}, {part.type} {part.name}, {i}")
     f.do(f"ret {{ i64, double, double }} {whole}")
     head = f"define internal {{ i64, double, double }} @{name}(double %x) nounwind {{"
-    unit.declarations[name] = "\n".join([head, "entry:", *f.lines, "}"])
+    unit.library[name] = "\n".join([head, "entry:", *f.lines, "}"])
     return f"@{name}"
 
 

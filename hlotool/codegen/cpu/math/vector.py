@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 
-from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.llvm import LIBRARY, Function, Unit
 
 __all__ = [
     "BITS",
@@ -318,7 +318,7 @@ def keeps_excess(unit: Unit, element_type: str) -> bool:
 def outlined(
     name: str, arguments: Sequence[Vector], body: Callable[[list[Vector]], Vector], cold: bool = False
 ) -> Vector:
-    """Call internal function ``@hlo_<name>_<type>``, writing it into the unit on first use; see `outlined_many`."""
+    """Call internal function ``@<name>_<type>.hlo``, writing it into the unit on first use; see `outlined_many`."""
     return outlined_many(name, arguments, lambda inputs: [body(inputs)], cold=cold)[0]
 
 
@@ -331,16 +331,15 @@ def outlined_many(
 ) -> list[Vector]:
     """Call an internal function that returns `count` vectors, written into the unit on first use.
 
-    The text stands among the unit's declarations, which are keyed by name: units that are joined
-    into one module keep a single copy.  All results have the type of the first argument.  `cold` tells
-    the register allocator that calls are rare.
+    The text is one of the library, which is keyed by name: units that are joined into one module keep a single copy.
+    All results have the type of the first argument.  `cold` tells the register allocator that calls are rare.
     """
     first = arguments[0]
     f = first.f
     kind = _return_type(first.type, count)
     # A module may join units with and without a machine, whose texts differ.
-    symbol = f"hlo_{name}_{first.suffix}" + ("" if f.unit.machine else "_portable")
-    if symbol not in f.unit.declarations:
+    symbol = f"{name}_{first.suffix}{'' if f.unit.machine else '_portable'}{LIBRARY}"
+    if symbol not in f.unit.library:
         inner = Function(f.unit, "")
         results = body([Vector(inner, a.element, a.lanes, f"%p{i}") for i, a in enumerate(arguments)])
         parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(arguments))
@@ -351,7 +350,7 @@ def outlined_many(
                 value = inner.let(f"insertvalue {kind} {value}, {r.type} {r.name}, {i}")
         inner.do(f"ret {kind} {value}")
         head = f"define internal {kind} @{symbol}({parameters}) nounwind{' cold' if cold else ''} {{"
-        f.unit.declarations[symbol] = "\n".join([head, "entry:", *inner.lines, "}"])
+        f.unit.library[symbol] = "\n".join([head, "entry:", *inner.lines, "}"])
     whole = f.let(f"call {kind} @{symbol}({', '.join(f'{a.type} {a.name}' for a in arguments)})")
     if count == 1:
         return [Vector(f, first.element, first.lanes, whole)]
