@@ -12,7 +12,7 @@ from test_conv import check, reference, run, spec_of
 from test_thirds import UNIT
 
 import hlotool
-from hlotool.codegen.cpu import thirds
+from hlotool.codegen.cpu import conv_thirds, thirds
 from hlotool.codegen.cpu.conv import emit_conv
 from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.cpu.elements import has_tiles
@@ -27,6 +27,7 @@ SWAPPED = [(0, 1, 2, 3), (0, 1, 3, 2), (0, 1, 2, 3)]  # the kernel with its inpu
 def small_products_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thirds, "PAYS", 0)
     monkeypatch.setattr(thirds, "LEAST", 0)
+    monkeypatch.setattr(conv_thirds, "FRAMED", 1000)
 
 
 def in_thirds(spec: ConvSpec) -> bool:
@@ -49,6 +50,7 @@ SPECS = [
     spec_of(2, (5, 6, 7), 32, 32, (3, 3, 3), low=(1, 1, 1)),
     spec_of(1, (6, 6, 7), 32, 36, (2, 3, 3), low=(0, 1, 1), strides=(2, 1, 2), window=(2, 1, 1)),
     spec_of(1, (3, 3), 32, 32, (2, 2), low=(6, 0), high=(0, 0)),
+    spec_of(1, (1, 2), 32, 32, (3, 3), low=(3, 4)),
 ]
 
 
@@ -87,6 +89,12 @@ def test_any_window(data: st.DataObject) -> None:
     )
     assert in_thirds(spec)
     check(spec, host())
+
+
+def test_not_for_frames_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conv_thirds, "FRAMED", 4)
+    assert in_thirds(SPECS[0])
+    assert not in_thirds(SPECS[-1])
 
 
 def test_as_exact_as_f32_numbers() -> None:

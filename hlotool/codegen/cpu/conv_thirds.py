@@ -41,6 +41,7 @@ from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_thirds", "serves_thirds"]
 
+FRAMED = 4  # times the pixels of the input a copy may have
 COPIES = 64  # tasks of the copy of the input, if it has so many lines; each has a range that all tasks look at
 BLOCK_TILES = 3  # of rows of a task
 BLOCK_BYTES = 64 << 10  # of results that a task keeps on its stack
@@ -49,7 +50,7 @@ TASKS = 16  # at least, if there are so many tiles
 
 @dataclass(frozen=True, slots=True)
 class _Dimension:
-    """A spatial dimension: extents, and strides of the three arrays in bytes (the kernel's along the window)."""
+    """A spatial dimension: extents, and strides of input and kernel in bytes (the kernel's along the window)."""
 
     size: int
     kernel: int
@@ -59,7 +60,6 @@ class _Dimension:
     dilation: int
     source: int
     weight: int
-    result: int
 
     @property
     def framed(self) -> int:
@@ -102,6 +102,8 @@ def serves_thirds(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -
     plain = plain and spec.output_features >= LINES and spec.input_features % CHUNK == 0
     plain = plain and [spec.out_batch, *spec.out_spatial, spec.out_feature] == dense
     plain = plain and 1 in (spec.rhs_input, spec.rhs_output) and not (epilogue is not None and epilogue.whole_rows)
+    # A frame that is much larger than the image would be mostly zeros.
+    plain = plain and math.prod(d.framed for d in _dimensions(spec)) <= FRAMED * math.prod(spec.input)
     numbers = spec.input_features * (spec.batch * math.prod(spec.input) + window * spec.output_features)
     return plain and pays(float(pixels) * window * spec.input_features * spec.output_features, numbers)
 
@@ -151,11 +153,11 @@ def _dimensions(spec: ConvSpec) -> list[_Dimension]:
         _Dimension(
             spec.input[at], spec.kernel[at], spec.output[at], spec.strides[at], spec.padding[at],
             spec.window_dilation[at], 4 * spec.lhs_spatial[at],
-            4 * spec.rhs_spatial[at] * (-1 if spec.reversal[at] else 1), 4 * spec.out_spatial[at],
+            4 * spec.rhs_spatial[at] * (-1 if spec.reversal[at] else 1),
         )
         for at in range(len(spec.input))
     ]
-    return [_Dimension(1, 1, 1, 1, 0, 1, 0, 0, 0)] * (2 - len(found)) + found
+    return [_Dimension(1, 1, 1, 1, 0, 1, 0, 0)] * (2 - len(found)) + found
 
 
 def _image(spec: ConvSpec, dimensions: Sequence[_Dimension]) -> _Image:
@@ -302,7 +304,8 @@ def _emit_product(
     f.end_loop(panel, [offset(f, panel.values[0], weights.size), offset(f, panel.values[1], LINES * 4)])
 
     # Lines of the image in these rows, each without the windows that reach around its end.
-    line = f.begin_loop(f.let(f"udiv i64 {row}, {image.columns}"), y.output)
+    behind = f.let(f"udiv i64 {f.let(f'add i64 {row_end}, {image.columns - 1}')}, {image.columns}")
+    line = f.begin_loop(f.let(f"udiv i64 {row}, {image.columns}"), behind, 1, at_least_once=True)
     begin = f.let(f"mul i64 {line.index}, {image.columns}")
     end = _least(f, f.let(f"add i64 {begin}, {x.output}"), row_end)
     first = f.intrinsic("i64", "llvm.smax.i64", [("i64", begin), ("i64", row)])
