@@ -285,7 +285,7 @@ def test_algorithms_lose_what_they_may(name: str) -> None:
 
 
 @pytest.mark.parametrize(("attributes", "shapes", "message"), [
-    ("window={size=0}, dim_labels=b0f_0io->b0f", "f32[3,7,4] f32[0,4,5] f32[3,8,5]", "window of size 0"),
+    ("window={size=0}, dim_labels=b0f_0io->b0f", "f32[3,7,4] f32[0,4,5] f32[3,8,5]", "window cannot be empty"),
     ("window={size=2}, dim_labels=b0f_0io->b0f, feature_group_count=2, batch_group_count=2",
      "f32[4,7,4] f32[2,2,4] f32[2,6,4]", "in groups"),
     ("window={size=2}, dim_labels=b0f_0io->b0f", "bf16[3,7,4] f16[2,4,5] f32[3,6,5]", "neither of bf16 and f16"),
