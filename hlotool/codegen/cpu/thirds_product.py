@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from hlotool.codegen.cpu.addressing import Place, advance, argument, offset
 from hlotool.codegen.cpu.elements import has_tiles
@@ -41,6 +42,8 @@ __all__ = ["Thirds", "emit_begin", "emit_end", "emit_multiply", "library"]
 
 _ORDER = ((0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0))
 """The products of thirds of the left and of the right matrix, so that few are fetched twice."""
+
+AHEAD = 1  # chunks that lines of the right matrix are fetched ahead
 
 _PRODUCT = 2 * 127 - 100
 """The least sum of the exponents (as f32 has them) of two numbers whose product is not too small."""
@@ -205,6 +208,7 @@ def _emit_tiles(unit: Unit) -> None:
     loop = f.begin_loop(0, "%chunks", 1, [("ptr", _tap(f, tap.index)), ("ptr", tap.values[0])], at_least_once=True)
     a, b = loop.values
     held = [-1, -1]
+    lines, each = iter(range(0, BLOCK, ROW)), BLOCK // ROW // (len(_ORDER) * len(cells))
     for thirds in _ORDER:
         for half in (0, 1):
             if thirds[0] != held[0]:
@@ -217,6 +221,9 @@ def _emit_tiles(unit: Unit) -> None:
         for register in range(len(cells)):
             pair = ("i8", str(4 + register // 2)), ("i8", str(6 + register % 2))
             operate(f, "tdpbf16ps", [("i8", str(register)), *pair])
+            for line in islice(lines, each):
+                ahead = offset(f, b, AHEAD * BLOCK + line)
+                f.intrinsic("void", "llvm.prefetch.p0", [("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1")])
     f.end_loop(tap, f.end_loop(loop, [f.let(f"getelementptr i8, ptr {a}, i64 %a_chunk"), offset(f, b, BLOCK)])[1:])
     for register, cell in enumerate(cells):
         operate(f, "tilestored64", [("i8", str(register)), ("ptr", cell), ("i64", "%c_row")])
