@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product
-from typing import NamedTuple
+from itertools import product
 
 from hlotool.codegen.cpu.addressing import Place
 from hlotool.codegen.cpu.conv_border import emit_border, emit_flag
+from hlotool.codegen.cpu.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.conv_thirds import emit_thirds, serves_thirds
 from hlotool.codegen.cpu.dot import DotSpec, Scratch, emit_dot, emit_zeros
@@ -51,8 +51,6 @@ from hlotool.codegen.machine import Machine
 __all__ = ["emit_conv"]
 
 LHS, RHS, OUT, SCRATCH = range(4)
-_MOST_ENDS = 4
-"""Loops of a tile, beside the usual one, for what its rows leave out."""
 
 
 @dataclass(slots=True)
@@ -85,20 +83,6 @@ class _Free:
     cut: int | None = None
 
 
-class _Cuts(NamedTuple):
-    """Spatial dimensions whose window elements outside of the input are left out, not read as zeros.
-
-    `outer` is the outermost one of the window; `line` is the one that pixels of a tile lie along, with its `ends`.
-    """
-
-    outer: int | None = None
-    line: int | None = None
-    ends: Ends | None = None
-
-
-_NO_CUTS = _Cuts()
-
-
 @dataclass(slots=True)
 class _Plan:
     name: str
@@ -111,7 +95,7 @@ class _Plan:
     scratch: Scratch
     steps: list[Step] = field(default_factory=list)
     flag: Place | None = None  # whether the kernel is finite, once somebody has asked
-    cuts: _Cuts = _NO_CUTS
+    cuts: Cuts = NO_CUTS
 
     @property
     def whole_rows(self) -> bool:
@@ -149,81 +133,9 @@ def emit_conv(
     return plan.unit.kernel(plan.steps, plan.scratch.size)
 
 
-def _extent(spec: ConvSpec, at: int, cuts: _Cuts = _NO_CUTS) -> tuple[int, int]:
-    """The first element of the input that spatial dimension `at` reads, and one more than the last; holes left out."""
-    extents = [phase.extent for phase in spec.phases(at) if phase.taps]
-    first, end = min((first for first, _ in extents), default=0), max((end for _, end in extents), default=1)
-    return (max(first, 0), min(end, spec.input[at])) if at in cuts[:2] else (first, end)
-
-
-def _bordered(spec: ConvSpec, cuts: _Cuts = _NO_CUTS) -> bool:
-    """Whether windows reach beyond the input, but for what is left out."""
-    extents = [_extent(spec, at, cuts) for at in range(len(spec.input))]
-    return any(first < 0 or end > size for (first, end), size in zip(extents, spec.input, strict=True))
-
-
-def _cuts(plan: _Plan, lanewise: bool) -> _Cuts:
-    """Where a product whose vectors lie along features leaves window elements out.
-
-    The outermost dimension of the sum is then one of the window, and the innermost one, but for features, is another.
-    Nothing is left out of a dilated input, or where some other dimension makes better rows of tiles than lines do.
-    """
-    spec = plan.spec
-    every = [spec.phases(at) for at in range(len(spec.input))]
-    order = sorted((at for at, extent in enumerate(spec.output) if extent > 1), key=lambda at: -spec.lhs_spatial[at])
-    if not order or any(len(phases) > 1 or phases[0].alike > 1 or not phases[0].taps for phases in every):
-        return _NO_CUTS
-    outer, line, columns = order[0], order[-1], spec.output_features // (1 if lanewise else spec.groups)
-    others = [(spec.out_batch, spec.batch // spec.batch_groups)]
-    others += [(spec.out_spatial[at], spec.output[at]) for at in order[:-1]]
-    others = [(stride, extent) for stride, extent in others if extent > 1]
-    if plan.epilogue is not None:
-        usual = all(spec.out_spatial[line] < stride for stride, _ in others)
-    else:
-        cost = _tile(plan, spec.output[line], columns, lanewise)[0]
-        usual = all(cost <= _tile(plan, extent, columns, lanewise)[0] for _, extent in others)
-    features = spec.input_features // spec.feature_groups
-    steps = [phases[0].dilation * stride for phases, stride in zip(every, spec.lhs_spatial, strict=True)]
-    inner = [spec.lhs_feature if features > 1 else 0, *(step for at, step in enumerate(steps) if at != outer)]
-    if not usual or max(inner) >= steps[outer]:
-        return _NO_CUTS
-    ends = None
-    if min(steps) == steps[line] > inner[0] and steps.count(steps[line]) == 1:
-        _, shape = _tile(plan, spec.output[line], columns, lanewise)
-        ends = _ends(every[line][0], spec.input[line], shape.rows)
-    joined = spec.kernel[line] == spec.strides[line] == 1  # its lines make one, unless something is left out
-    apart = outer != line and not joined and _some_outside(every[outer][0], spec.input[outer])
-    return _Cuts(outer if apart else None, line if ends else None, ends)
-
-
-def _some_outside(phase: Phase, size: int) -> bool:
-    """Whether windows reach beyond the `size` elements of a dimension, but none is all outside."""
-    begin, end = phase.extent
-    reach = (phase.taps - 1) * phase.dilation
-    return (begin < 0 or end > size) and begin + reach >= 0 and end - reach <= size and phase.dilation <= size
-
-
-def _ends(phase: Phase, size: int, rows: int) -> Ends | None:
-    """What tiles of `rows` rows leave out at the ends of a line of `size` elements; None if nothing, or if they cannot.
-
-    The first and the last tile alone do, each element of the window in one of them, and there is little code for it.
-    """
-    count, stride = phase.count, phase.stride
-    places = range(phase.start, phase.start + phase.taps * phase.dilation, phase.dilation)
-    before = [min(max(-(at // stride), 0), count) for at in places]
-    behind = [count - min(max(-((at - size) // stride), 0), count) for at in places]
-    first, last, rest = before[0], behind[-1], count % rows
-    simple = (0, 0) in zip(before, behind, strict=True) and not any(map(min, before, behind))
-    fits = first < rows and last < rows and (not rest or (last <= rest and first <= count - rows))
-    at_start, at_end = (
-        tuple((len(list(alike)), missing) for missing, alike in groupby(side) if missing) for side in (before, behind)
-    )
-    return Ends(at_start, at_end) if simple and fits and 0 < len(at_start) + len(at_end) <= _MOST_ENDS else None
-
-
 def _pointwise(spec: ConvSpec) -> bool:
     whole = math.prod((*spec.kernel, *spec.base_dilation)) == 1 and not any(spec.padding)
-    return whole and spec.groups == 1 and not _bordered(spec)
+    return whole and spec.groups == 1 and not is_bordered(spec)
 
 
 def _as_dot(spec: ConvSpec, in_order: bool) -> DotSpec:
@@ -272,7 +184,8 @@ def _emit(plan: _Plan) -> None:
     held = element(spec.out)
     line = _line(spec, how)
     if line is None:
-        plan.cuts = _cuts(plan, lanewise)
+        columns = spec.output_features // (1 if lanewise else spec.groups)
+        plan.cuts = cuts_of(spec, plan.epilogue is not None, lambda rows: _tile(plan, rows, columns, lanewise))
     if line is not None:
         image = _input(plan, line + 1)
     elif lanewise:
@@ -383,7 +296,7 @@ def _finish(
     `rows` are those inside, where not all are.
     """
     exact = made.how.type not in ("float", "double")  # zero times anything is zero
-    if exact or not _bordered(plan.spec, plan.cuts) or not (rows or any(d.inside for d in free)):
+    if exact or not is_bordered(plan.spec, plan.cuts) or not (rows or any(d.inside for d in free)):
         return None
     inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
@@ -395,7 +308,7 @@ def _finish(
 def _border(plan: _Plan) -> str:
     """The call for results at the border of a result that is dense, if there are any."""
     spec, size = plan.spec, element(plan.spec.out).bytes
-    if not _bordered(spec):
+    if not is_bordered(spec):
         return ""
     strides = [stride * size for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
     return emit_border(plan.unit, plan.name, spec, _operands(plan), strides, 0, _flag(plan))
@@ -445,14 +358,14 @@ def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
     rank = len(spec.input)
     dense = lanes is None or (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)[lanes] == 1
     scattered = not dense or share > 1
-    if not (_bordered(spec, plan.cuts) or left.storage != plan.how.type or scattered):
+    if not (is_bordered(spec, plan.cuts) or left.storage != plan.how.type or scattered):
         batch, spatial, feature = _split((spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature), left.bytes)
         group = _group_stride(spec, batch, feature)
         return _Input(Place(plan.slots[LHS], 0, left), [0] * rank, batch, spatial, feature, group)
     axes = [PadAxis(spec.batch, spec.lhs_batch * left.bytes, spec.batch)]
     low = []
     for at in range(rank):
-        first, end = _extent(spec, at, plan.cuts)
+        first, end = extent_of(spec, at, plan.cuts)
         low.append(-first)
         axes.append(PadAxis(spec.input[at], spec.lhs_spatial[at] * left.bytes, end - first, -first))
     axes.append(PadAxis(spec.input_features, spec.lhs_feature * left.bytes, spec.input_features))
@@ -513,7 +426,7 @@ def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
     ]
 
 
-def _sum(taps: Sequence[Tap], cuts: _Cuts, features: int) -> tuple[tuple[Tap, ...], Ends | None]:
+def _sum(taps: Sequence[Tap], cuts: Cuts, features: int) -> tuple[tuple[Tap, ...], Ends | None]:
     """The dimensions of the sum, merged but for those that window elements are left out of; and what the line's are."""
     outer, ends = 0 if cuts.outer is None else 1, cuts.ends
     line = len(taps) - (2 if features > 1 else 1) if ends else len(taps)
