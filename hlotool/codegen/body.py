@@ -133,8 +133,7 @@ class Body:
             self.move(self.address(copy.target), self.address(copy.source), copy.source.size)
 
     def move(self, target: str, source: str, size: int) -> None:
-        places = [("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false")]
-        self.f.intrinsic("void", "llvm.memcpy.p0.p0.i64", places)
+        self.f.copy(target, source, size)
 
     def load(self, instruction: Instruction) -> Register:
         """The single element of an instruction's result, loaded once."""

@@ -164,6 +164,20 @@ class Function:
             return ""
         return self.let(call)
 
+    def fetch(self, pointer: str) -> None:
+        """Ask for the line of the caches at `pointer`, which will be read soon; any address will do."""
+        self.intrinsic("void", "llvm.prefetch.p0", [("ptr", pointer), ("i32", "0"), ("i32", "3"), ("i32", "1")])
+
+    def clear(self, pointer: str, size: Operand) -> None:
+        """Zero `size` bytes."""
+        arguments = [("ptr", pointer), ("i8", "0"), ("i64", str(size)), ("i1", "false")]
+        self.intrinsic("void", "llvm.memset.p0.i64", arguments)
+
+    def copy(self, target: str, source: str, size: Operand) -> None:
+        """Copy `size` bytes to where none of them lies."""
+        arguments = [("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false")]
+        self.intrinsic("void", "llvm.memcpy.p0.p0.i64", arguments)
+
     def begin_loop(
         self,
         start: Operand,

@@ -60,7 +60,7 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     first = quotient(f, multiply(f, task.index, batch), tasks)
     after = quotient(f, multiply(f, add(f, task.index, 1), batch), tasks)
     item = f.begin_loop(first, after)
-    f.intrinsic("void", "llvm.memset.p0.i64", [("ptr", own), ("i8", "0"), ("i64", str(slot)), ("i1", "false")])
+    f.clear(own, slot)
     matrix = Matrix(f, own, kind, rows, pitch, 2 if is_complex(element_type) else 1)
     base = multiply(f, item.index, n * n)
     _load(matrix, element_type, source, base, n, lower)

@@ -237,8 +237,7 @@ def _emit_copy(
 
 def _clear(f: Function, pointer: str, size: int) -> None:
     if size:
-        arguments = [("ptr", pointer), ("i8", "0"), ("i64", str(size)), ("i1", "false")]
-        f.intrinsic("void", "llvm.memset.p0.i64", arguments)
+        f.clear(pointer, size)
 
 
 def _emit_product(
@@ -325,8 +324,7 @@ def _emit_product(
             result = f.let(f"getelementptr i8, ptr {argument(f, places[1])}, i64 {place}")
             size = f.let(f"mul i64 {columns}, 4")
             copy = f.begin_loop(0, count, 1, [("ptr", made), ("ptr", result)], at_least_once=True)
-            arguments = [("ptr", copy.values[1]), ("ptr", copy.values[0]), ("i64", size), ("i1", "false")]
-            f.intrinsic("void", "llvm.memcpy.p0.p0.i64", arguments)
+            f.copy(copy.values[1], copy.values[0], size)
             f.end_loop(copy, [offset(f, copy.values[0], pitch), offset(f, copy.values[1], features * 4)])
             made = result
         if epilogue is not None:

@@ -674,14 +674,13 @@ def _finish(
 def _repeats(product: Product, tiles: int, accumulate: bool) -> bool:
     """Whether the rest of the rows is made by a whole tile that makes some rows again, which saves tile functions.
 
-    Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.  Tile
-    functions of thirds are small, and rows of a block cannot be had together with the last of the block before.
+    Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.
     """
     rows, m = product.shape.rows, product.m
     before, items = rows - m % rows, math.prod(batch.extent for batch in product.batch)
     flops = 2.0 * product.how.components**2 * before * product.n * product.depth * items
     little = before * REPEATED <= m or flops <= REPEATED_FLOPS
-    return not accumulate and product.thirds is None and m % (tiles * rows) > rows and little
+    return not accumulate and m % (tiles * rows) > rows and little
 
 
 def _emit_tiles(

@@ -208,9 +208,7 @@ _AHEAD = 1024
 
 def prefetch(f: Function, pointer: str) -> None:
     """Ask for what will be loaded soon; processors do so by themselves, but stop at the ends of pages."""
-    ahead = f.let(f"getelementptr i8, ptr {pointer}, i64 {_AHEAD}")
-    callee = f.unit.declare("void", "llvm.prefetch.p0", ["ptr", "i32", "i32", "i32"])
-    f.do(f"call void {callee}(ptr {ahead}, i32 0, i32 3, i32 1)")
+    f.fetch(f.let(f"getelementptr i8, ptr {pointer}, i64 {_AHEAD}"))
 
 
 def load_gathered(f: Function, element_type: str, lanes: int, pointers: str, mask: str) -> Value:

@@ -117,8 +117,7 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         ]
         if streams:
             for line in lines:
-                at = offset(f, b, AHEAD * tile.taps[-1].b + along(line))
-                f.intrinsic("void", "llvm.prefetch.p0", [("ptr", at), ("i32", "0"), ("i32", "3"), ("i32", "1")])
+                f.fetch(offset(f, b, AHEAD * tile.taps[-1].b + along(line)))
         result = list(sums)
         for row in range(first, end):
             if tile.lanewise:

@@ -97,7 +97,7 @@ def _frame(
         return
     vector = how.lanes * target.element.size
     length = f.let(f"select i1 {inside}, i64 {before * vector}, i64 {every * vector}")
-    f.intrinsic("void", "llvm.memset.p0.i64", [("ptr", write), ("i8", "0"), ("i64", length), ("i1", "false")])
+    f.clear(write, length)
 
 
 def _zeros(f: Function, write: str, count: int, target: Place, how: Arithmetic) -> None:
@@ -123,8 +123,7 @@ def _spread(
     held, kept = source.element, target.element
     size = count * held.bytes
     if axis.stride == held.bytes and held == kept and size > SHORT_BYTES:
-        arguments = [("ptr", write), ("ptr", read), ("i64", str(size)), ("i1", "false")]
-        f.intrinsic("void", "llvm.memcpy.p0.p0.i64", arguments)
+        f.copy(write, read, size)
         return
     if axis.stride == held.bytes:
         rest = count * held.components

@@ -116,10 +116,7 @@ def _define_radix(unit: Unit, name: str, records: Records, count: int) -> None:
         digit = f.let(f"and {wide} {moved}, {buckets - 1}")
         return f.let(f"getelementptr i64, ptr {base}, i64 {digit}")
 
-    f.intrinsic(
-        "void", "llvm.memset.p0.i64",
-        [("ptr", "%counters"), ("i8", "0"), ("i64", str(rounds * buckets * 8)), ("i1", "false")],
-    )  # fmt: skip
+    f.clear("%counters", rounds * buckets * 8)
     bases = [address(f, "%counters", "i64", r * buckets) for r in range(rounds)]
     loop = f.begin_loop(0, "%n")
     _, key = key_of("%a", loop.index)

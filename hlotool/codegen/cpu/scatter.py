@@ -139,11 +139,7 @@ def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
     source, target = pointers[number], pointers[2 * len(scatter.types) + 1 + number]
     start = multiply(f, "%begin", _COPY)
     size = f.let(f"sub i64 {minimum(f, multiply(f, '%end', _COPY), total)}, {start}")
-    f.intrinsic(
-        "void", "llvm.memcpy.p0.p0.i64",
-        [("ptr", address(f, target, "i8", start)), ("ptr", address(f, source, "i8", start)), ("i64", size),
-         ("i1", "false")],
-    )  # fmt: skip
+    f.copy(address(f, target, "i8", start), address(f, source, "i8", start), size)
     f.finish()
     return Step(name, tasks, total / 10.0)
 

@@ -432,7 +432,7 @@ def _split(
     pairs = ["zeroinitializer"] * THIRDS
     for number, (place, mask) in enumerate(places):
         ahead = f.let(f"getelementptr i8, ptr {place}, i64 {further}")
-        f.intrinsic("void", "llvm.prefetch.p0", [("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1")])
+        f.fetch(ahead)
         value = load_lanes(f, place, mask)
         size = f.let(f"and {WIDE} {f.let(f'bitcast {FLOATS} {value} to {WIDE}')}, splat (i32 {0x7FFFFFFF})")
         below = f.let(f"add {WIDE} {size}, splat (i32 -1)")  # zeros come last

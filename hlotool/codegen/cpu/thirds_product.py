@@ -222,8 +222,7 @@ def _emit_tiles(unit: Unit) -> None:
             pair = ("i8", str(4 + register // 2)), ("i8", str(6 + register % 2))
             operate(f, "tdpbf16ps", [("i8", str(register)), *pair])
             for line in islice(lines, each):
-                ahead = offset(f, b, AHEAD * BLOCK + line)
-                f.intrinsic("void", "llvm.prefetch.p0", [("ptr", ahead), ("i32", "0"), ("i32", "3"), ("i32", "1")])
+                f.fetch(offset(f, b, AHEAD * BLOCK + line))
     f.end_loop(tap, f.end_loop(loop, [f.let(f"getelementptr i8, ptr {a}, i64 %a_chunk"), offset(f, b, BLOCK)])[1:])
     for register, cell in enumerate(cells):
         operate(f, "tilestored64", [("i8", str(register)), ("ptr", cell), ("i64", "%c_row")])

@@ -110,10 +110,7 @@ def _move(matrix: Matrix, solve: _Solve, array: str, base: Index, column: Index,
     f, block = matrix.f, solve.block
     width = minimum(f, subtract(f, solve.n, column), block)
     if not store_back and solve.n % block:
-        size = str(Matrix.bytes(solve.type, solve.m, block))
-        f.intrinsic(
-            "void", "llvm.memset.p0.i64", [("ptr", matrix.pointer), ("i8", "0"), ("i64", size), ("i1", "false")]
-        )
+        f.clear(matrix.pointer, Matrix.bytes(solve.type, solve.m, block))
     row = f.begin_loop(0, solve.m)
     if solve.left:
         start = add(f, add(f, base, multiply(f, row.index, solve.n)), column)
