@@ -12,7 +12,7 @@ from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
-from hlotool.codegen.machine import Machine, Numerics, host
+from hlotool.codegen.machine import Machine, Numerics, default_machine, named
 from hlotool.codegen.values import array_leaves
 from hlotool.ir import InputError, Module, Shape, UnsupportedError, clone_module
 from hlotool.ir.devices import topology_of
@@ -60,6 +60,7 @@ def compile_module(
     excess_precision: bool = False,
     flush_denormals: bool = False,
     donate: Donate = (),
+    cpu: str | None = None,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -75,10 +76,15 @@ def compile_module(
     ``buffer_donor`` of the module name (``"declared"``): calls may overwrite them, and results that find place there
     are those very arrays (`Executable.donated`).  A must-alias is always honoured, anything else where it needs no
     copy.  Without `donate` no argument is ever overwritten, whatever the module declares.
+
+    `cpu` names the processor to compile for, as ``--cpu`` does (``"x86-64-v3"``, ``"host,l2=512K"``), where `machine`
+    does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
+    has that name; UnsupportedError where this one cannot run its code.
     """
     check(module)
+    machine = _machine(machine, cpu)
     if excess_precision or flush_denormals:
-        machine = replace(machine or host(), numerics=Numerics(excess_precision, flush_denormals))
+        machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))
     build = _BACKENDS.get(backend) or _installed_backend(backend)
     log = DecisionLog() if log is None else log
     module = _on_devices(module, replicas, partitions)
@@ -91,6 +97,15 @@ def compile_module(
     if backend not in _BACKENDS:
         raise UnsupportedError(f"backend {backend} has no time limit")
     return build(module, pipeline, threads, machine, instruments, log, _limit(timeout))
+
+
+def _machine(machine: Machine | None, cpu: str | None) -> Machine:
+    if machine is not None and cpu is not None:
+        raise InputError("a program is compiled for one processor: give machine or cpu, not both")
+    try:
+        return machine or (default_machine() if cpu is None else named(cpu))
+    except ValueError as error:
+        raise InputError(str(error)) from None
 
 
 def _limit(timeout: float | None) -> float | None:
@@ -154,7 +169,7 @@ def _compile_cpu(
 
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     optimised = optimise(module, Pipeline((steps, parse_pipeline(LOWERING))), log, instruments)
-    target = machine or host()
+    target = machine or default_machine()
     program = build(optimised, target, polls=timeout is not None, donation=donation, log=log)
     executable = link(program, optimised, target, log.decisions, threads, timeout)
     return at_border(executable, *_border(module))

@@ -27,6 +27,7 @@ from opcodes_page import page as opcodes_page
 ENVIRONMENT = {
     "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
     "HLOTOOL_THREADS": "Number of threads (default: all cores).",
+    "HLOTOOL_CPU": "Processor to compile for where --cpu names none (default: this one).",
     "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
     "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
     "NO_COLOR": "Set to anything: no colour in messages.",

@@ -36,7 +36,7 @@ def hlotool(tmp_path: Path) -> Run:
     """Runs ``hlotool ARGUMENTS`` as a process in an empty directory."""
 
     def run(
-        *arguments: object, stdin: str | None = None, env: dict[str, str | None] | None = None, timeout: float = 120
+        *arguments: object, stdin: str | None = None, env: dict[str, str | None] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "hlotool", *map(str, arguments)],

@@ -355,7 +355,7 @@ def test_interrupt(tmp_path: Path, backend: str) -> None:
         time.sleep(4)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert (process.returncode, errors.strip()) == (130, "interrupted")

@@ -10,7 +10,7 @@ import pytest
 from conftest import ROOT, Run
 
 import hlotool as library
-from hlotool.codegen.machine import host, named, runs_here
+from hlotool.codegen.machine import default_machine, host, named, runs_here
 from hlotool.driver import LOWERING, optimise
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.op_by_op import op_by_op
@@ -75,6 +75,33 @@ def test_samples_run_on_smaller_machines(hlotool: Run, program: Path, name: str)
         pytest.skip(f"this machine is no {name}")
     done = hlotool("run", program, "--cpu", name, "--compare", "evaluate")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_environment_names_a_processor(monkeypatch: pytest.MonkeyPatch, hlotool: Run) -> None:
+    module = library.load(SAMPLES[0])
+    monkeypatch.setenv("HLOTOOL_CPU", "x86-64,l2=300K")
+    assert default_machine() == named("x86-64,l2=300K")
+    assert library.compile(module).text("llvm") == library.compile(module, cpu="x86-64,l2=300K").text("llvm")
+    monkeypatch.delenv("HLOTOOL_CPU")
+    assert default_machine() == host()
+    for stage in ("llvm", "asm"):
+        chosen = hlotool("emit", SAMPLES[0], "--stage", stage, "--cpu", "x86-64").stdout
+        assert hlotool("emit", SAMPLES[0], "--stage", stage, env={"HLOTOOL_CPU": "x86-64"}).stdout == chosen
+    done = hlotool("run", SAMPLES[0], env={"HLOTOOL_CPU": "aarch64" if "x86_64" in host().triple else "x86-64"})
+    assert (done.returncode, "does not run on this machine" in done.stderr) == (4, True)
+    done = hlotool("stats", SAMPLES[0], env={"HLOTOOL_CPU": "z80"})
+    assert (done.returncode, "HLOTOOL_CPU='z80': unknown cpu" in done.stderr) == (2, True)
+
+
+def test_a_processor_that_nobody_knows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = library.load(SAMPLES[0])
+    with pytest.raises(library.InputError, match="unknown cpu 'z80'; known: host"):
+        library.compile(module, cpu="z80")
+    with pytest.raises(library.InputError, match="machine or cpu, not both"):
+        library.compile(module, machine=host(), cpu="host")
+    monkeypatch.setenv("HLOTOOL_CPU", "host,l2=0")
+    with pytest.raises(library.InputError, match="HLOTOOL_CPU"):
+        library.compile(module)
 
 
 @pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)

@@ -360,7 +360,7 @@ def test_first_calls_from_several_threads() -> None:
         print(len(done))
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=600,
         env={**os.environ, "HLOTOOL_CACHE": "off"},
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
@@ -488,7 +488,7 @@ def test_fork_and_exit_with_workers_alive() -> None:
         print("end")
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
@@ -519,7 +519,7 @@ def test_worker_leaves_the_processor_of_its_caller() -> None:
         caller.join()
     """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=600
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "apart\n", "")
 

@@ -163,7 +163,7 @@ def gate(tmp_path: Path, samples: Path = SAMPLES, **variables: str) -> subproces
     script = SAMPLES / "regression" / "check.sh"
     env = environment(HLOTOOL=f"{sys.executable} -m hlotool", **variables)
     command = ["bash", str(script), str(samples)]
-    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, check=False, timeout=600)
 
 
 @needs_bash

@@ -94,15 +94,23 @@ def cli(ctx: click.Context, color: str) -> None:
     70 internal error; 130 interrupted.
 
     \b
-    Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_KEEP=MiB of
-    freed array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the
-    nearest hlotool.toml (named pipelines), NO_COLOR.
+    Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_CPU=NAME to
+    compile for another processor (see compile --cpu), HLOTOOL_KEEP=MiB of freed
+    array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the nearest
+    hlotool.toml (named pipelines), NO_COLOR.
     """
     ctx.ensure_object(Session).color = color
     for name in ("HLOTOOL_THREADS", "HLOTOOL_KEEP"):
         text = os.environ.get(name, "").strip()
         if text and not (text.isdecimal() and (name == "HLOTOOL_KEEP" or 1 <= int(text) <= 1024)):
             raise click.UsageError(f"{name}={text}: expected a whole number")
+    if os.environ.get("HLOTOOL_CPU", "").strip():
+        from hlotool.codegen.machine import default_machine
+
+        try:
+            default_machine()
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
 
 
 def main() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from hlotool.cli.common import read_module
@@ -35,7 +37,7 @@ def command(file: str, stage: str, passes: str, machine: Machine | None, output:
     from hlotool.codegen.program import build
     from hlotool.runtime.compile import assembly
 
-    target = machine or named("host")
+    target = machine or named(os.environ.get("HLOTOOL_CPU", "").strip() or "host")
     units = build(module, target).texts
     if stage == "asm":
         units = tuple(assembly(text, target) for text in units)

@@ -24,7 +24,7 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_bytes
 from hlotool.cli.runnable import Runnable, compiled, warm
-from hlotool.codegen.machine import Machine, Numerics, host
+from hlotool.codegen.machine import Machine, Numerics, default_machine
 from hlotool.harness.archive import read_arrays, write_named
 from hlotool.harness.compare import Comparison, Tolerance, compare_all, compare_with_truth
 from hlotool.ir import Module, Shape, UnsupportedError
@@ -159,7 +159,7 @@ def command(
     that lead to it. Elements that hang on a comparison too close to call are undecided; they are counted, and may be
     anything.
     """
-    target = replace(machine or host(), numerics=Numerics(excess_precision, flush_denormals))
+    target = replace(machine or default_machine(), numerics=Numerics(excess_precision, flush_denormals))
     # The rest is for those who look closer, and costs less than what they ask for.
     plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
     plain = plain and not donate

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-__all__ = ["Machine", "Numerics", "host", "named", "runs_here"]
+__all__ = ["Machine", "Numerics", "default_machine", "host", "named", "runs_here"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,20 @@ def host() -> Machine:
     return replace(machine, cores=cores, l3=min(machine.l3, cores * _L3_PER_CORE))
 
 
+def default_machine() -> Machine:
+    """What to compile for where nobody names a machine: the one that ``HLOTOOL_CPU`` names, else this one.
+
+    ValueError where the variable names none.
+    """
+    text = os.environ.get("HLOTOOL_CPU", "").strip()
+    if not text:
+        return host()
+    try:
+        return named(text)
+    except ValueError as error:
+        raise ValueError(f"HLOTOOL_CPU={text!r}: {error}") from None
+
+
 @cache
 def _processor() -> Machine:
     from llvmlite import binding
@@ -74,7 +88,7 @@ def _processor() -> Machine:
 
 
 def named(text: str) -> Machine:
-    """The machine that ``--cpu`` describes; ValueError where the text does not.
+    """The machine that ``--cpu`` or ``HLOTOOL_CPU`` describes; ValueError where the text does not.
 
     A name may be followed by properties that differ from the host's: ``x86-64-v3,l2=512K,cores=4``.  Machines by name
     are without tile registers, which the process that links the code would have to ask its system for.

@@ -1,8 +1,7 @@
 """A mutation fuzzer for reading, verifying and printing HLO text.
 
-Any text must end in success or in an HloError whose diagnostics point into it, within two seconds of processor time
-(texts of less than 100 kB); a module that verifies must print, and read back as the same module.  Mutant number N of
-a seed is always the same text.
+Any text must end, in success or in an HloError whose diagnostics point into it; a module that verifies must print, and
+read back as the same module.  Mutant number N of a seed is always the same text.
 
 Long runs: ``python -m tests.fuzz.mutate --count N --seed S --jobs J --log FILE``.  Totals of earlier runs with the
 same log are carried on; failing inputs are minimised and written to the directory ``FILE.failures``.

@@ -25,7 +25,7 @@ def missing() -> str:
     python = xla_python()
     try:
         looks = "import sys, importlib.util as u; sys.exit(not (u.find_spec('jax') and u.find_spec('jaxlib')))"
-        found = subprocess.run([python, "-c", looks], capture_output=True, timeout=60, check=False)
+        found = subprocess.run([python, "-c", looks], capture_output=True, timeout=600, check=False)
     except OSError as error:
         return f"{python} does not run: {error.strerror}"
     return "" if found.returncode == 0 else f"{python} has no jax (set HLOTOOL_XLA_PYTHON to one that has)"
