@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hlotool.analysis.in_place import leaves_border
 from hlotool.codegen.emitters import emit_kernel
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import Instruction
@@ -146,7 +146,7 @@ ENTRY e {
   ROOT r = f32[8000,3] add(e, f)
 }"""
     fusion = optimise(parse(text), "fusion").entry.root
-    kernel = emit_kernel("k", fusion, host(), frozenset())
+    kernel = emit_kernel("k", fusion, default_machine(), frozenset())
     assert len(kernel.steps) == 3
     assert "select" not in kernel.text
     (got,) = compile_module(parse(text))(np.linspace(-2, 2, 8000, dtype=np.float32))

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from machines import SERVER
 from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kernel
 
 from hlotool.codegen.cpu.conv import emit_conv
 from hlotool.codegen.cpu.conv_spec import ConvSpec
-from hlotool.codegen.machine import Machine, host
+from hlotool.codegen.machine import Machine, default_machine
 
 
 def spec_of(
@@ -260,9 +261,9 @@ def test_results_do_not_depend_on_the_split() -> None:
     generator = np.random.default_rng(2)
     spec = spec_of(2, (20, 21), 30, 70, (3, 3), low=(1, 1))
     lhs, rhs = (generator.standard_normal(shape).astype(np.float32) for shape in ((2, 20, 21, 30), (3, 3, 30, 70)))
-    whole = run(spec, host(), lhs, rhs, 1)
+    whole = run(spec, default_machine(), lhs, rhs, 1)
     for pieces in (2, 1000):
-        np.testing.assert_array_equal(whole, run(spec, host(), lhs, rhs, pieces))
+        np.testing.assert_array_equal(whole, run(spec, default_machine(), lhs, rhs, pieces))
 
 
 @pytest.mark.parametrize("spec", [
@@ -272,7 +273,7 @@ def test_results_do_not_depend_on_the_split() -> None:
     spec_of(2, (300,), 16, 64, (2,), low=(2,), high=(0,), window=(2,)),
 ], ids=["plain", "depthwise", "groups", "causal"])
 def test_what_lies_outside_is_neither_stored_nor_multiplied(spec: ConvSpec) -> None:
-    kernel = emit_conv("conv", spec, host())
+    kernel = emit_conv("conv", spec, default_machine())
     assert not kernel.helpers  # no zeros, so nothing to say about them
     assert not any("_pad" in step.function for step in kernel.steps)
 
@@ -280,27 +281,27 @@ def test_what_lies_outside_is_neither_stored_nor_multiplied(spec: ConvSpec) -> N
 def test_sums_in_pieces_leave_out_what_lies_outside() -> None:
     spec = spec_of(3, (7, 28), 24, 33, (5, 3), low=(2, 1))
     for size in (32 << 10, 128 << 10):
-        check(spec, replace(host(), l2=size), (math.inf, math.nan))
+        check(spec, replace(default_machine(), l2=size), (math.inf, math.nan))
 
 
 def test_no_window_gives_zeros() -> None:
     spec = spec_of(2, (4, 4), 0, 3, (2, 2))
     empty: Any = np.zeros((2, 4, 4, 0), np.float32)
-    assert (run(spec, host(), empty, np.zeros((2, 2, 0, 3), np.float32)) == 0).all()
+    assert (run(spec, default_machine(), empty, np.zeros((2, 2, 0, 3), np.float32)) == 0).all()
 
 
 def test_holes_are_never_stored_nor_many_kernels_made() -> None:
     """A window of three meets a thousand holes: three pixels of a thousand are not zero."""
     spec = spec_of(1, (50,), 8, 16, (3,), base=(1000,), low=(1,), high=(1,))
-    kernel = emit_conv("conv", spec, host())
+    kernel = emit_conv("conv", spec, default_machine())
     assert kernel.scratch < 1 << 16
     assert len(kernel.steps) <= 8
-    check(spec, host())
-    even = emit_conv("conv", spec_of(4, (8, 8), 64, 32, (4, 4), base=(2, 2), low=(2, 2)), host())
+    check(spec, default_machine())
+    even = emit_conv("conv", spec_of(4, (8, 8), 64, 32, (4, 4), base=(2, 2), low=(2, 2)), SERVER)
     assert [step.function for step in even.steps] == ["flag_conv", "pad_conv", "pack_rhs_conv", "conv"]
 
 
 def test_large_convolutions_have_tasks_to_share() -> None:
-    kernel = emit_conv("conv", spec_of(1, (56, 56), 64, 64, (3, 3), low=(1, 1)), host())
+    kernel = emit_conv("conv", spec_of(1, (56, 56), 64, 64, (3, 3), low=(1, 1)), default_machine())
     assert all(step.tasks >= 16 for step in kernel.steps if step.cost > 20_000)
     assert kernel.steps[-1].cost > 20_000

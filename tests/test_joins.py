@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.codegen.program import Program, build
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
@@ -22,7 +22,7 @@ from hlotool.text.parser import parse
 def planned(text: str) -> tuple[Program, DecisionLog]:
     log = DecisionLog()
     module = optimise(parse(text), LOWERING)
-    return build(module, host(), log=log), log
+    return build(module, default_machine(), log=log), log
 
 
 def agrees(module: Module, seed: int = 0) -> None:

@@ -12,7 +12,7 @@ from tiny_modules import tiny_module
 
 from hlotool.analysis.contraction import matrix_views
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.codegen.program import build
 from hlotool.driver import optimise
 from hlotool.evaluate import evaluate
@@ -212,7 +212,7 @@ def test_ladders_do_not_grow_exponentially(rung: str) -> None:
         module, _ = run("fusion,dce", entry(ladder(steps, rung)))
         assert sum(len(c) for c in module.computations.values()) < 20 * steps
         run_pipeline(module, parse_pipeline("lowering"))
-        sizes.append(sum(map(len, build(module, host()).texts)))
+        sizes.append(sum(map(len, build(module, default_machine()).texts)))
     assert sizes[1] < 4 * sizes[0]
 
 
@@ -617,7 +617,7 @@ def test_collectives_of_several_stay() -> None:
     run_pipeline(module, parse_pipeline("trivial-collective-remover"))
     assert "all-reduce" in opcodes(module)
     with pytest.raises(UnsupportedError, match="all-reduce"):
-        build(optimise(parse(text), "lowering"), host())
+        build(optimise(parse(text), "lowering"), default_machine())
 
 
 def test_a_permute_without_a_sender_gives_zeros() -> None:

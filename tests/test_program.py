@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from machines import SERVER
 from tiny_modules import OUTSIDE_WORLD, TINY, tiny_module
 
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.codegen.program import build
-from hlotool.driver import compile_module, optimise
+from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
 from hlotool.ir import OPCODES, ExecutionError, HloError, Module, UnsupportedError, dtype_of
@@ -211,7 +212,7 @@ def test_kernels_are_shared_by_structure() -> None:
     )
     module = optimise(parse(text), "none")
     run_pipeline(module, parse_pipeline("lowering"))
-    program = build(module, host())
+    program = build(module, default_machine())
     assert len({use.kernel for use in program.kernels}) == 2
     assert len(program.kernels) == 12
     same(parse(text))
@@ -222,7 +223,7 @@ def test_programs_are_the_same_every_time() -> None:
     for _ in range(2):
         module = optimise(parse(LOOP), "default")
         run_pipeline(module, parse_pipeline("lowering"))
-        texts.append(build(module, host()).texts)
+        texts.append(build(module, default_machine()).texts)
     assert texts[0] == texts[1]
 
 
@@ -273,7 +274,7 @@ ENTRY main {{
   y = f32[64,16,{n}] parameter(2)
   ROOT s = f32[64,16,{n}] add(e, y)
 }}""")
-    text = compile_module(module, threads=2).text("llvm")
+    text = "".join(build(optimise(optimise(module), LOWERING), SERVER).texts)
     assert ("call void @hlo_parallel_awake" in text) == shared
     assert text.count("call void @hlo_parallel") == shared + (n == 400)
     same(module)

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.ir import ExecutionError, InputError
 from hlotool.runtime import compile as compile_module
 from hlotool.runtime import fastcall, memory, pool
@@ -30,7 +30,7 @@ from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_c
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import Library, load
 
-MACHINE = host()
+MACHINE = default_machine()
 
 
 @pytest.fixture(scope="module", autouse=True)

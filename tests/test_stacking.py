@@ -8,7 +8,7 @@ from buffer_checker import Checker
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.stacking import stacked_elements, stackings
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.codegen.program import build
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
@@ -92,7 +92,7 @@ def test_what_is_left_out(name: str) -> None:
         loop = next(i for i in module.instructions() if i.opcode == "while")
         assert stacked_elements(loop, stackings(loop)) == ({2} if stacked else set()), pipeline
         log = DecisionLog()
-        program = build(module, host(), log=log)
+        program = build(module, default_machine(), log=log)
         assert any(decision.rule == "initial-unread" for decision in log) == left_out
         if left_out:
             initial = loop.operands[0].operands[2]
@@ -170,7 +170,7 @@ def test_rows_computed_in_place(name: str) -> None:
         text = text.replace(f"@{key}", value)
     module = parse(text)
     log = DecisionLog()
-    program = build(optimise(module, LOWERING), host(), log=log)
+    program = build(optimise(module, LOWERING), default_machine(), log=log)
     if found is not None:
         assert any(decision.rule == "row-in-place" for decision in log) == found
         assert any(use.instruction == "u" for use in program.kernels) != found

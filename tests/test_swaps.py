@@ -7,7 +7,7 @@ import pytest
 from buffer_checker import Checker
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import default_machine
 from hlotool.codegen.program import build
 from hlotool.codegen.values import Assignment
 from hlotool.driver import LOWERING, compile_module, optimise
@@ -84,7 +84,7 @@ def text_of(name: str, initial: str = "x, y", results: str = "u, v") -> str:
 
 def planned(text: str) -> tuple[Assignment, int]:
     log = DecisionLog()
-    plan = build(optimise(parse(text), LOWERING), host(), log=log).assignment
+    plan = build(optimise(parse(text), LOWERING), default_machine(), log=log).assignment
     return plan, sum(decision.rule == "state-swapped" for decision in log)
 
 
