@@ -11,7 +11,13 @@ from test_gemm import MACHINES
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import in_place_pairs
-from hlotool.analysis.product_epilogue import fused_product
+from hlotool.analysis.product_epilogue import (
+    REPEATED_BYTES,
+    SHARED_ROWS,
+    STREAMED_BYTES,
+    STREAMED_TERMS,
+    fused_product,
+)
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
@@ -384,6 +390,97 @@ def drawn(kind: str, seed: int) -> Module:
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "f16", "s8", "c64"])
 def test_bits_are_those_of_separate_kernels(kind: str, seed: int) -> None:
     same_numbers(drawn(kind, seed), seed=seed)
+
+
+# ---- around every threshold
+
+
+def around(seed: int) -> Module:
+    """A product near every bound that the choice of its readers has, as large as its operands or not, with several
+    readers of several arrays, element by element and row by row."""
+    random = Random(f"bounds {seed}")
+    n = random.choice([1, 2, 255, 256, 257, 512, 2047, 2048, 2049])  # rows of 8 KiB, 64 rows
+    m = max(1, random.choice([1, STREAMED_BYTES // 4, STREAMED_BYTES // 4 + n, STREAMED_BYTES]) // n)
+    m = random.choice([m, m + 1, 7, SHARED_ROWS - 1, SHARED_ROWS])
+    k = random.choice([1, STREAMED_TERMS - 1, STREAMED_TERMS, STREAMED_TERMS + 1, n, REPEATED_BYTES // 4 // n, m])
+    k = min(k, 2048)
+    convolves = random.random() < 0.25
+    out = f"f32[{m},{n}]"
+    lines = [f"a = f32[{m},{k}] parameter(0)", f"b = f32[{k},{n}] parameter(1)", f"r = {out} parameter(2)",
+             f"s = {out} parameter(3)", "zero = f32[] constant(0)"]  # fmt: skip
+    wish = ', frontend_attributes={fuse="always"}' if random.random() < 0.2 else ""
+    if random.random() < 0.3:  # made in the kernel, too
+        lines += [f"c = s8[{k},{n}] convert(b)", f"w = f32[{k},{n}] convert(c)"]
+    else:
+        lines.append(f"w = f32[{k},{n}] add(b, b)" if random.random() < 0.3 else f"w = f32[{k},{n}] copy(b)")
+    if convolves:
+        lines.append(f"d = {out} convolution(a, w), dim_labels=bf_io->bf{wish}")
+    else:
+        lines.append(f"d = {out} dot(a, w), {DIMS}{wish}")
+    arrays, now = ["r", "s", "d"] + ["a"] * (k == n) + ["b"] * (k == m), "d"
+    sums = 0
+    for step in range(random.randint(1, 6)):
+        name = f"v{step}"
+        match random.choice(["array", "array", "array", "negate", "sum", "result"]):
+            case "array":
+                kind = random.choice(["add", "subtract", "maximum"])
+                lines.append(f"{name} = {out} {kind}({now}, {random.choice(arrays)})")
+            case "sum" if n > 1 and not sums:
+                sums += 1
+                lines += [f"t{step} = f32[{m}] reduce({now}, zero), dimensions={{1}}, to_apply=add",
+                          f"u{step} = {out} broadcast(t{step}), dimensions={{0}}",
+                          f"{name} = {out} subtract({now}, u{step})"]  # fmt: skip
+            case "result":
+                lines.append(f"{name} = {out} negate({now})")
+                arrays.append(name)
+            case _:
+                lines.append(f"{name} = {out} negate({now})")
+        now = name
+    results = dict.fromkeys([now, *random.sample(arrays, random.randint(0, 3))])
+    root = f"({', '.join([out] * len(results))}) tuple({', '.join(results)})"
+    if random.random() < 0.3:
+        lines += [f"whole = f32[4,{m},{n}] parameter(4)", "at = s32[] parameter(5)", "origin = s32[] constant(0)",
+                  f"part = f32[1,{m},{n}] reshape({now})",
+                  f"put = f32[4,{m},{n}] dynamic-update-slice(whole, part, at, origin, origin)"]  # fmt: skip
+        root = f"({', '.join([out] * len(results))}, f32[4,{m},{n}]) tuple({', '.join(results)}, put)"
+    return module("\n".join([*lines, f"ROOT z = {root}"]), ADD)
+
+
+ORDERS = [
+    "default",
+    "fusion,product-prologue,product-fusion",
+    "fusion,multi-output-fusion,product-fusion,product-fusion",
+]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_fused_is_a_kernel(seed: int) -> None:
+    """Whoever fuses a product, at whatever cost, makes something that is computed as one."""
+    for pipeline in ORDERS:
+        result = optimise(around(seed), pipeline)
+        check(result)
+        for fusion in result.instructions():
+            if fusion.attributes.get("kind") == "kOutput":
+                assert fused_product(fusion) is not None, print_module(result)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_numbers_around_the_thresholds(seed: int) -> None:
+    made = around(1000 + seed)
+    same_numbers(made, exact=False, seed=seed)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(256, 256, 256), (257, 257, 257), (512, 64, 256), (65, 65, 1009)])
+def test_operands_as_large_as_the_result(m: int, k: int, n: int) -> None:
+    """The product's own operands are no arrays of the reader, whether it is asked ahead of the fusion or behind it."""
+    made = module(product(m, k, n) + f"t = f32[{m},{n}] tanh(d)\nu = f32[{m},{n}] add(t, r)\n"
+                  f"ROOT o = (f32[{m},{n}], f32[{m},{n}]) tuple(t, u)")  # fmt: skip
+    result, _ = fused(made)
+    assert kinds(result) == ["kOutput"]
+    (found,) = (fused_product(i) for i in result.entry if i.opcode == "fusion")
+    assert found is not None
+    assert not found[1].whole_rows
+    same_numbers(made)
 
 
 @pytest.mark.parametrize("machine", MACHINES[1:], ids=lambda machine: f"{machine.vector_bits}")

@@ -12,7 +12,7 @@ steps of a scan do with the array of all their results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -21,7 +21,8 @@ from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues
 from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
 
-__all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "updates_of"]
+__all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "streams_of",
+           "updates_of"]  # fmt: skip
 
 PRODUCTS = frozenset({"convolution", "dot"})
 """Opcodes whose kernels take epilogues."""
@@ -49,13 +50,6 @@ _MEMBERS = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How an epilogue reads the product: element by element, or anywhere in its `whole_rows`."""
-
-    whole_rows: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Misfit:
     """Why instructions are no epilogue of a product: a rule of `decision_codes`, and words.
 
@@ -65,6 +59,18 @@ class Misfit:
     rule: str
     reason: str
     form: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How an epilogue reads the product: element by element, or anywhere in its `whole_rows`.
+
+    `against` is why it had better not: a matter of cost alone, for those who make fusions.  One that is there is
+    computed all the same.
+    """
+
+    whole_rows: bool
+    against: Misfit | None = None
 
 
 def result_matrix(product: Instruction) -> tuple[int, int] | None:
@@ -115,6 +121,18 @@ def fused_product(fusion: Instruction) -> tuple[Instruction, Reading] | None:
     return (product, how) if isinstance(how, Reading) else None
 
 
+def streams_of(fusion: Instruction, product: Instruction) -> list[Instruction]:
+    """The operands of a product's fusion that its epilogue reads."""
+    ahead = members_of([product.operands[number] for number in prologues(product)])
+    behind = _read_behind(fusion.attributes["calls"], product, ahead)
+    return [fusion.operands[parameter.parameter_number] for parameter in behind]
+
+
+def _read_behind(body: Computation, product: Instruction, ahead: Collection[Instruction]) -> list[Instruction]:
+    """The parameters that something else in `body` reads than the product and what is `ahead` of it."""
+    return [p for p in body.parameters if any(user is not product and user not in ahead for user in p.users)]
+
+
 def updates_of(body: Computation) -> list[Instruction]:
     """The results of `body` that are arrays of its caller with a part written anew, which an epilogue can compute."""
     return [
@@ -126,11 +144,16 @@ def updates_of(body: Computation) -> list[Instruction]:
 
 
 def reading(
-    body: Computation, sources: Sequence[Instruction], product: Instruction, whole_rows: bool = False
+    body: Computation,
+    sources: Sequence[Instruction],
+    product: Instruction,
+    whole_rows: bool = False,
+    others: Sequence[Shape] = (),
 ) -> Reading | Misfit:
     """How `body` reads `sources`, instructions in it that are or stand for the result of `product`.
 
-    With `whole_rows` they were computed from whole rows of it.
+    With `whole_rows` they were computed from whole rows of it.  `others` are arrays that the kernel of both would read
+    and write beside those of `body`.
     """
     matrix = result_matrix(product)
     if matrix is None:
@@ -162,16 +185,17 @@ def reading(
     leaves = [leaf for part in parts for leaf in part.shape.leaves()]
     reduces = any(i.opcode == "reduce" for i in body)
     if all(same.values()) and not reduces and all(leaf.size == rows * columns for leaf in leaves):
-        arrays = [i.shape for i in body if i.opcode == "parameter" and i not in sources and i not in ahead] + leaves
-        large = [shape for shape in arrays if shape.is_array and shape.size == rows * columns]
+        read = [p.shape for p in _read_behind(body, product, ahead) if p not in sources]
+        large = [shape for shape in (*read, *leaves, *others) if shape.is_array and shape.size == rows * columns]
         if len(large) <= STREAMS or product.shape.byte_size <= STREAMED_BYTES:
             return Reading(False)
-        if product.opcode == "dot" and (view := matrix_views(product)) is not None and view.k <= STREAMED_TERMS:
+        view = matrix_views(product) if product.opcode == "dot" and not is_streamed(product, made) else None
+        if view is not None and view.k <= STREAMED_TERMS:
             whole = _whole_rows(product, rows, columns)
-            if isinstance(whole, Reading):
+            if isinstance(whole, Reading) and whole.against is None:
                 return whole
         reason = f"it goes through {len(large)} other arrays as large, in pieces of rows"
-        return Misfit("product-streams", reason, form=False)
+        return Reading(False, Misfit("product-streams", reason, form=False))
     if any(_row_rank(leaf, rows) is None for leaf in leaves):
         return Misfit("product-reader", "its readers have results of other rows")
     if is_streamed(product, made):
@@ -186,7 +210,7 @@ def _is_member(instruction: Instruction) -> bool:
 
 
 def _whole_rows(product: Instruction, rows: int, columns: int) -> Reading | Misfit:
-    """Whether tasks can hold whole rows of the product, and should."""
+    """Whether tasks can hold whole rows of the product, and what speaks against it."""
     row = columns * byte_size(product.shape.element_type)
     if row > ROW_BYTES:
         return Misfit("product-rows", f"tasks would hold whole rows of {row} bytes")
@@ -194,10 +218,11 @@ def _whole_rows(product: Instruction, rows: int, columns: int) -> Reading | Misf
         return Misfit("product-rows", "its rows are single elements")
     items = prod(product.operands[1].shape.dimensions[d] for d in product.attributes.get("rhs_batch_dims", ()))
     if rows < min(SHARED_ROWS, product.operands[1].shape.size // items * rows // ROW_WORK):
-        return Misfit("product-rows", f"{rows} rows are too few to share among threads", form=False)
+        return Reading(True, Misfit("product-rows", f"{rows} rows are too few to share among threads", form=False))
     operand = product.operands[1].shape.byte_size // items
     if operand > REPEATED_BYTES and rows > 1:
-        return Misfit("product-rows", f"every block of rows would read {operand} bytes again", form=False)
+        reason = f"every block of rows would read {operand} bytes again"
+        return Reading(True, Misfit("product-rows", reason, form=False))
     return Reading(True)
 
 

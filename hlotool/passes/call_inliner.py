@@ -68,7 +68,8 @@ def _is_foreign(fusion: Instruction) -> bool:
     """Whether the body holds what hlotool's own fusions do not."""
     body: Computation = fusion.attributes["calls"]
     root = body.root
-    if fused_product(fusion) is not None:
+    product = fused_product(fusion)
+    if product is not None and product[1].against is None:
         return False
     if not (root.opcode == "tuple" or is_variadic_reduce(root) or is_fusible(root)):
         return True

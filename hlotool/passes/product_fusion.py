@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive
-from hlotool.analysis.product_epilogue import PRODUCTS, Misfit, Reading, fused_product, reading
-from hlotool.ir import Computation, Instruction, Module
+from hlotool.analysis.product_epilogue import PRODUCTS, Misfit, Reading, fused_product, reading, streams_of
+from hlotool.analysis.product_prologue import is_streamed, prologues
+from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.passes.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
 
@@ -115,8 +116,10 @@ class ProductFusion:
         if size >= self.max_ops or sum(1 for _ in consumer.shape.leaves()) + len(kept) > self.max_outputs:
             return Misfit("kernel-full", "the kernel would be too large")
         how = _reading(found)
-        if isinstance(how, Misfit) and (how.form or not rules.forces(product)):
+        if isinstance(how, Misfit):
             return how
+        if how.against is not None and not rules.forces(product):
+            return how.against
         if kept and product.opcode == "fusion" and not _is_update(consumer):
             return Misfit("other-readers", "others need its result too")
         if kept and consumer.shape.is_tuple and not _has_separate_results(consumer):
@@ -175,9 +178,7 @@ def _reading(found: _Found) -> Reading | Misfit:
     product, own = found.product, None
     if product.opcode == "fusion":
         own = fused_product(product)
-        assert own is not None
-        if own[1].whole_rows and not _is_update(found.consumer):
-            return Misfit("product-rows", "its fusion works on whole rows already", form=False)
+        assert own is not None, f"{product.name} is no product with an epilogue"
         product = own[0]
     sources = (found.product, *found.results, *found.views)
     if found.consumer.opcode != "fusion":
@@ -190,17 +191,34 @@ def _reading(found: _Found) -> Reading | Misfit:
         inside = body.parameters
     parameters = [p for p, operand in zip(inside, found.consumer.operands, strict=True) if operand in sources]
     if own is not None and own[1].whole_rows:
+        how = reading(body, parameters, product, whole_rows=True)
+        if isinstance(how, Misfit):
+            return how
+        if not _is_update(found.consumer):
+            return _unwanted("its fusion works on whole rows already")
         update = body.root.operands[1].shape
         if any(parameter.shape.size != update.size for parameter in parameters):
-            return Misfit("product-rows", "the parts that are written are of another size", form=False)
-        how = reading(body, parameters, product, whole_rows=True)
-        return how if isinstance(how, Misfit) and how.form else own[1]
-    how = reading(body, parameters, product)
+            return _unwanted("the parts that are written are of another size")
+        return Reading(True)
+    how = reading(body, parameters, product, others=_others(found, product))
     if own is not None and isinstance(how, Reading) and how.whole_rows:
+        if is_streamed(product, prologues(product)):
+            return Misfit("product-rows", "its operands are computed for one result after the other")
         assert product.parent is not None
         if any(map(is_expensive, product.parent)):
-            return Misfit("product-rows", "what its fusion computes would be computed again for each place", form=False)
+            return _unwanted("what its fusion computes would be computed again for each place")
     return how
+
+
+def _unwanted(reason: str) -> Reading:
+    """Whole rows, and why not."""
+    return Reading(True, Misfit("product-rows", reason, form=False))
+
+
+def _others(found: _Found, product: Instruction) -> list[Shape]:
+    """The arrays that the kernel of both reads and writes beside those of the consumer."""
+    read = [] if found.product is product else streams_of(found.product, product)
+    return [*(o.shape for o in dict.fromkeys(read) if o not in found.consumer.operands), *(k.shape for k in found.kept)]
 
 
 def _leads_back(members: tuple[Instruction, ...], position: dict[Instruction, int]) -> bool:
