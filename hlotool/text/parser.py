@@ -45,7 +45,8 @@ def parse(text: str, file: str = "<text>", first_line: int = 1) -> Module:
     collecting = gc.isenabled()
     gc.disable()  # parsing only allocates: collections in between find nothing and make large modules quadratic
     try:
-        bad = _BAD_CHARACTER.search(text)
+        clean = text.isascii() and "\0" not in text  # a search of memory, as the pattern is not
+        bad = None if clean else _BAD_CHARACTER.search(text)
         if bad is not None:
             raise cursor.fail(_describe_character(bad.group()), bad.start(), bad.end(), code="HLO0107")
         module = read_module(State(cursor, read_body))
