@@ -170,7 +170,7 @@ def _compile_cpu(
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     optimised = optimise(module, Pipeline((steps, parse_pipeline(LOWERING))), log, instruments)
     target = machine or default_machine()
-    program = build(optimised, target, polls=timeout is not None, donation=donation, log=log)
+    program = build(optimised, target, donation=donation, log=log)
     executable = link(program, optimised, target, log.decisions, threads, timeout)
     return at_border(executable, *_border(module))
 

@@ -124,7 +124,7 @@ class Checker:
         self.log = DecisionLog()
         if side_by_side:
             kernels = {i: Kernel({}, {}, (), (Step("k", 4, 5000.0),)) for i in self.scratch}
-            self.schedule = schedule(Steps(module.entry, self.plan, kernels, self.scratch, {}, polls=False), self.log)
+            self.schedule = schedule(Steps(module.entry, self.plan, kernels, self.scratch, {}), self.log)
         place(self.plan)
         self.tags = count(1)
         self.turn = count()

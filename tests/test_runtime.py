@@ -21,9 +21,10 @@ import numpy as np
 import pytest
 
 from hlotool.codegen.machine import default_machine
+from hlotool.codegen.polling import COMPLETE
 from hlotool.ir import ExecutionError, InputError
+from hlotool.runtime import callback, fastcall, memory, pool
 from hlotool.runtime import compile as compile_module
-from hlotool.runtime import fastcall, memory, pool
 from hlotool.runtime.cache import Cache, compiled, default_cache, pack, text_key, unpack
 from hlotool.runtime.compile import assembly, compile_units
 from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_call, unregister_custom_call
@@ -189,8 +190,8 @@ def test_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 # ---- pool
 
 POOL_TEXT = """
-declare void @hlo_parallel(ptr, ptr, i64)
-declare void @hlo_parallel_awake(ptr, ptr, i64)
+declare void @hlo_parallel(ptr, ptr, i64, ptr)
+declare void @hlo_parallel_awake(ptr, ptr, i64, ptr)
 
 ; args: an array of i64 to be counted up.  Every fourth task takes a while.
 define void @step(ptr %args, i64 %begin, i64 %end) {
@@ -223,7 +224,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  call void @hlo_parallel(ptr @step, ptr %args, i64 %tasks)
+  call void @hlo_parallel(ptr @step, ptr %args, i64 %tasks, ptr null)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %loop, label %leave
@@ -236,7 +237,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %loop ]
-  call void @hlo_parallel_awake(ptr @step, ptr %args, i64 %tasks)
+  call void @hlo_parallel_awake(ptr @step, ptr %args, i64 %tasks, ptr null)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %count
   br i1 %more, label %loop, label %leave
@@ -249,7 +250,7 @@ entry:
   br label %loop
 loop:
   %i = phi i64 [ %begin, %entry ], [ %next, %loop ]
-  call void @hlo_parallel(ptr @step, ptr %args, i64 16)
+  call void @hlo_parallel(ptr @step, ptr %args, i64 16, ptr null)
   %next = add i64 %i, 1
   %more = icmp slt i64 %next, %end
   br i1 %more, label %loop, label %leave
@@ -258,7 +259,7 @@ leave:
 }
 
 define void @nested(ptr %args, i64 %tasks, i64 %unused) {
-  call void @hlo_parallel(ptr @outer, ptr %args, i64 %tasks)
+  call void @hlo_parallel(ptr @outer, ptr %args, i64 %tasks, ptr null)
   ret void
 }
 """
@@ -287,15 +288,15 @@ def symbols_for(request: pytest.FixtureRequest) -> Callable[[int], Mapping[str, 
     """The process's pool, and one that sleeps on a condition variable as where there is no futex."""
     if request.param == "native":
         return pool.symbols
-    own = load(compile_units([pool.pool_text(MACHINE, futex=False)], MACHINE))
+    own = load(compile_units([pool.pool_text(MACHINE, futex=False)], MACHINE), callback.symbols())
     ctypes.CFUNCTYPE(None)(own.address("hlo_pool_reset"))()
 
     def symbols(threads: int) -> Mapping[str, int]:
-        text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, i64, i1)
-define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) {{
-  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 true) ret void }}
-define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) {{
-  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 false) ret void }}"""
+        text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, ptr, i64, i1)
+define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks, ptr %status) {{
+  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 {threads}, i1 true) ret void }}
+define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks, ptr %status) {{
+  call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 {threads}, i1 false) ret void }}"""
         bound = library(text, {"hlo_parallel_n": own.address("hlo_parallel_n")})
         _KEPT.append(bound)
         return {name: bound.address(name) for name in ("hlo_parallel", "hlo_parallel_awake")}
@@ -404,7 +405,7 @@ def test_step_runs_on_more_than_one_thread() -> None:
     if MACHINE.cores < 2:
         pytest.skip("one processor")
     text = """
-declare void @hlo_parallel(ptr, ptr, i64)
+declare void @hlo_parallel(ptr, ptr, i64, ptr)
 declare i32 @sched_yield()
 define void @meet(ptr %cell, i64 %begin, i64 %end) {
 entry:
@@ -431,7 +432,7 @@ out:
   ret void
 }
 define void @go(ptr %cell) {
-  call void @hlo_parallel(ptr @meet, ptr %cell, i64 2)
+  call void @hlo_parallel(ptr @meet, ptr %cell, i64 2, ptr null)
   ret void
 }"""
     loaded = library(text, pool.symbols(2))
@@ -568,9 +569,18 @@ def test_kept_memory_is_counted_and_released() -> None:
 
 # ---- entry
 
+def done(slot: int) -> str:
+    """Say that the execution is complete."""
+    return (
+        f"%status = getelementptr ptr, ptr %frame, i64 {slot}\n"
+        f"  store i64 {COMPLETE}, ptr %status\n"
+        "  ret void"
+    )
+
+
 # out0 = arena copy of (a + b), out1 = first constant
-ENTRY_TEXT = """
-define void @entry(ptr %frame) {
+ENTRY_TEXT = f"""
+define void @entry(ptr %frame) {{
   %a = load ptr, ptr %frame
   %b_at = getelementptr ptr, ptr %frame, i64 1
   %b = load ptr, ptr %b_at
@@ -590,8 +600,8 @@ define void @entry(ptr %frame) {
   store <4 x float> %t, ptr %out, align 64
   %c = load i32, ptr %constants, align 64
   store i32 %c, ptr %one, align 64
-  ret void
-}"""
+  {done(6)}
+}}"""
 
 
 @pytest.fixture(scope="module", params=["usable", "not usable"])
@@ -699,15 +709,15 @@ def test_builtin_keeps_all_it_needs_and_leaks_nothing() -> None:
     assert [sys.getrefcount(thing) for thing in watched] == before
 
 
-SCALAR_TEXT = """
-define void @entry(ptr %frame) {
+SCALAR_TEXT = f"""
+define void @entry(ptr %frame) {{
   %a = load ptr, ptr %frame
   %out_at = getelementptr ptr, ptr %frame, i64 1
   %out = load ptr, ptr %out_at
   %x = load i16, ptr %a
   store i16 %x, ptr %out
-  ret void
-}"""
+  {done(4)}
+}}"""
 
 
 def test_entry_takes_scalars_and_bits() -> None:
@@ -736,14 +746,14 @@ def test_dtypes_that_are_equal_but_not_the_same_object() -> None:
 
 
 def test_entry_without_parameters_or_outputs() -> None:
-    loaded = library("define void @entry(ptr %frame) { ret void }")
+    loaded = library(f"define void @entry(ptr %frame) {{ {done(2)} }}")
     entry = Entry(loaded.address("entry"), [], [], keep=loaded)
     assert entry() == ()
     assert entry.function()() == ()
 
 
 def test_entry_with_empty_arrays() -> None:
-    loaded = library("define void @entry(ptr %frame) { ret void }")
+    loaded = library(f"define void @entry(ptr %frame) {{ {done(5)} }}")
     entry = Entry(loaded.address("entry"), [("f4", (0, 3)), ("f4", (0,))], [("f4", (2, 0))], keep=loaded)
     for function in (entry, entry.function()):
         (result,) = function(np.zeros((0, 3), np.float32), np.zeros(5, np.float32)[5:])
@@ -760,18 +770,22 @@ def test_entry_reports_memory_that_cannot_be_had() -> None:
 
 # ---- custom calls
 
-CALL_TEXT = """
-declare i32 @site(ptr)
-define void @entry(ptr %frame) {
-  %first = call i32 @site(ptr %frame)
-  %failed = icmp ne i32 %first, 0
-  br i1 %failed, label %leave, label %again
+CALL_TEXT = f"""
+@site = external global i8
+declare i64 @hlo_host(ptr, ptr)
+define void @entry(ptr %frame) {{
+  %first = call i64 @hlo_host(ptr @site, ptr %frame)
+  %fine = icmp eq i64 %first, {COMPLETE}
+  br i1 %fine, label %again, label %leave
 again:
-  %second = call i32 @site(ptr %frame)
-  br label %leave
+  %second = call i64 @hlo_host(ptr @site, ptr %frame)
+  %well = icmp eq i64 %second, {COMPLETE}
+  br i1 %well, label %complete, label %leave
+complete:
+  {done(5)}
 leave:
   ret void
-}"""
+}}"""
 
 F4 = np.dtype(np.float32)
 
@@ -786,7 +800,7 @@ def site() -> Iterator[tuple[Callable[[Any], None], Callable[..., Any]]]:
     register_custom_call("test_site", unset)
     call = CustomCall("test_site", ((F4, (3,)),), ((F4, (3,)), (np.dtype(bool), ())))
     site = CallSite(call)
-    loaded = library(CALL_TEXT, {"site": site.address})
+    loaded = library(CALL_TEXT, {"site": site.address, **callback.symbols()})
     entry = Entry(loaded.address("entry"), call.operands, call.outputs, keep=loaded, custom_calls=[site], alignment=4)
     yield lambda handler: register_custom_call("test_site", handler, replace=True), entry.function()
     unregister_custom_call("test_site")

@@ -19,6 +19,7 @@ from hlotool.codegen.cpu.math.elementwise import (
     to_memory,
 )
 from hlotool.codegen.llvm import Function
+from hlotool.codegen.polling import BUDGET
 from hlotool.codegen.values import Assignment, Copy, Value
 from hlotool.ir import Instruction, byte_size, element_type
 
@@ -46,7 +47,10 @@ class Body:
         self.own: dict[Value, str] = {}  # a task loop's own copies of values
         self.span: tuple[str, str] | None = None  # the tasks of a task loop
         self.bases: list[str] = []
+        self.status = ""  # where it stands whether the execution has ended, and how
         self.table = ""  # the arguments of what is called
+        self.budget = ""  # what may pass until the clock is looked at
+        self.may_end = False  # whether something here ends an execution early
 
     def inner(self, f: Function) -> Body:
         """The body of another function, for steps of this one."""
@@ -56,12 +60,17 @@ class Body:
         count = len(self.assignment.parameters) + len(self.assignment.outputs) + 2
         slots = (self.f.let(f"getelementptr ptr, ptr {frame}, i64 {number}") for number in range(count))
         self.bases = [self.f.let(f"load ptr, ptr {slot}") for slot in slots]
+        self.status = self.f.let(f"getelementptr ptr, ptr {frame}, i64 {count}")
 
     def make_room(self, instructions: Iterable[Instruction], width: int = 1) -> None:
         """Room for the arguments of kernels, and for the addresses of what loops exchange."""
         instructions = list(instructions)
         width = max(width, *(table_size(i, self.assignment) for i in instructions))
-        self.table = self.f.let(f"alloca [{width} x ptr], align 16")
+        room = self.f.let(f"alloca [{width + 1} x ptr], align 16")
+        self.f.do(f"store ptr {self.status}, ptr {room}")  # what is called finds it ahead of its arguments
+        self.table = self.offset(room, 8)
+        self.budget = self.f.let("alloca { i64, i64 }")
+        self.f.do(f"store {{ i64, i64 }} {{ i64 {BUDGET}, i64 0 }}, ptr {self.budget}")
         for instruction in instructions:
             for copy in self.assignment.swaps.get(instruction, ()):
                 self.spots[copy] = self.f.let("alloca ptr"), self.f.let("alloca ptr")
@@ -153,6 +162,13 @@ class Body:
         raw = to_memory(self.f, kind, 1, register)
         self.f.do(f"store {memory_type(kind)} {raw}, ptr {self.address(self.assignment.leaves[instruction][0])}")
         self.registers[instruction] = register
+
+    def end_early(self, code: str) -> None:
+        """Close the function here; the block that `code` names is for executions that end before."""
+        if self.may_end:
+            self.f.do("ret void")
+            self.f.label(code)
+        self.f.finish()
 
     def fill_table(self, values: Iterable[Value], first: int = 0) -> None:
         for number, value in enumerate(values, first):

@@ -1,10 +1,13 @@
 """Writes the entry function, and those of tasks that are more than kernels.
 
 The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
-the arena, the constants.  While loops and conditionals are branches in it, scalar arithmetic stands in line, custom
-calls and what concerns other devices or the host are calls back into the runtime, and everything else is a call of a
-kernel, through the pool where its cost is worth it.  Steps that run side by side (`hlotool.codegen.overlap`) are one
-job of the pool.
+the arena, the constants; then the status of the execution, a word that is zero at first, `STOPPED` when it is to end
+early, and `COMPLETE`, which nothing but the last statement writes, when it has done all of its work.  While loops and
+conditionals are branches in it, scalar arithmetic stands in line, custom calls and what concerns other devices or the
+host are calls back into the runtime, and everything else is a call of a kernel, through the pool where its cost is
+worth it.  Steps that run side by side (`hlotool.codegen.overlap`) are one job of the pool.
+
+What may take long looks at the clock on the way and asks the runtime whether to go on (`hlotool.codegen.polling`).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hlotool.analysis.trip_count import trip_count
 from hlotool.codegen.body import Body, table_size
 from hlotool.codegen.buffers import branch_computations
 from hlotool.codegen.cpu.denormals import define_flushing
@@ -22,8 +26,10 @@ from hlotool.codegen.kernel import PLUMBING, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.overlap import Schedule
+from hlotool.codegen.polling import BUDGET, COMPLETE, POLL, SHORT
 from hlotool.codegen.region import Region
 from hlotool.codegen.region_code import FIRST, Call, define_parts, define_tasks
+from hlotool.codegen.step_costs import StepCosts
 from hlotool.codegen.steps import HOST, NO_KERNEL, Steps, inside, is_element, is_scalar_code, named
 from hlotool.codegen.swaps import begin_swaps, end_swaps, swap
 from hlotool.codegen.task_loops import TaskLoop
@@ -31,10 +37,7 @@ from hlotool.codegen.units import Piece
 from hlotool.codegen.values import Value
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["POLL_FLAG", "Entry", "HostCall", "KernelUse"]
-
-POLL_FLAG = "hlo_poll_now"
-"""An i32 outside: whether loops that go round ask the runtime for leave."""
+__all__ = ["Entry", "HostCall", "KernelUse"]
 
 _ABANDON = "abandon"
 """The block that ends an execution which failed."""
@@ -42,15 +45,11 @@ _ABANDON = "abandon"
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """What the native code leaves to the runtime: it calls ``i32 @symbol(ptr table)`` with a kernel's argument table.
-
-    A poll is called with no arguments when a loop goes round while ``@hlo_poll_now`` is not zero; `instruction` is
-    the loop.
-    """
+    """What the native code leaves to the runtime: it calls ``i64 @hlo_host(ptr @symbol, ptr table)`` with a kernel's
+    argument table, and goes on when that gives `COMPLETE`."""
 
     symbol: str
     instruction: Instruction
-    is_poll: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +92,21 @@ class Entry:
         self.uses: list[KernelUse] = []
         self.flushing: set[str] = set()  # functions that are there with flushing for other threads
         self.regions = 0
+        self.polled = 0
+        self.costs = StepCosts(steps)
 
     def emit(self) -> None:
         body = self.body
         body.load_bases("%frame")
         regions = (item for order in self.plan.orders.values() for item in order if isinstance(item, Region))
-        widths = [FIRST + sum(table_size(i, self.assignment) for i in region.steps) for region in regions]
+        widths = [FIRST + sum(1 + table_size(i, self.assignment) for i in region.steps) for region in regions]
         widths += [1 + len(found.own) for found in self.steps.task_loops.values()]
         body.make_room(self.assignment.positions, max(widths, default=1))
         self.computation(self.steps.entry)
         for copy in self.assignment.output_copies:
             body.copy(copy)
-        if self.host_calls:
-            body.f.do("ret void")
-            body.f.label(_ABANDON)
-        body.f.finish()
+        body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
+        body.end_early(_ABANDON)
         if self.flushes:
             define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
 
@@ -128,7 +127,7 @@ class Entry:
         self.body = outer.inner(Function(self.unit, head))
         self.body.load_bases(self.body.f.let("load ptr, ptr %args"))
         yield self.body
-        self.body.f.finish()
+        self.body.end_early(_ABANDON)
         self.body = outer
 
     # ---- instructions
@@ -139,6 +138,8 @@ class Entry:
                 self.region(item)
             else:
                 self.instruction(item)
+                if self.body.span is None and self.costs.serial(item) >= BUDGET and not self._polls(item):
+                    self.poll(item)
 
     def instruction(self, instruction: Instruction) -> None:
         body = self.body
@@ -209,6 +210,8 @@ class Entry:
                 self.fork(step.function, step.tasks, "hlo_parallel_awake")
             else:
                 body.f.do(f"call void {callee}(ptr {body.table}, i64 0, i64 {step.tasks})")
+            if step.polls:
+                self.check()
         self._note_use(instruction, parallel)
 
     def _declare(self, function: str) -> None:
@@ -226,37 +229,48 @@ class Entry:
             if function not in self.flushing:
                 self.flushing.add(function)
                 define_flushing(self.unit, function, callee, ["ptr", "i64", "i64"])
-        callee = self.unit.declare("void", pool, ["ptr", "ptr", "i64"])
-        self.body.f.do(f"call void {callee}(ptr @{function}, ptr {self.body.table}, i64 {tasks})")
+        callee = self.unit.declare("void", pool, ["ptr", "ptr", "i64", "ptr"])
+        body = self.body
+        body.f.do(f"call void {callee}(ptr @{function}, ptr {body.table}, i64 {tasks}, ptr {body.status})")
 
-    def host_call(self, instruction: Instruction, is_poll: bool = False) -> None:
+    def host_call(self, instruction: Instruction) -> None:
         """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
-        f = self.body.f
         symbol = f"hlo_host_{len(self.host_calls)}"
-        self.host_calls.append(HostCall(symbol, instruction, is_poll))
-        callee = self.unit.declare("i32", symbol, ["ptr"])
-        failed = f.let(f"call i32 {callee}(ptr {self.body.table})")
-        proceed = f.fresh("proceed")
-        f.branch(f.let(f"icmp ne i32 {failed}, 0"), _ABANDON, proceed)
-        f.label(proceed)
+        self.host_calls.append(HostCall(symbol, instruction))
+        self.unit.declarations[symbol] = f"@{symbol} = external global i8"
+        callee = self.unit.declare("i64", "hlo_host", ["ptr", "ptr"])
+        done = self.body.f.let(f"call i64 {callee}(ptr @{symbol}, ptr {self.body.table})")
+        self._end_if(self.body.f.let(f"icmp ne i64 {done}, {COMPLETE}"))
+
+    def check(self) -> None:
+        """End the execution where what was called has been stopped."""
+        status = self.body.f.let(f"load atomic i64, ptr {self.body.status} monotonic, align 8")
+        self._end_if(self.body.f.let(f"icmp ne i64 {status}, 0"))
+
+    def _end_if(self, condition: str) -> None:
+        proceed = self.body.f.fresh("proceed")
+        self.body.may_end = True
+        self.body.f.branch(condition, _ABANDON, proceed)
+        self.body.f.label(proceed)
 
     # ---- regions
 
     def region(self, region: Region) -> None:
         """Run steps side by side, as one job; its table has the arguments of all of them."""
         body = self.body
-        first = FIRST
+        first = FIRST + 1  # each has the status ahead of its arguments
         calls: dict[Instruction, list[Call]] = {}
         for instruction in region.steps:
             kernel = self.kernels.get(instruction)
             if kernel is not None:
                 body.find_targets(instruction)
                 values = self._kernel_arguments(instruction)
+                body.f.do(f"store ptr {body.status}, ptr {body.offset(body.table, 8 * first - 8)}")
                 body.fill_table(values, first)
                 for step in kernel.steps:
                     self._declare(step.function)
                 calls[instruction] = [Call(step.function, first, step.tasks) for step in kernel.steps]
-                first += len(values)
+                first += len(values) + 1
                 self._note_use(instruction, True)
             else:
                 if instruction.opcode == "while":
@@ -264,7 +278,7 @@ class Entry:
                 name = f"{self.name}_task{self.regions}_{len(calls)}"
                 calls[instruction] = [Call(name, first)]
                 body.f.do(f"store ptr %frame, ptr {body.offset(body.table, 8 * first)}")
-                first += 1
+                first += 2
                 self.control_task(name, instruction)
         constants = f"{self.name}_region{self.regions}"
         define_parts(self.unit, constants, region, calls)
@@ -274,6 +288,7 @@ class Entry:
             define_tasks(self.unit, f"{self.name}_tasks")
         self.regions += 1
         self.fork(f"{self.name}_tasks", len(region.tasks))
+        self.check()
 
     def control_task(self, name: str, instruction: Instruction) -> None:
         """A function that runs a loop, with its state as it is initially, or a conditional."""
@@ -321,6 +336,7 @@ class Entry:
         body = self.body
         body.f.do(f"store ptr %frame, ptr {body.table}")
         self.fork(name, self.kernels[plan.kernel].steps[0].tasks)
+        self.check()
         for number, value in enumerate(plan.own, 1):
             body.move(body.address(value), body.offset(body.table, 8 * number), value.size)
 
@@ -339,23 +355,49 @@ class Entry:
         for copy in repeating:
             self.body.copy(copy)
         swap(self.body, homes)
-        if self.steps.polls:
-            self.poll(instruction)
+        if self._polls(instruction):
+            self.spend(instruction)
         f.jump(test)
         f.label(leave)
         end_swaps(self.body, homes)
 
-    def poll(self, loop: Instruction) -> None:
-        """Ask the runtime whether to go on, if there is reason to ask."""
-        f = self.body.f
-        self.unit.declarations.setdefault(POLL_FLAG, f"@{POLL_FLAG} = external global i32")
+    def _polls(self, instruction: Instruction) -> bool:
+        """Whether an instruction is a loop that may take long.
+
+        What a module claims about its trips does not count.
+        """
+        if instruction.opcode != "while":
+            return False
+        trips = trip_count(instruction)
+        return trips is None or trips.count * self.costs.trip(instruction) > SHORT
+
+    def spend(self, loop: Instruction) -> None:
+        """At the end of a trip: now and then, ask the runtime whether to go on."""
+        f, weight = self.body.f, max(1, min(round(self.costs.trip(loop)), BUDGET))
+        if weight == BUDGET:
+            self.poll(loop)
+            return
         asked, proceed = f.fresh("ask"), f.fresh("go")
-        now = f.let(f"load atomic i32, ptr @{POLL_FLAG} monotonic, align 4")
-        f.branch(f.let(f"icmp ne i32 {now}, 0"), asked, proceed)
+        left = f.let(f"sub i64 {f.let(f'load i64, ptr {self.body.budget}')}, {weight}")
+        f.do(f"store i64 {left}, ptr {self.body.budget}")
+        f.branch(f.let(f"icmp slt i64 {left}, 0"), asked, proceed)
         f.label(asked)
-        self.host_call(loop, is_poll=True)
+        f.do(f"store i64 {BUDGET}, ptr {self.body.budget}")
+        self.poll(loop)
         f.jump(proceed)
         f.label(proceed)
+
+    def poll(self, instruction: Instruction) -> None:
+        """Ask the runtime whether to go on, if it is some time since that was asked."""
+        body = self.body
+        name = f"{self.name}_asks{self.polled}"
+        self.polled += 1
+        text = "".join(f"\\{byte:02x}" for byte in (*instruction.name.encode(), 0))
+        self.unit.constant(name, f'[{len(text) // 3} x i8] c"{text}"')
+        callee = self.unit.declare("i32", POLL, ["ptr", "ptr", "ptr"])
+        last = body.offset(body.budget, 8)
+        stop = body.f.let(f"call i32 {callee}(ptr {body.status}, ptr {last}, ptr @{name})")
+        self._end_if(body.f.let(f"icmp ne i32 {stop}, 0"))
 
     def conditional(self, instruction: Instruction) -> None:
         f = self.body.f

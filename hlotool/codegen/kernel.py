@@ -1,10 +1,10 @@
 """What a kernel emitter hands over: compiled-alone IR and how to run it.
 
-Every step is an LLVM function ``void @name(ptr noalias %args, i64 %begin, i64 %end)``.  ``%args`` points to
-an array of pointers: the operand leaves, then the output leaves, then (when `scratch` is not
-zero) one scratch buffer.  A step works on tasks ``begin <= t < end`` of its `tasks` independent
-tasks; the pool may run disjoint ranges of one step at the same time, in any order, and starts a
-step only when the one before is complete.  Results must not depend on how the tasks are split.
+Every step is an LLVM function ``void @name(ptr noalias %args, i64 %begin, i64 %end)``.  ``%args`` points to an array of
+pointers: the operand leaves, then the output leaves, then (when `scratch` is not zero) one scratch buffer.  Ahead of
+them is the address of the execution's status.  A step works on tasks ``begin <= t < end`` of its `tasks` independent
+tasks; the pool may run disjoint ranges of one step at the same time, in any order, and starts a step only when the one
+before is complete.  Results must not depend on how the tasks are split.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ class Step:
     """One function of a kernel and its number of independent tasks.
 
     `cost` estimates the whole step in nanoseconds on one core; the planner runs cheap steps
-    serially.
+    serially.  With `polls` it looks whether to go on, and may return early (`hlotool.codegen.polling`).
     """
 
     function: str
     tasks: int = 1
     cost: float = 0.0
+    polls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,18 @@ closes loops, and gathers the declarations that a function needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hlotool.codegen.kernel import Definition, Helper, Kernel, Step
+from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper, Kernel, Step
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import LEAST, SHORT, add_polls, work
 
 __all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
 
 Operand = str | int
+
+_INSTRUCTION = 0.1
+"""Nanoseconds that an instruction takes at least."""
 
 LIBRARY = ".hlo"
 """How the names end of functions and data that stand for all of their text, so that a module needs each but once."""
@@ -33,7 +37,7 @@ class Unit:
     write what runs everywhere.  `helpers` are functions it calls that a program holds once.
     """
 
-    __slots__ = ("declarations", "definitions", "helpers", "library", "machine")
+    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "steps")
 
     def __init__(self, machine: Machine | None = None) -> None:
         self.machine = machine
@@ -41,6 +45,7 @@ class Unit:
         self.library: dict[str, str] = {}
         self.definitions: list[Definition] = []
         self.helpers: dict[Helper, None] = {}
+        self.steps: dict[str, Function] = {}
 
     def declare(self, result: str, name: str, parameters: Sequence[str]) -> str:
         """Declare function `name` (without ``@``) once; return ``@name``."""
@@ -88,15 +93,30 @@ class Unit:
 
     def kernel(self, steps: Iterable[Step], scratch: int = 0) -> Kernel:
         """The kernel of everything that the unit has gathered."""
-        found = tuple(self.definitions), tuple(steps), scratch, tuple(self.helpers)
-        return Kernel(self.declarations, self.library, *found)
+        found = tuple(map(self._polled, steps))
+        return Kernel(self.declarations, self.library, tuple(self.definitions), found, scratch, tuple(self.helpers))
+
+    def _polled(self, step: Step) -> Step:
+        """`step`, which looks whether to go on if it may take long, and costs what its iterations do at least."""
+        f = self.steps.get(step.function)
+        if f is None:
+            return step
+        found = work(f, step.tasks)
+        cost = step.cost if found.least < LEAST else max(step.cost, found.least * _INSTRUCTION)
+        if (found.most < LEAST and cost < SHORT) or not add_polls(f, found):
+            return replace(step, cost=cost)
+        number = next(n for n, definition in enumerate(self.definitions) if definition.name == step.function)
+        self.function(f.signature, f.lines)
+        self.definitions[number] = self.definitions.pop()
+        return replace(step, cost=cost, polls=True)
 
 
 @dataclass(slots=True)
 class Loop:
-    """An open loop: `index` counts, `values` are the carried values at the top of the body.
+    """A loop: `index` counts, `values` are the carried values at the top of the body.
 
-    `label` is empty where the body runs once and no loop is made.
+    `label` is empty where the body runs once and no loop is made.  When it is closed, the lines from `latch_line` to
+    `last_line`, in block `latch`, go to the next trip or past the last.
     """
 
     index: str
@@ -110,6 +130,21 @@ class Loop:
     phi_lines: list[int]
     entry: str
     starts: list[str]
+    latch: str = ""
+    latch_line: int = 0
+    last_line: int = 0
+
+    @property
+    def first_line(self) -> int:
+        """The first of its lines in the function."""
+        return self.phi_lines[0]
+
+    @property
+    def trips(self) -> int | None:
+        """How often it goes round; None where the text does not say."""
+        if not (isinstance(self.stop, int) and isinstance(self.step, int) and self.starts[0].isdecimal()):
+            return None
+        return max(0, -((int(self.starts[0]) - self.stop) // self.step))
 
 
 class Function:
@@ -119,7 +154,7 @@ class Function:
     ``internal void @k(ptr noalias %args, i64 %begin, i64 %end)``.
     """
 
-    __slots__ = ("block", "counter", "lines", "signature", "unit")
+    __slots__ = ("block", "counter", "lines", "loops", "signature", "unit")
 
     def __init__(self, unit: Unit, signature: str) -> None:
         self.unit = unit
@@ -127,6 +162,7 @@ class Function:
         self.lines: list[str] = []
         self.counter = 0
         self.block = "entry"
+        self.loops: list[Loop] = []  # those that are closed
 
     def let(self, text: str) -> str:
         """Append ``%vN = text`` and return ``%vN``."""
@@ -224,8 +260,10 @@ class Function:
         """Close `loop`, carrying `values` to the next trip; return the carried values after it."""
         if not loop.label:
             return list(values)
+        loop.latch_line = len(self.lines)
         following = self.let(f"add nsw i64 {loop.index}, {loop.step}")
-        latch = self.block
+        latch = loop.latch = self.block
+        self.loops.append(loop)
         names = [loop.index, *loop.values]
         for line, name, kind, first, again in zip(
             loop.phi_lines, names, ["i64", *loop.types], loop.starts, [following, *values], strict=True
@@ -233,9 +271,11 @@ class Function:
             self.lines[line] = f"  {name} = phi {kind} [ {first}, %{loop.entry} ], [ {again}, %{latch} ]"
         if loop.guarded:
             self.jump(loop.label)
+            loop.last_line = len(self.lines)
             self.label(loop.exit)
             return loop.values
         self.branch(self.let(f"icmp slt i64 {following}, {loop.stop}"), loop.label, loop.exit)
+        loop.last_line = len(self.lines)
         self.label(loop.exit)
         return list(values)
 
@@ -243,3 +283,5 @@ class Function:
         """Return `result` (``void`` or ``type value``) and hand the text to the unit."""
         self.do(f"ret {result}")
         self.unit.function(self.signature, self.lines)
+        if self.loops and KERNEL_SIGNATURE in self.signature:
+            self.unit.steps[self.unit.definitions[-1].name] = self

@@ -64,13 +64,12 @@ class Program:
 def build(
     module: Module,
     machine: Machine,
-    polls: bool = False,
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
 ) -> Program:
     """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
 
-    With `polls` its loops can be stopped.  Arguments in `donation` may be overwritten.  What buffer assignment and
+    Arguments in `donation` may be overwritten.  What buffer assignment and
     scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native code, and the
     collectives that do not fit the devices which the module says it runs on.
     """
@@ -81,8 +80,8 @@ def build(
     for instruction in assignment.positions:
         if needs_kernel(instruction) and not is_there(instruction, assignment):
             kernels.add(instruction, assignment)
-    task_loops = {} if polls else _task_loops(assignment, kernels.of, kernels.scratch)
-    steps = Steps(module.entry, assignment, kernels.of, kernels.scratch, task_loops, polls)
+    task_loops = _task_loops(assignment, kernels.of, kernels.scratch)
+    steps = Steps(module.entry, assignment, kernels.of, kernels.scratch, task_loops)
     plan = schedule(steps, log)
     place(assignment)
     constants, offsets = _constants(assignment)

@@ -82,6 +82,10 @@ class StepCosts:
             self._serial[instruction] = found
         return found
 
+    def trip(self, loop: Instruction) -> float:
+        """Nanoseconds of one trip of a loop on one thread."""
+        return _PLAIN + sum(self._sum(inner) for inner in called(loop))
+
     def _sum(self, computation: Computation) -> float:
         return sum(self.serial(i) for i in _working(computation))
 

@@ -35,8 +35,7 @@ HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collect
 class Steps:
     """What is there of a program before it is decided in which order, and by which threads, its steps run.
 
-    `scratch` is the memory that kernels have for themselves; `task_loops` are shared between threads as they are.  With
-    `polls` loops ask the runtime whether to go on.
+    `scratch` is the memory that kernels have for themselves; `task_loops` are shared between threads as they are.
     """
 
     entry: Computation
@@ -44,7 +43,6 @@ class Steps:
     kernels: Mapping[Instruction, Kernel]
     scratch: Mapping[Instruction, Value]
     task_loops: Mapping[Instruction, TaskLoop]
-    polls: bool
 
     def runs(self, instruction: Instruction) -> bool:
         """Whether there is something to do for an instruction."""
@@ -54,7 +52,7 @@ class Steps:
 
     def stays(self, instruction: Instruction) -> bool:
         """Whether an instruction asks the runtime for something, which has an order and may end the execution."""
-        return instruction.opcode in HOST or (self.polls and instruction.opcode == "while")
+        return instruction.opcode in HOST
 
 
 def is_scalar_code(instruction: Instruction) -> bool:

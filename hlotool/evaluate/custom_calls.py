@@ -33,6 +33,7 @@ __all__ = [
     "Handler",
     "custom_call_handler",
     "custom_call_of",
+    "is_registered",
     "parse_backend_config",
     "register_custom_call",
     "run_custom_call",
@@ -73,8 +74,8 @@ _handlers: dict[str, Handler] = {}
 def register_custom_call(target: str, handler: Handler, *, replace: bool = False) -> None:
     """Let `handler` serve custom calls of `target` in this process.
 
-    It gets read-only arrays and returns one array per output leaf, of exactly the dtype and shape that
-    ``call.outputs`` lists.  Raises ValueError when the target has a handler already, unless `replace`.
+    It gets read-only arrays, which it may keep, and returns one array per output leaf, of exactly the dtype and shape
+    that ``call.outputs`` lists.  Raises ValueError when the target has a handler already, unless `replace`.
     """
     if target in _handlers and not replace:
         raise ValueError(f"custom call {target!r} has a handler already; pass replace=True to change it")
@@ -84,6 +85,11 @@ def register_custom_call(target: str, handler: Handler, *, replace: bool = False
 def unregister_custom_call(target: str) -> None:
     """Forget the handler of `target`; KeyError when there is none."""
     del _handlers[target]
+
+
+def is_registered(target: str) -> bool:
+    """Whether the handler of `target` was registered, and is none of ours."""
+    return target in _handlers
 
 
 def custom_call_handler(target: str, name: str = "") -> Handler:

@@ -1,9 +1,10 @@
 """Calling an entry function with NumPy arrays.
 
-The entry function is ``void @entry(ptr %frame)``; the frame is an array of pointers: parameter leaves, output
-leaves, the arena, the constants.  Every call has outputs and an arena of its own, in recycled memory, so that any
-number of threads may be in one entry function.  An output that is in the memory of a donated parameter is that very
-array.
+The entry function is ``void @entry(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
+the arena, the constants; then a word for the status (`hlotool.codegen.entry`).  An execution that does not say that it
+is complete gives no results: the exception that was raised on its way goes on.  Every call has outputs and an arena of
+its own, in recycled memory, so that any number of threads may be in one entry function.  An output that is in the
+memory of a donated parameter is that very array.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.codegen.polling import COMPLETE
 from hlotool.ir import InputError
 from hlotool.runtime import fastcall
+from hlotool.runtime.callback import enter, incomplete
 from hlotool.runtime.memory import ALIGNMENT, aligned, empty
-from hlotool.runtime.pending import raise_pending
 
 if TYPE_CHECKING:
     from hlotool.runtime.custom_calls import Site
@@ -94,10 +96,7 @@ class Entry:
         if len(arrays) != len(self.parameters):
             raise InputError(f"expected {_count(len(self.parameters))}, got {len(arrays)}")
         inputs = self._apart(self._inputs(arrays), ())
-        outputs = self._run_in_python(inputs) if self._run is None else self._run(*inputs)
-        if self.custom_calls:
-            raise_pending()
-        return outputs
+        return self._run_in_python(inputs) if self._run is None else self._run(*inputs)
 
     def run_into(self, arrays: Sequence[object], outputs: Sequence[object]) -> tuple[Array, ...]:
         """Run with results in `outputs`, which are given back; InputError when one does not fit.
@@ -112,8 +111,6 @@ class Entry:
         check_apart(results)
         inputs = self._apart(self._inputs(arrays), results)
         self._call_code(inputs, results)
-        if self.custom_calls:
-            raise_pending()
         return tuple(results)
 
     def _inputs(self, arrays: Sequence[object]) -> list[Array]:
@@ -143,18 +140,7 @@ class Entry:
         Pass `release_gil` False for computations of a few microseconds, where giving up the GIL costs more than it
         gives to other threads.
         """
-        if not fastcall.usable():
-            return self
-        builtin = self._builtin(self, release_gil)
-        if not self.custom_calls:
-            return builtin
-
-        def call(*arrays: object) -> tuple[Array, ...]:
-            outputs = builtin(*arrays)
-            raise_pending()
-            return outputs
-
-        return call
+        return self._builtin(self, release_gil) if fastcall.usable() else self
 
     def _builtin(self, slow: Callable[..., tuple[Array, ...]], release_gil: bool) -> Callable[..., tuple[Array, ...]]:
         keep = (self.keep, self._constants, self.custom_calls)
@@ -177,8 +163,10 @@ class Entry:
         arena = empty((self.arena_bytes,), np.uint8) if self.arena_bytes else None
         buffers = (*inputs, *outputs, arena, self._constants)
         pointers = (None if buffer is None else buffer.ctypes.data for buffer in buffers)
-        # A CFUNCTYPE function gives up the GIL for the time of the call.
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address)((ctypes.c_void_p * len(buffers))(*pointers))
+        frame = (ctypes.c_void_p * (len(buffers) + 1))(*pointers)
+        enter()(self.address, ctypes.addressof(frame))
+        if frame[len(buffers)] != COMPLETE:
+            incomplete()
 
 
 def check_input(number: int, leaf: Leaf, value: object, alignment: int = 1, allow_bits: bool = True) -> Array:

@@ -5,10 +5,7 @@ The devices of a run are threads of this process, which all run the same code wi
 
 from __future__ import annotations
 
-import ctypes
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
-from hlotool.codegen.entry import POLL_FLAG, HostCall
+from hlotool.codegen.entry import HostCall
 from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.program import Program
 from hlotool.evaluate.devices import Device, World
@@ -25,8 +22,9 @@ from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
 from hlotool.runtime import pool
 from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.callback import on_device
 from hlotool.runtime.compile import assembly
-from hlotool.runtime.custom_calls import CallSite, HostSite, PollSite, Site, custom_call_of, on_device
+from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of
 from hlotool.runtime.entry import check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 
@@ -166,16 +164,14 @@ def link(
 ) -> Executable:
     """Compile the units of `program` (or find them in the cache) and load them.
 
-    `timeout` is the number of seconds that a run may take; the program must poll then.  UnsupportedError names a custom
+    `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom
     call without a handler, or the machine if it is not like this one.
     """
     if not runs_here(machine):
         raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
     sites = [_site(call) for call in program.host_calls]
     workers = pool.default_threads() if threads is None else threads
-    alarm = _Alarm()
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
-    symbols[POLL_FLAG] = alarm.address
     cost = sum(use.cost for use in program.kernels)
     devices = topology_of(module).devices
     loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
@@ -186,17 +182,16 @@ def link(
         program.outputs,
         program.arena_bytes,
         program.constants,
-        # Without the GIL other devices, the alarm, and whoever waits for the end, have their turn.
+        # Without the GIL other devices, and whoever waits for the end, have their turn.
         releases_gil=cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None,
         aliases=tuple(program.aliases.items()),
         overwritten=program.overwritten,
     )
-    entry = load_image(image, threads, symbols, sites, alarm)
+    entry = load_image(image, threads, symbols, sites)
     call = entry.function(image.releases_gil)
 
     def work(device: Device, arrays: Sequence[object]) -> Arrays:
-        limit = nullcontext() if timeout is None else alarm.after(timeout)
-        with on_device(device), limit:
+        with on_device(device):
             return call(*arrays)
 
     def alone(*arrays: object) -> Arrays:
@@ -228,46 +223,6 @@ def link(
 
 
 def _site(call: HostCall) -> Site:
-    if call.is_poll:
-        return PollSite(call.instruction.name)
     if call.instruction.opcode == "custom-call":
         return CallSite(custom_call_of(call.instruction))
     return HostSite(call.instruction)
-
-
-class _Alarm:
-    """The flag at which loops look when they go round: up while some run of the program has used up its time."""
-
-    __slots__ = ("_flag", "_late", "_lock", "address")
-
-    def __init__(self) -> None:
-        self._flag = ctypes.c_int32(0)
-        self._late = 0
-        self._lock = threading.Lock()
-        self.address = ctypes.addressof(self._flag)
-
-    @contextmanager
-    def after(self, seconds: float) -> Iterator[None]:
-        """Raise the flag when the body takes longer."""
-        late = False
-
-        def ring() -> None:
-            nonlocal late
-            late = True
-            self._count(1)
-
-        timer = threading.Timer(seconds, ring)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
-            if late:
-                self._count(-1)
-
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._late += change
-            self._flag.value = int(self._late > 0)

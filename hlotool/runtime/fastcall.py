@@ -10,7 +10,8 @@ The table, in 64-bit words::
 
     0 parameters  1 outputs  2 entry function  3 arena bytes  4 constants  5 release the GIL?  6 alignment - 1
     7 slow path (a Python callable)  8 how many parameters are written to  9 the address of their numbers
-    10... four words per parameter and then per output: dtype object, rank, address of dimensions, bytes;
+    10 a Python callable for executions that did not say that they are complete, and raised nothing
+    11... four words per parameter and then per output: dtype object, rank, address of dimensions, bytes;
     for an output that is an argument: 0, its number, 0, 0
 """
 
@@ -27,7 +28,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.codegen.machine import host
+from hlotool.codegen.polling import COMPLETE
 from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.callback import incomplete, python_function
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator, empty, numpy_function
 
@@ -81,7 +84,7 @@ def builtin(
     dimensions = [np.array(shape, np.int64) for _, shape in leaves]
     words = [len(parameters), len(outputs), address, arena_bytes, constants, int(release_gil), alignment - 1, id(slow)]
     written = np.array(overwritten, np.int64)
-    words += [len(written), written.ctypes.data]
+    words += [len(written), written.ctypes.data, id(incomplete)]
     for number, ((dtype, shape), array) in enumerate(zip(leaves, dimensions, strict=True), -len(parameters)):
         if number in aliases:
             words += [0, aliases[number], 0, 0]
@@ -135,9 +138,9 @@ def _library() -> Library:
     }
     for name in (
         "Py_IncRef", "Py_DecRef", "PyTuple_New", "PyTuple_SetItem", "PyObject_Vectorcall",
-        "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_NoMemory",
+        "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_NoMemory", "PyErr_Occurred",
     ):  # fmt: skip
-        symbols[name] = int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+        symbols[name] = python_function(name)
     machine = host()
     return load(compiled([_TEXT], machine, cache=default_cache()), symbols)
 
@@ -157,6 +160,7 @@ declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyErr_NoMemory()
+declare ptr @PyErr_Occurred()
 
 ; Whether `object` is exactly the array that `row` describes: its data, else null.
 define internal ptr @fit(ptr %object, ptr %row, i64 %mask) nounwind {{
@@ -320,9 +324,9 @@ entry:
   %mask = load i64, ptr %mask_at
   %written_at = getelementptr i64, ptr %table, i64 8
   %written = load i64, ptr %written_at
-  %rows = getelementptr i64, ptr %table, i64 10
+  %rows = getelementptr i64, ptr %table, i64 11
   %leaves = add i64 %parameters, %outputs
-  %slots = add i64 %leaves, 2
+  %slots = add i64 %leaves, 3
   %frame = alloca ptr, i64 %slots, align 16
   %right = icmp eq i64 %count, %parameters
   br i1 %right, label %inputs, label %slow
@@ -417,6 +421,9 @@ run:
   %last = add i64 %leaves, 1
   %constants_at = getelementptr ptr, ptr %frame, i64 %last
   store ptr %constants, ptr %constants_at
+  %status_number = add i64 %leaves, 2
+  %status_at = getelementptr ptr, ptr %frame, i64 %status_number
+  store i64 0, ptr %status_at
   %function_at = getelementptr i64, ptr %table, i64 2
   %function = load ptr, ptr %function_at
   %release_at = getelementptr i64, ptr %table, i64 5
@@ -437,6 +444,22 @@ return_arena:
   call void @hlo_free(ptr null, ptr %base, i64 0)
   br label %done
 done:
+  %status = load i64, ptr %status_at
+  %complete = icmp eq i64 %status, {COMPLETE}
+  br i1 %complete, label %good, label %ended
+good:
   ret ptr %tuple
+ended:
+  call void @Py_DecRef(ptr %tuple)
+  %raised = call ptr @PyErr_Occurred()
+  %known = icmp ne ptr %raised, null
+  br i1 %known, label %give_up, label %explain
+explain:
+  %incomplete_at = getelementptr i64, ptr %table, i64 10
+  %incomplete = load ptr, ptr %incomplete_at
+  %nothing = call ptr @PyObject_Vectorcall(ptr %incomplete, ptr null, i64 0, ptr null)
+  br label %give_up
+give_up:
+  ret ptr null
 }}
 """

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.ir import Layout, Shape, dtype_of
-from hlotool.runtime import pool
+from hlotool.runtime import callback, pool
 from hlotool.runtime.cache import pack, unpack
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import load
@@ -49,21 +49,19 @@ def load_image(
     threads: int | None = None,
     symbols: Mapping[str, int] | None = None,
     sites: Sequence[Site] = (),
-    keep: object = None,
 ) -> Entry:
     """The entry function, to be called with arrays, on at most `threads` threads (all there are by default).
 
-    `symbols` are what the code imports apart from the thread pool, `sites` where it calls Python, and `keep` whatever
-    must live as long as it may run.
+    `symbols` are what the code imports apart from what all code may, `sites` where it calls Python.
     """
-    library = load(image.objects, {**pool.symbols(threads), **(symbols or {})})
+    library = load(image.objects, {**pool.symbols(threads), **callback.symbols(), **(symbols or {})})
     return Entry(
         library.address(image.entry),
         [_leaf(shape) for shape in image.parameters],
         [_leaf(shape) for shape in image.outputs],
         image.arena_bytes,
         image.constants,
-        keep=(library, keep),
+        keep=library,
         custom_calls=sites,
         alignment=1,
         allow_bits=True,

@@ -1,9 +1,10 @@
-"""The thread pool that emitted code calls: ``void @hlo_parallel(ptr fn, ptr args, i64 tasks)``.
+"""The thread pool that emitted code calls: ``void @hlo_parallel(ptr fn, ptr args, i64 tasks, ptr status)``.
 
-`fn` is a step function ``(ptr args, i64 begin, i64 end)``.  The pool is LLVM IR like the code it
-serves, so forking and joining never touches the interpreter.  It is *late-join*: the caller publishes
-a job and works on it at once; workers that are awake join; when no task is left the caller waits only for workers
-that have joined.  A worker that is asleep or not scheduled costs nothing but its help.
+`fn` is a step function ``(ptr args, i64 begin, i64 end)``; `status` is the word of an execution that may be stopped
+(`hlotool.codegen.polling`), or null: whoever waits long for others asks whether to go on meanwhile.  The pool is LLVM
+IR like the code it serves, so forking and joining does not touch the interpreter.  It is *late-join*: the caller
+publishes a job and works on it at once; workers that are awake join; when no task is left the caller waits only for
+workers that have joined.  A worker that is asleep or not scheduled costs nothing but its help.
 
 Tasks are dealt out by affinity (Markatos and LeBlanc, "Using Processor Affinity in Loop Scheduling on Shared-Memory
 Multiprocessors", 1994).  Each thread has a range of neighbouring tasks, always the same part of a job: what one job
@@ -43,6 +44,7 @@ import threading
 from functools import cache
 
 from hlotool.codegen.machine import Machine, host
+from hlotool.runtime import callback
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.load import Library, load
 
@@ -79,13 +81,13 @@ def _binding(threads: int) -> Library:
     machine = host()
     if threads <= 1 or not _has_threads(machine.triple):
         return load(compiled([_SERIAL], machine, cache=default_cache()))
-    text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, i64, i1)
-define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) nounwind {{
-  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 true)
+    text = f"""declare void @hlo_parallel_n(ptr, ptr, i64, ptr, i64, i1)
+define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks, ptr %status) nounwind {{
+  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 {threads}, i1 true)
   ret void
 }}
-define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) nounwind {{
-  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 {threads}, i1 false)
+define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks, ptr %status) nounwind {{
+  tail call void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 {threads}, i1 false)
   ret void
 }}
 """
@@ -97,7 +99,7 @@ define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) nounwind {{
 def _pool() -> Library:
     """The pool itself, loaded once and never unloaded: its threads live until the process ends."""
     machine = host()
-    library = load(compiled([pool_text(machine)], machine, cache=default_cache()))
+    library = load(compiled([pool_text(machine)], machine, cache=default_cache()), callback.symbols())
     reset = ctypes.CFUNCTYPE(None)(library.address("hlo_pool_reset"))
     reset()
     if hasattr(os, "register_at_fork"):
@@ -110,11 +112,11 @@ def _has_threads(triple: str) -> bool:
     return "windows" not in triple and "wasm" not in triple
 
 
-_SERIAL = """define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks) nounwind {
+_SERIAL = """define void @hlo_parallel(ptr %fn, ptr %args, i64 %tasks, ptr %status) nounwind {
   tail call void %fn(ptr %args, i64 0, i64 %tasks)
   ret void
 }
-define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks) nounwind {
+define void @hlo_parallel_awake(ptr %fn, ptr %args, i64 %tasks, ptr %status) nounwind {
   tail call void %fn(ptr %args, i64 0, i64 %tasks)
   ret void
 }
@@ -180,9 +182,10 @@ _POOL = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @sched_yield()
+declare i32 @hlo_poll(ptr, ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
 
-define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, i64 %most, i1 %wakes) nounwind {
+define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes) nounwind {
 entry:
   %many = icmp sgt i64 %tasks, 1
   br i1 %many, label %acquire, label %few
@@ -260,7 +263,7 @@ others:
   %waits = icmp slt i64 %r, %threads
   br i1 %waits, label %look, label %release
 look:
-  %left_already = call i1 @await(i64 %r, i64 %ticket, i64 1)
+  %left_already = call i1 @await(i64 %r, i64 %ticket, i64 1, ptr null)
   br i1 %left_already, label %out, label %ask
 ask:
   %in_at = getelementptr [@THREADS x %range], ptr @ranges, i64 0, i64 %r, i32 1
@@ -268,7 +271,7 @@ ask:
   %joined = icmp eq i64 %in, %ticket
   br i1 %joined, label %join, label %out
 join:
-  call void @await(i64 %r, i64 %ticket, i64 0)
+  call void @await(i64 %r, i64 %ticket, i64 0, ptr %status)
   br label %out
 out:
   %r1 = add i64 %r, 1
@@ -300,8 +303,11 @@ define internal i64 @half(i64 %left) nounwind {
 }
 
 ; Whether worker %r is out of a job; with a limit (not 0) only so many looks.
-define internal i1 @await(i64 %r, i64 %ticket, i64 %limit) nounwind {
+define internal i1 @await(i64 %r, i64 %ticket, i64 %limit, ptr %status) nounwind {
 entry:
+  %last = alloca i64
+  store i64 0, ptr %last
+  %watched = icmp ne ptr %status, null
   %at = getelementptr [@THREADS x %line], ptr @outs, i64 0, i64 %r
   br label %look
 look:
@@ -321,6 +327,12 @@ pause:
   br label %relax
 yield:
   %ignored = call i32 @sched_yield()
+  %low = and i64 %tries, 255
+  %often = icmp eq i64 %low, 0
+  %due = and i1 %often, %watched
+  br i1 %due, label %poll, label %relax
+poll:
+  %told = call i32 @hlo_poll(ptr %status, ptr %last, ptr null)
   br label %relax
 relax:
   br label %look
@@ -349,7 +361,7 @@ range:
   %polite = or i1 %first, %worker
   br i1 %polite, label %look, label %moment
 moment:
-  %out = call i1 @await(i64 %r, i64 %ticket, i64 2)
+  %out = call i1 @await(i64 %r, i64 %ticket, i64 2, ptr null)
   br i1 %out, label %next, label %look
 look:
   %start = call i64 @start_of(i64 %r, i64 %tasks, i64 %threads)

@@ -1,0 +1,162 @@
+"""Long work that can be stopped: where kernels look whether to go on.
+
+The frame of an execution has a word for its status, and what the entry function calls finds the address of that word
+ahead of its arguments.  Work that may take long spends a budget of its own, about a nanosecond at a time; when it is
+used up, it calls ``i32 @hlo_poll(ptr status, ptr last, ptr name)``.  That looks at the clock, at most every few
+milliseconds asks Python whether somebody wants the execution to end, and gives 1 when it is to end: then `STOPPED` is
+the status, and all threads that work for the execution return at their next look.  ``last`` is when it asked last (zero
+at first), ``name`` what to call the place in an error, or null.
+
+A kernel whose loops, as they are written, cannot run for long does not look at all.  In others the loops look whose
+trips are long enough for it to cost nothing, and those that are short but run for long by themselves, at few trips.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hlotool.codegen.llvm import Function, Loop
+
+__all__ = ["BUDGET", "COMPLETE", "LEAST", "POLL", "SHORT", "STOPPED", "Work", "add_polls", "work"]
+
+POLL = "hlo_poll"
+
+COMPLETE = int.from_bytes(b"complete", "little")
+"""The status of an execution that has done all of its work; no accident writes it."""
+
+STOPPED = 1
+
+BUDGET = 1_000_000
+"""Nanoseconds, as estimated, until the clock is looked at: estimates may be wrong by a factor of hundreds."""
+
+SHORT = 20_000_000
+"""Nanoseconds, as estimated, that nobody minds to wait for."""
+
+LEAST = 40_000_000
+"""Instructions of a kernel that take long enough for it to look."""
+
+_WORTH = 500
+"""Instructions of a trip, beside which spending some budget is nothing."""
+
+_CALL = 200
+"""Instructions that a call is taken for at least."""
+
+_UNKNOWN = 1 << 10
+"""Trips that a loop is taken for at most when its text does not say how many."""
+
+@dataclass(slots=True)
+class _Nest:
+    """A loop and those in it: instructions of a trip, at least and at most."""
+
+    loop: Loop
+    inner: list[_Nest] = field(default_factory=list)
+    least: int = 0
+    most: int = 0
+
+    def count(self, lines: Sequence[str], calls: Sequence[int]) -> None:
+        """Find out how many there are."""
+        first, last = self.loop.first_line, self.loop.last_line
+        own = last - first + _CALL * (bisect_left(calls, last) - bisect_left(calls, first))
+        self.least = self.most = own
+        for nest in self.inner:
+            nest.count(lines, calls)
+            trips = nest.loop.trips
+            self.least += nest.least * (1 if trips is None else trips - 1)  # one was counted with its lines
+            self.most += nest.most * (_UNKNOWN if trips is None else trips)
+
+
+@dataclass(slots=True)
+class Work:
+    """How many instructions a step function runs, at least and at most, roughly: those of a loop as often as it goes
+    round.  The first loop is that over its tasks."""
+
+    least: int
+    most: int
+    nests: list[_Nest]
+
+
+def work(f: Function, tasks: int) -> Work:
+    """The work of step function `f`, which has `tasks` tasks."""
+    nests: list[_Nest] = []
+    open_: list[_Nest] = []
+    for loop in sorted(f.loops, key=lambda loop: loop.first_line):
+        while open_ and open_[-1].loop.last_line <= loop.first_line:
+            open_.pop()
+        nest = _Nest(loop)
+        (open_[-1].inner if open_ else nests).append(nest)
+        open_.append(nest)
+    calls = [n for n, line in enumerate(f.lines) if "call " in line and "@llvm." not in line] if nests else []
+    found = Work(0, 0, nests)
+    for number, nest in enumerate(nests):
+        nest.count(f.lines, calls)
+        trips = nest.loop.trips
+        if trips is None and not number:
+            trips = tasks
+        found.least += nest.least * (trips or 1)
+        found.most += nest.most * (_UNKNOWN if trips is None else trips)
+    return found
+
+
+def add_polls(f: Function, found: Work) -> bool:
+    """Let the loops of a step function look whether to go on; whether there are any."""
+    chosen = [n for number, nest in enumerate(found.nests) for n in _chosen(nest, number == 0)]
+    for number, nest in enumerate(sorted(chosen, key=lambda nest: -nest.loop.latch_line)):
+        loop, go = nest.loop, f"poll{number}_on"
+        f.lines[loop.latch_line : loop.latch_line] = _look(nest, number, go)
+        for line in loop.phi_lines:
+            f.lines[line] = f.lines[line].replace(f"%{loop.latch} ]", f"%{go} ]")
+    if chosen:
+        f.unit.declare("i32", POLL, ["ptr", "ptr", "ptr"])
+        f.lines[:0] = [
+            "  %poll_at = getelementptr ptr, ptr %args, i64 -1",
+            "  %poll_status = load ptr, ptr %poll_at",
+            "  %poll_budget = alloca { i64, i64 }",
+            f"  store {{ i64, i64 }} {{ i64 {BUDGET}, i64 0 }}, ptr %poll_budget",
+            "  %poll_last = getelementptr i64, ptr %poll_budget, i64 1",
+        ]
+        f.lines += ["poll_stop:", "  ret void"]
+    return bool(chosen)
+
+
+def _chosen(nest: _Nest, outermost: bool) -> Iterator[_Nest]:
+    """The loops of a nest that look: the outer ones, and those in them that run long by themselves."""
+    if outermost or nest.least >= _WORTH or not nest.inner:
+        yield nest
+    for inner in nest.inner:
+        trips = inner.loop.trips
+        if inner.most * (_UNKNOWN if trips is None else trips) >= LEAST:
+            yield from _chosen(inner, False)
+
+
+def _look(nest: _Nest, number: int, go: str) -> list[str]:
+    """The end of a trip that looks."""
+    loop, name = nest.loop, f"%poll{number}"
+    ask = [
+        f"  {name}_stop = call i32 @{POLL}(ptr %poll_status, ptr %poll_last, ptr null)",
+        f"  {name}_ends = icmp ne i32 {name}_stop, 0",
+        f"  br i1 {name}_ends, label %poll_stop, label %{go}",
+        f"{go}:",
+    ]
+    if nest.least < _WORTH and isinstance(loop.step, int):  # a look at the index is all that there is time for
+        period = 1 << (BUDGET * loop.step // nest.least).bit_length()
+        return [
+            f"  {name}_part = and i64 {loop.index}, {period - 1}",
+            f"  {name}_due = icmp ult i64 {name}_part, {loop.step}",
+            f"  br i1 {name}_due, label %poll{number}, label %{go}",
+            f"poll{number}:",
+            *ask,
+        ]
+    return [
+        f"  {name}_left = load i64, ptr %poll_budget",
+        f"  {name}_now = sub i64 {name}_left, {max(1, min(nest.least, BUDGET))}",
+        f"  store i64 {name}_now, ptr %poll_budget",
+        f"  {name}_due = icmp slt i64 {name}_now, 0",
+        f"  br i1 {name}_due, label %poll{number}, label %{go}",
+        f"poll{number}:",
+        f"  store i64 {BUDGET}, ptr %poll_budget",
+        *ask,
+    ]

@@ -1,0 +1,195 @@
+"""From compiled code back into Python, and how an execution ends.
+
+Three C functions, LLVM IR like the code that calls them:
+
+* ``i64 hlo_host(ptr callable, ptr table)`` calls a Python object with the address of an argument table; it gives
+  `COMPLETE` when that returned.  An exception, wherever it was raised, stays with the thread.
+* ``i32 hlo_poll(ptr status, ptr last, ptr name)`` is for work that takes long (`hlotool.codegen.polling`): every few
+  milliseconds a thread of Python's runs a little Python, in which a signal is handled and the time looked at.  Threads
+  of the pool only look at the status.
+* ``void hlo_enter(ptr function, ptr frame)`` calls an entry function without the GIL.
+
+Errors need no way of their own: the exception is set in the thread that called the code, which ends early (its status
+is not `COMPLETE`) and returns to whoever called it from Python, where the exception goes on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from hlotool.codegen.machine import host
+from hlotool.codegen.polling import COMPLETE, POLL, STOPPED
+from hlotool.evaluate.devices import Device
+from hlotool.ir import ExecutionError
+from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.load import Library, load
+
+__all__ = ["current_device", "enter", "incomplete", "nested", "on_device", "python_function", "symbols"]
+
+_NANOSECONDS = 20_000_000
+"""Between two looks into Python."""
+
+_DEEPEST = 50
+"""Calls of compiled code inside of each other: each takes some of the stack, of which nobody knows how much is left."""
+
+
+class _Thread(threading.local):
+    device: Device | None = None
+    depth = 0
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def on_device(device: Device) -> Iterator[None]:
+    """Let this thread run emitted code as `device`."""
+    before, _thread.device = _thread.device, device
+    try:
+        yield
+    finally:
+        _thread.device = before
+
+
+def current_device() -> Device | None:
+    """The device that this thread is, if it was said."""
+    return _thread.device
+
+
+@contextmanager
+def nested() -> Iterator[None]:
+    """A call out of compiled code; RecursionError where too many of them are inside of each other."""
+    if _thread.depth >= _DEEPEST:
+        raise RecursionError(f"executables call each other through custom calls, {_DEEPEST} deep")
+    _thread.depth += 1
+    try:
+        yield
+    finally:
+        _thread.depth -= 1
+
+
+def incomplete() -> None:
+    """Raise the error of an execution that ended early although nothing says why."""
+    raise ExecutionError("the execution ended early")
+
+
+def symbols() -> dict[str, int]:
+    """What to give `load` for code that calls Python or takes long."""
+    return {name: _library().address(name) for name in ("hlo_host", POLL)}
+
+
+def enter() -> Callable[[int, int], None]:
+    """``hlo_enter`` for addresses of an entry function and its frame; it raises what was raised on the way."""
+    function: Callable[[int, int], None] = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
+        _library().address("hlo_enter")
+    )
+    return function
+
+
+def python_function(name: str) -> int:
+    """The address of a function of Python's C API."""
+    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
+
+
+def _look(name: int) -> None:
+    """What a poll runs: the interpreter handles signals on the way, and the device knows the time."""
+    device = _thread.device
+    if device is not None:
+        device.world.check(ctypes.string_at(name).decode() if name else "")
+
+
+@cache
+def _library() -> Library:
+    """Loaded once and never unloaded."""
+    machine = host()
+    names = (
+        "Py_DecRef", "PyLong_FromVoidPtr", "PyObject_CallOneArg", "PyGILState_Ensure", "PyGILState_Release",
+        "PyGILState_GetThisThreadState", "PyEval_SaveThread", "PyEval_RestoreThread",
+    )  # fmt: skip
+    text = _TEXT.replace("@MONOTONIC", str(6 if "darwin" in machine.triple or "apple" in machine.triple else 1))
+    imports = {name: python_function(name) for name in names}
+    return load(compiled([text], machine, cache=default_cache()), {**imports, "hlo_look": id(_look)})
+
+
+_TEXT = f"""
+@hlo_look = external global i8
+
+declare void @Py_DecRef(ptr)
+declare ptr @PyLong_FromVoidPtr(ptr)
+declare ptr @PyObject_CallOneArg(ptr, ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyGILState_GetThisThreadState()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i32 @clock_gettime(i32, ptr)
+
+define i64 @hlo_host(ptr %callable, ptr %table) nounwind {{
+entry:
+  %state = call i32 @PyGILState_Ensure()
+  %number = call ptr @PyLong_FromVoidPtr(ptr %table)
+  %none = icmp eq ptr %number, null
+  br i1 %none, label %leave, label %call
+call:
+  %result = call ptr @PyObject_CallOneArg(ptr %callable, ptr %number)
+  call void @Py_DecRef(ptr %number)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %leave, label %done
+done:
+  call void @Py_DecRef(ptr %result)
+  br label %leave
+leave:
+  %status = phi i64 [ 0, %entry ], [ 0, %call ], [ {COMPLETE}, %done ]
+  call void @PyGILState_Release(i32 %state)
+  ret i64 %status
+}}
+
+define i32 @{POLL}(ptr %status, ptr %last, ptr %name) nounwind {{
+entry:
+  %clock = alloca {{ i64, i64 }}
+  %old = load atomic i64, ptr %status monotonic, align 8
+  %over = icmp ne i64 %old, 0
+  br i1 %over, label %stop, label %look
+look:
+  %got = call i32 @clock_gettime(i32 @MONOTONIC, ptr %clock)
+  %seconds = load i64, ptr %clock
+  %rest_at = getelementptr i64, ptr %clock, i64 1
+  %rest = load i64, ptr %rest_at
+  %scaled = mul i64 %seconds, 1000000000
+  %now = add i64 %scaled, %rest
+  %before = load i64, ptr %last
+  %passed = sub i64 %now, %before
+  %early = icmp ult i64 %passed, {_NANOSECONDS}
+  br i1 %early, label %go, label %note
+note:
+  store i64 %now, ptr %last
+  %first = icmp eq i64 %before, 0
+  br i1 %first, label %go, label %who
+who:
+  %known = call ptr @PyGILState_GetThisThreadState()
+  %worker = icmp eq ptr %known, null
+  br i1 %worker, label %go, label %ask
+ask:
+  %done = call i64 @hlo_host(ptr @hlo_look, ptr %name)
+  %fine = icmp eq i64 %done, {COMPLETE}
+  br i1 %fine, label %go, label %raised
+raised:
+  store atomic i64 {STOPPED}, ptr %status monotonic, align 8
+  br label %stop
+go:
+  ret i32 0
+stop:
+  ret i32 1
+}}
+
+define void @hlo_enter(ptr %function, ptr %frame) nounwind {{
+  %thread = call ptr @PyEval_SaveThread()
+  call void %function(ptr %frame)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret void
+}}
+"""
