@@ -69,8 +69,8 @@ class Body:
         room = self.f.let(f"alloca [{width + 1} x ptr], align 16")
         self.f.do(f"store ptr {self.status}, ptr {room}")  # what is called finds it ahead of its arguments
         self.table = self.offset(room, 8)
-        self.budget = self.f.let("alloca { i64, i64 }")
-        self.f.do(f"store {{ i64, i64 }} {{ i64 {BUDGET}, i64 0 }}, ptr {self.budget}")
+        self.budget = self.f.let("alloca i64")
+        self.f.do(f"store i64 {BUDGET}, ptr {self.budget}")
         for instruction in instructions:
             for copy in self.assignment.swaps.get(instruction, ()):
                 self.spots[copy] = self.f.let("alloca ptr"), self.f.let("alloca ptr")

@@ -394,9 +394,8 @@ class Entry:
         self.polled += 1
         text = "".join(f"\\{byte:02x}" for byte in (*instruction.name.encode(), 0))
         self.unit.constant(name, f'[{len(text) // 3} x i8] c"{text}"')
-        callee = self.unit.declare("i32", POLL, ["ptr", "ptr", "ptr"])
-        last = body.offset(body.budget, 8)
-        stop = body.f.let(f"call i32 {callee}(ptr {body.status}, ptr {last}, ptr @{name})")
+        callee = self.unit.declare("i32", POLL, ["ptr", "ptr"])
+        stop = body.f.let(f"call i32 {callee}(ptr {body.status}, ptr @{name})")
         self._end_if(body.f.let(f"icmp ne i32 {stop}, 0"))
 
     def conditional(self, instruction: Instruction) -> None:

@@ -93,8 +93,13 @@ class Unit:
 
     def kernel(self, steps: Iterable[Step], scratch: int = 0) -> Kernel:
         """The kernel of everything that the unit has gathered."""
-        found = tuple(map(self._polled, steps))
-        return Kernel(self.declarations, self.library, tuple(self.definitions), found, scratch, tuple(self.helpers))
+        found = list(map(self._polled, steps))
+        if any(step.cost >= SHORT for step in found):  # so may be what they call
+            inner = self.steps.keys() - {step.function for step in found}
+            polled = [self._polled(Step(name, cost=SHORT)).polls for name in sorted(inner)]
+            found = [replace(step, polls=step.polls or any(polled)) for step in found]
+        definitions = tuple(self.definitions)
+        return Kernel(self.declarations, self.library, definitions, tuple(found), scratch, tuple(self.helpers))
 
     def _polled(self, step: Step) -> Step:
         """`step`, which looks whether to go on if it may take long, and costs what its iterations do at least."""
@@ -103,7 +108,7 @@ class Unit:
             return step
         found = work(f, step.tasks)
         cost = step.cost if found.least < LEAST else max(step.cost, found.least * _INSTRUCTION)
-        if (found.most < LEAST and cost < SHORT) or not add_polls(f, found):
+        if (found.most < LEAST and cost < SHORT) or not add_polls(f, found, step.tasks, cost):
             return replace(step, cost=cost)
         number = next(n for n, definition in enumerate(self.definitions) if definition.name == step.function)
         self.function(f.signature, f.lines)
@@ -154,7 +159,7 @@ class Function:
     ``internal void @k(ptr noalias %args, i64 %begin, i64 %end)``.
     """
 
-    __slots__ = ("block", "counter", "lines", "loops", "signature", "unit")
+    __slots__ = ("block", "counter", "lines", "loops", "signature", "stop", "unit", "watch")
 
     def __init__(self, unit: Unit, signature: str) -> None:
         self.unit = unit
@@ -163,6 +168,8 @@ class Function:
         self.counter = 0
         self.block = "entry"
         self.loops: list[Loop] = []  # those that are closed
+        self.watch = "%args"  # ahead of what it points to is the address of the execution's status
+        self.stop: tuple[str, ...] = ()  # how it returns early; what it leaves must do no harm
 
     def let(self, text: str) -> str:
         """Append ``%vN = text`` and return ``%vN``."""
@@ -283,5 +290,5 @@ class Function:
         """Return `result` (``void`` or ``type value``) and hand the text to the unit."""
         self.do(f"ret {result}")
         self.unit.function(self.signature, self.lines)
-        if self.loops and KERNEL_SIGNATURE in self.signature:
+        if self.loops and (KERNEL_SIGNATURE in self.signature or self.stop):
             self.unit.steps[self.unit.definitions[-1].name] = self

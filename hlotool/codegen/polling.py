@@ -2,10 +2,10 @@
 
 The frame of an execution has a word for its status, and what the entry function calls finds the address of that word
 ahead of its arguments.  Work that may take long spends a budget of its own, about a nanosecond at a time; when it is
-used up, it calls ``i32 @hlo_poll(ptr status, ptr last, ptr name)``.  That looks at the clock, at most every few
+used up, it calls ``i32 @hlo_poll(ptr status, ptr name)``.  That looks at the clock, at most every few
 milliseconds asks Python whether somebody wants the execution to end, and gives 1 when it is to end: then `STOPPED` is
-the status, and all threads that work for the execution return at their next look.  ``last`` is when it asked last (zero
-at first), ``name`` what to call the place in an error, or null.
+the status, and all threads that work for the execution return at their next look.  Behind the status is when it asked
+last; ``name`` is what to call the place in an error, or null.
 
 A kernel whose loops, as they are written, cannot run for long does not look at all.  In others the loops look whose
 trips are long enough for it to cost nothing, and those that are short but run for long by themselves, at few trips.
@@ -41,6 +41,9 @@ LEAST = 40_000_000
 
 _WORTH = 500
 """Instructions of a trip, beside which spending some budget is nothing."""
+
+_FEWEST = 30
+"""Trips between two looks at the clock, where what a trip takes is not known for sure."""
 
 _CALL = 200
 """Instructions that a call is taken for at least."""
@@ -101,24 +104,28 @@ def work(f: Function, tasks: int) -> Work:
     return found
 
 
-def add_polls(f: Function, found: Work) -> bool:
-    """Let the loops of a step function look whether to go on; whether there are any."""
+def add_polls(f: Function, found: Work, tasks: int, cost: float) -> bool:
+    """Let the loops of a step function look whether to go on, whose `tasks` take `cost` nanoseconds; whether it has any
+    loops."""
+    scale = cost / max(1, found.least)  # what is called, or bounded by other numbers, may be much more
     chosen = [n for number, nest in enumerate(found.nests) for n in _chosen(nest, number == 0)]
     for number, nest in enumerate(sorted(chosen, key=lambda nest: -nest.loop.latch_line)):
         loop, go = nest.loop, f"poll{number}_on"
-        f.lines[loop.latch_line : loop.latch_line] = _look(nest, number, go)
+        weight = min(max(round(nest.least * scale), nest.most), BUDGET // _FEWEST)
+        if nest is found.nests[0] and loop.trips is None:
+            weight = round(cost / tasks)
+        f.lines[loop.latch_line : loop.latch_line] = _look(nest, number, go, max(1, weight, nest.least))
         for line in loop.phi_lines:
             f.lines[line] = f.lines[line].replace(f"%{loop.latch} ]", f"%{go} ]")
     if chosen:
-        f.unit.declare("i32", POLL, ["ptr", "ptr", "ptr"])
+        f.unit.declare("i32", POLL, ["ptr", "ptr"])
         f.lines[:0] = [
-            "  %poll_at = getelementptr ptr, ptr %args, i64 -1",
+            f"  %poll_at = getelementptr ptr, ptr {f.watch}, i64 -1",
             "  %poll_status = load ptr, ptr %poll_at",
-            "  %poll_budget = alloca { i64, i64 }",
-            f"  store {{ i64, i64 }} {{ i64 {BUDGET}, i64 0 }}, ptr %poll_budget",
-            "  %poll_last = getelementptr i64, ptr %poll_budget, i64 1",
+            "  %poll_budget = alloca i64",
+            f"  store i64 {BUDGET}, ptr %poll_budget",
         ]
-        f.lines += ["poll_stop:", "  ret void"]
+        f.lines += ["poll_stop:", *(f"  {line}" for line in f.stop or ("ret void",))]
     return bool(chosen)
 
 
@@ -132,11 +139,11 @@ def _chosen(nest: _Nest, outermost: bool) -> Iterator[_Nest]:
             yield from _chosen(inner, False)
 
 
-def _look(nest: _Nest, number: int, go: str) -> list[str]:
-    """The end of a trip that looks."""
+def _look(nest: _Nest, number: int, go: str, weight: int) -> list[str]:
+    """The end of a trip that looks, and takes `weight` nanoseconds."""
     loop, name = nest.loop, f"%poll{number}"
     ask = [
-        f"  {name}_stop = call i32 @{POLL}(ptr %poll_status, ptr %poll_last, ptr null)",
+        f"  {name}_stop = call i32 @{POLL}(ptr %poll_status, ptr null)",
         f"  {name}_ends = icmp ne i32 {name}_stop, 0",
         f"  br i1 {name}_ends, label %poll_stop, label %{go}",
         f"{go}:",
@@ -150,9 +157,11 @@ def _look(nest: _Nest, number: int, go: str) -> list[str]:
             f"poll{number}:",
             *ask,
         ]
+    if weight >= BUDGET:
+        return [f"  br label %poll{number}", f"poll{number}:", *ask]
     return [
         f"  {name}_left = load i64, ptr %poll_budget",
-        f"  {name}_now = sub i64 {name}_left, {max(1, min(nest.least, BUDGET))}",
+        f"  {name}_now = sub i64 {name}_left, {weight}",
         f"  store i64 {name}_now, ptr %poll_budget",
         f"  {name}_due = icmp slt i64 {name}_now, 0",
         f"  br i1 {name}_due, label %poll{number}, label %{go}",

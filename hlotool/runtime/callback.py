@@ -4,7 +4,7 @@ Three C functions, LLVM IR like the code that calls them:
 
 * ``i64 hlo_host(ptr callable, ptr table)`` calls a Python object with the address of an argument table; it gives
   `COMPLETE` when that returned.  An exception, wherever it was raised, stays with the thread.
-* ``i32 hlo_poll(ptr status, ptr last, ptr name)`` is for work that takes long (`hlotool.codegen.polling`): every few
+* ``i32 hlo_poll(ptr status, ptr name)`` is for work that takes long (`hlotool.codegen.polling`): every few
   milliseconds a thread of Python's runs a little Python, in which a signal is handled and the time looked at.  Threads
   of the pool only look at the status.
 * ``void hlo_enter(ptr function, ptr frame)`` calls an entry function without the GIL.
@@ -148,7 +148,7 @@ leave:
   ret i64 %status
 }}
 
-define i32 @{POLL}(ptr %status, ptr %last, ptr %name) nounwind {{
+define i32 @{POLL}(ptr %status, ptr %name) nounwind {{
 entry:
   %clock = alloca {{ i64, i64 }}
   %old = load atomic i64, ptr %status monotonic, align 8
@@ -161,18 +161,19 @@ look:
   %rest = load i64, ptr %rest_at
   %scaled = mul i64 %seconds, 1000000000
   %now = add i64 %scaled, %rest
-  %before = load i64, ptr %last
+  %last = getelementptr i64, ptr %status, i64 1
+  %before = load atomic i64, ptr %last monotonic, align 8
   %passed = sub i64 %now, %before
   %early = icmp ult i64 %passed, {_NANOSECONDS}
   br i1 %early, label %go, label %note
 note:
-  store i64 %now, ptr %last
-  %first = icmp eq i64 %before, 0
-  br i1 %first, label %go, label %who
-who:
   %known = call ptr @PyGILState_GetThisThreadState()
   %worker = icmp eq ptr %known, null
-  br i1 %worker, label %go, label %ask
+  br i1 %worker, label %go, label %turn
+turn:
+  store atomic i64 %now, ptr %last monotonic, align 8
+  %first = icmp eq i64 %before, 0
+  br i1 %first, label %go, label %ask
 ask:
   %done = call i64 @hlo_host(ptr @hlo_look, ptr %name)
   %fine = icmp eq i64 %done, {COMPLETE}

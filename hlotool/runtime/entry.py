@@ -163,7 +163,7 @@ class Entry:
         arena = empty((self.arena_bytes,), np.uint8) if self.arena_bytes else None
         buffers = (*inputs, *outputs, arena, self._constants)
         pointers = (None if buffer is None else buffer.ctypes.data for buffer in buffers)
-        frame = (ctypes.c_void_p * (len(buffers) + 1))(*pointers)
+        frame = (ctypes.c_void_p * (len(buffers) + 2))(*pointers)
         enter()(self.address, ctypes.addressof(frame))
         if frame[len(buffers)] != COMPLETE:
             incomplete()

@@ -326,7 +326,7 @@ entry:
   %written = load i64, ptr %written_at
   %rows = getelementptr i64, ptr %table, i64 11
   %leaves = add i64 %parameters, %outputs
-  %slots = add i64 %leaves, 3
+  %slots = add i64 %leaves, 4
   %frame = alloca ptr, i64 %slots, align 16
   %right = icmp eq i64 %count, %parameters
   br i1 %right, label %inputs, label %slow
@@ -423,7 +423,7 @@ run:
   store ptr %constants, ptr %constants_at
   %status_number = add i64 %leaves, 2
   %status_at = getelementptr ptr, ptr %frame, i64 %status_number
-  store i64 0, ptr %status_at
+  store [2 x i64] zeroinitializer, ptr %status_at
   %function_at = getelementptr i64, ptr %table, i64 2
   %function = load ptr, ptr %function_at
   %release_at = getelementptr i64, ptr %table, i64 5

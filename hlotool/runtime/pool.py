@@ -182,7 +182,7 @@ _POOL = """
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_detach(ptr)
 declare i32 @sched_yield()
-declare i32 @hlo_poll(ptr, ptr, ptr)
+declare i32 @hlo_poll(ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
 
 define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes) nounwind {
@@ -305,8 +305,6 @@ define internal i64 @half(i64 %left) nounwind {
 ; Whether worker %r is out of a job; with a limit (not 0) only so many looks.
 define internal i1 @await(i64 %r, i64 %ticket, i64 %limit, ptr %status) nounwind {
 entry:
-  %last = alloca i64
-  store i64 0, ptr %last
   %watched = icmp ne ptr %status, null
   %at = getelementptr [@THREADS x %line], ptr @outs, i64 0, i64 %r
   br label %look
@@ -332,7 +330,7 @@ yield:
   %due = and i1 %often, %watched
   br i1 %due, label %poll, label %relax
 poll:
-  %told = call i32 @hlo_poll(ptr %status, ptr %last, ptr null)
+  %told = call i32 @hlo_poll(ptr %status, ptr null)
   br label %relax
 relax:
   br label %look

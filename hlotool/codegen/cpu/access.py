@@ -34,9 +34,16 @@ __all__ = [
     "strides",
     "subtract",
     "vector_lanes",
+    "watch",
 ]
 
 Index = str | int
+
+
+def watch(f: Function, place: str) -> None:
+    """Put the address of the execution's status ahead of `place`, for what is called with that."""
+    status = f.let(f"load ptr, ptr {address(f, '%args', 'ptr', -1)}, align 8")
+    f.do(f"store ptr {status}, ptr {address(f, place, 'ptr', -1)}, align 8")
 
 
 def step_function(unit: Unit, name: str, pointers: int) -> tuple[Function, list[str]]:

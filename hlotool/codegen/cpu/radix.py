@@ -63,7 +63,8 @@ def sort_cost(key_bits: int, count: int) -> float:
 def define_sort(unit: Unit, name: str, records: Records, count: int) -> str:
     """Define ``ptr @name(ptr a, ptr b, ptr counters, i64 n)`` for n <= count; return the name with ``@``.
 
-    It sorts the n records at `a` with `b` as a second buffer and returns the one that holds the result.
+    It sorts the n records at `a` with `b` as a second buffer and returns the one that holds the result; stopped early
+    (what to look at is ahead of `counters`), one that holds records.
     """
     if count <= _INSERTION:
         _define_insertion(unit, name, records)
@@ -101,6 +102,7 @@ def _define_insertion(unit: Unit, name: str, records: Records) -> None:
 
 def _define_radix(unit: Unit, name: str, records: Records, count: int) -> None:
     f = Function(unit, f"internal ptr @{name}(ptr %a, ptr %b, ptr %counters, i64 %n) nounwind")
+    f.watch, f.stop = "%counters", ("ret ptr %a",)
     kind, width = records.type, digit_bits(records.key_bits, count)
     rounds, buckets = passes(records.key_bits, count), 1 << width
     key_type = f"i{records.key_bits}"

@@ -19,6 +19,7 @@ from hlotool.codegen.cpu.access import (
     quotient,
     step_function,
     subtract,
+    watch,
 )
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.keys import Key, emit_key, key_bits, recognise
@@ -161,11 +162,12 @@ def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
     records = Records(bits, bits, lambda f, raw: emit_key(f, key, raw))
     sort = define_sort(unit, f"sort_{name}", records, n)
     buffer = _aligned(n * records.bytes)
-    slot = 2 * buffer + _aligned(histogram_bytes(bits, n))
+    slot = 2 * buffer + 64 + _aligned(histogram_bytes(bits, n))
     step = _open(unit, name, lines, slot)
     f, own = step.f, step.scratch
-    other, counters = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer)
+    other, counters = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer + 64)
     _copy_line(f, bits, n, (own, 0, 1), (step.sources[0], step.start, lines.stride))
+    watch(f, counters)
     result = f.let(f"call ptr {sort}(ptr {own}, ptr {other}, ptr {counters}, i64 {n})")
     _copy_line(f, bits, n, (step.targets[0], step.start, lines.stride), (result, 0, 1))
     step.close()
@@ -204,11 +206,12 @@ def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], i
         define_sort(unit, f"sort{number}_{name}", records, n) for number, (_, records, _) in enumerate(groups)
     ]
     buffer = _aligned(n * 16)
-    counters_bytes = max(_aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
+    counters_bytes = 64 + max(_aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
     slot = 2 * buffer + counters_bytes + (buffer if in_place else 0)
     step = _open(unit, name, lines, slot)
     f, own = step.f, step.scratch
-    other, counters = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer)
+    other, counters = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer + 64)
+    watch(f, counters)
     result, spare, index_bits = "", own, 0
     for (group, records, bits), sort in zip(groups, sorts, strict=True):
         _build_records(step, lines, group, (spare, records, bits), (result, index_bits))
@@ -262,12 +265,13 @@ def _sort_by_comparator(unit: Unit, name: str, lines: _Lines, comparator: Comput
     runs, merge = f"runs_{name}", f"merge_{name}"
     _define_runs(unit, runs, less, n)
     _define_merge(unit, merge, less, n)
-    buffer, table = _aligned(8 * n), _aligned(8 * operands)
+    buffer, table = _aligned(8 * n), 64 + _aligned(8 * operands)
     line_copy = _aligned(n * max(map(byte_size, lines.types))) if in_place else 0
     slot = 2 * buffer + table + line_copy
     step = _open(unit, name, lines, slot)
     f, own = step.f, step.scratch
-    other, bases = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer)
+    other, bases = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer + 64)
+    watch(f, bases)
     for number, (source, element_type) in enumerate(zip(step.sources, lines.types, strict=True)):
         base = address(f, source, f"i{_bits(element_type)}", step.start)
         f.do(f"store ptr {base}, ptr {address(f, bases, 'ptr', number)}, align 8")
@@ -306,6 +310,7 @@ def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) 
 def _define_runs(unit: Unit, name: str, less: str, n: int) -> None:
     """``void @name(ptr bases, ptr order)``: insertion sort of runs of `_RUN` indices."""
     f = Function(unit, f"internal void @{name}(ptr %bases, ptr %order) nounwind")
+    f.watch, f.stop = "%bases", ("ret void",)
     run = f.begin_loop(0, n, _RUN)
     end = minimum(f, add(f, run.index, _RUN), n)
     item = f.begin_loop(add(f, run.index, 1), end)
@@ -338,6 +343,8 @@ def _define_merge(unit: Unit, name: str, less: str, n: int) -> None:
     comparator says that the right one is less: n outputs and n reads, whatever the comparator answers.
     """
     f = Function(unit, f"internal void @{name}(ptr %bases, ptr %from, ptr %to, i64 %width) nounwind")
+    clear = unit.declare("void", "llvm.memset.p0.i64", ["ptr", "i8", "i64", "i1"])
+    f.watch, f.stop = "%bases", (f"call void {clear}(ptr %to, i8 0, i64 {8 * n}, i1 false)", "ret void")
     pair = f.begin_loop(0, n, f.let("shl i64 %width, 1"))
     middle = minimum(f, add(f, pair.index, "%width"), n)
     end = minimum(f, add(f, middle, "%width"), n)
