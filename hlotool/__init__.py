@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hlotool.driver import CompilerWarning, optimise
     from hlotool.driver import compile_module as compile
-    from hlotool.driver import optimise
     from hlotool.evaluate.custom_calls import CustomCall, register_custom_call
     from hlotool.evaluate.feeds import Feeds
     from hlotool.ir import (
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CompilerWarning",
     "CustomCall",
     "Executable",
     "ExecutionError",
@@ -57,6 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CompilerWarning": ("hlotool.driver", "CompilerWarning"),
     "compile": ("hlotool.driver", "compile_module"),
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),

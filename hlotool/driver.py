@@ -5,23 +5,45 @@ Backends: ``cpu`` makes native code; ``evaluate`` interprets the module as it st
 
 from __future__ import annotations
 
+import os
+import tempfile
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
+from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.machine import Machine, Numerics, default_machine, named
 from hlotool.codegen.values import array_leaves
-from hlotool.ir import InputError, Module, Shape, UnsupportedError, clone_module
+from hlotool.ir import (
+    HloError,
+    InputError,
+    Instruction,
+    Module,
+    Shape,
+    UnsupportedError,
+    VerificationError,
+    clone_module,
+)
 from hlotool.ir.devices import topology_of
+from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
-from hlotool.passes.manager import Instrument, PassCrash, Pipeline, Progress, run_pipeline
-from hlotool.passes.pipeline import parse_pipeline
+from hlotool.passes.instruments import VerifyEach
+from hlotool.passes.isolation import LeaveOut, alone, simplify_kernel
+from hlotool.passes.manager import Instrument, Pass, PassCrash, Pipeline, Progress, run_pipeline
+from hlotool.passes.pipeline import carry_pipeline, parse_pipeline
 from hlotool.runtime.executable import Executable, Memory
 
-__all__ = ["backend_names", "compile_module", "optimise"]
+__all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "optimise"]
+
+
+class CompilerWarning(UserWarning):
+    """A part of the compiler failed, which is a bug in it, and the rest went on without: what failed, how, and where a
+    module is that shows it."""
 
 LOWERING = "lowering"
 """What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
@@ -34,16 +56,97 @@ def optimise(
     log: DecisionLog | None = None,
     instruments: Sequence[Instrument] = (),
     progress: Progress | None = None,
+    strict: bool | None = None,
 ) -> Module:
-    """A copy of `module` with `pipeline` applied.  PassCrash where a pass fails, which carries `module`."""
-    copy = clone_module(module)
+    """A copy of `module` with `pipeline` applied.
+
+    A pass that fails is left out, from the run on in which it did: that is said by a CompilerWarning and in `log`
+    (``pass-failed``).  If `strict` it ends with a PassCrash, which carries `module`; by default that is what the
+    variable ``HLOTOOL_STRICT`` of the environment says.
+    """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
-    try:
-        run_pipeline(copy, steps, log, instruments, progress)
-    except PassCrash as crash:
-        crash.module = module
-        raise
+    log, progress = DecisionLog() if log is None else log, progress or Progress()
+    return _optimised(module, steps, None, log, instruments, progress, is_strict(strict))
+
+
+def is_strict(strict: bool | None = None) -> bool:
+    """Whether a failure of a part of the compiler is an error: as asked for, else as ``HLOTOOL_STRICT`` says."""
+    if strict is not None:
+        return strict
+    return os.environ.get("HLOTOOL_STRICT", "").strip().lower() not in ("", "0", "no", "false", "off")
+
+
+def _optimised(
+    module: Module,
+    steps: Pipeline,
+    required: Pipeline | None,
+    log: DecisionLog,
+    instruments: Sequence[Instrument],
+    progress: Progress,
+    strict: bool,
+    verify: bool = False,
+) -> Module:
+    """A copy of `module` with `steps` and then `required` applied; PassCrash where one fails that cannot be left out.
+
+    The module is verified after each pass if asked for, and once something has failed: it may be an earlier pass that
+    did it.
+    """
+    shown: list[tuple[Pass, Module]] = []
+
+    def keep(pass_: Pass, ahead: Module) -> None:
+        shown.append((pass_, clone_module(ahead)))
+
+    def optional() -> bool:
+        return required is None or progress.later[0] != ()
+
+    watcher, crashes = LeaveOut(instruments, keep, optional), dict[Pass, PassCrash]()
+    verifying: list[Instrument] = [VerifyEach(check)] if verify else []
+    start = len(log), log.rewrites
+    while True:
+        copy = clone_module(module)
+        try:
+            run_pipeline(copy, steps, log, instruments if strict else [watcher, *verifying], progress, required)
+            if not strict:
+                check_structure(copy, module)
+            break
+        except PassCrash as crash:
+            crash.module = module
+            if strict or (crash.required and verifying):
+                raise
+            if verifying:
+                crashes[crash.pass_] = crash
+                watcher.leave_out(crash.pass_)
+        except VerificationError:
+            if verifying:
+                raise
+        verifying = verifying or [VerifyEach(check)]
+        watcher.count = 0
+        shown.clear()
+        log.rewind(*start)
+        progress.runs = 0
+        progress.later.clear()
+    for pass_, ahead in shown:
+        _report(log, f"pass {pass_.name}", crashes[pass_].__cause__, "left out", ahead, Pipeline((pass_,)))
     return copy
+
+
+def _report(
+    log: DecisionLog, what: str, cause: BaseException | None, instead: str, module: Module, pipeline: Pipeline
+) -> None:
+    """Say that something failed, and what is done instead; `pipeline` on `module` shows it."""
+    why = " ".join(f"{type(cause).__name__}: {cause}".split()).removesuffix(":")
+    kind, _, name = what.partition(" ")
+    log.pass_name = name if kind == "pass" else "compiler"
+    log.note(f"{kind}-failed", name if kind == "kernel" else module.entry.name, f"{why}; {instead}")
+    where = ""
+    with suppress(Exception):  # what has failed may have left something that cannot be printed
+        from hlotool.text.printer import print_module
+
+        text = f"// {what}: {why}\n" + carry_pipeline(print_module(module), pipeline)
+        with tempfile.NamedTemporaryFile("wb", prefix=f"hlotool-repro-{kind}-", suffix=".hlo", delete=False) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        where = f"; a module that shows it is in {file.name}"
+    warnings.warn(CompilerWarning(f"{what} failed: {why}: {instead}{where}"), stacklevel=2)
 
 
 def compile_module(
@@ -61,6 +164,7 @@ def compile_module(
     flush_denormals: bool = False,
     donate: Donate = (),
     cpu: str | None = None,
+    strict: bool | None = None,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -80,6 +184,11 @@ def compile_module(
     `cpu` names the processor to compile for, as ``--cpu`` does (``"x86-64-v3"``, ``"host,l2=512K"``), where `machine`
     does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
     has that name; UnsupportedError where this one cannot run its code.
+
+    Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel
+    becomes several, and one that is not fused a call of the evaluator; then `pipeline` is left out; and in the end the
+    evaluator runs the module.  Each step is a CompilerWarning and a decision.  If `strict` (by default as in
+    `optimise`) such a failure is raised.
     """
     check(module)
     machine = _machine(machine, cpu)
@@ -91,7 +200,11 @@ def compile_module(
     donation = donation_of(module, donate)
     if donation.arguments:
         _check_donation(module, backend)
-        return _compile_cpu(module, pipeline, threads, machine, instruments, log, _limit(timeout), donation)
+    if build is _compile_cpu:
+        limit = None if timeout is None else _limit(timeout)
+        return _compile_cpu(
+            module, pipeline, threads, machine, instruments, log, limit, donation, is_strict(strict)
+        )  # fmt: skip
     if timeout is None:
         return build(module, pipeline, threads, machine, instruments, log)
     if backend not in _BACKENDS:
@@ -162,17 +275,87 @@ def _compile_cpu(
     log: DecisionLog,
     timeout: float | None = None,
     donation: Donation = NOTHING_DONATED,
+    strict: bool = True,
 ) -> Executable:
+    steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
+    target = machine or default_machine()
+    start = len(log), log.rewrites
+    nothing = Pipeline(())
+    for chosen, verify in ((steps, False), (steps, True), (nothing, True)):
+        last = chosen is nothing
+        try:
+            return _native(module, chosen, threads, target, instruments, log, timeout, donation, strict, verify)
+        except HloError:
+            raise
+        except Exception as error:
+            if strict or (donation.arguments and last):
+                raise
+            log.rewind(*start)
+            if not verify:
+                continue  # once more: was it a pass that left an invalid module?
+            cause = error.__cause__ if isinstance(error, PassCrash) else error
+            what = f"pass {error.pass_.name}" if isinstance(error, PassCrash) else "code generation"
+            instead = "the evaluator runs the module" if last else "compiled without optimisations"
+            _report(log, what, cause, instead, module, Pipeline((chosen, parse_pipeline(LOWERING))))
+            start = len(log), log.rewrites
+    executable = _evaluate(module, steps, threads, machine, instruments, log, timeout)
+    return replace(executable, decisions=tuple(log.decisions))
+
+
+def _native(
+    module: Module,
+    steps: Pipeline,
+    threads: int | None,
+    machine: Machine,
+    instruments: Sequence[Instrument],
+    log: DecisionLog,
+    timeout: float | None,
+    donation: Donation,
+    strict: bool,
+    verify: bool,
+) -> Executable:
+    """Native code for `module`; instructions whose kernels fail are given to others, unless `strict`."""
     from hlotool.codegen.program import build
     from hlotool.runtime.border import at_border
+    from hlotool.runtime.compile import CodeError
     from hlotool.runtime.executable import link
 
-    steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
-    optimised = optimise(module, Pipeline((steps, parse_pipeline(LOWERING))), log, instruments)
-    target = machine or default_machine()
-    program = build(optimised, target, donation=donation, log=log)
-    executable = link(program, optimised, target, log.decisions, threads, timeout)
-    return at_border(executable, *_border(module))
+    lowering = parse_pipeline(LOWERING)
+    optimised = _optimised(module, steps, lowering, log, instruments, Progress(), strict, verify)
+    while True:
+        start = len(log), log.rewrites
+        try:
+            program = build(optimised, machine, donation=donation, log=log)
+            executable = link(program, optimised, machine, log.decisions, threads, timeout)
+            return at_border(executable, *_border(module))
+        except KernelCrash as crash:
+            if strict:
+                raise next(iter(crash.causes.values())) from None
+            causes = crash.causes
+        except CodeError:
+            causes = {} if strict else _refused(optimised, machine, donation)
+            if not causes:
+                raise
+        log.rewind(*start)
+        for instruction, cause in causes.items():
+            shown = alone(instruction)
+            name, instead = instruction.name, simplify_kernel(optimised, instruction)
+            _report(log, f"kernel {name}", cause, instead, shown, Pipeline(()))
+        optimised.remove_unreachable()
+
+
+def _refused(module: Module, machine: Machine, donation: Donation) -> dict[Instruction, Exception]:
+    """The instructions whose kernels LLVM does not take."""
+    from hlotool.codegen.program import kernel_texts
+    from hlotool.runtime.compile import CodeError, compile_units
+
+    found: dict[Instruction, Exception] = {}
+    for text, instructions in kernel_texts(module, machine, donation):
+        try:
+            compile_units([text], machine)
+        except CodeError as error:
+            found |= dict.fromkeys(instructions, error)
+    return found
 
 
 def _evaluate(

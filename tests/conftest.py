@@ -16,6 +16,8 @@ from hypothesis import settings
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("HLOTOOL_CACHE", str(Path(tempfile.gettempdir()) / f"hlotool-tests-{getpass.getuser()}"))
 
+os.environ["HLOTOOL_STRICT"] = "1"  # here a failure of a part of the compiler is one of the test
+
 # A change is judged by the same examples every time; `pytest --hypothesis-profile=search` draws new ones.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("search", derandomize=False)

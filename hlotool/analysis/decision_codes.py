@@ -82,6 +82,17 @@ _ROWS = (
           "instruction to and fro.  The module is right, but may not be in its simplest form."),
     _kind(4003, "note *", "fixpoint-limit", "a fixpoint hit its limit",
           "The passes of fixpoint(...) still changed something in the last round that its limit allows."),
+    _kind(4007, "note *", "pass-failed", "a pass failed and was left out",
+          "It crashed, left an invalid module, or made more instructions than its budget, which is a bug in hlotool.  "
+          "The result is right all the same, if perhaps slower: the pass was left out from there on, or, where code "
+          "generation needs it, with all optimisations or native code.  With --strict it is an error."),
+    _kind(4008, "note compiler", "kernel-failed", "a kernel failed and others do its work",
+          "Its code could not be written, or LLVM did not take it, which is a bug in hlotool.  A fusion becomes "
+          "the kernels of its parts; what is no fusion is computed by the evaluator, in Python.  With --strict it is "
+          "an error."),
+    _kind(4009, "note compiler", "code-failed", "code generation failed",
+          "What failed is no single kernel, which is a bug in hlotool.  The module is compiled without optimisations, "
+          "and where that fails, too, the evaluator runs it.  With --strict it is an error."),
     _kind(4004, "rewrite reshape-mover", "*", "a reshape or transpose moved",
           "Operations on reshaped or transposed operands now work on the operands themselves, and the result is "
           "reshaped or transposed: fewer copies, and chains that can be fused."),

@@ -66,6 +66,11 @@ class DecisionLog:
     decisions: list[Decision] = field(default_factory=list)
     rewrites: int = 0
 
+    def rewind(self, decisions: int, rewrites: int) -> None:
+        """Forget all but the first `decisions`, of which so many were rewrites: what came of them was thrown away."""
+        del self.decisions[decisions:]
+        self.rewrites = rewrites
+
     def allow(self) -> bool:
         """Whether one more rewrite may be applied."""
         return self.limit is None or self.rewrites < self.limit

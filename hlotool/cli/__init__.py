@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from functools import partial
 from importlib import import_module
 
@@ -97,7 +98,7 @@ def cli(ctx: click.Context, color: str) -> None:
     Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_CPU=NAME to
     compile for another processor (see compile --cpu), HLOTOOL_KEEP=MiB of freed
     array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the nearest
-    hlotool.toml (named pipelines), NO_COLOR.
+    hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR.
     """
     ctx.ensure_object(Session).color = color
     for name in ("HLOTOOL_THREADS", "HLOTOOL_KEEP"):
@@ -113,11 +114,24 @@ def cli(ctx: click.Context, color: str) -> None:
             raise click.UsageError(str(error)) from None
 
 
+def _one_line(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """What the compiler has to say is one line; warnings of Python's are for those who write Python."""
+    if category.__module__ == "hlotool.driver":
+        return f"warning: {message}\n"
+    return _as_usual(message, category, filename, lineno, line)
+
+
+_as_usual = warnings.formatwarning
+
+
 def main() -> None:
     """Run the command line and exit."""
     from hlotool.cli.errors import run_safely
 
     session = Session()
+    warnings.formatwarning = _one_line
     arguments = sys.argv[1:]
     body = partial(cli.main, arguments, "hlotool", standalone_mode=False, obj=session)
     sys.exit(run_safely(body, hlotool, session))

@@ -24,7 +24,7 @@ from hlotool.analysis.donation import Donate
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import cpus_option, donate_option, threads_option
+from hlotool.cli.options import cpus_option, donate_option, strict_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
@@ -110,6 +110,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @cpus_option
 @donate_option
 @threads_option
+@strict_option
 @click.option(
     "--format",
     "form",

@@ -119,16 +119,16 @@ def _archive(objects: tuple[bytes, ...]) -> bytes:
 
 
 def _summary(file: str, before: int, executable: Executable, seconds: float) -> dict[str, Any]:
-    program = executable.program
-    assert program is not None
+    kernels = () if executable.program is None else executable.program.kernels
     return {
         "schema_version": 1,
         "kind": "compile",
         "file": file,
         "instructions": before,
         "instructions_after": sum(len(c) for c in fusible_computations(executable.module)),
-        "kernels": len(program.kernels),
-        "parallel_kernels": sum(use.parallel for use in program.kernels),
+        "backend": "evaluate" if executable.program is None else "cpu",
+        "kernels": len(kernels),
+        "parallel_kernels": sum(use.parallel for use in kernels),
         "arena_bytes": executable.memory.arena_bytes,
         "peak_bytes": executable.memory.peak_bytes,
         "code_bytes": sum(map(len, executable.objects)),

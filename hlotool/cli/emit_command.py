@@ -7,7 +7,7 @@ import os
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import cpu_option, file_argument, passes_option
+from hlotool.cli.options import cpu_option, file_argument, passes_option, strict_option
 from hlotool.cli.output import write_text
 from hlotool.codegen.machine import Machine, named
 from hlotool.driver import LOWERING, optimise
@@ -26,6 +26,7 @@ __all__ = ["command"]
     help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
 )
 @passes_option
+@strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
 def command(file: str, stage: str, passes: str, machine: Machine | None, output: str | None) -> None:

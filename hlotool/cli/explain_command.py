@@ -13,7 +13,7 @@ import click
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
 from hlotool.cli.common import read_module
-from hlotool.cli.options import format_option
+from hlotool.cli.options import format_option, strict_option
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.driver import optimise
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
@@ -36,6 +36,7 @@ _MOST = 40
     "-p", "--passes", default="default", show_default=True, metavar="PIPELINE", help="The passes to ask about."
 )
 @format_option
+@strict_option
 def command(words: tuple[str, ...], file: str | None, passes: str, form: str) -> None:
     """Explain a code, a fusion, or an instruction.  Without WORDS, list all codes.
 

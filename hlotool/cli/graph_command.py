@@ -9,7 +9,7 @@ import click
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.cli.common import read_module
-from hlotool.cli.options import file_argument
+from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.driver import optimise
@@ -58,6 +58,7 @@ _SECONDS = 60.0
     metavar="FILE.json|evaluate",
     help='Time per instruction: {"times": {"COMPUTATION/INSTRUCTION": SECONDS}}, or measured by the evaluator.',
 )
+@strict_option
 def command(
     file: str,
     output: str | None,

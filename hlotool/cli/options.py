@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "numerics_options",
     "optional_file_argument",
     "passes_option",
+    "strict_option",
     "threads_option",
 ]
 
@@ -43,6 +45,21 @@ format_option = click.option(
 )
 threads_option = click.option(
     "--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads to use; else HLOTOOL_THREADS, else all cores."
+)
+
+
+def _strict(context: click.Context, parameter: click.Parameter, value: bool | None) -> None:
+    if value is not None:
+        os.environ["HLOTOOL_STRICT"] = str(int(value))  # for the whole command, child processes too
+
+
+strict_option = click.option(
+    "--strict/--no-strict",
+    default=None,
+    expose_value=False,
+    callback=_strict,
+    help="Whether a failure of a part of hlotool is an error (70), or compilation goes on without it; "
+    "else HLOTOOL_STRICT. [default: no-strict]",
 )
 
 

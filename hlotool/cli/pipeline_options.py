@@ -15,6 +15,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
 from hlotool.cli.config import named_pipelines
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.options import strict_option
 from hlotool.cli.output import write_text
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
@@ -278,6 +279,7 @@ _OPTIONS = [
     click.option(
         "--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones for --check-each."
     ),
+    strict_option,
     click.option("--time-passes", is_flag=True, help="Show on standard error how long each pass took."),
     click.option(
         "--pass-statistics",

@@ -41,7 +41,7 @@ def command(file: str, checked: bool, seed: int) -> None:
     if checked:
         instruments.append(CheckEach(module, random_inputs(module, seed)))
     try:
-        optimise(module, pipeline, DecisionLog(), instruments)
+        optimise(module, pipeline, DecisionLog(), instruments, strict=True)
     except NumbersChanged as change:
         click.echo(f"MISMATCH: {change}", err=True)
         raise CheckFailed from None

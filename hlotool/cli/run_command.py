@@ -20,6 +20,7 @@ from hlotool.cli.options import (
     format_option,
     numerics_options,
     passes_option,
+    strict_option,
     threads_option,
 )
 from hlotool.cli.output import write_bytes
@@ -122,6 +123,7 @@ class _Positive(_Bound):
 @numerics_options
 @format_option
 @passes_option
+@strict_option
 def command(
     file: str,
     inputs: str | None,

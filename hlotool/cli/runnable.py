@@ -77,7 +77,8 @@ def compiled(
     )  # fmt: skip
     inputs = inputs_of(module)
     recorded = _recorded(snapshot, executable.devices)
-    if recorded is None and snapshot.result is None and replicas is None and partitions is None and not donate:
+    plain = recorded is None and snapshot.result is None and replicas is None and partitions is None and not donate
+    if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(file, source.digest, passes, machine, inputs, executable.image)
     return Runnable(
         inputs,

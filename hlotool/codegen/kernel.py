@@ -11,8 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Definition", "Helper", "Kernel", "Step", "signature"]
+if TYPE_CHECKING:
+    from hlotool.ir import Instruction
+
+__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "signature"]
 
 KERNEL_SIGNATURE = "(ptr noalias %args, i64 %begin, i64 %end)"
 
@@ -24,6 +28,16 @@ instructions, in a third of the time, and they are good enough for that."""
 def signature(name: str, plumbing: bool = False) -> str:
     """The definition line of step function `name`; `plumbing` says that others do the work for it."""
     return f"void @{name}{KERNEL_SIGNATURE} nounwind" + (f" {PLUMBING}" if plumbing else "")
+
+
+class KernelCrash(Exception):  # noqa: N818
+    """Kernels could not be written, or LLVM does not take them: what went wrong, by instruction."""
+
+    def __init__(self, causes: Mapping[Instruction, Exception]) -> None:
+        (name, cause), *others = [(instruction.name, cause) for instruction, cause in causes.items()]
+        more = f", and {len(others)} more" if others else ""
+        super().__init__(f"the kernel of {name}{more} failed: {type(cause).__name__}: {cause}")
+        self.causes = causes
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from hlotool.codegen.arena import ALIGNMENT, place
 from hlotool.codegen.buffers import assign
 from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.entry import Entry, HostCall, KernelUse
-from hlotool.codegen.kernel import Helper, Kernel
+from hlotool.codegen.kernel import Helper, Kernel, KernelCrash
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.overlap import schedule
 from hlotool.codegen.sharing import Functions
@@ -27,10 +27,10 @@ from hlotool.codegen.steps import CONTROL, HOST, Steps, is_element, is_scalar_co
 from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
 from hlotool.codegen.values import Assignment, Value, array_leaves
-from hlotool.ir import Instruction, Module, Shape
+from hlotool.ir import Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
 
-__all__ = ["Program", "build"]
+__all__ = ["Program", "build", "kernel_texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,13 @@ def build(
 
     Arguments in `donation` may be overwritten.  What buffer assignment and
     scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native code, and the
-    collectives that do not fit the devices which the module says it runs on.
+    collectives that do not fit the devices which the module says it runs on; KernelCrash the instructions whose kernels
+    could not be written.
     """
     check_devices(module)
     log = DecisionLog() if log is None else log
     assignment = assign(module, module_in_place_pairs(module), donation, log)
-    kernels = _Kernels(machine)
-    for instruction in assignment.positions:
-        if needs_kernel(instruction) and not is_there(instruction, assignment):
-            kernels.add(instruction, assignment)
+    kernels = _kernels(assignment, machine)
     task_loops = _task_loops(assignment, kernels.of, kernels.scratch)
     steps = Steps(module.entry, assignment, kernels.of, kernels.scratch, task_loops)
     plan = schedule(steps, log)
@@ -102,6 +100,38 @@ def build(
         aliases=assignment.aliases,
         overwritten=assignment.overwritten,
     )
+
+
+def kernel_texts(module: Module, machine: Machine, donation: Donation) -> Iterator[tuple[str, list[Instruction]]]:
+    """The texts of the kernels of `module`, as `build` makes them, each with what it needs to compile alone, and the
+    instructions that it computes."""
+    kernels = _kernels(assign(module, module_in_place_pairs(module), donation), machine)
+    users: dict[str, list[Instruction]] = {}
+    for instruction, name in kernels.names.items():
+        users.setdefault(name, []).append(instruction)
+    for name, kernel in kernels.distinct.values():
+        lines = dict.fromkeys(line for helper in kernel.helpers for line in helper.declarations)
+        definitions = [helper.definitions for helper in kernel.helpers]
+        yield "\n".join([*lines, kernel.text, *definitions]), users[name]
+
+
+def _kernels(assignment: Assignment, machine: Machine) -> _Kernels:
+    """The kernels of all that needs one."""
+    kernels = _Kernels(machine)
+    causes: dict[Instruction, Exception] = {}
+    for instruction in assignment.positions:
+        if needs_kernel(instruction) and not is_there(instruction, assignment):
+            try:
+                kernels.add(instruction, assignment)
+            except UnsupportedError as error:
+                if instruction.opcode != "fusion":
+                    raise
+                causes[instruction] = error  # its parts may have native code
+            except Exception as error:
+                causes[instruction] = error
+    if causes:
+        raise KernelCrash(causes)
+    return kernels
 
 
 class _Kernels:

@@ -13,10 +13,9 @@ import numpy.typing as npt
 
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module
-from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
-from hlotool.ir.builder import Builder
+from hlotool.ir import Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import topology_of
-from hlotool.ir.module import clone_computation
+from hlotool.passes.isolation import alone
 from hlotool.text.printer import print_module
 
 __all__ = ["op_by_op"]
@@ -55,10 +54,10 @@ def op_by_op(
             before = sum(map(_leaf_count, instruction.operands[0].shape.elements[:index]))
             places[instruction] = given[before : before + _leaf_count(instruction.shape)]
         elif instruction.opcode != "parameter":
-            alone = _alone(instruction)
-            text = print_module(alone)
+            one = alone(instruction)
+            text = print_module(one)
             if text not in programs:
-                programs[text] = compile_module(alone, pipeline="none", threads=threads, machine=machine).run
+                programs[text] = compile_module(one, pipeline="none", threads=threads, machine=machine).run
             steps.append(_Step(programs[text], tuple(given)))
             places[instruction] = places_for(instruction)
     results = places[module.entry.root]
@@ -78,29 +77,6 @@ class _Step:
 
     run: Callable[..., Arrays]
     operands: tuple[int, ...]
-
-
-def _alone(instruction: Instruction) -> Module:
-    """A module that computes `instruction` from parameters alone."""
-    module = Module("alone")
-    copies: dict[Computation, Computation] = {}
-
-    def add(computation: Computation) -> Computation:
-        if computation not in copies:
-            for caller in computation:
-                for called in caller.called:
-                    add(called)
-            copies[computation] = module.add(clone_computation(computation, called=copies, keep_names=True))
-        return copies[computation]
-
-    entry = Computation("main")
-    builder = Builder(entry)
-    operands = [builder.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]
-    result = entry.add(Instruction(instruction.opcode, instruction.shape, operands, instruction.attributes, "result"))
-    result.replace_called(add)
-    entry.root = result
-    module.add(entry, entry=True)
-    return module
 
 
 def _leaf_count(shape: Shape) -> int:

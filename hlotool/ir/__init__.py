@@ -16,6 +16,7 @@ from hlotool.ir.attributes import (
     WindowDimension,
 )
 from hlotool.ir.errors import (
+    BudgetExceeded,
     Diagnostic,
     ExecutionError,
     HloError,
@@ -46,6 +47,7 @@ __all__ = [
     "UNBOUNDED",
     "Aliasing",
     "Attribute",
+    "BudgetExceeded",
     "Computation",
     "ConvDimensionNumbers",
     "Diagnostic",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 __all__ = [
+    "BudgetExceeded",
     "Diagnostic",
     "ExecutionError",
     "HloError",
@@ -55,6 +56,10 @@ class HloError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class BudgetExceeded(Exception):  # noqa: N818
+    """More instructions were added to a module than it allows (`Module.allowance`): a mistake in who adds them."""
 
 
 class ParseError(HloError):

@@ -8,10 +8,11 @@ doubly-linked list, so inserting and erasing cost O(1); the order is always topo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import Any
 
 from hlotool.ir.attributes import Metadata, StackFrames
-from hlotool.ir.errors import Location
+from hlotool.ir.errors import BudgetExceeded, Location
 from hlotool.ir.literal import Literal
 from hlotool.ir.opcodes import CALLING, OPCODES, Opcode
 from hlotool.ir.shape import Shape
@@ -251,6 +252,8 @@ class Computation:
 
     def add(self, instruction: Instruction, before: Instruction | None = None) -> Instruction:
         """Insert `instruction` before `before` (at the end when None); it gets a unique name if it has none."""
+        if self.module is not None:
+            self.module.spend(1)
         instruction.parent = self
         following = before
         previous = self._last if before is None else before._previous
@@ -369,7 +372,17 @@ class Computation:
 class Module:
     """A program: computations by name, callees before callers, and the entry."""
 
-    __slots__ = ("_counters", "_names", "attributes", "computations", "entry", "name", "source", "stack_frames")
+    __slots__ = (
+        "_counters",
+        "_names",
+        "allowance",
+        "attributes",
+        "computations",
+        "entry",
+        "name",
+        "source",
+        "stack_frames",
+    )
 
     def __init__(self, name: str, attributes: Mapping[str, Any] | None = None) -> None:
         self.name = name
@@ -378,11 +391,19 @@ class Module:
         self.entry: Computation = Computation("")
         self.stack_frames: StackFrames | None = None
         self.source: str | None = None  # the text it was parsed from, for error messages
+        self.allowance: float = inf  # instructions that may be added before somebody asks what is going on
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
 
+    def spend(self, count: int) -> None:
+        """Note that `count` instructions are being added; BudgetExceeded where that is more than the allowance."""
+        self.allowance -= count
+        if self.allowance < 0:
+            raise BudgetExceeded(f"more instructions were added to module {self.name} than it allows")
+
     def add(self, computation: Computation, entry: bool = False) -> Computation:
         """Add a computation after those that it calls."""
+        self.spend(len(computation))
         if not computation.name or computation.name in self.computations:
             computation.name = self.unique_name(computation.name or "computation")
         self.computations[computation.name] = computation

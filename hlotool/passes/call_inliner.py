@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
@@ -29,6 +30,7 @@ class CallInliner:
     """
 
     name: ClassVar[str] = "call-inliner"
+    budget: ClassVar[float] = inf  # `max-instructions` is one
     max_instructions: int = 1_000_000
     fusions: str = "none"
 

@@ -16,12 +16,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import ClassVar, Protocol, runtime_checkable
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import HloError, Module, VerificationError
+from hlotool.ir import ExecutionError, HloError, Module, ParseError, VerificationError
+from hlotool.ir.shape_checks import ShapeError
 
 __all__ = [
+    "BUDGET",
     "Fixpoint",
     "Instrument",
     "Pass",
@@ -30,15 +33,25 @@ __all__ = [
     "Progress",
     "Step",
     "StopPipeline",
+    "budget_of",
     "run_pipeline",
 ]
+
+BUDGET, _ANYWAY = 50, 400
+"""Instructions that a run of a pass may make for each that there is, and for so many more.
+
+Passes are bounded in what they make, not in the time that they take: the same module has to compile to the same code on
+a slow machine, or on a busy one.  A pass that goes round and round makes instructions.  Of large models no pass makes
+more than two for each; what expands a module of few instructions makes hundreds.
+"""
 
 
 @runtime_checkable
 class Pass(Protocol):
     """A rewrite of modules: a function of the module alone.
 
-    One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.
+    One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.  One that has
+    `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).
     """
 
     name: ClassVar[str]
@@ -46,6 +59,12 @@ class Pass(Protocol):
     def run(self, module: Module, log: DecisionLog) -> bool:
         """Rewrite `module` in place; whether it changed."""
         ...
+
+
+def budget_of(pass_: Pass) -> float:
+    """Instructions that the pass may make for each that there is: its own `budget`, else the usual one."""
+    budget: float = getattr(pass_, "budget", BUDGET)
+    return budget
 
 
 class Instrument(Protocol):
@@ -67,13 +86,13 @@ class StopPipeline(Exception):  # noqa: N818
 class PassCrash(Exception):  # noqa: N818
     """A pass failed, which is a bug in it: the `run`-th pass of the pipeline, counting from 1.  The cause says how.
 
-    `limit` is the number of rewrites that were allowed.  `module` is the input of the whole pipeline; the compiler
-    driver sets it, so that the failure can be reproduced.
+    `limit` is the number of rewrites that were allowed; a pass that is `required` cannot be left out.  `module` is the
+    input of the whole pipeline; the compiler driver sets it, so that the failure can be reproduced.
     """
 
-    def __init__(self, pass_: Pass, run: int, pipeline: Pipeline, limit: int | None) -> None:
+    def __init__(self, pass_: Pass, run: int, pipeline: Pipeline, limit: int | None, required: bool = False) -> None:
         super().__init__(f"pass {pass_.name} failed")
-        self.pass_, self.run, self.pipeline, self.limit = pass_, run, pipeline, limit
+        self.pass_, self.run, self.pipeline, self.limit, self.required = pass_, run, pipeline, limit, required
         self.module: Module | None = None
 
 
@@ -134,15 +153,22 @@ def run_pipeline(
     log: DecisionLog | None = None,
     instruments: Sequence[Instrument] = (),
     progress: Progress | None = None,
+    required: Pipeline | None = None,
 ) -> bool:
     """Run all steps on `module` in place; whether anything changed.  `progress` is kept up to date for instruments.
+    The passes of `required` come behind those of `pipeline`.
 
-    PassCrash where a pass raises anything but an HloError, or an instrument finds the module invalid after a pass.
+    PassCrash where a pass raises anything but an HloError, makes more instructions than its budget, or an instrument
+    finds the module invalid after a pass.
     """
     log = DecisionLog() if log is None else log
-    runner = _Runner(module, pipeline, log, tuple(instruments), progress or Progress())
-    with suppress(StopPipeline):
-        runner.run_all(pipeline.steps)
+    whole = pipeline if required is None else Pipeline((pipeline, required))
+    runner = _Runner(module, whole, log, tuple(instruments), progress or Progress(), required)
+    try:
+        with suppress(StopPipeline):
+            runner.run_all(whole.steps)
+    finally:
+        module.allowance = inf
     return runner.changes > 0
 
 
@@ -153,7 +179,9 @@ class _Runner:
     somebody has asked.
     """
 
-    __slots__ = ("changes", "idle", "instruments", "log", "module", "opcodes", "pipeline", "progress")
+    __slots__ = (
+        "changes", "idle", "in_required", "instruments", "log", "module", "opcodes", "pipeline", "progress", "required",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -162,8 +190,10 @@ class _Runner:
         log: DecisionLog,
         instruments: tuple[Instrument, ...],
         progress: Progress,
+        required: Pipeline | None = None,
     ) -> None:
         self.module, self.pipeline, self.log = module, pipeline, log
+        self.required, self.in_required = required, False
         self.instruments, self.progress = instruments, progress
         self.changes = 0
         self.idle: dict[tuple[type[Pass], Pass], int] = {}
@@ -173,6 +203,7 @@ class _Runner:
         self.progress.later.append(later)
         if isinstance(step, Pipeline):
             before = self.changes
+            self.in_required |= step is self.required
             self.run_all(step.steps)
             changed = self.changes > before
         elif isinstance(step, Fixpoint):
@@ -208,7 +239,11 @@ class _Runner:
         self.log.pass_name = pass_.name
         start = time.perf_counter()
         try:
+            size = _ANYWAY + self.module.instruction_count()
+            self.module.allowance = inf if self.in_required else budget_of(pass_) * size
             changed = self.may_change(pass_) and pass_.run(self.module, self.log)
+        except (ExecutionError, ParseError, ShapeError, VerificationError) as error:
+            raise self.crash(pass_) from error  # the module was valid: it is the pass that made something wrong
         except HloError:
             raise
         except Exception as error:
@@ -239,4 +274,4 @@ class _Runner:
         return not wanted.isdisjoint(self.opcodes)
 
     def crash(self, pass_: Pass) -> PassCrash:
-        return PassCrash(pass_, self.progress.runs, self.pipeline, self.log.limit)
+        return PassCrash(pass_, self.progress.runs, self.pipeline, self.log.limit, self.in_required)

@@ -16,11 +16,11 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import (
     ELEMENT_TYPES,
     Computation,
-    HloError,
     Instruction,
     PaddingDimension,
     Shape,
     SliceDimension,
+    VerificationError,
     array,
     literal,
 )
@@ -250,8 +250,8 @@ def _is_plain(value: Instruction) -> bool:
 
 def _replace(instruction: Instruction, found: Instruction, row: Rule, log: DecisionLog) -> None:
     if not found.shape.compatible(instruction.shape):
-        raise HloError(
-            f"internal error: rule {row.name} replaces {instruction.name} of shape {instruction.shape} "
+        raise VerificationError(
+            f"rule {row.name} replaces {instruction.name} of shape {instruction.shape} "
             f"by {found.name} of shape {found.shape}"
         )
     log.rewrite(row.name, instruction, found)

@@ -28,11 +28,15 @@ from llvmlite.binding import ffi
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["SWITCHES", "assembly", "compile_units", "initialize", "target_machine"]
+__all__ = ["SWITCHES", "CodeError", "assembly", "compile_units", "initialize", "target_machine"]
 
 
 SWITCHES = ("-disable-lsr", "-disable-constant-hoisting")
 """LLVM's switches that make other code."""
+
+
+class CodeError(RuntimeError):
+    """LLVM does not take a text: its message."""
 
 
 @cache
@@ -56,7 +60,7 @@ def target_machine(machine: Machine) -> binding.TargetMachine:
 def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> list[bytes]:
     """Compile each IR text to a relocatable object, in order, with at most `threads` threads; the longest first.
 
-    The objects are the same whatever the number of threads.  Raises RuntimeError with LLVM's message
+    The objects are the same whatever the number of threads.  Raises CodeError with LLVM's message
     when a text does not parse or verify.
     """
     initialize()
@@ -129,9 +133,12 @@ def _parsed(
 
 
 def _compile_locked(text: str, machine: Machine) -> bytes:
-    with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
-        module.verify()
-        return bytes(emitter.emit_object(module))
+    try:
+        with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
+            module.verify()
+            return bytes(emitter.emit_object(module))
+    except RuntimeError as error:
+        raise CodeError(str(error)) from error
 
 
 def _compile_unlocked(text: str, machine: Machine) -> bytes:
@@ -145,17 +152,17 @@ def _compile_unlocked(text: str, machine: Machine) -> bytes:
             module = binding.ModuleRef(parse(context, text.encode(), message), context)
             if message:
                 module.close()
-                raise RuntimeError(f"LLVM IR parsing error\n{message}")
+                raise CodeError(f"LLVM IR parsing error\n{message}")
             return module
 
     with _emitter(machine) as emitter, _parsed(text, emitter, parse_unlocked) as module:
         with ffi.OutputString() as message:
             if verify(module, message):
-                raise RuntimeError(str(message))
+                raise CodeError(str(message))
         with ffi.OutputString() as message:
             memory = emit(emitter, module, 1, message)
             if not memory:
-                raise RuntimeError(str(message))
+                raise CodeError(str(message))
     try:
         return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
     finally:
