@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hlotool.ir.damage import POISON
 from hlotool.ir.errors import Diagnostic
 from hlotool.ir.module import Instruction, Module
 from hlotool.ir.places import Places
@@ -35,7 +36,7 @@ def pair_diagnostics(module: Module, places: Places) -> Iterator[Diagnostic]:
         if opcode in _ENDS and instruction.operands:
             source = instruction.operands[0]
             carried = opcode in _THROUGH_STATE and source.opcode in ("get-tuple-element", "parameter", "opt-barrier")
-            if source.opcode not in _ENDS[opcode] and not carried:
+            if source.opcode not in _ENDS[opcode] and not carried and source.shape != POISON:
                 wanted = " or ".join(_ENDS[opcode])
                 message = f"{instruction.name}: {opcode} ends {wanted}, its operand is {source.opcode}"
                 yield Diagnostic(message, places.of(instruction, "operand:0"), code="HLO0206")

@@ -86,7 +86,7 @@ class Places:
         return self.location(*self._stripped(arrow + 2, self._balanced(match.end() - 1) - 1))
 
     def alias(self, number: int, part: int) -> Location | None:
-        """The place of the output index (part 0) or of the parameter number (1) of an alias entry."""
+        """The place of the output index (part 0), the parameter number (1) or its index (2) of an alias entry."""
         match = re.search(r"\binput_output_alias\s*=\s*", self.source)
         if match is None:
             return None
@@ -98,7 +98,8 @@ class Places:
         if part == 0:
             return self.location(*inside[-1]) if inside else self.location(start, self._balanced(start))
         opening = self.source.find("(", self._balanced(start))
-        return self.location(*self._entries(opening, self._balanced(opening))[0])
+        parts = self._entries(opening, self._balanced(opening))
+        return self.location(*parts[min(part, len(parts)) - 1])
 
     def location(self, start: int, end: int) -> Location:
         line = bisect_right(self.starts, start)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hlotool.ir.module import Computation, Instruction
 from hlotool.ir.shape import Shape, scalar
-from hlotool.ir.shape_checks import ShapeError, plain, require
+from hlotool.ir.shape_checks import ShapeError, plain
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = ["signature_errors"]
 
+Errors = Iterator[ShapeError]
+
 
 def signature_errors(instruction: Instruction) -> list[ShapeError]:
-    """What is wrong with the computations that the instruction calls."""
-    found = []
-    for rule in _RULES.get(instruction.opcode, ()):
-        try:
-            rule(instruction)
-        except ShapeError as error:
-            error.code = "HLO0204"
-            found.append(error)
-    return found
+    """All that is wrong with the computations that the instruction calls."""
+    rule = _RULES.get(instruction.opcode)
+    return [] if rule is None else [*rule(instruction)]
+
+
+def _wrong(message: str, part: str, related: Instruction | None = None) -> ShapeError:
+    return ShapeError(message, part, related=related, code="HLO0204")
 
 
 def _fits(reducer: str, data: str) -> bool:
@@ -30,164 +30,170 @@ def _fits(reducer: str, data: str) -> bool:
     return reducer == data or (wide.kind == narrow.kind and wide.bits >= narrow.bits)
 
 
-def _takes(part: str, computation: Computation, count: int, what: str) -> list[Instruction]:
-    parameters = computation.parameters
-    require(
-        len(parameters) == count,
-        f"{what} must take {plain(count, 'parameter')}, {computation.name} takes {len(parameters)}", part,
-    )  # fmt: skip
-    return parameters
+def _counted(part: str, computation: Computation, count: int, what: str) -> Errors:
+    found = len(computation.parameters)
+    if found != count:
+        yield _wrong(f"{what} must take {plain(count, 'parameter')}, {computation.name} takes {found}", part)
 
 
 def _leaves(shape: Shape) -> Sequence[Shape]:
     return shape.elements if shape.is_tuple else (shape,)
 
 
-def _reducer(part: str, computation: Computation, types: Sequence[str], what: str) -> None:
+def _reducer(part: str, computation: Computation, types: Sequence[str], what: str) -> Errors:
     """A function of two scalars per array that gives one."""
-    parameters = _takes(part, computation, 2 * len(types), what)
+    parameters = computation.parameters
+    if len(parameters) != 2 * len(types):
+        yield from _counted(part, computation, 2 * len(types), what)
+        return
     for number, parameter in enumerate(parameters):
         data = types[number % len(types)]
-        fits = parameter.shape.is_scalar and _fits(parameter.shape.element_type, data)
-        require(fits, f"{what} works on {parameter.shape}, the data is {data}", part)
+        if not (parameter.shape.is_scalar and _fits(parameter.shape.element_type, data)):
+            yield _wrong(f"{what} works on {parameter.shape}, the data is {data}", part)
+            return  # what it gives follows from what it takes
     results = _leaves(computation.root.shape)
     for number, data in enumerate(types):
         fits = len(results) == len(types) and results[number].is_scalar
-        fits = fits and _fits(results[number].element_type, data)
-        require(fits, f"{what} gives {computation.root.shape}, the data is {', '.join(types)}", part)
+        if not (fits and _fits(results[number].element_type, data)):
+            yield _wrong(f"{what} gives {computation.root.shape}, the data is {', '.join(types)}", part)
+            return
 
 
-def _reduce(instruction: Instruction) -> None:
+def _reduce(instruction: Instruction) -> Errors:
     half = len(instruction.operands) // 2
     if half:
         types = [operand.shape.element_type for operand in instruction.operands[:half]]
-        _reducer("attribute:to_apply", instruction.attributes["to_apply"], types, "the reducer")
+        yield from _reducer("attribute:to_apply", instruction.attributes["to_apply"], types, "the reducer")
 
 
-def _scatter(instruction: Instruction) -> None:
+def _scatter(instruction: Instruction) -> Errors:
     half = len(instruction.operands) // 2
     if half:
         types = [operand.shape.element_type for operand in instruction.operands[:half]]
-        _reducer("attribute:to_apply", instruction.attributes["to_apply"], types, "the update function")
+        yield from _reducer("attribute:to_apply", instruction.attributes["to_apply"], types, "the update function")
 
 
-def _all_reduce(instruction: Instruction) -> None:
+def _all_reduce(instruction: Instruction) -> Errors:
     """The reducer serves every operand."""
     for kind in dict.fromkeys(operand.shape.element_type for operand in instruction.operands):
         if ELEMENT_TYPES[kind].is_array:
-            _reducer("attribute:to_apply", instruction.attributes["to_apply"], [kind], "the reducer")
+            yield from _reducer("attribute:to_apply", instruction.attributes["to_apply"], [kind], "the reducer")
 
 
-def _select_and_scatter(instruction: Instruction) -> None:
+def _select_and_scatter(instruction: Instruction) -> Errors:
     kind = instruction.operands[0].shape.element_type
-    select = instruction.attributes["select"]
-    for parameter in _takes("attribute:select", select, 2, "the selection"):
-        same = parameter.shape.compatible(scalar(kind))
-        require(same, f"the selection works on {parameter.shape}, the data is {kind}", "attribute:select")
+    select, part = instruction.attributes["select"], "attribute:select"
+    yield from _counted(part, select, 2, "the selection")
+    for parameter in select.parameters[:2]:
+        if not parameter.shape.compatible(scalar(kind)):
+            yield _wrong(f"the selection works on {parameter.shape}, the data is {kind}", part)
+            break
     given = select.root.shape
-    require(given.compatible(scalar("pred")), f"the selection gives {given}, must be pred[]", "attribute:select")
-    _reducer("attribute:scatter", instruction.attributes["scatter"], [kind], "the scatter function")
+    if not given.compatible(scalar("pred")):
+        yield _wrong(f"the selection gives {given}, must be pred[]", part)
+    yield from _reducer("attribute:scatter", instruction.attributes["scatter"], [kind], "the scatter function")
 
 
-def _sort(instruction: Instruction) -> None:
-    comparator = instruction.attributes["to_apply"]
-    part = "attribute:to_apply"
-    parameters = _takes(part, comparator, 2 * len(instruction.operands), "the comparison")
-    for number, parameter in enumerate(parameters):
+def _sort(instruction: Instruction) -> Errors:
+    comparator, part = instruction.attributes["to_apply"], "attribute:to_apply"
+    yield from _counted(part, comparator, 2 * len(instruction.operands), "the comparison")
+    for number, parameter in enumerate(comparator.parameters[: 2 * len(instruction.operands)]):
         kind = instruction.operands[number // 2].shape.element_type
-        same = parameter.shape.compatible(scalar(kind))
-        require(same, f"parameter {number} of the comparison is {parameter.shape}, the data is {kind}", part)
+        if not parameter.shape.compatible(scalar(kind)):
+            yield _wrong(f"parameter {number} of the comparison is {parameter.shape}, the data is {kind}", part)
+            break
     given = comparator.root.shape
-    require(given.compatible(scalar("pred")), f"the comparison gives {given}, must be pred[]", part)
+    if not given.compatible(scalar("pred")):
+        yield _wrong(f"the comparison gives {given}, must be pred[]", part)
 
 
-def _map(instruction: Instruction) -> None:
-    part = "attribute:to_apply"
-    parameters = _takes(part, instruction.attributes["to_apply"], len(instruction.operands), "the function")
-    for parameter, operand in zip(parameters, instruction.operands, strict=True):
-        same = parameter.shape.compatible(scalar(operand.shape.element_type))
-        require(same, f"the function works on {parameter.shape}, the data is {operand.shape}", part)
+def _map(instruction: Instruction) -> Errors:
+    function, part = instruction.attributes["to_apply"], "attribute:to_apply"
+    yield from _counted(part, function, len(instruction.operands), "the function")
+    for parameter, operand in zip(function.parameters, instruction.operands, strict=False):
+        if not parameter.shape.compatible(scalar(operand.shape.element_type)):
+            yield _wrong(f"the function works on {parameter.shape}, the data is {operand.shape}", part)
+            return
 
 
-def _while_condition(instruction: Instruction) -> None:
-    given = instruction.attributes["condition"].root.shape
-    fits = given.compatible(scalar("pred"))
-    require(fits, f"the while condition gives {given}, must be pred[]", "attribute:condition")
-    _loop_parameter(instruction, "condition")
+def _while(instruction: Instruction) -> Errors:
+    state = instruction.operands[0].shape if instruction.operands else None
+    for name in ("condition", "body"):
+        part, called = f"attribute:{name}", instruction.attributes[name]
+        parameters, given = called.parameters, called.root.shape
+        yield from _counted(part, called, 1, f"the while {name}")
+        if name == "condition" and not given.compatible(scalar("pred")):
+            yield _wrong(f"the while condition gives {given}, must be pred[]", part)
+        if len(parameters) != 1 or state is None:
+            continue
+        taken = parameters[0].shape
+        if not taken.compatible(state):
+            yield _wrong(f"the while {name} takes {taken}, the state is {state}", part)
+        if name == "body" and not given.compatible(taken) and not given.compatible(state):
+            yield _wrong(f"the while body takes {taken} but gives {given}", part)
 
 
-def _while_body(instruction: Instruction) -> None:
-    parameter = _loop_parameter(instruction, "body")
-    given = instruction.attributes["body"].root.shape
-    same = given.compatible(parameter.shape)
-    require(same, f"the while body takes {parameter.shape} but gives {given}", "attribute:body")
-
-
-def _loop_parameter(instruction: Instruction, name: str) -> Instruction:
-    part, state = f"attribute:{name}", instruction.operands[0].shape
-    (parameter,) = _takes(part, instruction.attributes[name], 1, f"the while {name}")
-    same = parameter.shape.compatible(state)
-    require(same, f"the while {name} takes {parameter.shape}, the state is {state}", part)
-    return parameter
-
-
-def _conditional(instruction: Instruction) -> None:
+def _conditional(instruction: Instruction) -> Errors:
     attributes = instruction.attributes
     names = ("true_computation", "false_computation")
     listed = attributes.get("branch_computations")
     branches = listed or [attributes[name] for name in names]
     parts = [f"attribute:branch_computations:{n}" if listed else f"attribute:{names[n]}" for n in range(len(branches))]
     count = len(instruction.operands)
-    require(count == len(branches) + 1, f"{plain(len(branches), 'branch')}es need as many operands, {count - 1} given")
-    selector = instruction.operands[0].shape
-    wanted = scalar("s32" if listed else "pred")
-    require(
-        selector.compatible(wanted) or (len(branches) == 2 and selector.compatible(scalar("pred"))),
-        f"the selector must be {wanted}, not {selector}", "operand:0",
-    )  # fmt: skip
+    if count != len(branches) + 1:
+        yield _wrong(f"{plain(len(branches), 'branch')}es need as many operands, {count - 1} given", "opcode")
+    if count:
+        selector, wanted = instruction.operands[0].shape, scalar("s32" if listed else "pred")
+        if not (selector.compatible(wanted) or (len(branches) == 2 and selector.compatible(scalar("pred")))):
+            yield _wrong(f"the selector must be {wanted}, not {selector}", "operand:0")
     first = branches[0].root.shape
     for number, (branch, part) in enumerate(zip(branches, parts, strict=True)):
-        (parameter,) = _takes(part, branch, 1, f"branch {number}")
-        operand = instruction.operands[number + 1].shape
-        same = parameter.shape.compatible(operand)
-        require(same, f"branch {number} takes {parameter.shape}, its operand is {operand}", f"operand:{number + 1}")
+        parameters = branch.parameters
+        yield from _counted(part, branch, 1, f"branch {number}")
+        if len(parameters) == 1 and number + 1 < count:
+            taken, operand = parameters[0].shape, instruction.operands[number + 1].shape
+            if not taken.compatible(operand):
+                yield _wrong(f"branch {number} takes {taken}, its operand is {operand}", f"operand:{number + 1}")
         given = branch.root.shape
-        require(given.compatible(first), f"branch {number} gives {given}, branch 0 gives {first}", part)
+        if not given.compatible(first):
+            yield _wrong(f"branch {number} gives {given}, branch 0 gives {first}", part)
 
 
-def _call(instruction: Instruction) -> None:
-    _arguments(instruction, instruction.attributes["to_apply"], "to_apply", "the called computation", "parameter")
+def _call(instruction: Instruction) -> Errors:
+    return _arguments(instruction, "to_apply", "the called computation", "parameter")
 
 
-def _fusion(instruction: Instruction) -> None:
-    _arguments(instruction, instruction.attributes["calls"], "calls", "the fusion", "fused parameter")
+def _fusion(instruction: Instruction) -> Errors:
+    return _arguments(instruction, "calls", "the fusion", "fused parameter")
 
 
-def _async(instruction: Instruction) -> None:
-    _arguments(instruction, instruction.attributes["calls"], "calls", "the asynchronous computation", "parameter")
+def _async(instruction: Instruction) -> Errors:
+    return _arguments(instruction, "calls", "the asynchronous computation", "parameter")
 
 
-def _arguments(instruction: Instruction, called: Computation, attribute: str, what: str, noun: str) -> None:
-    parameters = _takes(f"attribute:{attribute}", called, len(instruction.operands), what)
-    for number, (operand, parameter) in enumerate(zip(instruction.operands, parameters, strict=True)):
-        if not operand.shape.compatible(parameter.shape):
+def _arguments(instruction: Instruction, attribute: str, what: str, noun: str) -> Errors:
+    called: Computation = instruction.attributes[attribute]
+    parameters, operands = called.parameters, instruction.operands
+    yield from _counted(f"attribute:{attribute}", called, len(operands), what)
+    for number, (operand, parameter) in enumerate(zip(operands, parameters, strict=False)):
+        if not operand.shape.compatible(parameter.shape) and len(operands) == len(parameters):
             message = f"operand {number} of {what} is {operand.shape}, the {noun} is {parameter.shape}"
-            raise ShapeError(message, f"operand:{number}", related=parameter)
+            yield _wrong(message, f"operand:{number}", parameter)
 
 
-_RULES: dict[str, tuple[Callable[[Instruction], None], ...]] = {
-    "reduce": (_reduce,),
-    "reduce-window": (_reduce,),
-    "scatter": (_scatter,),
-    "all-reduce": (_all_reduce,),
-    "all-reduce-start": (_all_reduce,),
-    "reduce-scatter": (_all_reduce,),
-    "select-and-scatter": (_select_and_scatter,),
-    "sort": (_sort,),
-    "map": (_map,),
-    "while": (_while_condition, _while_body),
-    "conditional": (_conditional,),
-    "call": (_call,),
-    "fusion": (_fusion,),
-    "async-start": (_async,),
+_RULES: dict[str, Callable[[Instruction], Errors]] = {
+    "reduce": _reduce,
+    "reduce-window": _reduce,
+    "scatter": _scatter,
+    "all-reduce": _all_reduce,
+    "all-reduce-start": _all_reduce,
+    "reduce-scatter": _all_reduce,
+    "select-and-scatter": _select_and_scatter,
+    "sort": _sort,
+    "map": _map,
+    "while": _while,
+    "conditional": _conditional,
+    "call": _call,
+    "fusion": _fusion,
+    "async-start": _async,
 }

@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from hlotool.ir.damage import POISON, Damage
 from hlotool.ir.errors import Diagnostic, Location, VerificationError
+from hlotool.ir.independent import Facts, Readable, independent_errors
 from hlotool.ir.module import Computation, Instruction, Module
 from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.pairs import pair_diagnostics
@@ -33,18 +35,22 @@ def check(module: Module) -> None:
         raise VerificationError(f"{where}{found[0].message}{more}", found)
 
 
-def verify(module: Module) -> list[Diagnostic]:
-    """All violations of the rules, in the order of the text; empty for a valid module."""
+def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
+    """All violations of the rules, in the order of the text; empty for a valid module.
+
+    Of a text with errors, `damage` says what could not be read: nothing is reported that follows from it.
+    """
+    damage = damage or Damage()
     places = Places(module.source, _file(module))
-    found = [*_module(module, places)]
+    found = [*_module(module, places, damage)]
     known: set[tuple[Any, ...]] = set()
     rooted = all(computation._root is not None for computation in module.computations.values())
     for computation in module.computations.values():
-        found += _structure(computation, places)
+        found += _structure(computation, places, damage)
         for instruction in computation if rooted else ():  # signatures need the roots of what is called
             key = _signature(instruction)
             if key is None or key not in known:
-                errors = [*_instruction(instruction, places)]
+                errors = [*_instruction(instruction, places, damage)]
                 found += errors
                 if key is not None and not errors:
                     known.add(key)
@@ -89,8 +95,8 @@ def _signature(instruction: Instruction) -> tuple[Any, ...] | None:
     return key
 
 
-def _instruction(instruction: Instruction, places: Places) -> Iterator[Diagnostic]:
-    for error in _shape_errors(instruction):
+def _instruction(instruction: Instruction, places: Places, damage: Damage) -> Iterator[Diagnostic]:
+    for error in _shape_errors(instruction, damage):
         hint = None if error.expected is None else f"did you mean '{_with_layout(error.expected)}'?"
         message = f"{instruction.name}: {error.message}"
         related: tuple[tuple[str, Location], ...] = ()
@@ -102,23 +108,69 @@ def _instruction(instruction: Instruction, places: Places) -> Iterator[Diagnosti
 _REQUIRED = {name: tuple(a.name for a in row.attributes if a.required) for name, row in OPCODES.items()}
 
 
-def _shape_errors(instruction: Instruction) -> list[ShapeError]:
-    """Wrong signatures of called computations; where there are none, what is wrong with the shapes."""
+def _shape_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
+    """Wrong signatures of called computations, and what is wrong with the shapes."""
     opcode, operands = instruction.opcode, [operand.shape for operand in instruction.operands]
+    if instruction in damage.attributes:
+        return _all_errors(instruction, damage)
     try:
         arity = OPCODES[opcode].arity
         if arity is not None:
             require_count(opcode, operands, arity, arity)
         for name in _REQUIRED[opcode]:
             instruction.attributes[name]
-        found = signature_errors(instruction)
-        if not found:
+        if not signature_errors(instruction):
             check_shape(opcode, instruction.shape, operands, instruction.attributes)
+            return []
+    except (ShapeError, KeyError):
+        pass
+    return _all_errors(instruction, damage)
+
+
+def _all_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
+    """The same of an instruction that has errors: all that do not follow from each other or from `damage`."""
+    opcode, operands = instruction.opcode, tuple(operand.shape for operand in instruction.operands)
+    attributes = instruction.attributes
+    unread = damage.attributes.get(instruction, frozenset())
+    missing = [name for name in _REQUIRED[opcode] if name not in attributes and name not in unread]
+    found = [ShapeError(f"{opcode} needs the attribute '{name}'", code="HLO0135") for name in missing]
+    holes = unread.union(missing)
+    if instruction in damage.operands:
         return found
-    except ShapeError as error:
-        return [error]
-    except KeyError as error:
-        return [ShapeError(f"{opcode} needs the attribute '{error.args[0]}'", code="HLO0135")]
+    wrong: list[ShapeError] = []
+    if OPCODES[opcode].arity in (None, len(operands)) and not holes & _CALLS:
+        wrong = [error for error in signature_errors(instruction) if _is_known(instruction, error, damage)]
+    sound = all(_is_sound(callee, damage) for callee in instruction.called)
+    blamed = any(error.part.startswith("attribute") for error in wrong)
+    if (blamed or not sound) and opcode in ("call", "fusion", "conditional", "map", "async-start"):
+        return found + wrong  # the shape is that of the callee
+    shown = {name: value for name, value in attributes.items() if (sound and not wrong) or name != "to_apply"}
+    if opcode not in ("reduce", "reduce-window"):  # whose types are those of the data where the reducer is wrong
+        shown = attributes
+    return found + wrong + independent_errors(Facts(opcode, instruction.shape, operands, Readable(shown, holes)))
+
+
+_CALLS = frozenset(a.name for row in OPCODES.values() for a in row.attributes if a.kind.startswith("computation"))
+
+
+def _is_sound(computation: Computation, damage: Damage) -> bool:
+    """Whether the signature of a computation could be read."""
+    shapes = [parameter.shape for parameter in computation.parameters]
+    return computation not in damage.computations and POISON not in (computation.root.shape, *shapes)
+
+
+def _is_known(instruction: Instruction, error: ShapeError, damage: Damage) -> bool:
+    """Whether a wrong signature is wrong for what could be read."""
+    if any(operand.shape == POISON for operand in instruction.operands):
+        return False
+    name, _, index = error.part.removeprefix("attribute:").partition(":")
+    value = instruction.attributes.get(name)
+    called = instruction.called
+    if isinstance(value, Computation):
+        called = [value]
+    elif isinstance(value, tuple) and index:
+        called = [value[0], value[int(index)]]
+    return all(_is_sound(callee, damage) for callee in called)
 
 
 def _with_layout(shape: Shape) -> str:
@@ -131,8 +183,9 @@ def _with_layout(shape: Shape) -> str:
 # ---- computations
 
 
-def _structure(computation: Computation, places: Places) -> Iterator[Diagnostic]:
-    if not len(computation):
+def _structure(computation: Computation, places: Places, damage: Damage) -> Iterator[Diagnostic]:
+    whole = computation not in damage.computations
+    if not len(computation) and whole:
         yield Diagnostic(
             f"computation {computation.name} has no instructions, so no root", computation.location, None, "HLO0140"
         )
@@ -147,11 +200,11 @@ def _structure(computation: Computation, places: Places) -> Iterator[Diagnostic]
             related = (("first defined here", place),) if place else ()
             message = f"instruction '{instruction.name}' is defined twice"
             yield Diagnostic(message, places.of(instruction), None, "HLO0143", related=related)
-    if computation._root is None or computation._root not in order:
+    if whole and (computation._root is None or computation._root not in order):
         yield Diagnostic(
             f"the root of {computation.name} is not one of its instructions", computation.location, None, "HLO0140"
         )
-    yield from _parameters(computation, places)
+    yield from _parameters(computation, places, whole)
     searches = iter(range(_SEARCHES))
     readers: Counter[Instruction] = Counter()
     for instruction in computation:
@@ -161,8 +214,8 @@ def _structure(computation: Computation, places: Places) -> Iterator[Diagnostic]
         yield from _edges(instruction, order, readers[instruction], searches, places)
 
 
-def _parameters(computation: Computation, places: Places) -> Iterator[Diagnostic]:
-    """Numbers from 0 without gaps, each once."""
+def _parameters(computation: Computation, places: Places, whole: bool) -> Iterator[Diagnostic]:
+    """Numbers from 0, each once and, where the computation is `whole`, without gaps."""
     seen: dict[int, Instruction] = {}
     for instruction in computation:
         if instruction.opcode != "parameter":
@@ -176,7 +229,7 @@ def _parameters(computation: Computation, places: Places) -> Iterator[Diagnostic
             yield Diagnostic(message, places.of(instruction, "operand:0"), None, "HLO0144", related=related)
     numbers = sorted(seen)
     missing = next((n for n, number in enumerate(numbers) if n != number), None)
-    if missing is not None:
+    if missing is not None and whole:
         message = f"parameter {missing} of {computation.name} is missing: the numbers go {', '.join(map(str, numbers))}"
         yield Diagnostic(message, places.of(seen[numbers[missing]], "operand:0"), None, "HLO0144")
 
@@ -191,6 +244,8 @@ def _edges(
     here = order[instruction]
     count = instruction.operands.count if len(instruction.operands) < _FEW else Counter(instruction.operands).get
     for index, operand in enumerate(instruction.operands):
+        if operand not in order and operand.shape == POISON:
+            continue  # it could not be read
         if operand not in order:
             message = f"operand '{operand.name}' of {instruction.name} is not an instruction of this computation"
             yield Diagnostic(message, places.of(instruction, f"operand:{index}"), None, "HLO0141")
@@ -208,6 +263,8 @@ def _edges(
         if before in order and order[before] < here:
             continue
         place = places.of(instruction, f"attribute:control-predecessors:{index}")
+        if before not in order and before.shape == POISON:
+            continue
         if before not in order:
             message = f"control predecessor '{before.name}' is not an instruction of this computation"
             yield Diagnostic(message, place, None, "HLO0141")
@@ -237,14 +294,17 @@ def _reaches(start: Instruction, goal: Instruction) -> bool:
 # ---- the module
 
 
-def _module(module: Module, places: Places) -> Iterator[Diagnostic]:
+def _module(module: Module, places: Places, damage: Damage) -> Iterator[Diagnostic]:
     if module.computations.get(module.entry.name) is not module.entry:
+        if damage.entry:
+            return
         yield Diagnostic(f"module {module.name} has no entry computation", None, None, "HLO0147")
         return
     yield from _calls(module, places)
-    if len(module.entry) and module.entry._root is not None:
-        yield from _entry_layout(module, places)
-        yield from _aliases(module, places)
+    if len(module.entry) and module.entry._root is not None and not damage.entry:
+        whole = module.entry not in damage.computations
+        yield from _entry_layout(module, places, whole)
+        yield from _aliases(module, places, whole)
 
 
 def _calls(module: Module, places: Places) -> Iterator[Diagnostic]:
@@ -264,6 +324,8 @@ def _calls(module: Module, places: Places) -> Iterator[Diagnostic]:
                 continue
             caller, callee = edge
             if module.computations.get(callee.name) is not callee:
+                if callee.root.shape == POISON:
+                    continue  # it could not be read
                 message = f"{caller.name} calls {callee.name}, which is not a computation of the module"
                 yield Diagnostic(message, places.of(caller, "opcode"), None, "HLO0141")
             elif state.get(callee) == 1:
@@ -278,24 +340,27 @@ def _called(computation: Computation) -> Iterator[tuple[Instruction, Computation
     return ((instruction, callee) for instruction in computation for callee in instruction.called)
 
 
-def _entry_layout(module: Module, places: Places) -> Iterator[Diagnostic]:
+def _entry_layout(module: Module, places: Places, whole: bool) -> Iterator[Diagnostic]:
+    """The layout of the entry repeats its parameters and its result; where it is not `whole`, those that there are."""
     declared = module.attributes.get("entry_computation_layout")
     if declared is None:
         return
     shapes, result = declared
     parameters, root = module.entry.parameters, module.entry.root
     name = "entry_computation_layout"
-    if len(shapes) != len(parameters):
+    if whole and len(shapes) != len(parameters):
         message = f"the entry layout has {len(shapes)} parameters, the entry computation has {len(parameters)}"
         yield Diagnostic(message, places.header(name), None, "HLO0148")
-    for number, (shape, parameter) in enumerate(zip(shapes, parameters, strict=False)):
-        if not shape.compatible(parameter.shape):
+    numbered = {parameter.parameter_number: parameter for parameter in parameters}
+    for number, shape in enumerate(shapes):
+        parameter = numbered.get(number)
+        if parameter is not None and POISON not in (shape, parameter.shape) and not shape.compatible(parameter.shape):
             place = places.of(parameter)
             related = (("the parameter is here", place),) if place else ()
             message = f"the entry layout of parameter {number} is {shape}, the parameter is {parameter.shape}"
             hint = f"did you mean '{_with_layout(parameter.shape)}'?"
             yield Diagnostic(message, places.entry_parameter(number), hint, "HLO0148", related=related)
-    if not result.compatible(root.shape):
+    if POISON not in (result, root.shape) and not result.compatible(root.shape):
         place = places.of(root)
         related = (("the root is here", place),) if place else ()
         message = f"the entry layout of the result is {result}, the root is {root.shape}"
@@ -303,28 +368,36 @@ def _entry_layout(module: Module, places: Places) -> Iterator[Diagnostic]:
         yield Diagnostic(message, places.entry_result(), hint, "HLO0148", related=related)
 
 
-def _aliases(module: Module, places: Places) -> Iterator[Diagnostic]:
+def _aliases(module: Module, places: Places, whole: bool) -> Iterator[Diagnostic]:
     """Output and parameter indices of input_output_alias exist, and the aliased shapes agree."""
-    parameters, root = module.entry.parameters, module.entry.root
-    seen: set[tuple[int, ...]] = set()
+    parameters = {parameter.parameter_number: parameter.shape for parameter in module.entry.parameters}
+    result = module.entry.root.shape
+    seen: dict[tuple[int, ...], int] = {}
     for number, alias in enumerate(module.attributes.get("input_output_alias", ())):
-        output = _subshape(root.shape, alias.output)
+        inside = ",".join(map(str, alias.output))
+        output = POISON if result == POISON else _subshape(result, alias.output)
         if output is None:
-            inside = ",".join(map(str, alias.output))
-            message = f"output index {{{inside}}} does not exist: the result is {root.shape}"
+            message = f"output index {{{inside}}} does not exist: the result is {result}"
             yield Diagnostic(message, places.alias(number, 0), None, "HLO0149")
+        elif alias.output in seen:
+            first = places.alias(seen[alias.output], 0)
+            related = (("aliased here first", first),) if first else ()
+            message = f"output index {{{inside}}} is aliased twice"
+            yield Diagnostic(message, places.alias(number, 0), None, "HLO0149", related=related)
+        seen.setdefault(alias.output, number)
+        if alias.operand not in parameters:
+            if whole:
+                message = f"parameter {alias.operand} does not exist: the entry has {len(parameters)} parameters"
+                yield Diagnostic(message, places.alias(number, 1), None, "HLO0149")
             continue
-        if alias.output in seen:
-            message = f"output index {{{','.join(map(str, alias.output))}}} is aliased twice"
-            yield Diagnostic(message, places.header("input_output_alias", number, 0), None, "HLO0149")
-        seen.add(alias.output)
-        if not 0 <= alias.operand < len(parameters):
-            message = f"parameter {alias.operand} does not exist: the entry has {len(parameters)} parameters"
-            yield Diagnostic(message, places.alias(number, 1), None, "HLO0149")
-            continue
-        given = _subshape(parameters[alias.operand].shape, alias.index)
-        if given is None or not given.compatible(output):
-            message = f"output {output} cannot share memory with parameter {alias.operand}, {given or 'no such index'}"
+        shape = parameters[alias.operand]
+        given = POISON if shape == POISON else _subshape(shape, alias.index)
+        if given is None:
+            path = ",".join(map(str, alias.index))
+            message = f"parameter {alias.operand} has no index {{{path}}}: it is {shape}"
+            yield Diagnostic(message, places.alias(number, 2), None, "HLO0149")
+        elif output is not None and POISON not in (given, output) and not given.compatible(output):
+            message = f"output {output} cannot share memory with parameter {alias.operand}, {given}"
             yield Diagnostic(message, places.alias(number, 1), None, "HLO0149")
 
 

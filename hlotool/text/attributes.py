@@ -12,6 +12,7 @@ from hlotool.ir import (
     Instruction,
 )
 from hlotool.text.lexer import SyntaxFailure, did_you_mean
+from hlotool.text.recovery import find_attribute
 from hlotool.text.sharding import read_sharding
 from hlotool.text.state import ANONYMOUS, OPERAND_NAME, POISON, Scope, State
 from hlotool.text.values import READERS
@@ -20,9 +21,9 @@ __all__ = ["read_attributes"]
 
 _ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _NO_MORE = re.compile(r"\s*[A-Za-z_%}]")
-_WORD = re.compile(r"[^\s,]*")
 _LONGEST_NAME = 1000  # names that are looked for further down
 _CLOSED = re.compile(r"^\}", re.MULTILINE)
+_NO_COMMA = re.compile(r"[ \t]+([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][\w\-]*)\s*=", re.ASCII)
 
 
@@ -34,14 +35,17 @@ def read_attributes(
     attributes: dict[str, Any],
     operands: list[Instruction],
 ) -> bool:
-    """``, name=value`` until there is no more comma; whether all of them are known."""
+    """``, name=value`` until there is no more comma; whether all of them are known and could be read.
+
+    What could not be read is None among `attributes`, and noted in ``state.unread``.
+    """
     cursor = state.cursor
     text = cursor.text
     places: dict[str, int] = {}
-    known = True
+    known, depth = True, cursor.depth
     while True:
         match = _ATTRIBUTE.match(text, cursor.position)
-        if match is None:
+        if match is None and (match := _without_comma(state, rows)) is None:
             if _NO_MORE.match(text, cursor.position) or not cursor.accept(","):
                 return known
             cursor.skip()
@@ -57,11 +61,12 @@ def read_attributes(
             hint = did_you_mean(name, allowed) or f"{opcode} takes {', '.join(allowed)}"
             message = f"unknown attribute '{name}' for {opcode}"
             cursor.report(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0136"))
-            _skip_value(state)
-            known = False
+            cursor.position = find_attribute(cursor, match.end(), rows)
             close = hint.removeprefix("did you mean '").removesuffix("'?")
-            if close in rows:
-                attributes.setdefault(close, None)  # no second message that it is missing
+            if close in rows and close not in attributes:
+                known = False
+                attributes[close] = None  # no second message that it is missing
+                state.unread.add(close)
             continue
         if name in places:
             first = cursor.location(places[name], places[name] + len(name))
@@ -70,30 +75,52 @@ def read_attributes(
                 cursor.diagnostic(message, start, start + len(name), None, (("first given here", first),), "HLO0138")
             )
         places[name] = start
-        kind = row.kind
-        if name == "sharding":
-            attributes[name] = read_sharding(cursor, row)
-        elif kind == "computation":
-            attributes[name] = _called(state, opcode, name)
-        elif kind == "metadata":
-            state.metadata = READERS[kind](cursor, row)
-        elif kind == "names":
-            state.controls = _names(state)
-        elif kind == "computations":
-            attributes[name] = _called_list(state, opcode, name)
-        else:
-            attributes[name] = READERS[kind](cursor, row)
+        try:
+            _read_value(state, opcode, row, attributes)
+        except SyntaxFailure as failure:
+            cursor.report(failure.diagnostic)
+            cursor.depth, known = depth, False
+            cursor.position = find_attribute(cursor, match.end(), rows)
+            attributes[name] = None
+            state.unread.add(name)
+            if row.kind == "computation":
+                attributes[name] = _unread_computation(state, name)
 
 
-def _skip_value(state: State) -> None:
-    """Go past a value of unknown kind."""
-    cursor = state.cursor
-    if cursor.text[cursor.skip() : cursor.position + 1] in ("{", "[", "("):
-        cursor.balanced("a value")
-    elif cursor.peek('"'):
-        cursor.string()
+def _unread_computation(state: State, name: str) -> Computation:
+    """A placeholder for a called computation."""
+    computation = Computation(name)
+    computation.root = Instruction("custom-call", POISON)
+    state.damage.computations.add(computation)
+    return computation
+
+
+def _read_value(state: State, opcode: str, row: Attribute, attributes: dict[str, Any]) -> None:
+    """The value of one attribute: into `attributes`, or where the caller looks for it."""
+    cursor, name, kind = state.cursor, row.name, row.kind
+    if name == "sharding":
+        attributes[name] = read_sharding(cursor, row)
+    elif kind == "computation":
+        attributes[name] = _called(state, opcode, name)
+    elif kind == "metadata":
+        state.metadata = READERS[kind](cursor, row)
+    elif kind == "names":
+        state.controls = _names(state)
+    elif kind == "computations":
+        attributes[name] = _called_list(state, opcode, name)
     else:
-        cursor.match(_WORD)
+        attributes[name] = READERS[kind](cursor, row)
+
+
+def _without_comma(state: State, rows: dict[str, Attribute]) -> re.Match[str] | None:
+    """An attribute of this opcode that follows without a comma, which is reported."""
+    cursor = state.cursor
+    match = _NO_COMMA.match(cursor.text, cursor.position)
+    if match is None or match.group(1) not in rows:
+        return None
+    message = f"expected ',' before the attribute '{match.group(1)}'"
+    cursor.report(cursor.diagnostic(message, *match.span(1)))
+    return match
 
 
 def _names(state: State) -> list[tuple[str, int]]:
@@ -116,19 +143,19 @@ def _called(state: State, opcode: str, attribute: str) -> Computation:
     if match is not None:
         computation = state.computations.get(match.group(1))
         if computation is None:
-            computation = Computation(match.group(1))
-            computation.root = Instruction("custom-call", POISON)
+            computation = _unread_computation(state, match.group(1))
             cursor.report(_unknown_computation(state, match.group(1), match.start()))
         return computation
     if not cursor.peek("{"):
         raise cursor.unexpected(f"a computation for '{attribute}'")
     computation = Computation(f"{ANONYMOUS}{opcode}_{attribute}")
     computation.location = cursor.location(cursor.position, cursor.position + 1)
-    depth, metadata, controls = cursor.depth, state.metadata, state.controls
+    depth, metadata, controls, unread = cursor.depth, state.metadata, state.controls, state.unread
     cursor.deeper()
     state.metadata = state.controls = None
+    state.unread = set()
     state.body(state, computation)
-    cursor.depth, state.metadata, state.controls = depth, metadata, controls
+    cursor.depth, state.metadata, state.controls, state.unread = depth, metadata, controls, unread
     state.order.append(computation)
     return computation
 
@@ -144,7 +171,7 @@ def _called_list(state: State, opcode: str, attribute: str) -> tuple[Computation
     return tuple(found)
 
 
-def _unknown_computation(state: State, name: str, start: int) -> Diagnostic:
+def _unknown_computation(state: State, name: str, start: int) -> Diagnostic | None:
     cursor = state.cursor
     end = cursor.position
     if len(name) > _LONGEST_NAME:
@@ -162,6 +189,7 @@ def _unknown_computation(state: State, name: str, start: int) -> Diagnostic:
     elif _CLOSED.search(cursor.text, before.end(), start) is None:
         message = f"computation {name} calls itself; HLO has no recursion"
     else:
-        message = f"computation '{name}' could not be read"
-        raise SyntaxFailure(None) if cursor.diagnostics else cursor.fail(message, start, end, code="HLO0141")
+        if cursor.diagnostics:
+            return None  # it could not be read, which has been said
+        return cursor.diagnostic(f"computation '{name}' could not be read", start, end, code="HLO0141")
     return cursor.diagnostic(message, start, end, None, (("defined here", place),), code="HLO0142")

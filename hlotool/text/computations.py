@@ -48,6 +48,7 @@ def read_computations(state: State) -> Computation | None:
         except SyntaxFailure as failure:
             cursor.report(failure.diagnostic)
             cursor.depth = 0
+            state.damage.entry |= match is not None or entry is None
             _next_computation(state)
             continue
         if match is not None and entry is None:
@@ -145,6 +146,7 @@ def read_body(state: State, computation: Computation) -> None:
                 end = None if here < len(text) else here
                 cursor.report(cursor.diagnostic(message, here, end, None, related, code="HLO0106"))
                 closed = False
+                state.damage.computations.add(computation)
                 break
         before = cursor.position
         try:
@@ -165,6 +167,8 @@ def _resume(state: State, scope: Scope, before: int) -> None:
     """Leave a placeholder under the name of the broken instruction and go to the next one."""
     cursor = state.cursor
     state.metadata = state.controls = None
+    state.unread = set()
+    state.damage.computations.add(scope.computation)
     cursor.position = before
     begin = cursor.skip()
     match = START.match(cursor.text, begin)
@@ -197,3 +201,4 @@ def finish(state: State, scope: Scope) -> None:
             computation.root = last
         else:
             computation.root = Instruction("custom-call", POISON)
+            state.damage.computations.add(computation)

@@ -17,6 +17,7 @@ from hlotool.ir import (
 from hlotool.text.attributes import read_attributes
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
 from hlotool.text.operands import anonymous_name, infer_shape, plain_operands, read_operands, shape_follows
+from hlotool.text.recovery import find_opcode
 from hlotool.text.shapes import ARRAY, read_shape
 from hlotool.text.state import ANONYMOUS, POISON, REQUIRED, ROWS, START, Scope, State
 
@@ -43,7 +44,7 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
         known = cursor.shapes.get(shape_text)
         if known is None:
             cursor.position = fast.start(3)
-            known = read_shape(cursor)
+            known = _shape(state)
         shape: Shape | None = known
         root_start = fast.start(1)
     else:
@@ -57,7 +58,7 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
             root, name, root_start, start = None, "", begin, begin
         else:
             raise _no_instruction(state, begin)
-        shape = read_shape(cursor) if shape_follows(state) else None
+        shape = _shape(state) if shape_follows(state) else None
         opcode, row, stop = _opcode(state)
         inside = None
     if cursor.text[start] == "%":
@@ -90,6 +91,7 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
             message = f"{opcode} needs the attribute '{required}'"
             cursor.report(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
             shape = shape or POISON
+            state.unread.add(required)
     if shape is None:
         shape = infer_shape(state, row, operands, attributes, stop) if all_known else POISON
     if wrapped is not None:
@@ -97,6 +99,8 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     instruction = Instruction(row.name, shape, operands, attributes, name, metadata, location)
     if not name:
         instruction.name = anonymous_name(state, scope, opcode)
+    if state.unread:
+        _note_damage(state, scope, instruction)
     scope.computation.add(instruction)
     scope.names[instruction.name] = instruction
     if root and scope.root is None:
@@ -106,6 +110,29 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
         scope.controls.append((instruction, state.controls))
         state.controls = None
     return instruction
+
+
+def _shape(state: State) -> Shape:
+    """The shape before an opcode; where it cannot be read, the cursor stands at the opcode."""
+    cursor = state.cursor
+    start, depth = cursor.position, cursor.depth
+    try:
+        return read_shape(cursor)
+    except SyntaxFailure as failure:
+        opcode = find_opcode(cursor, start)
+        if opcode is None:
+            raise
+        cursor.report(failure.diagnostic)
+        cursor.position, cursor.depth = opcode, depth
+        return POISON
+
+
+def _note_damage(state: State, scope: Scope, instruction: Instruction) -> None:
+    """Remember what of an instruction could not be read."""
+    if "operands" in state.unread:
+        state.damage.operands.add(instruction)
+    state.damage.attributes[instruction] = frozenset(state.unread)
+    state.unread = set()
 
 
 def _report_repeated(state: State, first: Instruction, start: int) -> None:

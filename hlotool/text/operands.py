@@ -14,8 +14,9 @@ from hlotool.ir import (
     Shape,
 )
 from hlotool.ir.shape_inference import infer
-from hlotool.text.lexer import SPACE, did_you_mean
+from hlotool.text.lexer import SPACE, SyntaxFailure, did_you_mean
 from hlotool.text.literals import read_literal
+from hlotool.text.recovery import find_separator
 from hlotool.text.shapes import read_shape
 from hlotool.text.state import OPERAND_NAME, POISON, REQUIRED, Scope, State
 
@@ -76,23 +77,68 @@ def read_operands(
             raise cursor.fail(
                 "a constant needs its shape written before it", opening - len(opcode), opening, code="HLO0114"
             )
-        start = cursor.position
-        literal = read_literal(cursor, shape)
-        key = cursor.text[start : cursor.position]
-        cursor.expect(")", "after a literal")
-        if shape.is_scalar and shape.layout is not None:
-            state.literals[str(shape), key] = literal
-        attributes["literal"] = literal
+        _constant(state, shape, attributes)
         return []
     found: list[Instruction] = []
     while not cursor.accept(")"):
         if cursor.position >= len(cursor.text):
             end = cursor.position
             raise cursor.fail(f"the text ends inside the operands of {opcode}", end, end, code="HLO0101")
-        if found:
-            cursor.expect(",", f"or ')' after operand {len(found) - 1} of {opcode}")
-        found.append(_operand(state, scope, free, len(found)))
+        start, depth = cursor.position, cursor.depth
+        try:
+            if found:
+                cursor.expect(",", f"or ')' after operand {len(found) - 1} of {opcode}")
+                start = cursor.position
+            found.append(_operand(state, scope, free, len(found)))
+        except SyntaxFailure as failure:
+            cursor.depth = depth
+            _past_operand(state, failure, start)
+            found.append(Instruction("custom-call", POISON))
     return found
+
+
+def _past_operand(state: State, failure: SyntaxFailure, start: int) -> None:
+    """Report an operand that cannot be read and go to the next; fails where no end of the list is in sight."""
+    cursor = state.cursor
+    end = find_separator(cursor, start, ")")
+    if end is None:
+        raise failure
+    cursor.report(failure.diagnostic)
+    cursor.position = end
+    state.unread.add("operands")
+
+
+def _constant(state: State, shape: Shape, attributes: dict[str, Any]) -> None:
+    """A literal and the parenthesis after it."""
+    cursor = state.cursor
+    start, depth, before = cursor.position, cursor.depth, len(cursor.diagnostics)
+    if shape == POISON:  # nothing is known of its literal
+        _past_literal(state, SyntaxFailure(None), start)
+        return
+    try:
+        literal = read_literal(cursor, shape)
+        key = cursor.text[start : cursor.position]
+        cursor.expect(")", "after a literal")
+    except SyntaxFailure as failure:
+        cursor.depth = depth
+        _past_literal(state, failure, start)
+        return
+    if shape.is_scalar and shape.layout is not None and len(cursor.diagnostics) == before:
+        state.literals[str(shape), key] = literal
+    attributes["literal"] = literal
+
+
+def _past_literal(state: State, failure: SyntaxFailure, start: int) -> None:
+    """Report a literal that cannot be read and go past its parenthesis, where there is one."""
+    cursor = state.cursor
+    end = find_separator(cursor, start, ")")
+    while end is not None and cursor.text[end] == ",":
+        end = find_separator(cursor, end + 1, ")")
+    if end is None:
+        raise failure
+    cursor.report(failure.diagnostic)
+    cursor.position = end + 1
+    state.unread.add("literal")
 
 
 def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
@@ -195,7 +241,10 @@ def infer_shape(state: State, row: Opcode, operands: list[Instruction], attribut
         begin -= 1
     where = (begin, stop)
     if "inferable" not in row.traits:
-        raise cursor.fail(f"{row.name} needs its result shape written before it", *where, code="HLO0114")
+        cursor.report(
+            cursor.diagnostic(f"{row.name} needs its result shape written before it", *where, code="HLO0114")
+        )
+        return POISON
     if any(o.shape == POISON for o in operands):
         return POISON
     called = [v for v in attributes.values() if isinstance(v, Computation)]
@@ -204,7 +253,8 @@ def infer_shape(state: State, row: Opcode, operands: list[Instruction], attribut
     try:
         return infer(row.name, [o.shape for o in operands], attributes)
     except HloError as error:
-        raise cursor.fail(error.message, *where, code=error.code) from None
+        cursor.report(cursor.diagnostic(error.message, *where, code=error.code))
+        return POISON
 
 
 def anonymous_name(state: State, scope: Scope, opcode: str) -> str:

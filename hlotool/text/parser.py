@@ -15,11 +15,13 @@ from typing import Any, TypeVar
 
 from hlotool.ir import (
     Computation,
+    Diagnostic,
     Literal,
     Module,
     ParseError,
     Shape,
 )
+from hlotool.ir.verifier import verify
 from hlotool.text.computations import finish, read_body, read_computations
 from hlotool.text.header import read_header, read_stack_frames
 from hlotool.text.instructions import read_instruction
@@ -42,6 +44,7 @@ def parse(text: str, file: str = "<text>", first_line: int = 1) -> Module:
     `first_line` is the number of the first line in messages, for a text that is a part of a file.
     """
     cursor = Cursor(text, file, first_line)
+    state = State(cursor, read_body)
     collecting = gc.isenabled()
     gc.disable()  # parsing only allocates: collections in between find nothing and make large modules quadratic
     try:
@@ -49,21 +52,38 @@ def parse(text: str, file: str = "<text>", first_line: int = 1) -> Module:
         bad = None if clean else _BAD_CHARACTER.search(text)
         if bad is not None:
             raise cursor.fail(_describe_character(bad.group()), bad.start(), bad.end(), code="HLO0107")
-        module = read_module(State(cursor, read_body))
+        module = read_module(state)
     except SyntaxFailure as failure:
         if failure.diagnostic is not None:
             cursor.diagnostics.append(failure.diagnostic)
-        module = Module("")
+        module = None
     finally:
         if collecting:
             gc.enable()
-    _raise(cursor)
+    if module is None:
+        _raise(cursor.diagnostics)
+        raise AssertionError("parsing failed without a message")
     module.source = text
+    if cursor.diagnostics:
+        _raise(_with_rules(cursor, module, state))
     return module
 
 
-def _raise(cursor: Cursor) -> None:
-    found = cursor.diagnostics
+def _with_rules(cursor: Cursor, module: Module, state: State) -> list[Diagnostic]:
+    """The errors of a text and, of what could be read of it, the violations of the rules, in the order of the text."""
+    found = {_place(diagnostic): diagnostic for diagnostic in cursor.diagnostics}
+    module.source = "\n" * cursor.above + cursor.text
+    for diagnostic in verify(module, state.damage):
+        found.setdefault(_place(diagnostic), diagnostic)
+    return [found[place] for place in sorted(found, key=lambda place: place[:2])]
+
+
+def _place(diagnostic: Diagnostic) -> tuple[int, int, str]:
+    place = diagnostic.location
+    return (place.line, place.column, diagnostic.code) if place else (0, 0, diagnostic.message)
+
+
+def _raise(found: list[Diagnostic]) -> None:
     if found:
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
         place = found[0].location
@@ -110,7 +130,7 @@ def _alone(cursor: Cursor, read: Callable[[], _T], end: str = "") -> _T:
     except SyntaxFailure as failure:
         if failure.diagnostic is not None:
             cursor.diagnostics.append(failure.diagnostic)
-    _raise(cursor)
+    _raise(cursor.diagnostics)
     return value
 
 
@@ -137,6 +157,7 @@ def read_module(state: State) -> Module:
     entry = read_computations(state)
     if entry is None:
         _check_found(state)
+        state.damage.entry |= not state.order
         entry = state.order[-1] if state.order else Computation("")
     module = Module(name if name is not None else f"module_{entry.name}", attributes)
     module.stack_frames = frames

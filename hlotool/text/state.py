@@ -13,8 +13,8 @@ from hlotool.ir import (
     Instruction,
     Literal,
     Metadata,
-    Shape,
 )
+from hlotool.ir.damage import POISON, Damage
 from hlotool.text.lexer import NAME, SPACE, Cursor
 
 __all__ = ["ANONYMOUS", "HEADER_LINE", "OPERAND_NAME", "POISON", "REQUIRED", "ROWS", "START", "Scope", "State"]
@@ -25,10 +25,6 @@ HEADER_LINE = re.compile(rf"\s*(ENTRY\s+)?%?({NAME})[ \t]*(\{{|\()", re.ASCII)
 
 ANONYMOUS = "\0"
 """Starts the names of computations that the text does not name; they get theirs at the end."""
-
-POISON = Shape("opaque", elements=(Shape("opaque"),))
-"""The shape of placeholders for what could not be read, equal to no shape of a text: it suppresses messages that only
-follow."""
 
 ROWS: dict[str, dict[str, Attribute]] = {
     name: {**COMMON_ATTRIBUTES, **{a.name: a for a in row.attributes}} for name, row in OPCODES.items()
@@ -55,7 +51,7 @@ class Scope:
 class State:
     """One parse: the cursor, the computations so far, and what was just read for the current instruction."""
 
-    __slots__ = ("body", "computations", "controls", "cursor", "literals", "metadata", "order")
+    __slots__ = ("body", "computations", "controls", "cursor", "damage", "literals", "metadata", "order", "unread")
 
     def __init__(self, cursor: Cursor, body: Callable[[State, Computation], None]) -> None:
         self.cursor = cursor
@@ -65,3 +61,5 @@ class State:
         self.metadata: Metadata | None = None
         self.controls: list[tuple[str, int]] | None = None
         self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text
+        self.damage = Damage()
+        self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read

@@ -1,0 +1,264 @@
+"""All errors of one instruction that are independent of each other.
+
+A rule stops at its first error.  To see what else is wrong, the part that the error blames is repaired in every way
+that is near at hand (the shape of another operand, another number in a list...) and the rule asked again.  Where one
+repair is enough, there was one error; otherwise what remains after the best repair is wrong for a reason of its own.
+So no error is reported that only follows from another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from hlotool.ir.attributes import PaddingDimension, ReplicaGroups, SliceDimension
+from hlotool.ir.damage import POISON
+from hlotool.ir.module import Computation
+from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.shape import Shape, array, scalar, token
+from hlotool.ir.shape_checks import ShapeError
+from hlotool.ir.shape_inference import check
+
+__all__ = ["Facts", "independent_errors"]
+
+_MOST_REPAIRS = 150  # of one part
+_FOLLOWED = 12  # repairs that leave another error and are looked into
+_DEEPEST = 4  # errors of one instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rules of an instruction look at; `attributes` misses those that could not be read."""
+
+    opcode: str
+    shape: Shape
+    operands: tuple[Shape, ...]
+    attributes: Mapping[str, Any]
+
+    def error(self) -> ShapeError | None:
+        """The first error of the rules; None also where they ask for an attribute that is unknown."""
+        try:
+            check(self.opcode, self.shape, self.operands, self.attributes)
+        except ShapeError as error:
+            return error
+        except _Unread:
+            return None
+        return None
+
+
+class _Unread(Exception):  # noqa: N818 - ends a rule that asks for what could not be read
+    """An attribute is asked for whose value is unknown."""
+
+
+class Readable(dict[str, Any]):
+    """Attributes of which some could not be read: asking for these ends the rule."""
+
+    def __init__(self, attributes: Mapping[str, Any], unread: frozenset[str]) -> None:
+        super().__init__({name: value for name, value in attributes.items() if name not in unread})
+        self.unread = unread
+
+    def __missing__(self, name: str) -> Any:
+        if name in self.unread:
+            raise _Unread
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        if name in self.unread:
+            raise _Unread
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name, default) if name in self else default
+
+
+def independent_errors(facts: Facts) -> list[ShapeError]:
+    """The errors of the instruction, the first first; shapes that could not be read fit wherever something fits."""
+    holes = [f"operand:{n}" for n, shape in enumerate(facts.operands) if shape == POISON]
+    if facts.shape == POISON:
+        holes.append("shape")
+    if not holes:
+        return _errors(facts, frozenset())
+    return _with_holes(facts, holes)
+
+
+def _with_holes(facts: Facts, holes: list[str]) -> list[ShapeError]:
+    """The errors that remain whatever stands in the holes: none where something fits."""
+    found: list[ShapeError] | None = None
+    for filled in islice(_fillings(facts, holes), _MOST_REPAIRS):
+        error = filled.error()
+        if error is None:
+            return []
+        if error.part in holes:
+            continue  # not what belongs there
+        if found is None:
+            found = [error]
+        elif error.message != found[0].message:
+            return []  # it depends on the hole
+    return found or []
+
+
+def _fillings(facts: Facts, holes: list[str]) -> Iterator[Facts]:
+    """Every shape near at hand in all holes."""
+    for shape in _shapes(facts):
+        operands = tuple(shape if operand == POISON else operand for operand in facts.operands)
+        if "shape" not in holes:
+            yield replace(facts, operands=operands)
+            continue
+        error = replace(facts, operands=operands, shape=scalar("f32")).error()
+        declared = error.expected if error is not None and error.expected is not None else shape
+        yield replace(facts, operands=operands, shape=declared)
+
+
+def _errors(facts: Facts, blamed: frozenset[str]) -> list[ShapeError]:
+    first = facts.error()
+    if first is None:
+        return []
+    if len(blamed) == _DEEPEST:
+        return [first]
+    now = blamed | {first.part}
+    best: list[ShapeError] | None = None
+    followed: set[str] = set()
+    for repaired in islice(_repairs(facts, first), _MOST_REPAIRS):
+        rest = repaired.error()
+        if rest is None:
+            return [first]
+        if rest.part in now or rest.message in followed or len(followed) == _FOLLOWED:
+            continue
+        followed.add(rest.message)
+        errors = _errors(repaired, now)
+        if best is None or len(errors) < len(best):
+            best = errors
+    return [first, *(best or [])]
+
+
+# ---- repairs
+
+
+def _repairs(facts: Facts, error: ShapeError) -> Iterator[Facts]:
+    """The facts with the part that `error` blames replaced by what may have been meant, the likeliest first."""
+    kind, _, rest = error.part.partition(":")
+    if error.expected is not None:
+        yield replace(facts, shape=error.expected)
+    if kind == "operand":
+        yield from _other_operands(facts, int(rest))
+    elif kind == "attribute":
+        yield from _other_attributes(facts, *rest.partition(":")[::2])
+    elif error.code == "HLO0205":
+        yield from _other_counts(facts)
+    yield from _other_types(facts)
+    if kind == "shape":
+        yield from (replace(facts, shape=shape) for shape in _shapes(facts))
+
+
+def _other_operands(facts: Facts, blamed: int) -> Iterator[Facts]:
+    if blamed >= len(facts.operands):  # one too many
+        yield from _other_counts(facts)
+        return
+    for index in (blamed, *(n for n in range(min(len(facts.operands), 4)) if n != blamed)):
+        for shape in _shapes(facts):
+            operands = (*facts.operands[:index], shape, *facts.operands[index + 1 :])
+            yield replace(facts, operands=operands)
+
+
+def _shapes(facts: Facts) -> Iterator[Shape]:
+    """Shapes made of the types and dimensions of an instruction."""
+    near = dict.fromkeys(
+        leaf for shape in (*facts.operands[:8], facts.shape) if shape != POISON for leaf in islice(shape.leaves(), 4)
+    )
+    yield from near
+    sizes = dict.fromkeys(shape.dimensions for shape in near if shape.is_array)
+    types = dict.fromkeys(shape.element_type for shape in near if shape.is_array)
+    for element_type in dict.fromkeys((*types, "pred", "s32", "u32", "f32", "c64")):
+        for dimensions in dict.fromkeys((*sizes, ())):
+            yield array(element_type, dimensions)
+    yield token()
+
+
+def _other_counts(facts: Facts) -> Iterator[Facts]:
+    """More or fewer operands."""
+    operands = facts.operands
+    arity = OPCODES[facts.opcode].arity
+    if arity is not None and len(operands) > arity:
+        yield replace(facts, operands=operands[:arity])
+    for shape in _shapes(facts):
+        more = (arity or len(operands) + 1) - len(operands)
+        if more > 0:
+            yield replace(facts, operands=(*operands, *[shape] * more))
+    if operands:
+        yield replace(facts, operands=operands[:-1])
+
+
+def _other_types(facts: Facts) -> Iterator[Facts]:
+    """All arrays of the type of the first operand, the result among them, in another type."""
+    if not facts.operands:
+        return
+    first = facts.operands[0].element_type
+
+    def change(shape: Shape, to: str) -> Shape:
+        return replace(shape, element_type=to) if shape.element_type == first and shape.is_array else shape
+
+    for to in ("f32", "s32", "u32", "pred", "c64"):
+        operands = tuple(change(shape, to) for shape in facts.operands)
+        yield replace(facts, operands=operands, shape=change(facts.shape, to))
+        yield replace(facts, operands=operands)
+
+
+def _other_attributes(facts: Facts, name: str, index: str) -> Iterator[Facts]:
+    value = facts.attributes.get(name)
+    for other in _other_values(facts, name, value, int(index) if index else None):
+        attributes = dict(facts.attributes)
+        if other is None:
+            attributes.pop(name, None)
+        else:
+            attributes[name] = other
+        unread = facts.attributes.unread if isinstance(facts.attributes, Readable) else frozenset()
+        yield replace(facts, attributes=Readable(attributes, unread))
+
+
+def _other_values(facts: Facts, name: str, value: Any, index: int | None) -> Iterator[Any]:
+    """Values that an attribute may have been meant to have; None leaves it out."""
+    row = OPCODES[facts.opcode].attribute(name)
+    if row is None or isinstance(value, Computation):
+        return
+    ranks = [shape.rank for shape in (*facts.operands[:3], facts.shape) if shape.is_array]
+    most = max(ranks, default=1)
+    if index is not None and isinstance(value, tuple) and index < len(value):
+        for other in _entries(facts, value[index], most):
+            yield (*value[:index], other, *value[index + 1 :])
+    if row.kind == "ints":
+        yield from (tuple(range(rank)) for rank in dict.fromkeys(ranks))
+        yield from ((n,) for n in range(most))
+        yield ()
+        yield from (shape.dimensions for shape in facts.operands[:1])
+        yield from (value[:n] for n in range(1, len(value or ())))
+        if isinstance(value, tuple):
+            yield tuple(sorted(set(value)))
+            yield from ((*value, n) for n in range(most))
+    elif row.kind == "int":
+        yield from range(max(most, 2))
+    elif row.kind == "word":
+        yield from row.choices
+    elif row.kind == "padding":
+        yield (PaddingDimension(0, 0),) * most
+    elif row.kind == "slice":
+        for shape in (*facts.operands, facts.shape):
+            yield tuple(SliceDimension(0, size) for size in shape.dimensions)
+    elif row.kind == "replica_groups":
+        yield ReplicaGroups(())
+    elif row.kind in ("pairs", "aliasing"):
+        yield ()
+    elif row.kind == "bool":
+        yield not value
+    if not row.required:
+        yield None
+
+
+def _entries(facts: Facts, value: Any, most: int) -> Iterator[Any]:
+    if isinstance(value, int):
+        yield from range(most)
+        yield from dict.fromkeys(size for shape in facts.operands for size in shape.dimensions)
+    elif isinstance(value, SliceDimension):
+        sizes = dict.fromkeys(size for shape in (*facts.operands, facts.shape) for size in shape.dimensions)
+        yield from (replace(value, start=0, limit=size, stride=1) for size in sizes)
