@@ -45,6 +45,8 @@ class Facts:
             return error
         except _Unread:
             return None
+        except KeyError as error:
+            return ShapeError(f"{self.opcode} needs the attribute '{error.args[0]}'", code="HLO0135")
         return None
 
 

@@ -57,6 +57,14 @@ class Places:
         span = self._span(self._cache[instruction], part)
         return whole if span is None else self.location(*span)
 
+    def within(self, instruction: Instruction, part: str, start: int, end: int) -> Location | None:
+        """The place of some characters of a part of an instruction."""
+        whole = self.of(instruction, part)
+        if whole is None or not self.source:
+            return whole
+        offset = self._offset(whole)
+        return self.location(offset + start, offset + max(end, start + 1))
+
     def header(self, attribute: str, *path: int) -> Location | None:
         """The place of an attribute of the header line, or of an entry (of an entry...) of its value."""
         match = re.search(rf"\b{attribute}\s*=\s*", self.source)

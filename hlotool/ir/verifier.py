@@ -20,6 +20,7 @@ from hlotool.ir.places import Places
 from hlotool.ir.shape import Shape
 from hlotool.ir.shape_checks import ShapeError, require_count
 from hlotool.ir.shape_inference import check as check_shape
+from hlotool.ir.shardings import sharding_errors
 from hlotool.ir.signatures import signature_errors
 
 __all__ = ["check", "verify"]
@@ -54,6 +55,7 @@ def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
                 found += errors
                 if key is not None and not errors:
                     known.add(key)
+        found += _shardings(module, computation, places)
     found += pair_diagnostics(module, places)
     return sorted(found, key=_order)
 
@@ -139,7 +141,10 @@ def _all_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
         return found
     wrong: list[ShapeError] = []
     if OPCODES[opcode].arity in (None, len(operands)) and not holes & _CALLS:
-        wrong = [error for error in signature_errors(instruction) if _is_known(instruction, error, damage)]
+        try:
+            wrong = [error for error in signature_errors(instruction) if _is_known(instruction, error, damage)]
+        except KeyError as error:  # one that only some forms of the operation need
+            return [*found, ShapeError(f"{opcode} needs the attribute '{error.args[0]}'", code="HLO0135")]
     sound = all(_is_sound(callee, damage) for callee in instruction.called)
     blamed = any(error.part.startswith("attribute") for error in wrong)
     if (blamed or not sound) and opcode in ("call", "fusion", "conditional", "map", "async-start"):
@@ -178,6 +183,19 @@ def _with_layout(shape: Shape) -> str:
         return f"({', '.join(map(_with_layout, shape.elements))})"
     order = shape.layout.minor_to_major if shape.layout is not None else ()
     return f"{shape}{{{','.join(map(str, order))}}}" if order else str(shape)
+
+
+def _shardings(module: Module, computation: Computation, places: Places) -> Iterator[Diagnostic]:
+    partitions = module.attributes.get("num_partitions", 1)
+    devices = partitions if isinstance(partitions, int) and partitions > 1 else None
+    for instruction in computation:
+        written = instruction.attributes.get("sharding")
+        if written is None or instruction.shape == POISON:
+            continue
+        for error in sharding_errors(written.text, instruction.shape, devices):
+            place = places.within(instruction, "attribute:sharding", error.start, error.end)
+            message = f"{instruction.name}: {error.message}" if error.misfit else error.message
+            yield Diagnostic(message, place, error.hint, "HLO0203" if error.misfit else "HLO0137")
 
 
 # ---- computations

@@ -13,7 +13,6 @@ from hlotool.ir import (
 )
 from hlotool.text.lexer import SyntaxFailure, did_you_mean
 from hlotool.text.recovery import find_attribute
-from hlotool.text.sharding import read_sharding
 from hlotool.text.state import ANONYMOUS, OPERAND_NAME, POISON, Scope, State
 from hlotool.text.values import READERS
 
@@ -98,9 +97,7 @@ def _unread_computation(state: State, name: str) -> Computation:
 def _read_value(state: State, opcode: str, row: Attribute, attributes: dict[str, Any]) -> None:
     """The value of one attribute: into `attributes`, or where the caller looks for it."""
     cursor, name, kind = state.cursor, row.name, row.kind
-    if name == "sharding":
-        attributes[name] = read_sharding(cursor, row)
-    elif kind == "computation":
+    if kind == "computation":
         attributes[name] = _called(state, opcode, name)
     elif kind == "metadata":
         state.metadata = READERS[kind](cursor, row)

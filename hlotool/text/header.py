@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hlotool.ir import Attribute, Shape, StackFrames, Verbatim
-from hlotool.text.lexer import NAME, Cursor, did_you_mean, unescape
+from hlotool.text.lexer import NAME, Cursor, SyntaxFailure, did_you_mean, unescape
+from hlotool.text.recovery import find_attribute
 from hlotool.text.shapes import read_shape
 from hlotool.text.values import READERS
 
@@ -57,13 +58,22 @@ def read_header(cursor: Cursor) -> tuple[str, dict[str, Any]]:
         row = HEADER_ATTRIBUTES.get(word)
         if row is None:
             hint = did_you_mean(word, HEADER_ATTRIBUTES) or f"a module takes {', '.join(HEADER_ATTRIBUTES)}"
-            raise cursor.fail(f"unknown attribute '{word}' for a module", start, key.end(1), hint, code="HLO0136")
+            message = f"unknown attribute '{word}' for a module"
+            cursor.report(cursor.diagnostic(message, start, key.end(1), hint, code="HLO0136"))
+            cursor.position = find_attribute(cursor, key.end(), HEADER_ATTRIBUTES)
+            continue
         if word in places:
             first = cursor.location(places[word], places[word] + len(word))
             related = (("first given here", first),)
-            raise cursor.fail(f"attribute '{word}' is given twice", start, key.end(1), None, related, "HLO0138")
+            message = f"attribute '{word}' is given twice"
+            cursor.report(cursor.diagnostic(message, start, key.end(1), None, related, "HLO0138"))
         places[word] = start
-        attributes[word] = _READERS[row.kind](cursor, row)
+        try:
+            attributes[word] = _READERS[row.kind](cursor, row)
+        except SyntaxFailure as failure:
+            cursor.report(failure.diagnostic)
+            cursor.depth = 0
+            cursor.position = find_attribute(cursor, key.end(), HEADER_ATTRIBUTES)
     return name, attributes
 
 

@@ -32,7 +32,7 @@ _BALANCE = re.compile(r'[{}()\[\]]|"[^"\\]*(?:\\.[^"\\]*)*("?)', re.DOTALL)
 _SWALLOWED = re.compile(r"[\r\n]\}\Z")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 _MOST_NAMES = 2000  # how many candidates a suggestion looks at
-_MOST_ERRORS = 20
+_MOST_ERRORS = 100
 _DEEPEST = 100
 
 

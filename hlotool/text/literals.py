@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from hlotool.ir import ELEMENT_TYPES, Literal, Shape, dtype_of
-from hlotool.text.lexer import Cursor
+from hlotool.text.lexer import Cursor, SyntaxFailure
 
 __all__ = ["integer_bounds", "mantissa_bits", "read_literal"]
 
@@ -40,6 +40,8 @@ _FLOAT = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _COMMAS = re.compile(r"(?:[\s,]+|/\*(?s:.*?)\*/|//[^\r\n]*)*")
 _EMPTY = re.compile(r"\{\s*\}")
 _ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
+_VALUE_END = re.compile(r"\([^(){}\r\n]*\)|[^\s,{}()]+(?:\([^(){}\r\n]*\))?")
+_MOST_WRONG = 5  # values of one literal that are reported
 _LONG_DIGITS = 400  # more digits than any number that fits; Python refuses to convert thousands
 
 
@@ -211,6 +213,7 @@ class _Slow:
         row = ELEMENT_TYPES[shape.element_type]
         self.kind = row.kind
         self.part = {"c64": "f32", "c128": "f64"}.get(shape.element_type, shape.element_type)
+        self.wrong = 0
         self.values: list[Any] = []  # one-element arrays of the part type, or Python integers
 
     def read(self) -> Literal:
@@ -269,6 +272,21 @@ class _Slow:
             raise cursor.fail(f"the literal has {count} {what}, {shape} needs {size}", end - 1, end, code="HLO0122")
 
     def _value(self) -> None:
+        """One value; a wrong one is reported and stands for zero, the sixth in one literal ends the reading of it."""
+        cursor = self.cursor
+        start = cursor.skip()
+        try:
+            self._parts()
+        except SyntaxFailure as failure:
+            end = _VALUE_END.match(cursor.text, start)
+            if failure.diagnostic is None or end is None or end.end() == start or self.wrong == _MOST_WRONG:
+                raise
+            self.wrong += 1
+            cursor.report(failure.diagnostic)
+            cursor.position = end.end()
+            self.values += [0] * (2 if self.kind == "complex" else 1)
+
+    def _parts(self) -> None:
         if self.kind != "complex":
             self.values.append(self._number())
             return

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from hlotool.ir import ELEMENT_TYPES, UNBOUNDED, Layout, Shape, row_major, tuple_shape
+from hlotool.ir import ELEMENT_TYPES, UNBOUNDED, Diagnostic, Layout, Shape, row_major, tuple_shape
+from hlotool.ir.damage import POISON
 from hlotool.ir.shape import is_countable
-from hlotool.text.lexer import SPACE, Cursor, SyntaxFailure, did_you_mean
+from hlotool.text.lexer import SPACE, Cursor, did_you_mean
 
 __all__ = ["ARRAY", "read_shape"]
 
@@ -41,12 +42,14 @@ def read_shape(cursor: Cursor) -> Shape:
         cursor.position = start + 2
         depth = cursor.depth
         cursor.deeper()
-        shape = Shape("buffer", elements=(read_shape(cursor),))
+        inside = read_shape(cursor)
         cursor.expect(")", "after the shape of a buffer")
         cursor.depth = depth
-        return shape
+        return POISON if inside == POISON else Shape("buffer", elements=(inside,))
+    before = len(cursor.diagnostics)
     shape = _array(cursor)
-    cursor.shapes[cursor.text[start : cursor.position]] = shape
+    if len(cursor.diagnostics) == before:
+        cursor.shapes[cursor.text[start : cursor.position]] = shape
     return shape
 
 
@@ -60,7 +63,7 @@ def _tuple(cursor: Cursor) -> Shape:
             cursor.expect(",", "or ')' in a tuple shape")
         elements.append(read_shape(cursor))
     cursor.depth = depth
-    return tuple_shape(elements)
+    return POISON if POISON in elements else tuple_shape(elements)
 
 
 def _array(cursor: Cursor) -> Shape:
@@ -69,26 +72,35 @@ def _array(cursor: Cursor) -> Shape:
         raise cursor.unexpected("a shape")
     name = _LEADERS.get(head.group(1), head.group(1))
     row = ELEMENT_TYPES.get(name)
-    if row is None or row.kind in ("tuple", "buffer"):
-        raise unknown_type(cursor, name, head.start(1))
     cursor.position = head.end()
-    if not row.is_array:
+    known = row is not None and row.kind not in ("tuple", "buffer")
+    if not known:
+        cursor.report(_unknown_type(cursor, name, head.start(1)))
+    elif row is not None and not row.is_array:
         cursor.expect("]", f"after {name}[")
         if row.kind not in ("token", "opaque"):
-            raise cursor.fail(f"{name} arrays need a newer ml_dtypes", head.start(1), head.end(1), code="HLO0110")
+            message = f"{name} arrays need a newer ml_dtypes"
+            cursor.report(cursor.diagnostic(message, head.start(1), head.end(1), code="HLO0110"))
+            return POISON
         return Shape(name)
+    before = len(cursor.diagnostics)
     dimensions, dynamic = _dimensions(cursor, head.start(1))
-    if not is_countable(name, dimensions):
-        raise cursor.fail("the shape has an exbibyte or more", head.start(1), cursor.position, code="HLO0112")
-    shape = Shape(name, dimensions, None, (), dynamic if any(dynamic) else ())
+    if known and not is_countable(name, dimensions):
+        message = "the shape has an exbibyte or more"
+        cursor.report(cursor.diagnostic(message, head.start(1), cursor.position, code="HLO0112"))
+    broken = not known or len(cursor.diagnostics) > before
+    shape = Shape(name if known else "f32", dimensions, None, (), dynamic if any(dynamic) else ())
     if _LAYOUT.match(cursor.text, cursor.position):
         cursor.skip()
-        return shape.with_layout(_layout(cursor, shape))
+        layout = _layout(cursor, shape)
+        return POISON if broken else shape.with_layout(layout)
+    if broken:
+        return POISON
     return shape if dimensions else shape.with_layout(row_major(0))
 
 
-def unknown_type(cursor: Cursor, name: str, start: int) -> SyntaxFailure:
-    """The failure for an element type that does not exist."""
+def _unknown_type(cursor: Cursor, name: str, start: int) -> Diagnostic:
+    """What to say about an element type that does not exist."""
     familiar = {"i": "s", "int": "s", "uint": "u", "float": "f", "bfloat": "bf", "complex": "c"}
     stem = name.rstrip("0123456789").lower()
     guess = familiar.get(stem, stem) + name[len(stem) :]
@@ -98,7 +110,7 @@ def unknown_type(cursor: Cursor, name: str, start: int) -> SyntaxFailure:
     else:
         same_width = [t for t in ELEMENT_TYPES if sorted(t) == sorted(name)]
         hint = f"did you mean '{same_width[0]}'?" if same_width else did_you_mean(name, ELEMENT_TYPES)
-    return cursor.fail(f"unknown element type '{name}'", start, start + len(name), hint, code="HLO0110")
+    return cursor.diagnostic(f"unknown element type '{name}'", start, start + len(name), hint, code="HLO0110")
 
 
 def _dimensions(cursor: Cursor, start: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
@@ -113,12 +125,13 @@ def _dimensions(cursor: Cursor, start: int) -> tuple[tuple[int, ...], tuple[bool
         bounded, number, unbounded = match.groups()
         size = UNBOUNDED if unbounded else cursor.to_integer(number, match.start(2))
         if number is not None and size < 0:
-            raise cursor.fail(f"a dimension cannot be negative: {size}", match.start(2), match.end(2), code="HLO0111")
+            message = f"a dimension cannot be negative: {size}"
+            cursor.report(cursor.diagnostic(message, match.start(2), match.end(2), code="HLO0111"))
         sizes.append(size)
         dynamic.append(bounded is not None or unbounded is not None)
     if len(sizes) > _MOST_DIMENSIONS:
         message = f"the shape has {len(sizes)} dimensions, more than {_MOST_DIMENSIONS}"
-        raise cursor.fail(message, start, cursor.position, code="HLO0112")
+        cursor.report(cursor.diagnostic(message, start, cursor.position, code="HLO0112"))
     return tuple(sizes), tuple(dynamic)
 
 
@@ -141,13 +154,13 @@ def _layout(cursor: Cursor, shape: Shape) -> Layout:
         has = f"{shape.rank} dimension" + ("s" if shape.rank != 1 else "")
         given = f"{len(order)} number" + ("s" if len(order) != 1 else "")
         hint = f"did you mean '{{{','.join(map(str, reversed(range(shape.rank))))}}}'?"
-        raise cursor.fail(
-            f"layout {text} has {given}, the shape has {has}", start, cursor.position, hint, code="HLO0113"
-        )
+        message = f"layout {text} has {given}, the shape has {has}"
+        cursor.report(cursor.diagnostic(message, start, cursor.position, hint, code="HLO0113"))
+        return row_major(shape.rank)
     if sorted(order) != list(range(shape.rank)):
-        raise cursor.fail(
-            f"layout {text} is not a permutation of 0 to {shape.rank - 1}", start, cursor.position, code="HLO0113"
-        )
+        message = f"layout {text} is not a permutation of 0 to {shape.rank - 1}"
+        cursor.report(cursor.diagnostic(message, start, cursor.position, code="HLO0113"))
+        return row_major(shape.rank)
     return row_major(shape.rank) if layout == row_major(shape.rank) else layout
 
 
