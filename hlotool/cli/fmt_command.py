@@ -81,7 +81,7 @@ def command(
 
 def _formatted(source: Source, preset: str) -> tuple[str, int | None]:
     """The text of a file in its new form, and the line of the first comment that it loses."""
-    modules = read_modules(source)
+    modules = read_modules(source, [])  # unknown opcodes and attributes stay as they are written
     if source.form != "hlo":
         return print_preset(modules[0], preset), None
     texts: list[str] = []

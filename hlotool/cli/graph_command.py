@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from hlotool.analysis.cost import ModuleCost
-from hlotool.cli.common import read_module
 from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import named_pipeline
@@ -24,6 +23,8 @@ from hlotool.ir import Instruction, Module, UnsupportedError
 
 if TYPE_CHECKING:
     from hlotool.harness.times import Times
+from hlotool.cli.viewing import view_module
+from hlotool.ir import VerificationError
 
 __all__ = ["command"]
 
@@ -84,7 +85,10 @@ def command(
         raise click.UsageError("--heat time needs --times FILE.json, or --times evaluate")
     if form == "png" and output in (None, "-"):
         raise click.UsageError("--format png needs -o FILE: it is binary")
-    module = read_module(file)
+    view = view_module(file)
+    module = view.module
+    if passes != "none" and view.notes:
+        raise VerificationError(f"--passes {passes} needs a valid module", view.notes)
     if passes != "none":
         module = optimise(module, named_pipeline(passes))
     seconds = _times(module, times)

@@ -6,9 +6,10 @@ import json
 
 import click
 
-from hlotool.cli.common import read_module, show_diagnostics
+from hlotool.cli.common import show_diagnostics
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.session import current
+from hlotool.cli.viewing import view_module
 from hlotool.inspect.expression import QueryError
 from hlotool.inspect.query import Query, describe, one_line
 from hlotool.ir import Instruction
@@ -55,7 +56,7 @@ def command(ctx: click.Context, expression: str, files: tuple[str, ...], count: 
         ctx.exit(2)
     found = 0
     for file in files:
-        module = read_module(file, verify=query.needs_cost)
+        module = view_module(file).module
         sources = Sources(module)
         name = "<stdin>" if file == "-" else file
         for instruction in query.matches(module):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import click
 
 import hlotool
-from hlotool.cli.common import read_module
 from hlotool.cli.options import file_argument, format_option
 from hlotool.cli.tables import Table, byte_text, show_tables
+from hlotool.cli.viewing import view_module
 from hlotool.inspect.signature import Port, Signature, signature
 
 __all__ = ["command", "signature_tables"]
@@ -24,12 +24,13 @@ def command(file: str, form: str) -> None:
 
     Tuples are flattened depth first: the numbers are those of arg0, arg1... and out0, out1... in npz files.
     """
-    module = read_module(file)
+    view = view_module(file)
+    module = view.module
     found = signature(module)
     if form == "json":
         head = {"schema_version": 1, "kind": "signature", "tool_version": hlotool.__version__, "file": file}
         ports = {"inputs": [p.as_json() for p in found.inputs], "outputs": [p.as_json() for p in found.outputs]}
-        click.echo(json.dumps({**head, "name": module.name, **ports}, indent=1))
+        click.echo(json.dumps({**head, "name": module.name, **ports, **view.as_json()}, indent=1))
     else:
         show_tables(signature_tables(found))
 

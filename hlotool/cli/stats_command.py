@@ -7,10 +7,10 @@ import json
 import click
 
 import hlotool
-from hlotool.cli.common import read_module
 from hlotool.cli.options import file_argument, format_option
 from hlotool.cli.signature_command import signature_tables
 from hlotool.cli.tables import Table, amount, at_least, byte_text, show_tables
+from hlotool.cli.viewing import view_module
 from hlotool.inspect.stats import Stats, as_json, stats
 
 __all__ = ["command"]
@@ -30,10 +30,11 @@ def command(file: str, largest: int, form: str) -> None:
     Flops, transcendentals and bytes are those of one run: loop bodies count as often as they run.  Where a trip count
     or the work of a custom call is not known, the numbers are lower bounds and say so.
     """
-    found = stats(read_module(file), largest)
+    view = view_module(file)
+    found = stats(view.module, largest)
     if form == "json":
         head = {"schema_version": 1, "kind": "stats", "tool_version": hlotool.__version__, "file": file}
-        click.echo(json.dumps({**head, **as_json(found)}, indent=1))
+        click.echo(json.dumps({**head, **as_json(found), **view.as_json()}, indent=1))
     else:
         show_tables([_summary(found), *signature_tables(found.signature), *_tables(found)])
 

@@ -44,6 +44,7 @@ GROUPS = {
     "collective": _COLLECTIVE,
     "feed": _COLLECTIVE,
     "fusion": Group("fusion", "#e8e8e8", "#26292e"),
+    "unknown": Group("unknown or wrong", "#f4b6b6", "#7a2c2c"),
 }
 """By the opcode table's group; groups that share an entry share a colour."""
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 
-from hlotool.ir import Computation, Instruction, Shape
+from hlotool.ir import NOTE, Computation, Instruction, Shape
 from hlotool.text.printer import PrintOptions, print_instruction, print_literal, print_shape
 
 __all__ = [
@@ -103,7 +103,7 @@ def title(instruction: Instruction) -> str:
             return f"while, {trips} times" if trips else "while"
         case _:
             words = [_word(callee) for callee in instruction.called if is_word(instruction, callee)]
-            return " ".join([instruction.opcode, *dict.fromkeys(words)])
+            return " ".join([instruction.written, *dict.fromkeys(words)])
 
 
 def trip_text(loop: Instruction) -> str:
@@ -141,7 +141,7 @@ class Label:
 def label_of(instruction: Instruction) -> Label:
     """The words of an instruction's box."""
     name = instruction.name
-    plain = _NUMBER.sub("", name).replace("_", "-") == instruction.opcode
+    plain = _NUMBER.sub("", name).replace("_", "-") == instruction.written
     return Label(
         title(instruction),
         "" if plain and "." not in name else _name_suffix(name, plain),
@@ -180,6 +180,11 @@ def _arguments(instruction: Instruction) -> str:
 
 
 def _details(instruction: Instruction) -> str:
+    note = instruction.attributes.get(NOTE)
+    return short(f"\N{WARNING SIGN} {note}", 60) if note else _attributes(instruction)
+
+
+def _attributes(instruction: Instruction) -> str:
     if instruction.opcode in ("get-tuple-element", "map", "while", "call", "conditional"):
         return f"index {instruction.attributes['index']}" if instruction.opcode == "get-tuple-element" else ""
     text = print_instruction(instruction, _PLAIN)
@@ -200,6 +205,8 @@ def _attribute_text(line: str, key: str) -> str | None:
 def tooltip(instruction: Instruction) -> str:
     """The whole instruction and where it came from, for hovering over."""
     lines = [plain_text(instruction)]
+    if note := instruction.attributes.get(NOTE):
+        lines.append(f"\N{WARNING SIGN} {note}")
     metadata = instruction.metadata
     if metadata is not None:
         if metadata.op_name:

@@ -26,7 +26,7 @@ from hlotool.inspect.expression import (
     closest,
     parse_expression,
 )
-from hlotool.ir import UNBOUNDED, Computation, Instruction, Module
+from hlotool.ir import OPCODES, UNBOUNDED, Computation, Instruction, Module, Verbatim
 from hlotool.text.lexer import NAME
 from hlotool.text.printer import PrintOptions, print_instruction, print_shape
 from hlotool.text.sources import Sources
@@ -89,7 +89,7 @@ def describe(instruction: Instruction, sources: Sources) -> dict[str, Any]:
         "column": place.column if place else None,
         "computation": instruction.parent.name if instruction.parent else None,
         "name": instruction.name,
-        "opcode": instruction.opcode,
+        "opcode": instruction.written,
         "shape": print_shape(instruction.shape, index_comments=False),
         "bytes": shape_bytes(instruction.shape),
         "operands": [operand.name for operand in instruction.operands],
@@ -120,7 +120,7 @@ def _op_name(instruction: Instruction) -> str | None:
 
 FIELDS: dict[str, tuple[str, str, Getter]] = {
     "name": ("text", "name of the instruction", lambda i: i.name),
-    "opcode": ("text", "opcode", lambda i: i.opcode),
+    "opcode": ("text", "opcode", lambda i: i.written),
     "group": ("text", "group of opcodes: elementwise, dot, reduction, data-movement...", lambda i: i.info.group),
     "type": ("text", "element type of the result", lambda i: i.shape.element_type),
     "shape": ("text", "shape of the result: f32[2,3], f32[2,3]{1,0}", lambda i: str(i.shape)),
@@ -382,7 +382,9 @@ def _attribute(name: str) -> Getter:
             return value
         if isinstance(value, Computation):
             return value.name
-        row = instruction.info.attribute(name)
+        if isinstance(value, Verbatim):
+            return value.text
+        row = OPCODES.get(instruction.written, instruction.info).attribute(name)
         if row is None or row.kind == "literal":
             return None
         if row.kind == "computations":

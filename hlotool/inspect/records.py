@@ -131,7 +131,7 @@ class Records:
             "op_name": metadata.op_name if metadata is not None else "",
             "origins": ",".join(instruction.origins),
             "computation": instruction.parent.name if instruction.parent is not None else "",
-            "opcode": instruction.opcode, "flops": cost.flops + cost.transcendentals, "moved": cost.bytes,
+            "opcode": instruction.written, "flops": cost.flops + cost.transcendentals, "moved": cost.bytes,
             "seconds": self.time(instruction),
         }  # fmt: skip
         size = shape_bytes(instruction.shape)

@@ -123,9 +123,9 @@ def stats(module: Module, largest: int = 10) -> Stats:
 
 
 def _count(rows: dict[str, OpcodeRow], instruction: Instruction, cost: Cost, times: int, fused: bool) -> None:
-    row = rows.get(instruction.opcode)
+    row = rows.get(instruction.written)
     if row is None:
-        row = rows[instruction.opcode] = OpcodeRow(instruction.opcode, instruction.info.group)
+        row = rows[instruction.written] = OpcodeRow(instruction.written, instruction.info.group)
     row.count += 1
     row.runs += times
     row.flops += cost.flops * times
@@ -173,7 +173,7 @@ def _largest(module: Module, count: int) -> list[LargeRow]:
     chosen = nsmallest(count, order, key=lambda item: (-item[1][0], item[0]))
     return [
         LargeRow(
-            i.name, i.parent.name if i.parent else "", i.opcode, str(i.shape), size,
+            i.name, i.parent.name if i.parent else "", i.written, str(i.shape), size,
             i.location.line if i.location else None,
         )
         for _, (size, i) in chosen

@@ -35,7 +35,7 @@ from hlotool.ir.module import (
     clone_instruction,
     clone_module,
 )
-from hlotool.ir.opcodes import COMMON_ATTRIBUTES, OPCODES, Attribute, Opcode
+from hlotool.ir.opcodes import COMMON_ATTRIBUTES, NOTE, OPCODES, UNKNOWN, WRITTEN, Attribute, Opcode
 from hlotool.ir.shape import UNBOUNDED, Layout, Shape, array, row_major, scalar, token, tuple_shape
 from hlotool.ir.storage import Move, storage_moves
 from hlotool.ir.types import ELEMENT_TYPES, ElementType, byte_size, dtype_of, element_type, element_type_of
@@ -43,8 +43,11 @@ from hlotool.ir.types import ELEMENT_TYPES, ElementType, byte_size, dtype_of, el
 __all__ = [
     "COMMON_ATTRIBUTES",
     "ELEMENT_TYPES",
+    "NOTE",
     "OPCODES",
     "UNBOUNDED",
+    "UNKNOWN",
+    "WRITTEN",
     "Aliasing",
     "Attribute",
     "BudgetExceeded",

@@ -81,7 +81,7 @@ def independent_errors(facts: Facts) -> list[ShapeError]:
     if facts.shape == POISON:
         holes.append("shape")
     if not holes:
-        return _errors(facts, frozenset())
+        return _errors(facts, facts, frozenset())
     return _with_holes(facts, holes)
 
 
@@ -113,7 +113,8 @@ def _fillings(facts: Facts, holes: list[str]) -> Iterator[Facts]:
         yield replace(facts, operands=operands, shape=declared)
 
 
-def _errors(facts: Facts, blamed: frozenset[str]) -> list[ShapeError]:
+def _errors(facts: Facts, written: Facts, blamed: frozenset[str]) -> list[ShapeError]:
+    """The errors of `facts`, which are those that are `written` with the `blamed` parts repaired."""
     first = facts.error()
     if first is None:
         return []
@@ -128,11 +129,25 @@ def _errors(facts: Facts, blamed: frozenset[str]) -> list[ShapeError]:
             return [first]
         if rest.part in now or rest.message in followed or len(followed) == _FOLLOWED:
             continue
+        if _changed(rest.part, repaired, written):
+            continue  # no repair: it is wrong itself
         followed.add(rest.message)
-        errors = _errors(repaired, now)
+        errors = _errors(repaired, written, now)
         if best is None or len(errors) < len(best):
             best = errors
     return [first, *(best or [])]
+
+
+def _changed(part: str, repaired: Facts, written: Facts) -> bool:
+    """Whether a part is not as it is written."""
+    kind, _, rest = part.partition(":")
+    if kind == "operand":
+        index = int(rest)
+        return repaired.operands[index : index + 1] != written.operands[index : index + 1]
+    if kind == "attribute":
+        name = rest.partition(":")[0]
+        return bool(dict(repaired.attributes).get(name) != dict(written.attributes).get(name))
+    return kind == "shape" and repaired.shape != written.shape
 
 
 # ---- repairs

@@ -14,7 +14,7 @@ from typing import Any
 from hlotool.ir.attributes import Metadata, StackFrames
 from hlotool.ir.errors import BudgetExceeded, Location
 from hlotool.ir.literal import Literal
-from hlotool.ir.opcodes import CALLING, OPCODES, Opcode
+from hlotool.ir.opcodes import CALLING, OPCODES, UNKNOWN, WRITTEN, Opcode
 from hlotool.ir.shape import Shape
 
 __all__ = ["Computation", "Instruction", "Module", "clone_computation", "clone_instruction", "clone_module"]
@@ -83,6 +83,11 @@ class Instruction:
     def has(self, trait: str) -> bool:
         """Whether the opcode has a trait (``elementwise``, ``side_effect``...)."""
         return trait in OPCODES[self.opcode].traits
+
+    @property
+    def written(self) -> str:
+        """The opcode as it is written, which the table may not have."""
+        return str(self.attributes[WRITTEN]) if self.opcode == UNKNOWN else self.opcode
 
     @property
     def literal(self) -> Literal:

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALLING", "COMMON_ATTRIBUTES", "OPCODES", "Attribute", "Opcode"]
+__all__ = ["CALLING", "COMMON_ATTRIBUTES", "NOTE", "OPCODES", "UNKNOWN", "WRITTEN", "Attribute", "Opcode"]
+
+UNKNOWN = "?"
+"""The opcode of instructions that can only be looked at: no text can have it.
+
+`WRITTEN` among their attributes is the opcode as it is written, ``WRITTEN + "operands"`` what stands in the
+parentheses where that is not a list of instructions; attributes without a known form are `Verbatim`.  `NOTE` among the
+attributes of any instruction says what is wrong with it.
+"""
+WRITTEN = "?"
+NOTE = "?note"
+
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +354,16 @@ _add("dynamic-reshape", None, "dynamic", (), "data_movement")
 _add("get-dimension-size", 1, "dynamic", (_DIMENSIONS,), "inferable")
 _add("set-dimension-size", 2, "dynamic", (_DIMENSIONS,), "inferable")
 _add("custom-call", None, "custom", _CUSTOM_CALL)
+_add(
+    UNKNOWN, None, "unknown",
+    tuple(
+        dict.fromkeys(
+            Attribute(a.name, a.kind)
+            for row in OPCODES.values() for a in row.attributes if a.kind in ("computation", "computations")
+        )
+    ),
+    "side_effect",
+)
 
 CALLING: frozenset[str] = frozenset(
     row.name for row in OPCODES.values() if any(a.kind in ("computation", "computations") for a in row.attributes)

@@ -23,7 +23,7 @@ from hlotool.ir.shape_inference import check as check_shape
 from hlotool.ir.shardings import sharding_errors
 from hlotool.ir.signatures import signature_errors
 
-__all__ = ["check", "verify"]
+__all__ = ["check", "is_valid", "verify"]
 
 
 def check(module: Module) -> None:
@@ -43,7 +43,8 @@ def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
     """
     damage = damage or Damage()
     places = Places(module.source, _file(module))
-    found = [*_module(module, places, damage)]
+    found: list[Diagnostic] = []
+    expected: dict[Instruction, Shape] = {}  # instead of wrong shapes
     known: set[tuple[Any, ...]] = set()
     rooted = all(computation._root is not None for computation in module.computations.values())
     for computation in module.computations.values():
@@ -51,11 +52,12 @@ def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
         for instruction in computation if rooted else ():  # signatures need the roots of what is called
             key = _signature(instruction)
             if key is None or key not in known:
-                errors = [*_instruction(instruction, places, damage)]
+                errors = [*_instruction(instruction, places, damage, expected)]
                 found += errors
                 if key is not None and not errors:
                     known.add(key)
         found += _shardings(module, computation, places)
+    found += _module(module, places, damage, expected)
     found += pair_diagnostics(module, places)
     return sorted(found, key=_order)
 
@@ -97,8 +99,12 @@ def _signature(instruction: Instruction) -> tuple[Any, ...] | None:
     return key
 
 
-def _instruction(instruction: Instruction, places: Places, damage: Damage) -> Iterator[Diagnostic]:
+def _instruction(
+    instruction: Instruction, places: Places, damage: Damage, expected: dict[Instruction, Shape]
+) -> Iterator[Diagnostic]:
     for error in _shape_errors(instruction, damage):
+        if error.expected is not None:
+            expected[instruction] = error.expected
         hint = None if error.expected is None else f"did you mean '{_with_layout(error.expected)}'?"
         message = f"{instruction.name}: {error.message}"
         related: tuple[tuple[str, Location], ...] = ()
@@ -127,6 +133,11 @@ def _shape_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
     except (ShapeError, KeyError):
         pass
     return _all_errors(instruction, damage)
+
+
+def is_valid(instruction: Instruction) -> bool:
+    """Whether operands, attributes and called computations give the shape of the instruction."""
+    return not _shape_errors(instruction, Damage())
 
 
 def _all_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
@@ -312,7 +323,9 @@ def _reaches(start: Instruction, goal: Instruction) -> bool:
 # ---- the module
 
 
-def _module(module: Module, places: Places, damage: Damage) -> Iterator[Diagnostic]:
+def _module(
+    module: Module, places: Places, damage: Damage, expected: dict[Instruction, Shape]
+) -> Iterator[Diagnostic]:
     if module.computations.get(module.entry.name) is not module.entry:
         if damage.entry:
             return
@@ -321,7 +334,7 @@ def _module(module: Module, places: Places, damage: Damage) -> Iterator[Diagnost
     yield from _calls(module, places)
     if len(module.entry) and module.entry._root is not None and not damage.entry:
         whole = module.entry not in damage.computations
-        yield from _entry_layout(module, places, whole)
+        yield from _entry_layout(module, places, whole, expected)
         yield from _aliases(module, places, whole)
 
 
@@ -358,7 +371,9 @@ def _called(computation: Computation) -> Iterator[tuple[Instruction, Computation
     return ((instruction, callee) for instruction in computation for callee in instruction.called)
 
 
-def _entry_layout(module: Module, places: Places, whole: bool) -> Iterator[Diagnostic]:
+def _entry_layout(
+    module: Module, places: Places, whole: bool, expected: dict[Instruction, Shape]
+) -> Iterator[Diagnostic]:
     """The layout of the entry repeats its parameters and its result; where it is not `whole`, those that there are."""
     declared = module.attributes.get("entry_computation_layout")
     if declared is None:
@@ -378,7 +393,8 @@ def _entry_layout(module: Module, places: Places, whole: bool) -> Iterator[Diagn
             message = f"the entry layout of parameter {number} is {shape}, the parameter is {parameter.shape}"
             hint = f"did you mean '{_with_layout(parameter.shape)}'?"
             yield Diagnostic(message, places.entry_parameter(number), hint, "HLO0148", related=related)
-    if POISON not in (result, root.shape) and not result.compatible(root.shape):
+    meant = expected.get(root, root.shape)  # a wrong shape of the root has been said
+    if POISON not in (result, root.shape) and not (result.compatible(root.shape) or result.compatible(meant)):
         place = places.of(root)
         related = (("the root is here", place),) if place else ()
         message = f"the entry layout of the result is {result}, the root is {root.shape}"

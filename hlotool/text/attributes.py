@@ -6,10 +6,12 @@ import re
 from typing import Any
 
 from hlotool.ir import (
+    UNKNOWN,
     Attribute,
     Computation,
     Diagnostic,
     Instruction,
+    Verbatim,
 )
 from hlotool.text.lexer import SyntaxFailure, did_you_mean
 from hlotool.text.recovery import find_attribute
@@ -20,6 +22,7 @@ __all__ = ["read_attributes"]
 
 _ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _NO_MORE = re.compile(r"\s*[A-Za-z_%}]")
+_NO_VALUE = ("HLO0101", "HLO0102", "HLO0103", "HLO0104", "HLO0106")  # there is no telling where these values end
 _LONGEST_NAME = 1000  # names that are looked for further down
 _CLOSED = re.compile(r"^\}", re.MULTILINE)
 _NO_COMMA = re.compile(r"[ \t]+([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
@@ -41,7 +44,7 @@ def read_attributes(
     cursor = state.cursor
     text = cursor.text
     places: dict[str, int] = {}
-    known, depth = True, cursor.depth
+    known = True
     while True:
         match = _ATTRIBUTE.match(text, cursor.position)
         if match is None and (match := _without_comma(state, rows)) is None:
@@ -56,16 +59,15 @@ def read_attributes(
         row = rows.get(name)
         start = match.start(1)
         if row is None:
-            allowed = [n for n in rows if n not in ("parameter_number", "literal") or opcode == "custom-call"]
-            hint = did_you_mean(name, allowed) or f"{opcode} takes {', '.join(allowed)}"
-            message = f"unknown attribute '{name}' for {opcode}"
-            cursor.report(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0136"))
+            if opcode != UNKNOWN:
+                close = _report_unknown(state, opcode, rows, name, start)
+                if close is not None and close not in attributes and state.notes is None:
+                    known = False
+                    attributes[close] = None  # no second message that it is missing
+                    state.unread.add(close)
             cursor.position = find_attribute(cursor, match.end(), rows)
-            close = hint.removeprefix("did you mean '").removesuffix("'?")
-            if close in rows and close not in attributes:
-                known = False
-                attributes[close] = None  # no second message that it is missing
-                state.unread.add(close)
+            if state.notes is not None:
+                attributes[name] = Verbatim(text[match.end() : cursor.position].strip())
             continue
         if name in places:
             first = cursor.location(places[name], places[name] + len(name))
@@ -74,16 +76,33 @@ def read_attributes(
                 cursor.diagnostic(message, start, start + len(name), None, (("first given here", first),), "HLO0138")
             )
         places[name] = start
+        depth = cursor.depth
         try:
             _read_value(state, opcode, row, attributes)
         except SyntaxFailure as failure:
-            cursor.report(failure.diagnostic)
+            if failure.diagnostic is not None and failure.diagnostic.code in _NO_VALUE:
+                cursor.report(failure.diagnostic)
+            else:
+                state.not_known(failure.diagnostic)
             cursor.depth, known = depth, False
             cursor.position = find_attribute(cursor, match.end(), rows)
             attributes[name] = None
             state.unread.add(name)
-            if row.kind == "computation":
+            if state.notes is not None:
+                attributes[name] = Verbatim(text[match.end() : cursor.position].strip())
+            elif row.kind == "computation":
                 attributes[name] = _unread_computation(state, name)
+
+
+def _report_unknown(state: State, opcode: str, rows: dict[str, Attribute], name: str, start: int) -> str | None:
+    """Say that the opcode has no such attribute; the one that may have been meant."""
+    cursor = state.cursor
+    allowed = [n for n in rows if n not in ("parameter_number", "literal") or opcode == "custom-call"]
+    hint = did_you_mean(name, allowed) or f"{opcode} takes {', '.join(allowed)}"
+    message = f"unknown attribute '{name}' for {opcode}"
+    state.not_known(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0136"))
+    close = hint.removeprefix("did you mean '").removesuffix("'?")
+    return close if close in rows else None
 
 
 def _unread_computation(state: State, name: str) -> Computation:

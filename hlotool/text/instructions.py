@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import Any
 
 from hlotool.ir import (
     COMMON_ATTRIBUTES,
     OPCODES,
+    UNKNOWN,
+    WRITTEN,
     Attribute,
     Computation,
     Instruction,
@@ -16,7 +19,14 @@ from hlotool.ir import (
 )
 from hlotool.text.attributes import read_attributes
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
-from hlotool.text.operands import anonymous_name, infer_shape, plain_operands, read_operands, shape_follows
+from hlotool.text.operands import (
+    anonymous_name,
+    infer_shape,
+    kept_operands,
+    plain_operands,
+    read_operands,
+    shape_follows,
+)
 from hlotool.text.recovery import find_opcode
 from hlotool.text.shapes import ARRAY, read_shape
 from hlotool.text.state import ANONYMOUS, POISON, REQUIRED, ROWS, START, Scope, State
@@ -32,12 +42,14 @@ FAST = re.compile(
 _NAMED = re.compile(rf"(?:ROOT\s+)?%?({NAME})", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w\-.]*", re.ASCII)
 _ASYNC = re.compile(r"(.+)-(start|update|done)")
+_ALMOST = 0.75  # how alike a word and the opcode are that it is read as
 _THREAD_ATTRIBUTE = Attribute("async_execution_thread", "string")
 
 
 def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = None, free: bool = False) -> Instruction:
     """Read one instruction into `scope`; with `free`, operands that carry a shape become parameters."""
     cursor = state.cursor
+    rows: dict[str, Attribute] | None = None
     if fast is not None and (row := OPCODES.get(fast[4])) is not None:
         root, name, shape_text, opcode, inside = fast.groups()
         start, stop = fast.start(2), fast.end(4)
@@ -77,10 +89,13 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
         operands = plain_operands(state, scope, opcode, inside, shape_text, attributes)
         if operands is None:
             cursor.position = fast.end(4)
-    if operands is None:
-        operands = read_operands(state, scope, opcode, shape, attributes, free)
     wrapped = None
-    rows = ROWS.get(opcode)
+    if row.name == UNKNOWN:
+        operands, rows = _unknown(state, scope, opcode, attributes)
+        shape, opcode = shape or POISON, UNKNOWN
+    elif operands is None:
+        operands = read_operands(state, scope, opcode, shape, attributes, free)
+    rows = rows or ROWS.get(opcode)
     if rows is None:
         wrapped, rows = _sugar_attributes(opcode)
         row = OPCODES[f"async-{opcode.rpartition('-')[2]}"]
@@ -89,13 +104,16 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     for required in REQUIRED[row.name]:
         if required not in attributes and not _default(opcode, required, operands, attributes):
             message = f"{opcode} needs the attribute '{required}'"
-            cursor.report(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
+            state.not_known(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
             shape = shape or POISON
             state.unread.add(required)
     if shape is None:
         shape = infer_shape(state, row, operands, attributes, stop) if all_known else POISON
     if wrapped is not None:
         _wrap(state, wrapped, row, shape, operands, attributes, stop)
+    if state.notes is not None and state.unread and row.name != UNKNOWN and opcode != "constant":
+        row, attributes = OPCODES[UNKNOWN], {WRITTEN: opcode, **attributes}
+        state.unread = set()
     instruction = Instruction(row.name, shape, operands, attributes, name, metadata, location)
     if not name:
         instruction.name = anonymous_name(state, scope, opcode)
@@ -125,6 +143,19 @@ def _shape(state: State) -> Shape:
         cursor.report(failure.diagnostic)
         cursor.position, cursor.depth = opcode, depth
         return POISON
+
+
+def _unknown(
+    state: State, scope: Scope, opcode: str, attributes: dict[str, Any]
+) -> tuple[list[Instruction], dict[str, Attribute]]:
+    """The operands of an opcode that does not exist, and the attributes that may follow."""
+    attributes[WRITTEN] = opcode
+    if state.notes is not None:
+        return kept_operands(state, scope, attributes), ROWS[UNKNOWN]
+    meant = get_close_matches(opcode[:80], OPCODES, 1, _ALMOST)
+    if not meant or meant[0] in ("parameter", "constant"):
+        return kept_operands(state, scope, attributes), ROWS[UNKNOWN]
+    return read_operands(state, scope, meant[0], None, {}, False), ROWS[meant[0]]
 
 
 def _note_damage(state: State, scope: Scope, instruction: Instruction) -> None:
@@ -166,10 +197,15 @@ def _opcode(state: State) -> tuple[str, Opcode, int]:
     row = OPCODES.get(opcode)
     if row is None:
         sugar = _ASYNC.fullmatch(opcode)
-        if sugar is None or sugar.group(1) not in OPCODES or sugar.group(1) in ("parameter", "constant"):
-            hint = did_you_mean(opcode, OPCODES)
-            raise cursor.fail(f"unknown opcode '{opcode}'", match.start(), match.end(), hint, code="HLO0108")
-        row = OPCODES[f"async-{sugar.group(2)}"]
+        if sugar is not None and sugar.group(1) in OPCODES and sugar.group(1) not in ("parameter", "constant"):
+            return opcode, OPCODES[f"async-{sugar.group(2)}"], match.end()
+        if not cursor.peek("("):
+            raise cursor.unexpected(f"'(' after {opcode}")
+        hint = did_you_mean(opcode, OPCODES)
+        state.not_known(cursor.diagnostic(f"unknown opcode '{opcode}'", *match.span(), hint, code="HLO0108"))
+        if state.notes is None and hint in ("did you mean 'parameter'?", "did you mean 'constant'?"):
+            opcode = hint.split("'")[1]
+        row = OPCODES.get(opcode, OPCODES[UNKNOWN])
     return opcode, row, match.end()
 
 

@@ -104,11 +104,14 @@ def _broken(message: str, name: str) -> ParseError:
     return ParseError(f"{name}: {message}", [Diagnostic(message, place, code="HLO0001")])
 
 
-def read_modules(source: Source) -> list[Module]:
-    """All modules of a file, one where it is a message; ParseError with all errors of all of them."""
+def read_modules(source: Source, notes: list[Diagnostic] | None = None) -> list[Module]:
+    """All modules of a file, one where it is a message; ParseError with all errors of all of them.
+
+    For `notes` see `hlotool.text.parser.parse`.
+    """
     if source.form != "hlo":
         return [read_snapshot(source).module]
-    return parse_all(source.text or "", source.name)
+    return parse_all(source.text or "", source.name, notes)
 
 
 def read_snapshot(source: Source) -> Snapshot:
@@ -120,8 +123,8 @@ def read_snapshot(source: Source) -> Snapshot:
     return Snapshot(one_module(source))
 
 
-def one_module(source: Source) -> Module:
-    """The only module of a file; ParseError where there are more."""
+def one_module(source: Source, notes: list[Diagnostic] | None = None) -> Module:
+    """The only module of a file; ParseError where there are more.  For `notes` see `hlotool.text.parser.parse`."""
     if source.form != "hlo":
         return read_snapshot(source).module
     found = pieces(source.text or "")
@@ -131,12 +134,12 @@ def one_module(source: Source) -> Module:
         hint = f"the second begins in line {line}; hlotool verify, fmt, opt and hash take several"
         place = Location(source.name, line, 1, line, 1)
         raise ParseError(f"{source.name}:{line}:1: {message}", [Diagnostic(message, place, hint, "HLO0002")])
-    return _parse(*found[0], source.name)
+    return _parse(*found[0], source.name, notes)
 
 
-def parse_all(text: str, file: str = "<text>") -> list[Module]:
+def parse_all(text: str, file: str = "<text>", notes: list[Diagnostic] | None = None) -> list[Module]:
     """The modules of a text in which lines ``// -----`` separate them; ParseError with all errors of all of them."""
-    found = list(_parsed(text, file))
+    found = list(_parsed(text, file, notes))
     errors = [one for one in found if isinstance(one, ParseError)]
     if errors:
         diagnostics = [diagnostic for error in errors for diagnostic in error.diagnostics]
@@ -155,10 +158,10 @@ def each_module(source: Source) -> Iterator[Module | ParseError]:
         yield error
 
 
-def _parsed(text: str, file: str) -> Iterator[Module | ParseError]:
+def _parsed(text: str, file: str, notes: list[Diagnostic] | None = None) -> Iterator[Module | ParseError]:
     for piece, line in pieces(text):
         try:
-            yield _parse(piece, line, file)
+            yield _parse(piece, line, file, notes)
         except ParseError as error:
             yield error
 
@@ -183,12 +186,12 @@ def pieces(text: str) -> list[tuple[str, int]]:
     return found
 
 
-def _parse(piece: str, line: int, file: str) -> Module:
+def _parse(piece: str, line: int, file: str, notes: list[Diagnostic] | None = None) -> Module:
     """One module; log prefixes become blanks, so that columns stay as they are."""
     bare = piece
     if _LOG_PREFIX.search(piece):
         bare = _LOG_PREFIX.sub(lambda match: " " * len(match.group()), piece)
-    module = parse(bare, file, line)
+    module = parse(bare, file, line, notes)
     module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
     return module
 

@@ -7,22 +7,25 @@ from typing import Any
 
 from hlotool.ir import (
     OPCODES,
+    WRITTEN,
     Computation,
     HloError,
     Instruction,
     Opcode,
     Shape,
+    Verbatim,
 )
 from hlotool.ir.shape_inference import infer
-from hlotool.text.lexer import SPACE, SyntaxFailure, did_you_mean
+from hlotool.text.lexer import NAME, SPACE, SyntaxFailure, did_you_mean
 from hlotool.text.literals import read_literal
-from hlotool.text.recovery import find_separator
-from hlotool.text.shapes import read_shape
+from hlotool.text.recovery import find_closing, find_separator
+from hlotool.text.shapes import ARRAY, read_shape
 from hlotool.text.state import OPERAND_NAME, POISON, REQUIRED, Scope, State
 
-__all__ = ["anonymous_name", "infer_shape", "plain_operands", "read_operands", "shape_follows"]
+__all__ = ["anonymous_name", "infer_shape", "kept_operands", "plain_operands", "read_operands", "shape_follows"]
 
 _TUPLE_START = re.compile(r"\((?:[\s(]|/\*(?s:.*?)\*/)*(?:\)|[a-z][a-z0-9_]*\s*\[|b\()")
+_NAMED_OPERAND = re.compile(rf"\s*(?:/\*[^*]*\*/\s*)?(?:{ARRAY}\s+)?%?({NAME})\s*", re.ASCII)
 _LONGEST_NAME = 1000  # names that are looked for further down
 _BODY_END = re.compile(r"[\r\n]\}")
 _SHAPE_START = re.compile(rf"[a-zA-Z][a-zA-Z0-9_]*{SPACE}\[|\(|b\(")
@@ -97,6 +100,24 @@ def read_operands(
     return found
 
 
+def kept_operands(state: State, scope: Scope, attributes: dict[str, Any]) -> list[Instruction]:
+    """The operands of an opcode that does not exist: instructions, or else among `attributes` as they are written."""
+    cursor = state.cursor
+    cursor.expect("(")
+    start = cursor.position
+    end = find_closing(cursor, start, ")")
+    if end is None:
+        raise cursor.fail("'(' is not closed", start - 1, start, code="HLO0106")
+    inside = cursor.text[start:end]
+    cursor.position = end + 1
+    names = [_NAMED_OPERAND.fullmatch(part) for part in inside.split(",")] if inside.strip() else []
+    found = [scope.names.get(match.group(1)) for match in names if match is not None]
+    operands = [operand for operand in found if operand is not None]
+    if len(operands) < len(names):
+        attributes[f"{WRITTEN}operands"] = Verbatim(inside.strip())
+    return operands
+
+
 def _past_operand(state: State, failure: SyntaxFailure, start: int) -> None:
     """Report an operand that cannot be read and go to the next; fails where no end of the list is in sight."""
     cursor = state.cursor
@@ -131,9 +152,7 @@ def _constant(state: State, shape: Shape, attributes: dict[str, Any]) -> None:
 def _past_literal(state: State, failure: SyntaxFailure, start: int) -> None:
     """Report a literal that cannot be read and go past its parenthesis, where there is one."""
     cursor = state.cursor
-    end = find_separator(cursor, start, ")")
-    while end is not None and cursor.text[end] == ",":
-        end = find_separator(cursor, end + 1, ")")
+    end = find_closing(cursor, start, ")")
     if end is None:
         raise failure
     cursor.report(failure.diagnostic)

@@ -38,13 +38,15 @@ _BAD_CHARACTER = re.compile(r"[\x00\ud800-\udfff]")
 _T = TypeVar("_T")
 
 
-def parse(text: str, file: str = "<text>", first_line: int = 1) -> Module:
+def parse(text: str, file: str = "<text>", first_line: int = 1, notes: list[Diagnostic] | None = None) -> Module:
     """The module that `text` describes; ParseError with all diagnostics where it is not HLO.
 
-    `first_line` is the number of the first line in messages, for a text that is a part of a file.
+    `first_line` is the number of the first line in messages, for a text that is a part of a file.  With `notes`,
+    unknown opcodes and attributes are no errors: they are kept as they are written, in instructions of the opcode
+    `UNKNOWN`, and said there.  Such a module can be looked at and printed, not run.
     """
     cursor = Cursor(text, file, first_line)
-    state = State(cursor, read_body)
+    state = State(cursor, read_body, notes)
     collecting = gc.isenabled()
     gc.disable()  # parsing only allocates: collections in between find nothing and make large modules quadratic
     try:

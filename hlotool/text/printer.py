@@ -12,11 +12,14 @@ from typing import Any
 from hlotool.ir import (
     COMMON_ATTRIBUTES,
     OPCODES,
+    UNKNOWN,
+    WRITTEN,
     Attribute,
     Computation,
     HloError,
     Instruction,
     Module,
+    Verbatim,
     row_major,
 )
 from hlotool.text.header import HEADER_ATTRIBUTES
@@ -100,15 +103,19 @@ def print_instruction(instruction: Instruction, options: PrintOptions = _DEFAULT
     """One instruction on one line, without ROOT; `indent` is where nested bodies begin."""
     sign = "%" if options.percent else ""
     shape = print_shape(instruction.shape, options.layouts, options.index_comments)
-    text = f"{sign}{instruction.name} = {shape} {instruction.opcode}({_operands(instruction, options)})"
-    rows = OPCODES[instruction.opcode]
-    inside = ("parameter_number",) if instruction.opcode == "parameter" else ()
-    inside = ("literal",) if instruction.opcode == "constant" else inside
+    opcode = instruction.opcode if instruction.opcode != UNKNOWN else instruction.written
+    text = f"{sign}{instruction.name} = {shape} {opcode}({_operands(instruction, opcode, options)})"
+    rows = OPCODES.get(opcode, OPCODES[UNKNOWN])
+    inside = ("parameter_number",) if opcode == "parameter" else ()
+    inside = ("literal",) if opcode == "constant" else inside
     late: list[str] = []
     for name, value in instruction.attributes.items():
-        if name in inside:
+        if name in inside or name.startswith(WRITTEN):
             continue
         row = rows.attribute(name)
+        if isinstance(value, Verbatim) and name not in COMMON_ATTRIBUTES:
+            text += f", {name}={value.text}"
+            continue
         if row is None:
             raise HloError(f"{instruction.name}: {instruction.opcode} has no attribute '{name}' in HLO text")
         if name in COMMON_ATTRIBUTES:
@@ -123,21 +130,28 @@ def _common(instruction: Instruction, names: list[str], options: PrintOptions) -
     text = ""
     for name, row in COMMON_ATTRIBUTES.items():
         if name == "control-predecessors":
-            if instruction.control_predecessors and options.annotations:
+            if name in names and options.annotations:
+                text += f", {name}={instruction.attributes[name].text}"
+            elif instruction.control_predecessors and options.annotations:
                 sign = "%" if options.percent else ""
                 text += f", {name}={{{', '.join(sign + b.name for b in instruction.control_predecessors)}}}"
         elif name == "metadata":
-            if instruction.metadata is not None and options.metadata:
+            if "metadata" in names and options.metadata:
+                text += f", {name}={instruction.attributes[name].text}"
+            elif instruction.metadata is not None and options.metadata:
                 text += f", metadata={write_metadata(instruction.metadata)}"
         elif name in names and (options.backend_config if name == "backend_config" else options.annotations):
             text += f", {name}={_value(row, instruction.attributes[name], options)}"
     return text
 
 
-def _operands(instruction: Instruction, options: PrintOptions) -> str:
-    if instruction.opcode == "parameter":
+def _operands(instruction: Instruction, opcode: str, options: PrintOptions) -> str:
+    if opcode == "parameter":
         return str(instruction.parameter_number)
-    if instruction.opcode == "constant":
+    written = instruction.attributes.get(f"{WRITTEN}operands")
+    if written is not None:
+        return str(written.text)
+    if opcode == "constant":
         return print_literal(instruction.literal, options.elide_above, options.xla)
     sign = "%" if options.percent else ""
     if options.operand_shapes:
@@ -151,6 +165,8 @@ def _operands(instruction: Instruction, options: PrintOptions) -> str:
 
 
 def _value(row: Attribute, value: Any, options: PrintOptions, indent: str = "") -> str:
+    if isinstance(value, Verbatim):
+        return value.text
     writer = WRITERS.get(row.kind)
     if writer is not None:
         return writer(value)

@@ -10,7 +10,7 @@ from collections.abc import Container
 
 from hlotool.text.lexer import NAME, Cursor
 
-__all__ = ["find_attribute", "find_opcode", "find_separator", "statement_end"]
+__all__ = ["find_attribute", "find_closing", "find_opcode", "find_separator", "statement_end"]
 
 _NEXT_STATEMENT = re.compile(
     rf"[\r\n](?:[ \t]*(?:ROOT[ \t]+)?%?{NAME}[ \t]*=|[ \t]*\}}|(?:ENTRY[ \t]+)?%?{NAME}[ \t]*[({{]|\s*[\r\n])", re.ASCII
@@ -44,6 +44,14 @@ def find_separator(cursor: Cursor, start: int, closing: str) -> int | None:
     return None
 
 
+def find_closing(cursor: Cursor, start: int, closing: str) -> int | None:
+    """The bracket `closing` that ends the list in which `start` is; None where the statement has none."""
+    end = find_separator(cursor, start, closing)
+    while end is not None and cursor.text[end] == ",":
+        end = find_separator(cursor, end + 1, closing)
+    return end
+
+
 def find_attribute(cursor: Cursor, start: int, names: Container[str]) -> int:
     """Where the value at `start` ends: before ``, name=`` outside brackets, or where the statement ends.
 
@@ -69,8 +77,9 @@ def find_attribute(cursor: Cursor, start: int, names: Container[str]) -> int:
 
 def find_opcode(cursor: Cursor, start: int) -> int | None:
     """Where the opcode after a broken shape at `start` stands; None where the statement has none."""
-    for match in _OPCODE.finditer(cursor.text, start + 1, statement_end(cursor, start)):
-        between = cursor.text[start : match.start()]
+    found = [match.start() for match in _OPCODE.finditer(cursor.text, start + 1, statement_end(cursor, start))]
+    for place in found[:100]:
+        between = cursor.text[start:place]
         if all(between.count(a) == between.count(b) for a, b in _CLOSING.items()):
-            return match.start()
-    return None
+            return place
+    return found[0] if found else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from hlotool.ir import (
     COMMON_ATTRIBUTES,
     OPCODES,
     Attribute,
     Computation,
+    Diagnostic,
     Instruction,
     Literal,
     Metadata,
@@ -51,9 +53,16 @@ class Scope:
 class State:
     """One parse: the cursor, the computations so far, and what was just read for the current instruction."""
 
-    __slots__ = ("body", "computations", "controls", "cursor", "damage", "literals", "metadata", "order", "unread")
+    __slots__ = (
+        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "notes", "order", "unread",
+    )  # fmt: skip
 
-    def __init__(self, cursor: Cursor, body: Callable[[State, Computation], None]) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        body: Callable[[State, Computation], None],
+        notes: list[Diagnostic] | None = None,
+    ) -> None:
         self.cursor = cursor
         self.body = body  # reads the braces of a computation: attributes can hold whole bodies
         self.computations: dict[str, Computation] = {}
@@ -61,5 +70,13 @@ class State:
         self.metadata: Metadata | None = None
         self.controls: list[tuple[str, int]] | None = None
         self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text
+        self.notes = notes  # what is unknown is said here and kept, where the text is only looked at
         self.damage = Damage()
         self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read
+
+    def not_known(self, diagnostic: Diagnostic | None) -> None:
+        """Something is of no known name: an error, or only a note where the text is looked at."""
+        if self.notes is None:
+            self.cursor.report(diagnostic)
+        elif diagnostic is not None:
+            self.notes.append(replace(diagnostic, severity="note"))
