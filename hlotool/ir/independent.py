@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, permutations
 from typing import Any
 
-from hlotool.ir.attributes import PaddingDimension, ReplicaGroups, SliceDimension
+from hlotool.ir.attributes import PaddingDimension, ReplicaGroups, SliceDimension, Window, WindowDimension
 from hlotool.ir.damage import POISON
 from hlotool.ir.module import Computation
 from hlotool.ir.opcodes import OPCODES
@@ -145,8 +145,11 @@ def _changed(part: str, repaired: Facts, written: Facts) -> bool:
         index = int(rest)
         return repaired.operands[index : index + 1] != written.operands[index : index + 1]
     if kind == "attribute":
-        name = rest.partition(":")[0]
-        return bool(dict(repaired.attributes).get(name) != dict(written.attributes).get(name))
+        name, _, entry = rest.partition(":")
+        now, before = repaired.attributes.get(name), written.attributes.get(name)
+        if entry and isinstance(now, tuple) and isinstance(before, tuple):
+            return bool(now[int(entry) : int(entry) + 1] != before[int(entry) : int(entry) + 1])
+        return bool(now != before)
     return kind == "shape" and repaired.shape != written.shape
 
 
@@ -244,8 +247,10 @@ def _other_values(facts: Facts, name: str, value: Any, index: int | None) -> Ite
     if index is not None and isinstance(value, tuple) and index < len(value):
         for other in _entries(facts, value[index], most):
             yield (*value[:index], other, *value[index + 1 :])
+        yield (*value[:index], *value[index + 1 :])
+        return  # the other entries have errors of their own
     if row.kind == "ints":
-        yield from (tuple(range(rank)) for rank in dict.fromkeys(ranks))
+        yield from (order for rank in dict.fromkeys(ranks) for order in islice(permutations(range(rank)), 24))
         yield from ((n,) for n in range(most))
         yield ()
         yield from (shape.dimensions for shape in facts.operands[:1])
@@ -258,10 +263,15 @@ def _other_values(facts: Facts, name: str, value: Any, index: int | None) -> Ite
     elif row.kind == "word":
         yield from row.choices
     elif row.kind == "padding":
+        for rank in dict.fromkeys(ranks):
+            yield (*value, *[PaddingDimension(0, 0)] * rank)[:rank]
         yield (PaddingDimension(0, 0),) * most
     elif row.kind == "slice":
         for shape in (*facts.operands, facts.shape):
             yield tuple(SliceDimension(0, size) for size in shape.dimensions)
+    elif row.kind == "window" and value is not None:
+        for rank in dict.fromkeys(ranks):
+            yield Window((*value.dimensions, *[WindowDimension(1)] * rank)[:rank])
     elif row.kind == "replica_groups":
         yield ReplicaGroups(())
     elif row.kind in ("pairs", "aliasing"):
@@ -275,7 +285,7 @@ def _other_values(facts: Facts, name: str, value: Any, index: int | None) -> Ite
 def _entries(facts: Facts, value: Any, most: int) -> Iterator[Any]:
     if isinstance(value, int):
         yield from range(most)
-        yield from dict.fromkeys(size for shape in facts.operands for size in shape.dimensions)
+        yield from dict.fromkeys(size for shape in (*facts.operands, facts.shape) for size in shape.dimensions)
     elif isinstance(value, SliceDimension):
         sizes = dict.fromkeys(size for shape in (*facts.operands, facts.shape) for size in shape.dimensions)
         yield from (replace(value, start=0, limit=size, stride=1) for size in sizes)

@@ -49,14 +49,14 @@ _UNARY_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-def _merge(opcode: str, operands: Sequence[Shape], same_type: bool = True) -> Shape:
-    """The common dimensions of operands that must agree in them, and in the element type."""
+def _merge(opcode: str, operands: Sequence[Shape], start: int = 0) -> Shape:
+    """The common dimensions of operands, numbered from `start`, that must agree in them, and in the element type."""
     first = operands[0]
-    require_array(opcode, first, 0)
+    require_array(opcode, first, start)
     sizes, dynamic = list(first.dimensions), list(first.dynamic or (False,) * first.rank)
-    for index, other in enumerate(operands[1:], 1):
+    for index, other in enumerate(operands[1:], start + 1):
         require_array(opcode, other, index)
-        if same_type and other.element_type != first.element_type:
+        if other.element_type != first.element_type:
             raise ShapeError(
                 f"{opcode} of {first.element_type} and {other.element_type}: operand types differ", f"operand:{index}"
             )
@@ -119,9 +119,7 @@ def _select(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     predicate, *values = operands
     require_array(opcode, predicate, 0)
     require(predicate.element_type == "pred", f"select chooses by pred, not by {predicate}", "operand:0")
-    for index, value in enumerate(values, 1):
-        require_array(opcode, value, index)
-    result = _merge(opcode, values)
+    result = _merge(opcode, values, 1)
     if not predicate.is_scalar and not same_dimensions(predicate, result):
         raise ShapeError(f"select by {predicate} of {result}: dimensions differ", "operand:0")
     return any_dynamic(result, [predicate])

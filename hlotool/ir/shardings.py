@@ -301,9 +301,9 @@ def _contradictions(one: _One) -> Iterator[ShardingError]:
         yield ShardingError(f"a {word} sharding names no device", *one.device_span)
     elif word == "maximal" and one.devices is None and one.whole:
         yield ShardingError("a maximal sharding names its device: {maximal device=0}", *one.words[0][1])
-    for name, span in (("last_tile_dim_replicate", one.replicate), ("last_tile_dims", one.subgroup_span)):
-        if span is not None and one.tiles is None and one.whole:
-            yield ShardingError(f"'{name}' needs tiles", *span)
+    for name, flag in (("last_tile_dim_replicate", one.replicate), ("last_tile_dims", one.subgroup_span)):
+        if flag is not None and one.tiles is None and one.whole:
+            yield ShardingError(f"'{name}' needs tiles", *flag)
     if one.replicate is not None and one.subgroup_span is not None:
         yield ShardingError("last_tile_dim_replicate and last_tile_dims exclude each other", *one.subgroup_span)
 

@@ -330,7 +330,7 @@ class _Slow:
     def _float(self, text: str, match: re.Match[str]) -> Array:
         cursor, part = self.cursor, self.part
         if "nan" in text:
-            return _nan(cursor, part, text.startswith("-"), match.group(1), match.start())
+            return _nan(cursor, part, text.startswith("-"), match.group(1), match.span())
         if not text.endswith("inf") and not _FLOAT.fullmatch(text):
             raise cursor.fail(f"'{text[:40]}' is not a value of {part}", match.start(), match.end(), code="HLO0123")
         with np.errstate(all="ignore"):
@@ -340,7 +340,7 @@ class _Slow:
         return value
 
 
-def _nan(cursor: Cursor, part: str, negative: bool, payload: str | None, start: int) -> Array:
+def _nan(cursor: Cursor, part: str, negative: bool, payload: str | None, span: tuple[int, int]) -> Array:
     """A NaN of sign and payload (the whole mantissa; types with a single NaN take their only one)."""
     dtype = dtype_of(part)
     value: Array = np.array(float("-nan" if negative else "nan"), dtype=np.float64).astype(dtype)
@@ -350,7 +350,7 @@ def _nan(cursor: Cursor, part: str, negative: bool, payload: str | None, start: 
     bits = mantissa_bits(part)
     chosen = int(payload, 16) if len(payload) <= 16 else 0
     if not 0 < chosen < 1 << bits:
-        raise cursor.fail(f"the NaN payload 0x{payload[:20]} does not fit {part}", start, code="HLO0124")
+        raise cursor.fail(f"the NaN payload 0x{payload[:20]} does not fit {part}", *span, code="HLO0124")
     if not np.isinf(infinity.astype(np.float64)):
         return value
     unsigned = np.dtype(f"u{dtype.itemsize}")

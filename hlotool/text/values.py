@@ -15,7 +15,7 @@ from hlotool.ir import (
     Verbatim,
 )
 from hlotool.text.groups import read_compact_groups
-from hlotool.text.lexer import NAME, Cursor, did_you_mean, unescape
+from hlotool.text.lexer import NAME, Cursor, SyntaxFailure, did_you_mean, unescape
 from hlotool.text.literals import read_literal
 from hlotool.text.shapes import read_shape
 from hlotool.text.windows import read_dim_labels, read_padding, read_slice, read_window
@@ -225,6 +225,13 @@ def _config(cursor: Cursor, row: Attribute) -> str:
     return cursor.balanced(row.name) if cursor.peek("{") else cursor.string()
 
 
+def _metadata(cursor: Cursor, message: str, match: re.Match[str]) -> SyntaxFailure:
+    """The failure for the value of a key that `match` is."""
+    start = match.start() + match.group().index("=") + 1
+    start += len(cursor.text[start : match.end()]) - len(cursor.text[start : match.end()].lstrip())
+    return cursor.fail(f"metadata: {message}", start, match.end(), code="HLO0134")
+
+
 def read_metadata(cursor: Cursor, row: Attribute | None = None) -> Metadata:
     """``{op_type="" op_name="" source_file="" source_line=1 ...}``; blanks or commas between items."""
     cursor.expect("{", "at the start of metadata")
@@ -234,11 +241,11 @@ def read_metadata(cursor: Cursor, row: Attribute | None = None) -> Metadata:
         key, quoted, number, other = match.groups()
         if key in _META_TEXT:
             if quoted is None and (key != "profile_type" or other is None):
-                raise cursor.fail(f"metadata: '{key}' wants a quoted string", match.end(1) + 1, code="HLO0134")
+                raise _metadata(cursor, f"'{key}' wants a quoted string", match)
             found[key] = other if quoted is None else unescape(quoted)
         elif key in _META_NUMBER:
             if number is None:
-                raise cursor.fail(f"metadata: '{key}' wants a number", match.end(1) + 1, code="HLO0134")
+                raise _metadata(cursor, f"'{key}' wants a number", match)
             found[key] = cursor.to_integer(number, match.start(3))
         else:
             hint = did_you_mean(key, (*_META_TEXT, *_META_NUMBER))
