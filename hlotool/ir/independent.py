@@ -8,6 +8,7 @@ So no error is reported that only follows from another.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, permutations
@@ -24,8 +25,9 @@ from hlotool.ir.shape_inference import check
 __all__ = ["Facts", "independent_errors"]
 
 _MOST_REPAIRS = 150  # of one part
-_FOLLOWED = 12  # repairs that leave another error and are looked into
+_FOLLOWED = 4  # repairs that leave the same other error and are looked into
 _DEEPEST = 4  # errors of one instruction
+_MOST_CHECKS = 3000  # of one instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,16 @@ class Readable(dict[str, Any]):
         return super().get(name, default) if name in self else default
 
 
-def independent_errors(facts: Facts) -> list[ShapeError]:
-    """The errors of the instruction, the first first; shapes that could not be read fit wherever something fits."""
+def independent_errors(facts: Facts, thorough: bool = True) -> list[ShapeError]:
+    """The errors of the instruction, the first first (alone, unless `thorough`).
+
+    Shapes that could not be read fit wherever something fits.
+    """
     holes = [f"operand:{n}" for n, shape in enumerate(facts.operands) if shape == POISON]
     if facts.shape == POISON:
         holes.append("shape")
     if not holes:
-        return _errors(facts, facts, frozenset())
+        return _errors(facts, facts, frozenset(), iter(range(_MOST_CHECKS if thorough else 0)))
     return _with_holes(facts, holes)
 
 
@@ -113,8 +118,11 @@ def _fillings(facts: Facts, holes: list[str]) -> Iterator[Facts]:
         yield replace(facts, operands=operands, shape=declared)
 
 
-def _errors(facts: Facts, written: Facts, blamed: frozenset[str]) -> list[ShapeError]:
-    """The errors of `facts`, which are those that are `written` with the `blamed` parts repaired."""
+def _errors(facts: Facts, written: Facts, blamed: frozenset[str], checks: Iterator[int]) -> list[ShapeError]:
+    """The errors of `facts`, which are those that are `written` with the `blamed` parts repaired.
+
+    Each of `checks` allows for one look at a repair.
+    """
     first = facts.error()
     if first is None:
         return []
@@ -122,17 +130,19 @@ def _errors(facts: Facts, written: Facts, blamed: frozenset[str]) -> list[ShapeE
         return [first]
     now = blamed | {first.part}
     best: list[ShapeError] | None = None
-    followed: set[str] = set()
+    followed = Counter[str]()
     for repaired in islice(_repairs(facts, first), _MOST_REPAIRS):
+        if next(checks, None) is None:
+            break
         rest = repaired.error()
         if rest is None:
             return [first]
-        if rest.part in now or rest.message in followed or len(followed) == _FOLLOWED:
+        if rest.part in now or followed[rest.message] == _FOLLOWED:
             continue
         if _changed(rest.part, repaired, written):
             continue  # no repair: it is wrong itself
-        followed.add(rest.message)
-        errors = _errors(repaired, written, now)
+        followed[rest.message] += 1
+        errors = _errors(repaired, written, now, checks)
         if best is None or len(errors) < len(best):
             best = errors
     return [first, *(best or [])]

@@ -52,7 +52,7 @@ def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
         for instruction in computation if rooted else ():  # signatures need the roots of what is called
             key = _signature(instruction)
             if key is None or key not in known:
-                errors = [*_instruction(instruction, places, damage, expected)]
+                errors = [*_instruction(instruction, places, damage, expected, len(found) < _THOROUGH)]
                 found += errors
                 if key is not None and not errors:
                     known.add(key)
@@ -75,6 +75,7 @@ def _order(diagnostic: Diagnostic) -> tuple[int, int]:
     return (place.line, place.column) if place else (0, 0)
 
 
+_THOROUGH = 200  # errors after which only the first of an instruction is looked for
 _SEARCHES = 100  # control edges that are followed to see whether they close a cycle
 _FEW = 8  # operands up to which counting one in the list beats counting all in a dictionary
 
@@ -100,9 +101,14 @@ def _signature(instruction: Instruction) -> tuple[Any, ...] | None:
 
 
 def _instruction(
-    instruction: Instruction, places: Places, damage: Damage, expected: dict[Instruction, Shape]
+    instruction: Instruction,
+    places: Places,
+    damage: Damage,
+    expected: dict[Instruction, Shape],
+    thorough: bool,
 ) -> Iterator[Diagnostic]:
-    for error in _shape_errors(instruction, damage):
+    """What is wrong with one instruction; all of it where the look is `thorough`."""
+    for error in _shape_errors(instruction, damage, thorough):
         if error.expected is not None:
             expected[instruction] = error.expected
         hint = None if error.expected is None else f"did you mean '{_with_layout(error.expected)}'?"
@@ -116,11 +122,11 @@ def _instruction(
 _REQUIRED = {name: tuple(a.name for a in row.attributes if a.required) for name, row in OPCODES.items()}
 
 
-def _shape_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
+def _shape_errors(instruction: Instruction, damage: Damage, thorough: bool) -> list[ShapeError]:
     """Wrong signatures of called computations, and what is wrong with the shapes."""
     opcode, operands = instruction.opcode, [operand.shape for operand in instruction.operands]
     if instruction in damage.attributes:
-        return _all_errors(instruction, damage)
+        return _all_errors(instruction, damage, thorough)
     try:
         arity = OPCODES[opcode].arity
         if arity is not None:
@@ -132,15 +138,15 @@ def _shape_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
             return []
     except (ShapeError, KeyError):
         pass
-    return _all_errors(instruction, damage)
+    return _all_errors(instruction, damage, thorough)
 
 
 def is_valid(instruction: Instruction) -> bool:
     """Whether operands, attributes and called computations give the shape of the instruction."""
-    return not _shape_errors(instruction, Damage())
+    return not _shape_errors(instruction, Damage(), thorough=False)
 
 
-def _all_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
+def _all_errors(instruction: Instruction, damage: Damage, thorough: bool) -> list[ShapeError]:
     """The same of an instruction that has errors: all that do not follow from each other or from `damage`."""
     opcode, operands = instruction.opcode, tuple(operand.shape for operand in instruction.operands)
     attributes = instruction.attributes
@@ -163,7 +169,8 @@ def _all_errors(instruction: Instruction, damage: Damage) -> list[ShapeError]:
     shown = {name: value for name, value in attributes.items() if (sound and not wrong) or name != "to_apply"}
     if opcode not in ("reduce", "reduce-window"):  # whose types are those of the data where the reducer is wrong
         shown = attributes
-    return found + wrong + independent_errors(Facts(opcode, instruction.shape, operands, Readable(shown, holes)))
+    facts = Facts(opcode, instruction.shape, operands, Readable(shown, holes))
+    return found + wrong + independent_errors(facts, thorough)
 
 
 _CALLS = frozenset(a.name for row in OPCODES.values() for a in row.attributes if a.kind.startswith("computation"))
