@@ -22,7 +22,7 @@ __all__ = ["read_attributes"]
 
 _ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _NO_MORE = re.compile(r"\s*[A-Za-z_%}]")
-_NO_VALUE = ("HLO0101", "HLO0102", "HLO0103", "HLO0104", "HLO0106")  # there is no telling where these values end
+_NO_VALUE = ("HLO0101", "HLO0102", "HLO0103", "HLO0106")  # there is no telling where these values end
 _LONGEST_NAME = 1000  # names that are looked for further down
 _CLOSED = re.compile(r"^\}", re.MULTILINE)
 _NO_COMMA = re.compile(r"[ \t]+([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
@@ -80,6 +80,8 @@ def read_attributes(
         try:
             _read_value(state, opcode, row, attributes)
         except SyntaxFailure as failure:
+            if failure.ends_statement:
+                raise
             if failure.diagnostic is not None and failure.diagnostic.code in _NO_VALUE:
                 cursor.report(failure.diagnostic)
             else:

@@ -43,6 +43,11 @@ class SyntaxFailure(Exception):  # noqa: N818 - a control-flow signal that never
         super().__init__(diagnostic.message if diagnostic else "")
         self.diagnostic = diagnostic
 
+    @property
+    def ends_statement(self) -> bool:
+        """Whether there is nothing to go on with: enough errors have been found, or brackets are nested too deep."""
+        return self.diagnostic is None or self.diagnostic.code == "HLO0104"
+
 
 class Cursor:
     """A text, a position in it, and the diagnostics found so far."""

@@ -94,6 +94,8 @@ def read_operands(
                 start = cursor.position
             found.append(_operand(state, scope, free, len(found)))
         except SyntaxFailure as failure:
+            if failure.ends_statement:
+                raise
             cursor.depth = depth
             _past_operand(state, failure, start)
             found.append(Instruction("custom-call", POISON))

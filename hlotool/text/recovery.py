@@ -16,6 +16,7 @@ _NEXT_STATEMENT = re.compile(
     rf"[\r\n](?:[ \t]*(?:ROOT[ \t]+)?%?{NAME}[ \t]*=|[ \t]*\}}|(?:ENTRY[ \t]+)?%?{NAME}[ \t]*[({{]|\s*[\r\n])", re.ASCII
 )
 _STEP = re.compile(r'/\*(?s:.*?)\*/|//[^\r\n]*|"(?:[^"\\\r\n]|\\.)*"?|[{(\[]|[})\]]|,')
+_FARTHEST = 1 << 14  # characters that are looked at
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
 _ATTRIBUTE = re.compile(r",\s*([A-Za-z_][\w\-]*)\s*=", re.ASCII)
 _OPCODE = re.compile(r"(?<=[\s)\]}])[a-z][a-z0-9\-]*\s*\(", re.ASCII)
@@ -23,8 +24,9 @@ _OPCODE = re.compile(r"(?<=[\s)\]}])[a-z][a-z0-9\-]*\s*\(", re.ASCII)
 
 def statement_end(cursor: Cursor, start: int) -> int:
     """Where the statement that has `start` ends at the latest: before a line that begins something else."""
-    following = _NEXT_STATEMENT.search(cursor.text, start)
-    return following.start() if following else len(cursor.text)
+    far = min(start + _FARTHEST, len(cursor.text))
+    following = _NEXT_STATEMENT.search(cursor.text, start, far)
+    return following.start() if following else far
 
 
 def find_separator(cursor: Cursor, start: int, closing: str) -> int | None:
