@@ -86,7 +86,7 @@ def parent_of(instruction: Instruction) -> Computation:
 def copied_bytes(module: Module) -> int:
     """Bytes of the copies that the buffers of a module ask for: of loop state, results of branches and outputs, and of
     what is updated in a place of its own."""
-    plan = assign(module, module_in_place_pairs(module))
+    plan = assign(module.entry, module_in_place_pairs(module))
     runs = ModuleCost(module).executions()
     copies = [(copy, 1) for copy in plan.output_copies]
     for loop, (entering, repeating) in plan.loop_copies.items():

@@ -113,7 +113,7 @@ class Checker:
         self.module = module
         self.trips = trips
         self.offers = module_in_place_pairs(module)
-        self.plan: Assignment = assign(module, self.offers, donation)
+        self.plan: Assignment = assign(module.entry, self.offers, donation)
         self.fixed = {
             f"parameter {n}" for n in range(len(self.plan.parameters)) if n not in self.plan.overwritten
         }

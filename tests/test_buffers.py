@@ -32,7 +32,7 @@ def checked(text: str) -> tuple[Module, Assignment]:
     module = lowered(text)
     for trips in (0, 1, 2, 3):
         Checker(module, trips=trips).check()
-    plan = assign(module, module_in_place_pairs(module))
+    plan = assign(module.entry, module_in_place_pairs(module))
     place(plan)
     return module, plan
 
@@ -251,7 +251,7 @@ def test_storage_is_used_again() -> None:
 def test_values_of_types_without_a_buffer_are_refused() -> None:
     module = parse("HloModule m\nENTRY main {\n ROOT x = opaque[] parameter(0)\n}")
     with pytest.raises(UnsupportedError, match="opaque"):
-        assign(module, {})
+        assign(module.entry, {})
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)

@@ -429,7 +429,7 @@ ENTRY main { c = pred[] parameter(0)  x = f32[4] parameter(1)  y = f32[] paramet
     module = optimise(parse(text), LOWERING)
     kernel = Kernel({}, {}, (), (Step("tanh", 1, 30.0),))
     kernels = {i: kernel for c in module.computations.values() for i in c if i.opcode == "tanh"}
-    costs = StepCosts(Steps(module.entry, assign(module, {}), kernels, {}, {}))
+    costs = StepCosts(Steps(module.entry, assign(module.entry, {}), kernels, {}, {}))
     found = {i.opcode: costs.serial(i) for i in module.entry if i.opcode in ("while", "conditional")}
     assert found["while"] > 50 * 30.0
     assert found == {i.opcode: costs.alone(i, False) for i in module.entry if i.opcode in found}

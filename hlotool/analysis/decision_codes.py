@@ -274,7 +274,10 @@ _ROWS = (
           _main("x = f32[] parameter(0)\nROOT y = f32[] call(x), to_apply=f",
                 "f {\n  a = f32[] parameter(0)\n  ROOT t = f32[] tanh(a)\n}\n\n")),
     _kind(4041, "refuse call-inliner", "too-large", "a call stays: the caller would grow too large",
-          "Inlining would copy a large computation into several callers."),
+          "Inlining would copy a large computation into several callers, or one that others call several times, level "
+          "by level, so that the module doubles with each: it is compiled once, as a function."),
+    _kind(4190, "rewrite call-inliner", "fusion-to-call", "a fusion of another compiler became a call",
+          "Its computation is shared by too many to be copied for each: it is compiled once, as a function."),
     _kind(4042, "rewrite map-inliner", "inline", "a map became elementwise operations",
           "What a map applies to single elements is now applied to whole arrays.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] map(x), dimensions={0}, to_apply=f",
@@ -283,6 +286,9 @@ _ROWS = (
           "The function of the map holds an operation that does not work on arrays element by element."),
     _kind(4044, "rewrite flatten-call-graph", "copy", "a computation was copied for its caller",
           "Loops, branches and calls each own their computations, so that each can be changed by itself."),
+    _kind(4191, "rewrite flatten-call-graph", "share", "a computation is called by its loops and branches",
+          "It has too many callers to be copied for each (branches of branches double a module with each level): each "
+          "owns a computation that calls it, and it is compiled once, as a function."),
     _kind(4045, "rewrite computation-deduplicator", "same-structure", "equal computations became one",
           "Two computations do the same: their callers share one, and it is compiled once."),
     _kind(4046, "rewrite async-to-sync", "synchronous", "an asynchronous operation runs in order",

@@ -56,11 +56,13 @@ class Body:
         """The body of another function, for steps of this one."""
         return Body(f, self.assignment, self.constants, self.places)
 
-    def load_bases(self, frame: str) -> None:
+    def load_bases(self, frame: str, is_table: bool = False) -> None:
+        """Load what the frame has; that of a function that steps call is their table of arguments."""
         count = len(self.assignment.parameters) + len(self.assignment.outputs) + 2
         slots = (self.f.let(f"getelementptr ptr, ptr {frame}, i64 {number}") for number in range(count))
         self.bases = [self.f.let(f"load ptr, ptr {slot}") for slot in slots]
-        self.status = self.f.let(f"getelementptr ptr, ptr {frame}, i64 {count}")
+        at = self.f.let(f"getelementptr ptr, ptr {frame}, i64 {-1 if is_table else count}")
+        self.status = self.f.let(f"load ptr, ptr {at}") if is_table else at
 
     def make_room(self, instructions: Iterable[Instruction], width: int = 1) -> None:
         """Room for the arguments of kernels, and for the addresses of what loops exchange."""
@@ -79,6 +81,8 @@ class Body:
 
     def address(self, value: Value) -> str:
         root = value.find()
+        if root is self.assignment.block:
+            return self.bases[-1]
         if root in self.own:
             return self.own[root]
         if root in self.places:
@@ -177,6 +181,6 @@ class Body:
 
 
 def table_size(instruction: Instruction, assignment: Assignment) -> int:
-    """Room for the arguments of an instruction's kernel."""
+    """Room for the arguments of an instruction's kernel, with scratch memory and the block of constants."""
     own = len(assignment.leaves.get(instruction, ()))
-    return own + 1 + sum(len(assignment.leaves[o]) for o in instruction.operands)
+    return own + 2 + sum(len(assignment.leaves[o]) for o in instruction.operands)

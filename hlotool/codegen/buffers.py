@@ -26,7 +26,7 @@ from hlotool.analysis.stacking import Stacking, stacked_elements, stackings
 from hlotool.analysis.views import is_view, views_in_order
 from hlotool.codegen.parts import join_all, leave_out, stack_all
 from hlotool.codegen.values import Assignment, Copy, Value, array_leaves, later, merged, overlap
-from hlotool.ir import Computation, Instruction, Module, Shape
+from hlotool.ir import Computation, Instruction, Shape
 
 __all__ = ["ALIASES", "assign", "branch_computations", "occupy"]
 
@@ -43,12 +43,12 @@ _Offer = tuple[Instruction, int, int]
 
 
 def assign(
-    module: Module,
+    entry: Computation,
     in_place: dict[Instruction, tuple[tuple[int, int], ...]],
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
 ) -> Assignment:
-    """Assign values to all instructions reachable from the entry.
+    """Assign values to all instructions of `entry` and of its loops and branches; what it calls is a matter of its own.
 
     `in_place` says which (output leaf, operand) pairs of an instruction may share storage when the operand is dead
     afterwards.  Every while and conditional must own its computations.  `place` completes the result once
@@ -58,14 +58,14 @@ def assign(
     log.pass_name = "buffer-assignment"
     result = Assignment()
     walker = _Walker(result)
-    walker.entry(module.entry)
+    walker.entry(entry)
     in_place = {instruction: pairs for instruction, pairs in in_place.items() if instruction in result.leaves}
     offers = [(instruction, *pair) for instruction, pairs in in_place.items() for pair in pairs]
     of_value: dict[Value, list[_Offer]] = {}
     for offer in offers:
         of_value.setdefault(result.leaves[offer[0]][offer[1]], []).append(offer)
     if donation.arguments:
-        _claim(result, module.entry, donation, of_value)
+        _claim(result, entry, donation, of_value)
     # Updates of a part first: without their place they cost a copy of everything.  Others matter less than loop state.
     for offer in offers:
         if updates_part(offer[0], offer[1]):
@@ -76,13 +76,13 @@ def assign(
         else:
             _merge_branches(result, instruction, walker.ends)
     if walker.joins:
-        join_all(result, walker.joins, module.entry.root, log)
+        join_all(result, walker.joins, entry.root, log)
     if walker.stackings:
         leave_out(result, log)
         stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
     for offer in offers:
         _take_over(result, offer)
-    _merge_outputs(result, module.entry, donation, walker.now)
+    _merge_outputs(result, entry, donation, walker.now)
     if donation.arguments:
         joined = {value.find() for value in result.values if value.find() is not value}
         result.overwritten = tuple(n for n in sorted(donation.arguments) if result.parameters[n].find() in joined)
@@ -166,8 +166,6 @@ class _Walker:
                     self.loop(instruction)
                 case "conditional":
                     self.branches(instruction)
-                case "call":
-                    self.call(instruction)
                 case _ if instruction in views or is_view(instruction):
                     views.add(instruction)
                     value = self.new(instruction.shape)
@@ -233,14 +231,6 @@ class _Walker:
         self.now += 2
         leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
         self.control.append(instruction)
-
-    def call(self, instruction: Instruction) -> None:
-        leaves = self.result.leaves
-        callee = instruction.attributes["to_apply"]
-        for parameter, operand in zip(callee.parameters, instruction.operands, strict=True):
-            leaves[parameter] = leaves[operand]
-        self.body(callee)
-        leaves[instruction] = leaves[callee.root]
 
 
 def invariant_leaves(body: Computation) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Writes the entry function, and those of tasks that are more than kernels.
+"""Writes the entry function, those of computations that are called, and those of tasks that are more than kernels.
 
 The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
 the arena, the constants; then the status of the execution, a word that is zero at first, `STOPPED` when it is to end
@@ -30,7 +30,7 @@ from hlotool.codegen.polling import BUDGET, COMPLETE, POLL, SHORT
 from hlotool.codegen.region import Region
 from hlotool.codegen.region_code import FIRST, Call, define_parts, define_tasks
 from hlotool.codegen.step_costs import StepCosts
-from hlotool.codegen.steps import HOST, NO_KERNEL, Steps, inside, is_element, is_scalar_code, named
+from hlotool.codegen.steps import HOST, NO_KERNEL, Routine, Steps, inside, is_element, is_scalar_code, named
 from hlotool.codegen.swaps import begin_swaps, end_swaps, swap
 from hlotool.codegen.task_loops import TaskLoop
 from hlotool.codegen.units import Piece
@@ -63,9 +63,10 @@ class KernelUse:
 
 
 class Entry:
-    """The entry function `name` for `steps` that run as `plan` says, with the calls and kernels that it uses.
+    """The function `name` for `steps` that run as `plan` says: of the entry, or of what calls run.
 
-    `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.
+    `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.  The calls of the
+    runtime and the kernels that it uses are added to `host_calls` and `uses`.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Entry:
         kernel_names: Mapping[Instruction, str],
         constants: Mapping[Value, int],
         machine: Machine,
+        host_calls: list[HostCall],
+        uses: list[KernelUse],
     ) -> None:
         self.name = name
         self.steps = steps
@@ -84,20 +87,39 @@ class Entry:
         self.kernels = steps.kernels
         self.kernel_names = kernel_names
         self.unit = Unit(machine)
+        self.constants = constants
         self.flushes = machine.numerics.flush_denormals
-        whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
-        head = f"{whole}(ptr %frame) nounwind{self._quality(self.assignment.positions)}"
-        self.body = Body(Function(self.unit, head), self.assignment, constants, {})
-        self.host_calls: list[HostCall] = []
-        self.uses: list[KernelUse] = []
+        self.host_calls = host_calls
+        self.uses = uses
         self.flushing: set[str] = set()  # functions that are there with flushing for other threads
+        self.forks = False
         self.regions = 0
         self.polled = 0
         self.costs = StepCosts(steps)
+        self.is_routine = False
+        self.offered: tuple[str, ...] = ()
 
     def emit(self) -> None:
-        body = self.body
-        body.load_bases("%frame")
+        """Write the function that runs the whole program."""
+        whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
+        self._whole(f"{whole}(ptr %frame)")
+        if self.flushes:
+            define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
+
+    def emit_routine(self) -> Routine:
+        """Write a function for those who call the computation."""
+        self.is_routine = True
+        self._whole(f"void @{self.name}(ptr %frame, i64 %begin, i64 %end)")
+        self.offered = (f"declare void @{self.name}(ptr, i64, i64)",)
+        asks = any(self.steps.stays(i) and self.steps.runs(i) for i in self.assignment.positions)
+        cost = self.costs.whole(self.steps.entry)
+        return Routine(self.name, self.assignment.arena_bytes, cost, asks, self.forks)
+
+    def _whole(self, head: str) -> None:
+        """Write the function that runs the computation."""
+        head = f"{head} nounwind{self._quality(self.assignment.positions)}"
+        body = self.body = Body(Function(self.unit, head), self.assignment, self.constants, {})
+        body.load_bases("%frame", self.is_routine)
         regions = (item for order in self.plan.orders.values() for item in order if isinstance(item, Region))
         widths = [FIRST + sum(1 + table_size(i, self.assignment) for i in region.steps) for region in regions]
         widths += [1 + len(found.own) for found in self.steps.task_loops.values()]
@@ -105,14 +127,13 @@ class Entry:
         self.computation(self.steps.entry)
         for copy in self.assignment.output_copies:
             body.copy(copy)
-        body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
+        if not self.is_routine:
+            body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
         body.end_early(_ABANDON)
-        if self.flushes:
-            define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
 
     def piece(self) -> Piece:
-        """The text of the entry function."""
-        return Piece(self.unit.declared, self.unit.defined)
+        """The text of the function."""
+        return Piece(self.unit.declared, self.unit.defined, self.offered)
 
     def _quality(self, instructions: Iterable[Instruction]) -> str:
         """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""
@@ -125,7 +146,7 @@ class Entry:
         """Write another function, whose table of arguments begins with the frame."""
         outer = self.body
         self.body = outer.inner(Function(self.unit, head))
-        self.body.load_bases(self.body.f.let("load ptr, ptr %args"))
+        self.body.load_bases(self.body.f.let("load ptr, ptr %args"), self.is_routine)
         yield self.body
         self.body.end_early(_ABANDON)
         self.body = outer
@@ -151,7 +172,7 @@ class Entry:
             case "conditional":
                 self.conditional(instruction)
             case "call":
-                self.computation(instruction.attributes["to_apply"])
+                self.call(instruction)
             case opcode if opcode in HOST:
                 body.fill_table(self._arguments(instruction))
                 self.host_call(instruction)
@@ -191,7 +212,8 @@ class Entry:
 
     def _kernel_arguments(self, instruction: Instruction) -> list[Value]:
         scratch = self.steps.scratch.get(instruction)
-        return self._arguments(instruction) + ([] if scratch is None else [scratch])
+        own = self._arguments(instruction) + ([] if scratch is None else [scratch])
+        return [*own, self.assignment.block] if instruction in self.steps.routines else own
 
     def kernel(self, instruction: Instruction) -> None:
         body = self.body
@@ -214,6 +236,16 @@ class Entry:
                 self.check()
         self._note_use(instruction, parallel)
 
+    def call(self, instruction: Instruction) -> None:
+        """Call the function of a computation."""
+        routine = self.steps.routines[instruction]
+        self.body.fill_table(self._kernel_arguments(instruction))
+        self._declare(routine.function)
+        self.body.f.do(f"call void @{routine.function}(ptr {self.body.table}, i64 0, i64 1)")
+        self.check()
+        self.forks |= routine.forks
+        self._note_use(instruction, routine.forks)
+
     def _declare(self, function: str) -> None:
         """Declare a step function."""
         self.unit.declarations[function] = f"declare void @{function}(ptr, i64, i64)"
@@ -224,6 +256,7 @@ class Entry:
 
     def fork(self, function: str, tasks: int, pool: str = "hlo_parallel") -> None:
         """Let threads share the tasks of step function `function`."""
+        self.forks = True
         if self.flushes:  # other threads do not do so yet
             callee, function = f"@{function}", f"{function}_flushed"
             if function not in self.flushing:

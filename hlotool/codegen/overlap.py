@@ -108,6 +108,8 @@ class _Scheduler:
                 regions = True
                 self.idle = 0.0
             elif item in self.steps.kernels:
+                if item in self.steps.routines and self.steps.routines[item].forks:
+                    self.idle = 0.0
                 steps = self.steps.kernels[item].steps
                 # Workers are awake beside a long step, too; what comes ahead of that wakes them in time for it.
                 awake = looped or any(is_split(step, looped) for step in steps)
@@ -198,6 +200,9 @@ class _Scheduler:
         if self._is_fixed(instruction) or self.costs.serial(instruction) < _SMALL:
             return False
         kernel = self.steps.kernels.get(instruction)
+        routine = self.steps.routines.get(instruction)
+        if routine is not None and routine.forks:
+            return False
         if kernel is None:
             return instruction.opcode in CONTROL and not self._stays_outside(instruction)
         if len(kernel.steps) == 1:

@@ -1,4 +1,4 @@
-"""From a module to a program: kernels, buffers, and one native function that runs the whole entry computation."""
+"""From a module to a program: kernels, buffers, and native functions: that of the entry computation runs all of it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,27 @@ from hlotool.codegen.arena import ALIGNMENT, place
 from hlotool.codegen.buffers import assign
 from hlotool.codegen.emitters import emit_kernel
 from hlotool.codegen.entry import Entry, HostCall, KernelUse
-from hlotool.codegen.kernel import Helper, Kernel, KernelCrash
+from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.overlap import schedule
 from hlotool.codegen.sharing import Functions
 from hlotool.codegen.step_costs import ASLEEP, LOOPED
-from hlotool.codegen.steps import CONTROL, HOST, Steps, is_element, is_scalar_code, is_there, named, needs_kernel
+from hlotool.codegen.steps import (
+    CONTROL,
+    HOST,
+    Routine,
+    Steps,
+    is_element,
+    is_scalar_code,
+    is_there,
+    named,
+    needs_kernel,
+)  # fmt: skip
+from hlotool.codegen.steps import called as steps_of
 from hlotool.codegen.task_loops import TaskLoop, task_loop
 from hlotool.codegen.units import Piece, gather
 from hlotool.codegen.values import Assignment, Value, array_leaves
-from hlotool.ir import Instruction, Module, Shape, UnsupportedError
+from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
 
 __all__ = ["Program", "build", "kernel_texts"]
@@ -67,7 +78,7 @@ def build(
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
 ) -> Program:
-    """Plan and emit `module`, whose calls are inlined and whose loops and branches each own their computations.
+    """Plan and emit `module`, whose loops and branches each own their computations; calls become calls of functions.
 
     Arguments in `donation` may be overwritten.  What buffer assignment and
     scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native code, and the
@@ -76,26 +87,43 @@ def build(
     """
     check_devices(module)
     log = DecisionLog() if log is None else log
-    assignment = assign(module, module_in_place_pairs(module), donation, log)
-    kernels = _kernels(assignment, machine)
-    task_loops = _task_loops(assignment, kernels.of, kernels.scratch)
-    steps = Steps(module.entry, assignment, kernels.of, kernels.scratch, task_loops)
-    plan = schedule(steps, log)
-    place(assignment)
-    constants, offsets = _constants(assignment)
+    in_place = module_in_place_pairs(module)
+    constants = _Constants()
+    kernels = _Kernels(machine)
+    routines: dict[Computation, Routine] = {}
+    host_calls: list[HostCall] = []
+    uses: list[KernelUse] = []
+    pieces: list[Piece] = []
     name = f"run_{_identifier(module.name)}"
-    entry = Entry(name, steps, plan, kernels.names, offsets, machine)
-    entry.emit()
+    for computation in _functions(module):
+        is_entry = computation is module.entry
+        assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
+        kernels.add_all(assignment)
+        calls = [i for i in assignment.positions if i.opcode == "call"]
+        called = {call: routines[call.attributes["to_apply"]] for call in calls}
+        for call, routine in called.items():
+            kernels.call(call, routine, assignment)
+        task_loops = _task_loops(assignment, kernels.of, kernels.scratch)
+        steps = Steps(computation, assignment, kernels.of, kernels.scratch, task_loops, called)
+        plan = schedule(steps, log)
+        place(assignment)
+        function = name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}"
+        entry = Entry(function, steps, plan, kernels.names, constants.offsets(assignment), machine, host_calls, uses)
+        if is_entry:
+            entry.emit()
+        else:
+            routines[computation] = entry.emit_routine()
+        pieces.append(entry.piece())
     return Program(
-        units=gather([*kernels.pieces(), entry.piece()]),
+        units=gather([*kernels.pieces(), *pieces]),
         library=kernels.library(),
         entry=name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)),
         arena_bytes=assignment.arena_bytes,
-        constants=constants,
-        host_calls=tuple(entry.host_calls),
-        kernels=tuple(entry.uses),
+        constants=constants.block(),
+        host_calls=tuple(host_calls),
+        kernels=tuple(uses),
         assignment=assignment,
         aliases=assignment.aliases,
         overwritten=assignment.overwritten,
@@ -105,7 +133,11 @@ def build(
 def kernel_texts(module: Module, machine: Machine, donation: Donation) -> Iterator[tuple[str, list[Instruction]]]:
     """The texts of the kernels of `module`, as `build` makes them, each with what it needs to compile alone, and the
     instructions that it computes."""
-    kernels = _kernels(assign(module, module_in_place_pairs(module), donation), machine)
+    in_place = module_in_place_pairs(module)
+    kernels = _Kernels(machine)
+    for computation in _functions(module):
+        own = donation if computation is module.entry else NOTHING_DONATED
+        kernels.add_all(assign(computation, in_place, own))
     users: dict[str, list[Instruction]] = {}
     for instruction, name in kernels.names.items():
         users.setdefault(name, []).append(instruction)
@@ -115,23 +147,19 @@ def kernel_texts(module: Module, machine: Machine, donation: Donation) -> Iterat
         yield "\n".join([*lines, kernel.text, *definitions]), users[name]
 
 
-def _kernels(assignment: Assignment, machine: Machine) -> _Kernels:
-    """The kernels of all that needs one."""
-    kernels = _Kernels(machine)
-    causes: dict[Instruction, Exception] = {}
-    for instruction in assignment.positions:
-        if needs_kernel(instruction) and not is_there(instruction, assignment):
-            try:
-                kernels.add(instruction, assignment)
-            except UnsupportedError as error:
-                if instruction.opcode != "fusion":
-                    raise
-                causes[instruction] = error  # its parts may have native code
-            except Exception as error:
-                causes[instruction] = error
-    if causes:
-        raise KernelCrash(causes)
-    return kernels
+def _functions(module: Module) -> list[Computation]:
+    """The computations that become functions: what calls run, and the entry; callees first."""
+    order = module.callees_first()
+    running = {module.entry}
+    found = {module.entry}
+    for computation in reversed(order):
+        if computation in running and computation.callees:
+            for instruction in computation:
+                running.update(steps_of(instruction))
+                if instruction.opcode == "call":
+                    running.add(instruction.attributes["to_apply"])
+                    found.add(instruction.attributes["to_apply"])
+    return [computation for computation in order if computation in found]
 
 
 class _Kernels:
@@ -145,6 +173,22 @@ class _Kernels:
         self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
         self.functions = Functions()
         self._structures = Structures()
+
+    def add_all(self, assignment: Assignment) -> None:
+        """The kernels of all that needs one; KernelCrash with those that could not be written."""
+        causes: dict[Instruction, Exception] = {}
+        for instruction in assignment.positions:
+            if needs_kernel(instruction) and not is_there(instruction, assignment):
+                try:
+                    self.add(instruction, assignment)
+                except UnsupportedError as error:
+                    if instruction.opcode != "fusion":
+                        raise
+                    causes[instruction] = error  # its parts may have native code
+                except Exception as error:
+                    causes[instruction] = error
+        if causes:
+            raise KernelCrash(causes)
 
     def add(self, instruction: Instruction, assignment: Assignment) -> None:
         in_place = assignment.in_place.get(instruction, frozenset())
@@ -161,6 +205,12 @@ class _Kernels:
         self.of[instruction] = kernel
         if kernel.scratch:
             self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch)
+
+    def call(self, instruction: Instruction, routine: Routine, assignment: Assignment) -> None:
+        """Let a call be a kernel whose only step is the function of what it calls."""
+        self.names[instruction] = routine.function
+        self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost),), routine.arena_bytes)
+        self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes)
 
     def pieces(self) -> list[Piece]:
         """Their functions, in order of first use, and their helpers."""
@@ -200,24 +250,32 @@ def _task_loops(
     return found
 
 
-def _constants(assignment: Assignment) -> tuple[npt.NDArray[np.uint8], dict[Value, int]]:
-    """One block with all literals that kernels read, equal ones once, and the offset of each value."""
-    chunks: list[bytes] = []
-    offsets: dict[Value, int] = {}
-    known: dict[bytes, int] = {}
-    size = 0
-    for instruction, values in assignment.leaves.items():
-        if instruction.opcode != "constant":
-            continue
-        for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
-            data = np.ascontiguousarray(leaf.value()).tobytes()
-            if data not in known:
-                known[data] = size
-                padded = -(-len(data) // ALIGNMENT) * ALIGNMENT
-                chunks.append(data.ljust(padded, b"\0"))
-                size += padded
-            offsets[value] = known[data]
-    return np.frombuffer(b"".join(chunks), np.uint8), offsets
+class _Constants:
+    """One block with all literals that kernels read, equal ones once."""
+
+    def __init__(self) -> None:
+        self._chunks: list[bytes] = []
+        self._known: dict[bytes, int] = {}
+        self._size = 0
+
+    def offsets(self, assignment: Assignment) -> dict[Value, int]:
+        """Take the literals of an assignment; the offset of each of its constant values."""
+        offsets: dict[Value, int] = {}
+        for instruction, values in assignment.leaves.items():
+            if instruction.opcode != "constant":
+                continue
+            for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
+                data = np.ascontiguousarray(leaf.value()).tobytes()
+                if data not in self._known:
+                    self._known[data] = self._size
+                    padded = -(-len(data) // ALIGNMENT) * ALIGNMENT
+                    self._chunks.append(data.ljust(padded, b"\0"))
+                    self._size += padded
+                offsets[value] = self._known[data]
+        return offsets
+
+    def block(self) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(b"".join(self._chunks), np.uint8)
 
 
 def _identifier(name: str) -> str:

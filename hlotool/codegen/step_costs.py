@@ -76,17 +76,18 @@ class StepCosts:
             if kernel is not None:
                 found = sum(step.cost for step in kernel.steps)
             elif instruction.opcode == "conditional":
-                found = max(self._sum(branch) for branch in branch_computations(instruction))
+                found = max(self.whole(branch) for branch in branch_computations(instruction))
             else:
-                found = _PLAIN + _trips(instruction) * sum(self._sum(inner) for inner in called(instruction))
+                found = _PLAIN + _trips(instruction) * sum(self.whole(inner) for inner in called(instruction))
             self._serial[instruction] = found
         return found
 
     def trip(self, loop: Instruction) -> float:
         """Nanoseconds of one trip of a loop on one thread."""
-        return _PLAIN + sum(self._sum(inner) for inner in called(loop))
+        return _PLAIN + sum(self.whole(inner) for inner in called(loop))
 
-    def _sum(self, computation: Computation) -> float:
+    def whole(self, computation: Computation) -> float:
+        """Nanoseconds of a computation on one thread."""
         return sum(self.serial(i) for i in _working(computation))
 
     def alone(self, instruction: Instruction, looped: bool) -> float:

@@ -1,14 +1,15 @@
 """The steps of a program: what runs an instruction of a computation that is not the body of a fusion.
 
-That is a kernel of its own, arithmetic in line, the runtime, or a loop, conditional or call around other steps.  Others
-are only names of what is somewhere already.
+That is a kernel of its own, arithmetic in line, the runtime, a loop or conditional around other steps, or a call of a
+function (`Routine`) with steps of its own, which look like those of a kernel to others.  Others are only names of what
+is somewhere already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
@@ -19,23 +20,39 @@ from hlotool.codegen.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
 
 __all__ = [
-    "CONTROL", "HOST", "NO_KERNEL", "Steps", "called", "inside", "is_element", "is_scalar_code", "is_there",
+    "CONTROL", "HOST", "NO_KERNEL", "Routine", "Steps", "called", "inside", "is_element", "is_scalar_code", "is_there",
     "named", "needs_kernel",
 ]  # fmt: skip
 
-CONTROL = frozenset({"while", "conditional", "call"})
+CONTROL = frozenset({"while", "conditional"})
 
-NO_KERNEL = ALIASES | CONTROL | {"parameter", "constant"}
+NO_KERNEL = ALIASES | CONTROL | {"parameter", "constant", "call"}
 
 HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collective", "feed", "custom"))
 """Opcodes that the runtime carries out: custom calls, collectives, device numbers, queues."""
 
 
 @dataclass(frozen=True, slots=True)
+class Routine:
+    """A computation that is called, as a function of its own: what those who call it need to know.
+
+    Its arguments are the arrays of operands and results, `arena_bytes` of memory and the block of constants.  One that
+    `asks` the runtime for something has its place in the order; one that `forks` gives work to other threads.
+    """
+
+    function: str
+    arena_bytes: int
+    cost: float
+    asks: bool
+    forks: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """What is there of a program before it is decided in which order, and by which threads, its steps run.
 
-    `scratch` is the memory that kernels have for themselves; `task_loops` are shared between threads as they are.
+    It is that of one computation and its loops and branches, `entry`.  `scratch` is the memory that kernels have for
+    themselves; `task_loops` are shared between threads as they are; `routines` are what calls run.
     """
 
     entry: Computation
@@ -43,6 +60,7 @@ class Steps:
     kernels: Mapping[Instruction, Kernel]
     scratch: Mapping[Instruction, Value]
     task_loops: Mapping[Instruction, TaskLoop]
+    routines: Mapping[Instruction, Routine] = field(default_factory=dict)
 
     def runs(self, instruction: Instruction) -> bool:
         """Whether there is something to do for an instruction."""
@@ -52,6 +70,8 @@ class Steps:
 
     def stays(self, instruction: Instruction) -> bool:
         """Whether an instruction asks the runtime for something, which has an order and may end the execution."""
+        if instruction in self.routines:
+            return self.routines[instruction].asks
         return instruction.opcode in HOST
 
 
@@ -98,19 +118,18 @@ def is_there(instruction: Instruction, assignment: Assignment) -> bool:
 
 
 def called(instruction: Instruction) -> tuple[Computation, ...]:
-    """The computations of a loop, conditional or call, in order; those of a kernel are no steps."""
+    """The computations of a loop or conditional, in order; those of a kernel are no steps, and what a call runs has
+    steps of its own."""
     match instruction.opcode:
         case "while":
             return instruction.attributes["condition"], instruction.attributes["body"]
         case "conditional":
             return branch_computations(instruction)
-        case "call":
-            return (instruction.attributes["to_apply"],)
     return ()
 
 
 def inside(instruction: Instruction) -> Iterator[Instruction]:
-    """All instructions inside of a loop, conditional or call."""
+    """All instructions inside of a loop or conditional."""
     for computation in called(instruction):
         for inner in computation:
             yield inner

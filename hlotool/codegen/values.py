@@ -100,6 +100,7 @@ class Assignment:
     there: dict[Instruction, frozenset[int]] = field(default_factory=dict)  # operands in their place
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
+    block: Value = field(default_factory=lambda: Value(-1, None, 0))  # of all constants
     arena_bytes: int = 0
 
     def swapped(self, loops: Iterable[Instruction]) -> set[Value]:

@@ -384,6 +384,7 @@ class Module:
         "attributes",
         "computations",
         "entry",
+        "given_size",
         "name",
         "source",
         "stack_frames",
@@ -397,6 +398,7 @@ class Module:
         self.stack_frames: StackFrames | None = None
         self.source: str | None = None  # the text it was parsed from, for error messages
         self.allowance: float = inf  # instructions that may be added before somebody asks what is going on
+        self.given_size: int | None = None  # instructions before the first pass: what copies of passes are measured by
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
 
@@ -535,7 +537,7 @@ def _lookup(called: Mapping[Computation, Computation]) -> Callable[[Computation]
 def clone_module(module: Module) -> Module:
     """A deep copy with the same names; literals and attribute values are shared.  Callees must stand before callers."""
     copy = Module(module.name, module.attributes)
-    copy.stack_frames, copy.source = module.stack_frames, module.source
+    copy.stack_frames, copy.source, copy.given_size = module.stack_frames, module.source, module.given_size
     mapping: dict[Computation, Computation] = {}
     for computation in module.computations.values():
         mapping[computation] = clone_computation(computation, called=mapping, keep_names=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, Shape, array
+from hlotool.ir import Computation, Instruction, Module, Shape, array
 from hlotool.passes.conditional_simplifier import branches_of
 from hlotool.passes.graph import inline_computation, is_pure, replace_with
 from hlotool.passes.rewriter import Rewriter
@@ -31,20 +31,23 @@ class ConditionalToSelect:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
+        known: dict[Computation, bool] = {}
         for computation in module.callees_first():
             for instruction in computation:
                 if instruction.opcode == "conditional" and instruction.parent is computation:
-                    changed |= self._select(instruction, log)
+                    changed |= self._select(instruction, known, log)
         if changed:
             module.remove_unreachable()
         return changed
 
-    def _select(self, conditional: Instruction, log: DecisionLog) -> bool:
+    def _select(self, conditional: Instruction, known: dict[Computation, bool], log: DecisionLog) -> bool:
         branches = branches_of(conditional)
         if len(branches) != 2 or conditional.control_predecessors or conditional.control_successors:
             return False
         leaves = list(conditional.shape.leaves())
-        if not leaves or not all(leaf.is_array and leaf.is_static for leaf in leaves) or not is_pure(conditional):
+        if not leaves or not all(leaf.is_array and leaf.is_static for leaf in leaves):
+            return False
+        if not is_pure(conditional, known):
             return False
         work = [i for branch in branches for i in branch if i.opcode not in _FREE]
         obstacle = self._obstacle(work)

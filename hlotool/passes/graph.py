@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hlotool.ir import OPCODES, Computation, Instruction, Shape, clone_instruction
+from hlotool.ir import OPCODES, Computation, Instruction, Module, Shape, clone_instruction
 from hlotool.ir.opcodes import CALLING
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "made_from",
     "order_effects",
     "origins_of",
+    "room_to_grow",
 ]
 
 _EFFECTS = frozenset({"side_effect", "collective", "async"})
@@ -60,6 +61,17 @@ def is_removable(instruction: Instruction, known: dict[Computation, bool] | None
         and instruction.opcode != "parameter"
         and is_pure(instruction, known)
     )
+
+
+def room_to_grow(module: Module, growth: int) -> int:
+    """How many instructions a pass may still add to `module` by copying computations that several others call, if it
+    may double it, and any module may have `growth` more.
+
+    Measured by what the module had before any pass ran, so that it does not matter how often a pass runs.
+    """
+    size = module.instruction_count()
+    given = size if module.given_size is None else module.given_size
+    return 2 * given + growth - size
 
 
 def order_effects(computation: Computation, known: dict[Computation, bool]) -> bool:

@@ -198,6 +198,8 @@ class _Runner:
         self.changes = 0
         self.idle: dict[tuple[type[Pass], Pass], int] = {}
         self.opcodes: frozenset[str] | None = None
+        if module.given_size is None:
+            module.given_size = module.instruction_count()
 
     def run(self, step: Step, later: tuple[Step, ...]) -> bool:
         self.progress.later.append(later)
