@@ -34,7 +34,7 @@ class CallInliner:
     name: ClassVar[str] = "call-inliner"
     budget: ClassVar[float] = inf  # `max-instructions` is one
     max_instructions: int = 1_000_000
-    max_growth: int = 3000
+    max_growth: int = 4000
     fusions: str = "none"
 
     def run(self, module: Module, log: DecisionLog) -> bool:

@@ -5,7 +5,7 @@ Indices are LLVM i64 values or Python integers; arithmetic on integers is done h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from hlotool.codegen.cpu.math.elements import Value, compute_element, memory_type, to_memory
@@ -29,6 +29,7 @@ __all__ = [
     "positions",
     "quotient",
     "splat",
+    "step_arguments",
     "step_function",
     "store",
     "strides",
@@ -48,8 +49,13 @@ def watch(f: Function, place: str) -> None:
 
 def step_function(unit: Unit, name: str, pointers: int) -> tuple[Function, list[str]]:
     """Open step function `name`; return it and the values of its first `pointers` arguments."""
+    return step_arguments(unit, name, range(pointers))
+
+
+def step_arguments(unit: Unit, name: str, numbers: Iterable[int]) -> tuple[Function, list[str]]:
+    """Open step function `name`; return it and the values of the arguments with these `numbers`."""
     f = Function(unit, signature(name))
-    return f, [f.let(f"load ptr, ptr {address(f, '%args', 'ptr', i)}, align 8") for i in range(pointers)]
+    return f, [f.let(f"load ptr, ptr {address(f, '%args', 'ptr', i)}, align 8") for i in numbers]
 
 
 def empty_kernel(name: str, machine: Machine) -> Kernel:

@@ -23,6 +23,9 @@ __all__ = ["can_emit", "emit_fusion", "emit_outputs"]
 SMALL = 1 << 16
 """Bytes of a result whose pieces are written one after the other by a single task."""
 
+MOST_JOBS = 128
+"""Jobs of a function, and outputs of a loop: LLVM's time for straight code grows faster than the code."""
+
 
 def can_emit(instruction: Instruction) -> bool:
     """Whether `emit_fusion` takes `instruction`: a fusion, or one instruction as a fusion of itself."""
@@ -55,22 +58,27 @@ def emit_fusion(
 def emit_rest(name: str, concatenate: Instruction, machine: Machine, there: frozenset[int]) -> Kernel:
     """The kernel of a concatenate that copies all operands but those in `there`, which lie in the result already.
 
-    Each is the update of a part of the result; those of the same dimensions share a loop.
+    Each is the update of a part of the result; those of the same dimensions share a loop, up to `MOST_JOBS`.
     """
     build = Builder(Computation(concatenate.name))
     shape, slot = concatenate.shape, len(concatenate.operands)
     along = concatenate.attributes["dimensions"][0]
     whole = build.parameter(slot, shape)
-    groups: dict[tuple[int, ...], list[Output]] = {}
+    groups: list[list[Output]] = []
+    last: dict[tuple[int, ...], list[Output]] = {}
     start = 0
     for number, operand in enumerate(concatenate.operands):
         part = build.parameter(number, operand.shape)
         if number not in there and operand.shape.size:
             starts = [build.constant(start if d == along else 0, "s64") for d in range(shape.rank)]
             update = build.add("dynamic-update-slice", shape, [whole, part, *starts])
-            groups.setdefault(operand.shape.dimensions, []).append(Output(update, 0, slot, shape, update))
+            group = last.get(operand.shape.dimensions)
+            if group is None or len(group) == MOST_JOBS:
+                group = last[operand.shape.dimensions] = []
+                groups.append(group)
+            group.append(Output(update, 0, slot, shape, update))
         start += operand.shape.dimensions[along]
-    return emit_outputs(name, list(groups.values()), range(slot + 1), slot + 1, machine)
+    return emit_outputs(name, groups, range(slot + 1), slot + 1, machine)
 
 
 def emit_outputs(
@@ -87,7 +95,8 @@ def emit_outputs(
         moved = groups[0][0].shape.byte_size
         plans, groups = plan_group(groups, slots, machine)
         jobs = [job for plan in plans for job in plan.jobs()]
-        for together in [jobs] if len(plans) > 1 and moved < SMALL else [[job] for job in jobs]:
+        most = MOST_JOBS if len(plans) > 1 and moved < SMALL else 1
+        for together in (jobs[first : first + most] for first in range(0, len(jobs), most)):
             function = name if not steps else f"s{len(steps)}_{name}"
             steps.append(emit_step(unit, function, together, machine, scratch_slot))
         scratch = max(scratch, *(plan.tracer.scratch for plan in plans))

@@ -19,6 +19,7 @@ from hlotool.codegen.cpu.access import (
     minimum,
     multiply,
     quotient,
+    step_arguments,
     step_function,
     store,
     strides,
@@ -135,8 +136,7 @@ def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place
 def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
     total = prod(scatter.operand) * byte_size(scatter.types[number])
     tasks = -(-total // _COPY)
-    f, pointers = step_function(unit, name, 3 * len(scatter.types) + 1)
-    source, target = pointers[number], pointers[2 * len(scatter.types) + 1 + number]
+    f, (source, target) = step_arguments(unit, name, (number, 2 * len(scatter.types) + 1 + number))
     start = multiply(f, "%begin", _COPY)
     size = f.let(f"sub i64 {minimum(f, multiply(f, '%end', _COPY), total)}, {start}")
     f.copy(address(f, target, "i8", start), address(f, source, "i8", start), size)
