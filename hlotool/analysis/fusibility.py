@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.inlining import can_inline
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Instruction, element_type
 
 __all__ = [
@@ -23,7 +25,7 @@ _MOVEMENT = frozenset(
 )
 _OTHERS = frozenset({"iota", "gather", "reduce", "dynamic-update-slice", "map"})
 _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
-_LARGEST_WINDOW = 16
+_LARGEST_WINDOW: Annotated[int, Threshold("elements")] = 16
 """Elements of a window that is reduced in the loop over the results."""
 _MOST_COPIED = 6
 """Operations that one reader may repeat."""

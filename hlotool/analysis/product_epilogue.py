@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.contraction import matrix_views
 from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
 
 __all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "streams_of",
@@ -27,10 +29,10 @@ __all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_
 PRODUCTS = frozenset({"convolution", "dot"})
 """Opcodes whose kernels take epilogues."""
 
-ROW_BYTES = 8 << 10
+ROW_BYTES: Annotated[int, Threshold("bytes")] = 8 << 10
 """Most bytes of a row of which a task holds enough for a register tile."""
 
-REPEATED_BYTES = 1 << 20
+REPEATED_BYTES: Annotated[int, Threshold("bytes")] = 1 << 20
 """An operand that every block of whole rows reads again has to stay in a second-level cache."""
 
 STREAMS, STREAMED_BYTES, STREAMED_TERMS = 3, 256 << 10, 64

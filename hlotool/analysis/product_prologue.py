@@ -12,14 +12,16 @@ panels.  In any other product elements are used again and again; there the prolo
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Annotated
 
 from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.fusibility import is_fusible
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Instruction
 
 __all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues", "streams"]
 
-STREAMED = 8
+STREAMED: Annotated[int, Threshold("operations")] = 8
 """Most results that one element of a streamed operand goes into: as many sums are held in registers."""
 
 _OTHERS = frozenset({"dynamic-update-slice", "gather", "map", "reduce", "reduce-window"})

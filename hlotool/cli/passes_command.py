@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from difflib import get_close_matches
 
 import click
@@ -15,12 +16,18 @@ __all__ = ["command"]
 
 @click.command("passes")
 @click.argument("name", required=False)
+@click.option("--thresholds", "numbers", is_flag=True, help="List the sizes from which on the compiler does otherwise.")
 @format_option
-def command(name: str | None, form: str) -> None:
+def command(name: str | None, numbers: bool, form: str) -> None:
     """List the passes and named pipelines, or explain the pass or pipeline NAME.
 
     A pipeline is text: simplify,fusion{max-ops=64},fixpoint(cse,dce).
     """
+    if numbers:
+        if name is not None:
+            raise click.UsageError("--thresholds lists those of all passes: it takes no NAME.")
+        _list_thresholds(form)
+        return
     known = [*pass_names(), *PIPELINES]
     if name is not None and name not in known:
         near = get_close_matches(name, known, 1)
@@ -36,6 +43,20 @@ def command(name: str | None, form: str) -> None:
         width = max(len(n) for n in known)
         for row in rows:
             click.echo(f"{row['name']:{width}}  {str(row['help']).partition(chr(10))[0]}")
+
+
+def _list_thresholds(form: str) -> None:
+    from hlotool.inspect.thresholds import thresholds
+
+    found = thresholds()
+    if form == "json":
+        rows = [asdict(row) for row in found]
+        click.echo(json.dumps({"schema_version": 1, "kind": "thresholds", "thresholds": rows}, indent=1))
+        return
+    names = [f"{row.owner.removeprefix('hlotool.')}.{row.name}" for row in found]
+    width = max(map(len, names))
+    for name, row in zip(names, found, strict=True):
+        click.echo(f"{name:{width}}  {row.value:8} {row.unit:12} {row.meaning}")
 
 
 def _row(name: str) -> dict[str, object]:

@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate
+from typing import Annotated
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.stacking import Stacking, stacked_elements, stackings
+from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.views import is_view, views_in_order
 from hlotool.codegen.parts import join_all, leave_out, stack_all
 from hlotool.codegen.values import Assignment, Copy, Value, array_leaves, later, merged, overlap
@@ -30,7 +32,7 @@ from hlotool.ir import Computation, Instruction, Shape
 
 __all__ = ["ALIASES", "assign", "branch_computations", "occupy"]
 
-SWAPPED_BYTES = 1024
+SWAPPED_BYTES: Annotated[int, Threshold("bytes")] = 1024
 """Loop state as large as this is not copied for the next trip, but changes places with it; less is soon copied."""
 
 ALIASES = frozenset(

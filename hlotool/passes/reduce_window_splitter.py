@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Window, WindowDimension, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.algebra.contraction import is_identity, reducer_opcode
@@ -19,7 +20,7 @@ _IDEMPOTENT = frozenset({"maximum", "minimum", "and", "or"})
 _PASS = 3
 """What going over an array costs, in operations on its elements."""
 _GAIN = 1.3
-_MOST = 32
+_MOST: Annotated[int, Threshold("elements")] = 32
 """Elements of a window that are taken in one step, at most, where it has several."""
 
 

@@ -9,7 +9,9 @@ A matrix that is not positive definite gives NaN throughout, as XLA's expander d
 from __future__ import annotations
 
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -32,7 +34,8 @@ from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_cholesky"]
 
-_PANEL = 16
+_PANEL: Annotated[int, Threshold("columns")] = 16
+"""Columns that are factored together; what is right of them is updated once for all of them."""
 _ROWS = 4
 _TASKS = 16
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -47,7 +49,7 @@ __all__ = ["emit_fft"]
 
 _SLOTS = 16
 """Tasks with scratch of their own."""
-_SHORT = 512
+_SHORT: Annotated[int, Threshold("elements")] = 512
 """Lines up to this length go into lanes when there are enough of them."""
 
 Place = tuple[int, int]

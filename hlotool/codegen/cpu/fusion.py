@@ -8,7 +8,9 @@ group such as softmax is one pass over rows with several short passes inside eac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.plan import Output, groups_of, plan_group
 from hlotool.codegen.cpu.rules import can_trace
 from hlotool.codegen.cpu.step import emit_step
@@ -20,10 +22,10 @@ from hlotool.ir.builder import Builder
 
 __all__ = ["can_emit", "emit_fusion", "emit_outputs"]
 
-SMALL = 1 << 16
+SMALL: Annotated[int, Threshold("bytes")] = 1 << 16
 """Bytes of a result whose pieces are written one after the other by a single task."""
 
-MOST_JOBS = 128
+MOST_JOBS: Annotated[int, Threshold("outputs")] = 128
 """Jobs of a function, and outputs of a loop: LLVM's time for straight code grows faster than the code."""
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import Place, advance, argument, offset, unravel, when
 from hlotool.codegen.cpu.elements import Arithmetic, load, store, vector_type
 from hlotool.codegen.kernel import Step, signature
@@ -13,7 +14,8 @@ from hlotool.codegen.llvm import Function, Unit
 
 __all__ = ["PadAxis", "emit_pad"]
 
-SHORT_BYTES = 512  # of a copy that takes no longer in place than the call of a library's function
+SHORT_BYTES: Annotated[int, Threshold("bytes")] = 512
+"""Bytes of a copy that takes no longer in place than the call of a library's function."""
 
 
 class PadAxis(NamedTuple):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.loops import Loop, cost, merge, pick_lane, plain, refine
 from hlotool.codegen.cpu.memory import WIDEST_STEP
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
@@ -21,10 +23,10 @@ __all__ = [
     "Output", "Plan", "groups_of", "output_leaves", "part_count", "partial_jobs", "plan_group", "store_output",
 ]  # fmt: skip
 
-PART_WORK = 1 << 15
+PART_WORK: Annotated[int, Threshold("elements")] = 1 << 15
 """Elements, roughly, that are worth a partial result of their own."""
 
-MOST_PIECES = 64
+MOST_PIECES: Annotated[int, Threshold("pieces")] = 64
 """Pieces into which the space of a concatenation or pad is divided."""
 
 

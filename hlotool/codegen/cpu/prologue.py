@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import advance, argument, unravel
 from hlotool.codegen.cpu.loops import Loop
 from hlotool.codegen.cpu.nest import Nest
@@ -27,10 +29,10 @@ __all__ = ["Prologue"]
 _PANEL = "panel"
 """The slot of stores to the panel."""
 
-_TILE = 16
+_TILE: Annotated[int, Threshold("rows")] = 16
 """Rows that are transposed together, in which tasks begin."""
 
-_RUN = 256
+_RUN: Annotated[int, Threshold("columns")] = 256
 """Columns, about as many, that a task computes side by side."""
 
 

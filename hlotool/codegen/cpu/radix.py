@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import address
 from hlotool.codegen.llvm import Function, Unit
 
 __all__ = ["Records", "define_sort", "histogram_bytes", "sort_cost"]
 
-_INSERTION = 24
+_INSERTION: Annotated[int, Threshold("records")] = 24
 """Up to this many records insertion sort is the faster one."""
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -37,7 +39,7 @@ __all__ = ["emit_reduce_window"]
 
 _UNROLL = 4
 """Vectors (or lines) that are reduced side by side."""
-_SCAN = 5
+_SCAN: Annotated[int, Threshold("elements")] = 5
 """Windows from this size on that are prefixes or suffixes are scanned."""
 
 

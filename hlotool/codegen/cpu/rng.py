@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -31,7 +33,7 @@ from hlotool.ir import Instruction, UnsupportedError, element_type
 
 __all__ = ["emit_rng_bit_generator", "philox_words"]
 
-_CHUNK = 4096
+_CHUNK: Annotated[int, Threshold("elements")] = 4096
 """Counters per task."""
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from math import prod
+from typing import Annotated
 
 import numpy as np
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
 from hlotool.analysis.inlining import can_inline
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import is_low_precision
 from hlotool.codegen.cpu.nodes import Guards, Node, Partial, Scratch
 from hlotool.codegen.cpu.reduce import reducer
@@ -19,10 +21,10 @@ __all__ = [
     "FUSIBLE", "SMALL_CONSTANT", "can_trace", "partial_result", "region_starts", "rule_of", "split_dimension",
 ]  # fmt: skip
 
-SMALL_CONSTANT = 256
+SMALL_CONSTANT: Annotated[int, Threshold("bytes")] = 256
 """Bytes of a constant with different elements that may stand inside a fusion; larger ones must be operands."""
 
-WINDOW_LIMIT = 128
+WINDOW_LIMIT: Annotated[int, Threshold("elements")] = 128
 """Elements of a window that is reduced by a loop over it; larger ones deserve an algorithm."""
 
 Writer = Callable[[Tracer, Instruction, tuple[Index, ...], Guards, int], Rule]

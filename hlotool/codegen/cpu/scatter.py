@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -33,7 +35,7 @@ from hlotool.ir import Computation, Instruction, byte_size, element_type
 
 __all__ = ["emit_scatter"]
 
-_COPY = 1 << 16
+_COPY: Annotated[int, Threshold("bytes")] = 1 << 16
 """Bytes that one task of the copy moves."""
 
 

@@ -7,7 +7,9 @@ by a bottom-up merge sort of indices.  A comparator that is no ordering gives so
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -32,7 +34,7 @@ from hlotool.ir import Computation, Instruction, byte_size
 
 __all__ = ["emit_sort"]
 
-_RUN = 12
+_RUN: Annotated[int, Threshold("elements")] = 12
 """Runs this long are sorted by insertion before merging."""
 _GROUPS = 16
 """Tasks that lines are dealt to; each has its own part of the scratch buffer."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Annotated
 
 from hlotool.analysis.indexing import atom_index
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.loops import Loop, weight
 from hlotool.codegen.cpu.nodes import Node, Row
 from hlotool.codegen.cpu.trace import Tracer
@@ -20,14 +22,14 @@ from hlotool.ir import byte_size
 
 __all__ = ["BLOCK", "Stage", "stages_of"]
 
-BLOCK = 1024
+BLOCK: Annotated[int, Threshold("elements")] = 1024
 """Elements that go through one stage before the next: so many that beginning and ending a loop hardly count, and so few
 that all arrays of a stage are in the nearest cache."""
 
 _STAGE = 72.0
 """Cycles of work on a vector that a stage may have."""
 
-_LEAST = 1 << 15
+_LEAST: Annotated[int, Threshold("elements")] = 1 << 15
 """Elements from which on what stages save is worth compiling them."""
 
 _CROSSING = 8

@@ -8,7 +8,9 @@ comparisons.  Order: XLA's total order of floats (-NaN < -inf < -0 < 0 < inf < N
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -31,7 +33,7 @@ from hlotool.ir import Instruction, UnsupportedError, byte_size, element_type
 
 __all__ = ["emit_topk"]
 
-_LIST = 32
+_LIST: Annotated[int, Threshold("elements")] = 32
 """Up to this k a sorted list is kept."""
 _SLACK = 512
 """Records that a buffer holds above k before it is cut."""

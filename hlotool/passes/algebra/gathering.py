@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, Instruction, SliceDimension
 from hlotool.passes.algebra.contraction import reducer_opcode
 from hlotool.passes.rewriter import Rewriter, Rule, number, rule
 
 __all__ = ["RULES"]
 
-_LARGEST = 65536
+_LARGEST: Annotated[int, Threshold("indices")] = 65536
 """Indices in a constant up to which it is looked at."""
 
 

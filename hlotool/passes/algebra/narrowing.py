@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.contraction import dot_dimensions
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, SliceDimension, array
 from hlotool.passes.algebra.contraction import is_identity, single_reducer
 from hlotool.passes.algebra.slicing import constant_start, rows_of
@@ -16,7 +18,7 @@ __all__ = ["RULES"]
 _ELEMENTWISE = frozenset(
     name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert"
 )
-_LEAST_JOIN = 4096
+_LEAST_JOIN: Annotated[int, Threshold("elements")] = 4096
 """Elements from which on a concatenation is worth a reduction for each part."""
 
 

@@ -1,0 +1,57 @@
+"""The thresholds of the compiler, found where they are declared (`hlotool.analysis.thresholds`)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pkgutil import walk_packages
+
+import hlotool
+
+__all__ = ["Listed", "thresholds"]
+
+_ROOMS = ("analysis", "codegen", "passes")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A threshold: the module that owns it, its name there, its value, what that counts, and what it means."""
+
+    owner: str
+    name: str
+    value: int
+    unit: str
+    meaning: str
+
+
+def thresholds() -> list[Listed]:
+    """All of them, by module and in the order of declaration."""
+    found: list[Listed] = []
+    for row in walk_packages(hlotool.__path__, "hlotool."):
+        if row.name.split(".")[1] in _ROOMS and not row.ispkg:
+            found += _declared(row.name)
+    return found
+
+
+def _declared(owner: str) -> Iterator[Listed]:
+    """The thresholds that a module declares; only one that has some is imported."""
+    path = hlotool.__path__[0] + owner.removeprefix("hlotool").replace(".", "/") + ".py"
+    with open(path, encoding="utf-8") as file:
+        source = file.read()
+    if ", Threshold(" not in source:
+        return
+    lines, body = source.split("\n"), ast.parse(source).body
+    for statement, following in zip(body, [*body[1:], None], strict=True):
+        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+            continue
+        unit = re.search(r"Threshold\('([^']*)'\)", ast.unparse(statement.annotation))
+        if unit is None:
+            continue
+        name = statement.target.id
+        meaning = lines[statement.lineno - 1].partition("  # ")[2]
+        if not meaning and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            meaning = " ".join(str(following.value.value).split())
+        yield Listed(owner, name, getattr(import_module(owner), name), unit.group(1), meaning)

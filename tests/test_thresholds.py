@@ -1,0 +1,322 @@
+"""Shapes around every threshold of the compiler, on several processors: native code against the evaluator.
+
+Each threshold has a generator, which writes a module from a size at, just below or just above it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hlotool.cli import cli
+from hlotool.codegen.machine import Machine, host, named
+from hlotool.codegen.program import build
+from hlotool.driver import compile_module, optimise
+from hlotool.evaluate import evaluate
+from hlotool.harness.inputs import random_inputs
+from hlotool.inspect.thresholds import Listed, thresholds
+from hlotool.ir import Module
+from hlotool.passes.pipeline import parse_pipeline
+from hlotool.runtime.compile import compile_units
+from hlotool.text.parser import parse
+
+ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+MAX = "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }\n"
+Generator = Callable[[int], str]
+
+
+def main_of(body: str, before: str = "") -> str:
+    return f"HloModule m\n{before}ENTRY e {{\n{body}\n}}\n"
+
+
+def elements_of(size: int, kind: str = "f32") -> int:
+    """Elements whose bytes are about `size`: just below, at and above as `size` is."""
+    return max(1, size * 8 // {"f32": 32, "f64": 64, "s8": 8}[kind])
+
+
+def elementwise(n: int) -> str:
+    return main_of(
+        f"x = f32[{n}] parameter(0)\ny = f32[{n}] reverse(x), dimensions={{0}}\nt = f32[{n}] tanh(x)\n"
+        f"ROOT z = f32[{n}] add(t, y)"
+    )
+
+
+def stages(n: int) -> str:
+    """Work that is heavy, and read in several places."""
+    lines = [f"x = f32[{n}] parameter(0)", f"t0 = f32[{n}] tanh(x)"]
+    for i in range(1, 10):
+        lines.append(f"t{i} = f32[{n}] {('sine', 'tanh', 'exponential')[i % 3]}(t{i - 1})")
+        lines.append(f"u{i} = f32[{n}] tanh(t{i})" if i == 9 else f"n{i} = f32[{n}] negate(t{i})")
+    lines.append(f"a = f32[{n - 1}] slice(t9), slice={{[0:{n - 1}]}}\nb = f32[{n - 1}] slice(t9), slice={{[1:{n}]}}")
+    return main_of("\n".join([*lines, f"ROOT c = f32[{n - 1}] subtract(a, b)"]))
+
+
+def concatenate(n: int, along: int = 0, width: int = 3) -> str:
+    """`n` operands, of two sizes."""
+    shapes = [f"f32[{2 + i % 2},{width}]" if along == 0 else f"f32[{width},{2 + i % 2}]" for i in range(n)]
+    total = sum(2 + i % 2 for i in range(n))
+    whole = f"f32[{total},{width}]" if along == 0 else f"f32[{width},{total}]"
+    lines = [f"p{i} = {shape} parameter({i})" for i, shape in enumerate(shapes)]
+    names = ", ".join(f"p{i}" for i in range(n))
+    return main_of("\n".join([*lines, f"ROOT c = {whole} concatenate({names}), dimensions={{{along}}}"]))
+
+
+def concatenate_bytes(size: int) -> str:
+    n = elements_of(size)
+    return main_of(
+        f"x = f32[{n - 5}] parameter(0)\ny = f32[5] parameter(1)\nt = f32[{n - 5}] negate(x)\n"
+        f"ROOT c = f32[{n}] concatenate(t, y), dimensions={{0}}"
+    )
+
+
+def reduce(n: int) -> str:
+    return main_of(
+        f"x = f32[{n}] parameter(0)\nzero = f32[] constant(0)\n"
+        f"low = f32[] constant(-inf)\na = f32[] reduce(x, zero), dimensions={{0}}, to_apply=add\n"
+        f"b = f32[] reduce(x, low), dimensions={{0}}, to_apply=max\nROOT r = (f32[], f32[]) tuple(a, b)",
+        ADD + MAX,
+    )
+
+
+def reduce_joined(n: int) -> str:
+    return main_of(
+        f"x = f32[{n}] parameter(0)\ny = f32[{n - 1}] parameter(1)\nzero = f32[] constant(0)\n"
+        f"c = f32[{2 * n - 1}] concatenate(x, y), dimensions={{0}}\n"
+        "ROOT a = f32[] reduce(c, zero), dimensions={0}, to_apply=add",
+        ADD,
+    )
+
+
+def window(n: int) -> str:
+    m = n + 9
+    return main_of(
+        f"x = f32[3,{m}] parameter(0)\nlow = f32[] constant(-inf)\nzero = f32[] constant(0)\n"
+        f"a = f32[3,10] reduce-window(x, low), window={{size=1x{n}}}, to_apply=max\n"
+        f"b = f32[3,{m}] reduce-window(x, zero), window={{size=1x{m} pad=0_0x{m - 1}_0}}, to_apply=add\n"
+        f"c = f32[3,10] reduce-window(x, zero), window={{size=1x{n}}}, to_apply=add\n"
+        f"ROOT r = (f32[3,10], f32[3,{m}], f32[3,10]) tuple(a, b, c)",
+        ADD + MAX,
+    )
+
+
+def prefix(n: int) -> str:
+    return main_of(
+        f"x = f32[{n},7] parameter(0)\nzero = f32[] constant(0)\n"
+        f"ROOT b = f32[{n},7] reduce-window(x, zero), window={{size={n}x1 pad={n - 1}_0x0_0}}, to_apply=add",
+        ADD,
+    )
+
+
+def window_2d(n: int) -> str:
+    """Windows of about `n` elements in two dimensions."""
+    rows, columns = 4, max(1, -(-n // 4))
+    return main_of(
+        f"x = f32[{rows + 6},{columns + 6}] parameter(0)\nlow = f32[] constant(-inf)\n"
+        f"ROOT a = f32[7,7] reduce-window(x, low), window={{size={rows}x{columns}}}, to_apply=max",
+        MAX,
+    )
+
+
+def pad(size: int) -> str:
+    n = elements_of(size)
+    return main_of(
+        f"x = f32[5,{n}] parameter(0)\nz = f32[] parameter(1)\n"
+        f"ROOT p = f32[8,{n + 3}] pad(x, z), padding=1_2x2_1"
+    )
+
+
+def small_constant(size: int) -> str:
+    n = elements_of(size)
+    values = ", ".join(str(i % 13) for i in range(n))
+    return main_of(
+        f"x = f32[4,{n}] parameter(0)\nc = f32[{n}] constant({{{values}}})\n"
+        f"b = f32[4,{n}] broadcast(c), dimensions={{1}}\nROOT a = f32[4,{n}] multiply(x, b)"
+    )
+
+
+def gather_constant(n: int) -> str:
+    values = ", ".join(str((3 * i) % 50) for i in range(n))
+    return main_of(
+        f"x = f32[64] parameter(0)\ni = s32[{n}] constant({{{values}}})\n"
+        f"ROOT g = f32[{n}] gather(x, i), offset_dims={{}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, "
+        "index_vector_dim=1, slice_sizes={1}"
+    )
+
+
+def fft(n: int) -> str:
+    return main_of(
+        f"x = c64[9,{n}] parameter(0)\nROOT f = c64[9,{n}] fft(x), fft_type=FFT, fft_length={{{n}}}"
+    )
+
+
+def sort(n: int) -> str:
+    less = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n"
+    pair = (
+        "pair { a = f32[] parameter(0) b = f32[] parameter(1) p = s32[] parameter(2) q = s32[] parameter(3) "
+        "s = f32[] sine(a) t = f32[] sine(b) ROOT c = pred[] compare(s, t), direction=GT }\n"
+    )
+    return main_of(
+        f"x = f32[3,{n}] parameter(0)\ni = s32[3,{n}] iota(), iota_dimension=1\n"
+        f"a = f32[3,{n}] sort(x), dimensions={{1}}, to_apply=less\n"
+        f"b = (f32[3,{n}], s32[3,{n}]) sort(x, i), dimensions={{1}}, is_stable=true, to_apply=pair\n"
+        f"c = s32[3,{n}] get-tuple-element(b), index=1\nROOT r = (f32[3,{n}], s32[3,{n}]) tuple(a, c)",
+        less + pair,
+    )
+
+
+def topk(k: int) -> str:
+    n = 3 * k + 7
+    return main_of(f"x = f32[4,{n}] parameter(0)\nROOT t = (f32[4,{k}], s32[4,{k}]) topk(x), k={k}, largest=true")
+
+
+def scatter(size: int) -> str:
+    n = elements_of(size)
+    return main_of(
+        f"x = f32[{n}] parameter(0)\ni = s32[3,1] constant({{{{0}},{{7}},{{{n - 1}}}}})\nu = f32[3] parameter(1)\n"
+        f"ROOT s = f32[{n}] scatter(x, i, u), update_window_dims={{}}, inserted_window_dims={{0}}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        ADD,
+    )
+
+
+def cholesky(n: int) -> str:
+    """Of x x^T + n 1."""
+    return main_of(
+        f"x = f32[2,{n},{n}] parameter(0)\n"
+        f"p = f32[2,{n},{n}] dot(x, x), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, "
+        f"rhs_contracting_dims={{2}}\ni = s32[{n},{n}] iota(), iota_dimension=0\nj = s32[{n},{n}] iota(), "
+        f"iota_dimension=1\ne = pred[{n},{n}] compare(i, j), direction=EQ\nf = f32[{n},{n}] convert(e)\n"
+        f"k = f32[] constant({4 * n})\nkb = f32[{n},{n}] broadcast(k), dimensions={{}}\n"
+        f"g = f32[{n},{n}] multiply(f, kb)\nh = f32[2,{n},{n}] broadcast(g), dimensions={{1,2}}\n"
+        f"q = f32[2,{n},{n}] add(p, h)\nROOT c = f32[2,{n},{n}] cholesky(q), lower=true"
+    )
+
+
+def random_bits(n: int) -> str:
+    return main_of(
+        f"s = u64[2] parameter(0)\nROOT r = (u64[2], u32[{n}]) rng-bit-generator(s), algorithm=rng_philox"
+    )
+
+
+def swapped_state(size: int) -> str:
+    n = elements_of(size)
+    state = f"(s32[], f32[{n}])"
+    parts = (
+        f"test {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(5) "
+        "ROOT c = pred[] compare(i, n), direction=LT }\n"
+        f"body {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1) "
+        f"j = s32[] add(i, one) x = f32[{n}] get-tuple-element(p), index=1 r = f32[{n}] reverse(x), dimensions={{0}} "
+        f"t = f32[{n}] tanh(r) y = f32[{n}] add(t, x) ROOT t2 = {state} tuple(j, y) }}\n"
+    )
+    return main_of(
+        f"x = f32[{n}] parameter(0)\nz = s32[] constant(0)\ns = {state} tuple(z, x)\n"
+        f"w = {state} while(s), condition=test, body=body\nROOT y = f32[{n}] get-tuple-element(w), index=1",
+        parts,
+    )
+
+
+def product(m: int, k: int, n: int) -> str:
+    """A product whose operand is computed and whose result is worked on."""
+    return main_of(
+        f"a = f32[{m},{k}] parameter(0)\nb = f32[{k},{n}] parameter(1)\nv = f32[{n}] parameter(2)\n"
+        f"s = f32[{m},{k}] tanh(a)\n"
+        f"d = f32[{m},{n}] dot(s, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"low = f32[] constant(-inf)\nw = f32[{m},{n}] broadcast(v), dimensions={{1}}\ne = f32[{m},{n}] add(d, w)\n"
+        f"r = f32[{m}] reduce(e, low), dimensions={{1}}, to_apply=max\n"
+        f"q = f32[{m},{n}] broadcast(r), dimensions={{0}}\n"
+        f"ROOT z = f32[{m},{n}] subtract(e, q)",
+        MAX,
+    )
+
+
+GENERATORS: dict[str, tuple[Generator, ...]] = {
+    "analysis.fusibility._LARGEST_WINDOW": (window, window_2d),
+    "analysis.product_epilogue.ROW_BYTES": (lambda size: product(37, 19, elements_of(size)),),
+    "analysis.product_epilogue.REPEATED_BYTES": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),
+    "analysis.product_prologue.STREAMED": (lambda n: product(64, 48, n), lambda n: product(n, 48, 64)),
+    "codegen.buffers.SWAPPED_BYTES": (swapped_state,),
+    "codegen.cpu.cholesky._PANEL": (cholesky, lambda n: cholesky(2 * n)),
+    "codegen.cpu.fft._SHORT": (fft,),
+    "codegen.cpu.fusion.SMALL": (concatenate_bytes,),
+    "codegen.cpu.fusion.MOST_JOBS": (concatenate, lambda n: concatenate(2 * n), lambda n: concatenate(n, 1)),
+    "codegen.cpu.pad.SHORT_BYTES": (pad,),
+    "codegen.cpu.plan.PART_WORK": (reduce, lambda n: reduce(2 * n)),
+    "codegen.cpu.plan.MOST_PIECES": (concatenate, lambda n: concatenate(n, 1)),
+    "codegen.cpu.prologue._TILE": (lambda n: product(n, 64, 128), lambda n: product(200, n, 64)),
+    "codegen.cpu.prologue._RUN": (lambda n: product(40, n, 72), lambda n: product(40, 24, n)),
+    "codegen.cpu.radix._INSERTION": (sort,),
+    "codegen.cpu.reduce_window._SCAN": (prefix, window),
+    "codegen.cpu.rng._CHUNK": (random_bits, lambda n: random_bits(4 * n)),
+    "codegen.cpu.rules.SMALL_CONSTANT": (small_constant,),
+    "codegen.cpu.rules.WINDOW_LIMIT": (window, window_2d),
+    "codegen.cpu.scatter._COPY": (scatter, lambda size: scatter(2 * size)),
+    "codegen.cpu.sort._RUN": (sort, lambda n: sort(2 * n)),
+    "codegen.cpu.stages.BLOCK": (stages,),
+    "codegen.cpu.stages._LEAST": (stages,),
+    "codegen.cpu.topk._LIST": (topk,),
+    "passes.algebra.gathering._LARGEST": (gather_constant,),
+    "passes.algebra.narrowing._LEAST_JOIN": (reduce_joined,),
+    "passes.reduce_window_splitter._MOST": (window, window_2d),
+}
+
+
+def name_of(row: Listed) -> str:
+    return f"{row.owner.removeprefix('hlotool.')}.{row.name}"
+
+
+def machines() -> Iterator[tuple[str, Machine, bool]]:
+    """The processors, and whether this machine runs their code."""
+    own = host()
+    yield "host", own, True
+    for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        machine = named(name)
+        yield name, machine, machine.triple == own.triple and machine.vector_bits <= own.vector_bits
+
+
+def agrees(module: Module, machine: Machine, runs: bool) -> None:
+    if not runs:
+        steps = parse_pipeline("default,lowering")
+        compile_units(build(optimise(module, steps), machine).texts, machine)
+        return
+    executable = compile_module(module, machine=machine, threads=2)
+    inputs = random_inputs(module, 1)
+    expected = evaluate(module, inputs)
+    for got, wanted in zip(executable(*inputs), expected, strict=True):
+        if np.issubdtype(wanted.dtype, np.inexact):
+            scale = float(np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30))
+            np.testing.assert_allclose(got, wanted, rtol=2e-4, atol=2e-5 * scale)
+        else:
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_every_threshold_has_a_generator_and_says_what_it_means() -> None:
+    found = thresholds()
+    assert {name_of(row) for row in found} == set(GENERATORS)
+    assert all(row.meaning and row.unit and row.value > 1 for row in found)
+
+
+@pytest.mark.parametrize("row", thresholds(), ids=name_of)
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: Listed, data: st.DataObject) -> None:
+    unit = 4 if row.unit == "bytes" else 1
+    step = data.draw(st.sampled_from((-2, -1, 0, 1, 2)))
+    generator = data.draw(st.sampled_from(GENERATORS[name_of(row)]))
+    _, machine, runs = data.draw(st.sampled_from(list(machines())))
+    agrees(parse(generator(max(2, row.value + unit * step))), machine, runs)
+
+
+def test_passes_lists_thresholds() -> None:
+    text = CliRunner().invoke(cli, ["passes", "--thresholds"])
+    assert text.exit_code == 0
+    assert "codegen.cpu.fusion.SMALL" in text.output
+    rows = json.loads(CliRunner().invoke(cli, ["passes", "--thresholds", "--format", "json"]).output)
+    assert rows["kind"] == "thresholds"
+    assert {f"{r['owner']}.{r['name']}" for r in rows["thresholds"]} == {f"hlotool.{name}" for name in GENERATORS}
+    assert CliRunner().invoke(cli, ["passes", "fusion", "--thresholds"]).exit_code == 2
