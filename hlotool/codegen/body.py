@@ -19,7 +19,7 @@ from hlotool.codegen.cpu.math.elementwise import (
     to_memory,
 )
 from hlotool.codegen.llvm import Function
-from hlotool.codegen.polling import BUDGET
+from hlotool.codegen.polling import BUDGET, STOPPED
 from hlotool.codegen.values import Assignment, Copy, Value
 from hlotool.ir import Instruction, byte_size, element_type
 
@@ -167,11 +167,14 @@ class Body:
         self.f.do(f"store {memory_type(kind)} {raw}, ptr {self.address(self.assignment.leaves[instruction][0])}")
         self.registers[instruction] = register
 
-    def end_early(self, code: str) -> None:
-        """Close the function here; the block that `code` names is for executions that end before."""
+    def end_early(self, code: str, tells: bool = False) -> None:
+        """Close the function here; the block that `code` names is for executions that end before, of which it `tells`
+        those who called it."""
         if self.may_end:
             self.f.do("ret void")
             self.f.label(code)
+            if tells:
+                self.f.do(f"store atomic i64 {STOPPED}, ptr {self.status} monotonic, align 8")
         self.f.finish()
 
     def fill_table(self, values: Iterable[Value], first: int = 0) -> None:

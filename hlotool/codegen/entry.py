@@ -129,7 +129,7 @@ class Entry:
             body.copy(copy)
         if not self.is_routine:
             body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
-        body.end_early(_ABANDON)
+        body.end_early(_ABANDON, tells=self.is_routine)
 
     def piece(self) -> Piece:
         """The text of the function."""
