@@ -403,6 +403,7 @@ def _integer_reference(opcode: str, a: int, b: int, element_type: str) -> int:
         "add": lambda: a + b,
         "subtract": lambda: a - b,
         "multiply": lambda: a * b,
+        "mulhi": lambda: (a * b) >> bits,
         "divide": lambda: _quotient(a, b),
         "remainder": lambda: a if b == 0 else a - b * _quotient(a, b),
         "maximum": lambda: max(a, b),
@@ -425,7 +426,7 @@ def test_integer_arithmetic(element_type: str, cpu: str, lanes: int) -> None:
     a, b = a[keep], b[keep]
     plain = [(int(p), int(q)) for p, q in zip(a, b, strict=True)]
     for opcode in (
-        "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "or", "xor", "power",
+        "add", "subtract", "multiply", "mulhi", "divide", "remainder", "maximum", "minimum", "and", "or", "xor", "power",
         "shift-left", "shift-right-logical", "shift-right-arithmetic",
     ):  # fmt: skip
         got = [int(v) for v in run(opcode, [element_type] * 2, element_type, cpu, lanes, a, b)]

@@ -114,6 +114,7 @@ def _shift(x: int, y: int, bits: int, kind: str, arithmetic: bool) -> int:
 
 INTEGER: dict[str, Callable[[int, int, int, str], int]] = {
     "add": lambda x, y, b, k: x + y, "subtract": lambda x, y, b, k: x - y, "multiply": lambda x, y, b, k: x * y,
+    "mulhi": lambda x, y, b, k: (x * y) >> b,
     "divide": lambda x, y, b, k: _divide(x, y), "remainder": lambda x, y, b, k: x - y * _divide(x, y) if y else x,
     "maximum": lambda x, y, b, k: max(x, y), "minimum": lambda x, y, b, k: min(x, y),
     "and": lambda x, y, b, k: x & y, "or": lambda x, y, b, k: x | y, "xor": lambda x, y, b, k: x ^ y,

@@ -112,7 +112,7 @@ TINY: dict[str, str] = {
     },
     **{
         name: f"ROOT r = s32[4,6]{{1,0}} {name}(i, i)"
-        for name in ["shift-left", "shift-right-arithmetic", "shift-right-logical", "and", "or", "xor"]
+        for name in ["shift-left", "shift-right-arithmetic", "shift-right-logical", "and", "or", "xor", "mulhi"]
     },
     "compare": "ROOT r = pred[4,6]{1,0} compare(x, y), direction=LT, type=TOTALORDER",
     "complex": "ROOT r = c64[4,6]{1,0} complex(x, y)",

@@ -217,6 +217,7 @@ def _binary(instruction: Instruction, operands: Operands, context: Context) -> A
 
 
 _WITH_WIDTH: dict[str, Callable[..., AnyArray]] = {
+    "mulhi": integers.multiply_high,
     "shift-left": integers.shift_left,
     "shift-right-arithmetic": integers.shift_right,
     "shift-right-logical": integers.shift_right_logical,

@@ -11,7 +11,10 @@ import numpy as np
 
 from hlotool.evaluate.values import AnyArray
 
-__all__ = ["divide", "leading_zeros", "ones", "power", "remainder", "shift_left", "shift_right", "shift_right_logical"]
+__all__ = [
+    "divide", "leading_zeros", "multiply_high", "ones", "power", "remainder", "shift_left", "shift_right",
+    "shift_right_logical",
+]  # fmt: skip
 
 
 def divide(left: AnyArray, right: AnyArray) -> AnyArray:
@@ -71,6 +74,22 @@ def _pattern(array: AnyArray, bits: int) -> AnyArray:
     """Bits as an unsigned integer of the same size, those above the width cleared."""
     raw = array.astype(np.dtype(f"u{array.dtype.itemsize}"))
     return np.asarray(raw & raw.dtype.type((1 << bits) - 1))
+
+
+def multiply_high(left: AnyArray, right: AnyArray, bits: int) -> AnyArray:
+    """The upper `bits` of the product of twice the width."""
+    if bits < 64:
+        wide = np.dtype(f"{left.dtype.kind}8")
+        return np.asarray((left.astype(wide) * right.astype(wide)) >> wide.type(bits)).astype(left.dtype)
+    low = np.uint64(0xFFFF_FFFF)
+    half = np.uint64(32)
+    a, b = left.astype(np.uint64), right.astype(np.uint64)
+    middle = (a >> half) * (b & low) + (((a & low) * (b & low)) >> half)
+    carried = (a & low) * (b >> half) + (middle & low)
+    high = (a >> half) * (b >> half) + (middle >> half) + (carried >> half)
+    if left.dtype.kind == "i":  # a negative factor stands for itself plus 2**64
+        high = high - np.where(left < 0, b, np.uint64(0)) - np.where(right < 0, a, np.uint64(0))
+    return np.asarray(high).astype(left.dtype)
 
 
 def power(base: AnyArray, exponent: AnyArray) -> AnyArray:

@@ -210,7 +210,7 @@ _add(
     2, "elementwise", traits="elementwise inferable",
 )
 _add("power atan2", 2, "elementwise", traits="elementwise transcendental inferable")
-_add("add multiply maximum minimum and or xor", 2, "elementwise", traits="elementwise commutative inferable")
+_add("add multiply mulhi maximum minimum and or xor", 2, "elementwise", traits="elementwise commutative inferable")
 _add(
     "compare", 2, "elementwise",
     (

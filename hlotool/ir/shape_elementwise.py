@@ -88,7 +88,7 @@ def _binary(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     result = _merge(opcode, operands)
     if opcode in ("and", "or", "xor"):
         _kinds(opcode, result, ("pred", *_INTEGERS), "pred and integers")
-    elif opcode.startswith("shift-"):
+    elif opcode.startswith("shift-") or opcode == "mulhi":
         _kinds(opcode, result, _INTEGERS, "integers")
     elif opcode == "atan2":
         _kinds(opcode, result, ("float", "complex"), "floats and complex")

@@ -244,7 +244,7 @@ _BINARY = {
     **dict.fromkeys(("and", "or", "xor"), _BITS),
     **dict.fromkeys(("shift-left", "shift-right-arithmetic", "shift-right-logical"), INTEGERS),
     **dict.fromkeys(("maximum", "minimum"), _ORDERED),
-    "atan2": [*FLOATS, *_COMPLEX], "remainder": _REAL,
+    "mulhi": INTEGERS, "atan2": [*FLOATS, *_COMPLEX], "remainder": _REAL,
 }  # fmt: skip
 
 

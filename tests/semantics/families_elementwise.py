@@ -65,6 +65,7 @@ def complex_function(s: Sample, opcode: str, kind: str) -> Instruction:
 @family("subtract", "signed unsigned narrow float complex", ulps=0)
 @family("divide remainder", NUMBERS, ulps=0)
 @family("maximum minimum", "pred signed unsigned narrow float", ulps=0)
+@family("mulhi", INTEGERS, ulps=0)
 @family("and or xor", "pred signed unsigned", ulps=0)
 @family("complex", "f32 f64", ulps=0)
 def binary(s: Sample, opcode: str, kind: str) -> Instruction:

@@ -67,6 +67,14 @@ def remainder(a: Vector, b: Vector, element_type: str) -> Vector:
     return result if zero is None else where(zero, a, result)
 
 
+def multiply_high(a: Vector, b: Vector, element_type: str) -> Vector:
+    """The upper half of the product of twice the width."""
+    signed, width = is_signed(element_type), integer_bits(element_type)
+    wide = f"i{2 * max(width, 8)}"
+    product = a.resize(wide, signed) * b.resize(wide, signed)
+    return (product.ashr(width) if signed else product.lshr(width)).resize(a.element, signed)
+
+
 def power(a: Vector, b: Vector, element_type: str) -> Vector:
     """By squaring; a negative exponent gives 0 unless the base is 1 or -1."""
     signed = is_signed(element_type)
@@ -185,6 +193,7 @@ BINARY: dict[str, Callable[[Vector, Vector, str], Vector]] = {
     "divide": divide,
     "maximum": maximum,
     "minimum": minimum,
+    "mulhi": multiply_high,
     "multiply": lambda a, b, t: wrap(a * b, t),
     "or": lambda a, b, t: a | b,
     "power": power,
