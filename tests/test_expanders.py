@@ -60,6 +60,113 @@ def opcodes(module: Module) -> set[str]:
     return {i.opcode for i in module.instructions()}
 
 
+# ---- scan
+
+
+SCANS = """HloModule m
+
+plus {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] add(a, b)
+}
+
+total {
+  x = f32[] parameter(0)
+  c = f32[] parameter(1)
+  s = f32[] add(c, x)
+  ROOT r = (f32[], f32[]) tuple(s, s)
+}
+
+mixed {
+  x = s32[3] parameter(0)
+  y = f32[3] parameter(1)
+  c = f32[2] parameter(2)
+  d = s32[] parameter(3)
+  zero = s32[] constant(0)
+  n = s32[] reduce(x, zero), dimensions={0}, to_apply=plus
+  e = s32[] add(d, n)
+  half = f32[] constant(0.5)
+  halves = f32[2] broadcast(half), dimensions={}
+  f = f32[2] multiply(c, halves)
+  ROOT r = (f32[3], f32[2], s32[]) tuple(y, f, e)
+}
+
+twice {
+  x = f32[] parameter(0)
+  ROOT y = f32[] add(x, x)
+}
+
+count {
+  c = s32[] parameter(0)
+  one = s32[] constant(1)
+  d = s32[] add(c, one)
+  ROOT r = (s32[], s32[]) tuple(c, d)
+}
+
+ENTRY main {
+  x = f32[5] parameter(0)
+  a = f32[] parameter(1)
+  m = s32[3,4] parameter(2)
+  n = f32[3,4] parameter(3)
+  v = f32[2] parameter(4)
+  i = s32[] parameter(5)
+  none = f32[0] parameter(6)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("(f32[5], f32[]) scan(x, a), num_carries=1, to_apply=total", ([11, 13, 16, 20, 25], 25)),
+        ("(f32[5], f32[]) scan(x, a), num_carries=1, is_reverse=true, to_apply=total", ([25, 24, 22, 19, 15], 25)),
+        ("(f32[0], f32[]) scan(none, a), num_carries=1, to_apply=total", ([], 10)),
+        ("f32[5] scan(x), num_carries=0, to_apply=twice", ([2, 4, 6, 8, 10],)),
+        ("(s32[4], s32[]) scan(i), num_carries=1, to_apply=count", ([7, 8, 9, 10], 11)),
+        ("scan(x, a), num_carries=1, to_apply=total", ([11, 13, 16, 20, 25], 25)),
+        (
+            "(f32[3,4], f32[2], s32[]) scan(m, n, v, i), num_carries=2, to_apply=mixed",
+            (np.arange(12).reshape(3, 4).tolist(), [0.0625, 0.125], 73),
+        ),
+    ],
+)
+def test_scan(line: str, expected: tuple[Any, ...]) -> None:
+    """Facts of the opcode: XLA 0.10's own results of these modules are the same."""
+    dimension = 1 if "mixed" in line else 0
+    module = parse(f"{SCANS}  ROOT r = {line}, dimensions={{{dimension}}}\n}}\n")
+    check(module)
+    m = np.arange(12, dtype=np.int32).reshape(3, 4)
+    given = [
+        np.arange(1, 6, dtype=np.float32), np.float32(10), m, m.astype(np.float32), np.array([1, 2], np.float32),
+        np.int32(7), np.zeros(0, np.float32),
+    ]  # fmt: skip
+    arguments = [np.asarray(one) for one in given]
+    assert [one.tolist() for one in evaluate(module, arguments)] == list(expected)
+    assert [one.tolist() for one in compile_module(module)(*arguments)] == list(expected)
+    assert run_pipeline(module, parse_pipeline("scan-expander"), DecisionLog(), [VerifyEach(check)])
+    assert "scan" not in opcodes(module)
+    assert [one.tolist() for one in evaluate(module, arguments)] == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("(f32[5], f32[]) scan(x, a), dimensions={1}, num_carries=1, to_apply=total", "out of range for rank 1"),
+        ("(f32[5], f32[]) scan(x, a), dimensions={}, num_carries=1, to_apply=total", "along one dimension, not 0"),
+        ("(f32[5], f32[]) scan(x, a), dimensions={0}, num_carries=3, to_apply=total", "num_carries is 3, scan has 2"),
+        ("(f32[6], f32[]) scan(x, a), dimensions={0}, num_carries=1, to_apply=total", "scan gives (f32[5], f32[])"),
+        ("(f32[5], f32[]) scan(x), dimensions={0}, num_carries=1, to_apply=total", "must take 1 parameter"),
+        ("(f32[5], f32[]) scan(x, v), dimensions={0}, num_carries=1, to_apply=total", "scan gives it f32[2]"),
+        ("s32[] scan(i), dimensions={0}, num_carries=1, to_apply=twice", "is f32[], scan gives it s32[]"),
+        ("scan(i), dimensions={0}, num_carries=1, to_apply=count", "cannot be inferred"),
+    ],
+)
+def test_wrong_scans(line: str, message: str) -> None:
+    with pytest.raises(HloError) as caught:
+        check(parse(f"{SCANS}  ROOT r = {line}\n}}\n"))
+    assert message in str(caught.value)
+
+
 # ---- gather and scatter
 
 

@@ -70,6 +70,13 @@ condition {
   ROOT r = pred[] compare(i, n), direction=LT
 }
 
+running {
+  a = f32[6]{0} parameter(0)
+  b = f32[6]{0} parameter(1)
+  c = f32[6]{0} add(a, b)
+  ROOT r = (f32[6]{0}, f32[6]{0}) tuple(c, c)
+}
+
 ENTRY main {
   x = f32[4,6]{1,0} parameter(0)
   y = f32[4,6]{1,0} parameter(1)
@@ -172,6 +179,10 @@ TINY: dict[str, str] = {
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add_f32"
     ),
     "while": f"t = (s32[], {_X}) tuple(n, x)\n  ROOT r = (s32[], {_X}) while(t), condition=condition, body=body",
+    "scan": (
+        f"a = f32[6]{{0}} broadcast(zero), dimensions={{}}\n  ROOT r = ({_X}, f32[6]{{0}}) scan(x, a), dimensions={{0}}, "
+        "num_carries=1, is_reverse=true, to_apply=running"
+    ),
     "conditional": f"ROOT r = {_X} conditional(n, x, y), branch_computations={{twice, same}}",
     "call": f"ROOT r = {_X} call(x), to_apply=twice",
     "fusion": f"ROOT r = {_X} fusion(x), kind=kLoop, calls=twice",

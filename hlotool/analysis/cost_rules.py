@@ -186,6 +186,16 @@ def _map(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
     return count * one.flops, count * one.transcendentals
 
 
+def _scan(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
+    """One application per place along the dimension."""
+    along = instruction.operands[0].shape
+    if instruction.attributes["num_carries"] == len(instruction.operands):
+        along = _leaf(instruction.shape)
+    (axis,) = instruction.attributes["dimensions"]
+    length = along.dimensions[axis]
+    return length * one.flops, length * one.transcendentals
+
+
 def _scatter(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
     """One application per update."""
     count = elements(instruction.operands[-1].shape)
@@ -279,6 +289,7 @@ RULES: dict[str, Rule] = {
     "reduce-window": _reduce_window,
     "select-and-scatter": _select_and_scatter,
     "map": _map,
+    "scan": _scan,
     "scatter": _scatter,
     "sort": _sort,
     "topk": _topk,

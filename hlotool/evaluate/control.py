@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hlotool.evaluate.values import Context, Operands, Rule, Value
-from hlotool.ir import ExecutionError, Instruction, Literal, UnsupportedError
+from hlotool.ir import ExecutionError, Instruction, Literal, UnsupportedError, dtype_of
 
 __all__ = ["RULES"]
 
@@ -20,6 +20,28 @@ def _while(instruction: Instruction, operands: Operands, context: Context) -> Va
         state = context.apply(body, [state])
         iterations += 1
     return state
+
+
+def _scan(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    """The computation, called for one place after another along the dimension."""
+    computation = instruction.attributes["to_apply"]
+    (axis,) = instruction.attributes["dimensions"]
+    count = instruction.attributes["num_carries"]
+    split = len(operands) - count
+    inputs, carries = [np.moveaxis(one, axis, 0) for one in operands[:split]], list(operands[split:])
+    shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
+    made = shapes[: len(shapes) - count]
+    outputs = [np.zeros(shape.dimensions, dtype_of(shape.element_type)) for shape in made]
+    stacked = [np.moveaxis(one, axis, 0) for one in outputs]
+    steps = range(len(inputs[0]) if inputs else made[0].dimensions[axis])
+    for place in reversed(steps) if instruction.attributes.get("is_reverse") else steps:
+        found = context.apply(computation, [*(one[place] for one in inputs), *carries])
+        values = list(found) if isinstance(found, tuple) else [found]
+        carries = values[len(made) :]
+        for output, value in zip(stacked, values, strict=False):
+            output[place] = value
+    results = (*outputs, *carries)
+    return results if instruction.shape.is_tuple else results[0]
 
 
 def _conditional(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -75,6 +97,7 @@ def _first_operand(instruction: Instruction, operands: Operands, context: Contex
 
 RULES: dict[str, Rule] = {
     "while": _while,
+    "scan": _scan,
     "conditional": _conditional,
     "call": _call,
     "fusion": _fusion,

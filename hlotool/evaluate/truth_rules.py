@@ -121,6 +121,43 @@ def _while(instruction: Instruction, operands: Operands, context: Any) -> Any:
         iterations += 1
 
 
+def _scan(instruction: Instruction, operands: Operands, context: Any) -> Any:
+    """As the evaluator's; places are put together after the last one."""
+    computation, attributes = instruction.attributes["to_apply"], instruction.attributes
+    (axis,) = attributes["dimensions"]
+    split = len(operands) - attributes["num_carries"]
+    inputs, carries = operands[:split], list(operands[split:])
+    shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
+    made = shapes[: len(shapes) - len(carries)]
+    length = inputs[0].shape[axis] if inputs else made[0].dimensions[axis]
+    if not length:
+        return _with_parts(instruction, operands, context)
+    rows: list[list[Bounded]] = []
+    for step in range(length):
+        place = length - 1 - step if attributes.get("is_reverse") else step
+        found: Any = context.apply(computation, [*(_at(one, axis, place) for one in inputs), *carries])
+        values = list(found) if isinstance(found, tuple) else [found]
+        rows.append(values[: len(made)])
+        carries = values[len(made) :]
+    if attributes.get("is_reverse"):
+        rows.reverse()
+    results = (*(_stacked(column, axis) for column in zip(*rows, strict=True)), *carries)
+    return results if instruction.shape.is_tuple else results[0]
+
+
+def _at(x: Bounded, axis: int, place: int) -> Bounded:
+    """The elements at one place along an axis, without it."""
+    taken = (slice(None),) * axis + (place,)
+    return Bounded(np.asarray(x.value[taken]), None if x.error is None else np.asarray(x.error[taken]))
+
+
+def _stacked(parts: Sequence[Bounded], axis: int) -> Bounded:
+    value = np.stack([part.value for part in parts], axis)
+    if all(part.error is None for part in parts):
+        return Bounded(value)
+    return Bounded(value, np.stack([part.errors() for part in parts], axis))
+
+
 def _conditional(instruction: Instruction, operands: Operands, context: Any) -> Any:
     selector, *arguments = operands
     result: Any = control.RULES["conditional"](instruction, [selector.value, *arguments], context)
@@ -247,6 +284,7 @@ TRUTH: dict[str, Any] = {
     "bitcast": _bitcast,
     "custom-call": _custom_call,
     "while": _while,
+    "scan": _scan,
     "conditional": _conditional,
     "sort": _sort,
     "topk": _topk,

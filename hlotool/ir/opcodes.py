@@ -275,6 +275,17 @@ _add(
     (Attribute("condition", "computation", True), Attribute("body", "computation", True)), "control inferable",
 )
 _add(
+    "scan", None, "control",
+    (
+        _DIMENSIONS,
+        Attribute("num_carries", "int", True),
+        Attribute("is_reverse", "bool"),
+        Attribute("is_associative", "bool"),
+        _TO_APPLY,
+    ),
+    "inferable",
+)
+_add(
     "conditional", None, "control",
     (
         Attribute("true_computation", "computation"),

@@ -25,7 +25,7 @@ from hlotool.ir.shape_checks import (
     with_dynamic,
 )
 
-__all__ = ["REDUCTIONS"]
+__all__ = ["REDUCTIONS", "scan_shape"]
 
 
 def _pairs(opcode: str, operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[Shape]]:
@@ -114,6 +114,51 @@ def _map(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) 
     return any_dynamic(like(operands[0], root.element_type), operands)
 
 
+def _scan(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    """Arrays along the scanned dimension of what the computation gives, then the carries after the last step."""
+    if not operands or attributes["num_carries"] == len(operands):
+        raise ShapeError("the result shape of a scan without inputs cannot be inferred")
+    return scan_shape(operands, attributes, None)
+
+
+def scan_shape(operands: Sequence[Shape], attributes: Mapping[str, Any], written: Shape | None) -> Shape:
+    """The result of a scan; one without inputs is as long as its `written` result says.
+
+    Raises ShapeError where operands, attributes and the computation do not fit together.
+    """
+    carries, dimensions = attributes["num_carries"], attributes["dimensions"]
+    require(len(dimensions) == 1, f"scan goes along one dimension, not {len(dimensions)}", "attribute:dimensions")
+    fits = 0 <= carries <= len(operands)
+    require(fits, f"num_carries is {carries}, scan has {plain(len(operands), 'operand')}", "attribute:num_carries")
+    for index, one in enumerate(operands):
+        require_array("scan", one, index)
+    inputs = operands[: len(operands) - carries]
+    root: Shape = attributes["to_apply"].root.shape
+    leaves = root.elements if root.is_tuple else (root,)
+    fits = len(leaves) >= carries and all(leaf.is_array for leaf in leaves)
+    require(fits, f"num_carries is {carries}, the computation of scan gives {root}", "attribute:to_apply")
+    given = leaves[: len(leaves) - carries]
+    (axis,) = dimensions
+    lengths = []
+    for index, one in enumerate(inputs):
+        in_range("dimensions", dimensions, one.rank, "scan dimension")
+        lengths.append(one.dimensions[axis])
+        message = f"inputs of scan are {lengths[0]} and {lengths[-1]} long"
+        require(lengths[-1] == lengths[0], message, f"operand:{index}")
+    if written is not None and not inputs:
+        shape = written.elements[0] if written.is_tuple and written.elements else written
+        require(bool(given) and shape.is_array, "scan needs an input or an output", "shape")
+        in_range("dimensions", dimensions, shape.rank, "scan dimension")
+        lengths.append(shape.dimensions[axis])
+    for leaf in given:
+        in_range("dimensions", dimensions, leaf.rank + 1, "scan dimension")
+    stacked = [
+        array(leaf.element_type, (*leaf.dimensions[:axis], lengths[0], *leaf.dimensions[axis:])) for leaf in given
+    ]
+    shapes = [*stacked, *(like(one) for one in operands[len(inputs) :])]
+    return tuple_shape(shapes) if root.is_tuple else shapes[0]
+
+
 def _sort(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     require_count(opcode, operands, 1)
     for index, one in enumerate(operands):
@@ -195,6 +240,7 @@ REDUCTIONS: dict[str, Rule] = {
     "reduce-window": _reduce_window,
     "select-and-scatter": _select_and_scatter,
     "map": _map,
+    "scan": _scan,
     "sort": _sort,
     "cholesky": _cholesky,
     "triangular-solve": _triangular_solve,

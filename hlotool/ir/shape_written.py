@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from hlotool.ir.shape import UNBOUNDED, Shape, array
+from hlotool.ir.shape import UNBOUNDED, Shape, array, tuple_shape
 from hlotool.ir.shape_checks import (
     ShapeError,
     agree,
@@ -21,6 +21,7 @@ from hlotool.ir.shape_checks import (
     same_dimensions,
 )
 from hlotool.ir.shape_contractions import CONTRACTIONS
+from hlotool.ir.shape_reductions import scan_shape
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = ["WRITTEN", "Check"]
@@ -135,6 +136,12 @@ def _check_contraction(opcode: str, shape: Shape, operands: Sequence[Shape], att
     expect(opcode, shape, like(inferred, shape.element_type) if shape.is_array else inferred)
 
 
+def _check_scan(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    made = scan_shape(operands, attributes, shape)
+    one = shape.is_tuple and len(shape.elements) == 1 and not made.is_tuple  # XLA takes both for one result
+    expect(opcode, shape, tuple_shape([made]) if one else made)
+
+
 def _check_rng(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     require(shape.is_array, f"rng gives an array, {shape} is declared", "shape")
     distribution, kind = attributes["distribution"], ELEMENT_TYPES[shape.element_type].kind
@@ -179,6 +186,7 @@ WRITTEN: dict[str, Check] = {
     "bitcast": _check_bitcast,
     "dot": _check_contraction,
     "ragged-dot": _check_contraction,
+    "scan": _check_scan,
     "scaled-dot": _check_contraction,
     "convolution": _check_contraction,
     "rng": _check_rng,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from hlotool.ir.module import Computation, Instruction
-from hlotool.ir.shape import Shape, scalar
+from hlotool.ir.shape import Shape, array, scalar
 from hlotool.ir.shape_checks import ShapeError, plain
 from hlotool.ir.types import ELEMENT_TYPES
 
@@ -116,6 +116,32 @@ def _map(instruction: Instruction) -> Errors:
             return
 
 
+def _scan(instruction: Instruction) -> Errors:
+    """A slice of every input, then the carries; it gives elements of the outputs, then the carries again."""
+    part, function, operands = "attribute:to_apply", instruction.attributes["to_apply"], instruction.operands
+    yield from _counted(part, function, len(operands), "the function")
+    carries, dimensions = instruction.attributes["num_carries"], instruction.attributes["dimensions"]
+    split = len(operands) - carries
+    if not 0 <= split <= len(operands) or len(dimensions) != 1:
+        return  # as shape inference says
+    (axis,) = dimensions
+    if any(not 0 <= axis < operand.shape.rank for operand in operands[:split]):
+        return
+    for number, (parameter, operand) in enumerate(zip(function.parameters, operands, strict=False)):
+        sizes = operand.shape.dimensions
+        if number < split:
+            sizes = (*sizes[:axis], *sizes[axis + 1 :])
+        wanted = array(operand.shape.element_type, sizes)
+        if not parameter.shape.compatible(wanted):
+            yield _wrong(f"parameter {number} of the function is {parameter.shape}, scan gives it {wanted}", part)
+            return
+    made = _leaves(function.root.shape)[-carries:] if carries else ()
+    for given, operand in zip(made, operands[split:], strict=False):
+        if not given.compatible(operand.shape):
+            yield _wrong(f"the function makes {given} of the carry {operand.shape}", part)
+            return
+
+
 def _while(instruction: Instruction) -> Errors:
     state = instruction.operands[0].shape if instruction.operands else None
     for name in ("condition", "body"):
@@ -189,6 +215,7 @@ _RULES: dict[str, Callable[[Instruction], Errors]] = {
     "all-reduce-start": _all_reduce,
     "reduce-scatter": _all_reduce,
     "select-and-scatter": _select_and_scatter,
+    "scan": _scan,
     "sort": _sort,
     "map": _map,
     "while": _while,

@@ -79,6 +79,7 @@ PASSES: dict[str, str] = {
     "rng-bit-generator-expander": "hlotool.passes.rng_bit_generator_expander:RngBitGeneratorExpander",
     "rng-expander": "hlotool.passes.rng_expander:RngExpander",
     "scaled-dot-decomposer": "hlotool.passes.scaled_dot_decomposer:ScaledDotDecomposer",
+    "scan-expander": "hlotool.passes.scan_expander:ScanExpander",
     "scatter-expander": "hlotool.passes.scatter_expander:ScatterExpander",
     "scatter-simplifier": "hlotool.passes.scatter_simplifier:ScatterSimplifier",
     "select-and-scatter-expander": "hlotool.passes.select_and_scatter_expander:SelectAndScatterExpander",
@@ -106,7 +107,7 @@ PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
         "library-call-expander,custom-call-expander,batch-norm-expander,"
-        "ragged-dot-decomposer,scaled-dot-decomposer,product-expander"
+        "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander"
     ),
     "unfuse": "async-to-sync,trivial-collective-remover,dynamic-padder,layout-assignment,call-inliner{fusions=all}",
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",

@@ -27,7 +27,7 @@ __all__ = ["arrange", "post_order", "with_layouts"]
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("is_stable", "indices_are_sorted", "unique_indices", "constrain_layout", "use_global_device_ids", "lower",
-         "custom_call_has_side_effect", "is_host_transfer", "left_side", "unit_diagonal", "is_composite",
+         "custom_call_has_side_effect", "is_host_transfer", "is_reverse", "left_side", "unit_diagonal", "is_composite",
          "is_scheduled", "alias_passthrough_params"),
         (False,),
     ),

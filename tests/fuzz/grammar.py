@@ -579,6 +579,23 @@ def _while(g: Generator, opcode: str) -> Instruction:
     return g.add(opcode, [state], condition=condition, body=body)
 
 
+@_makes("scan")
+def _scan(g: Generator, opcode: str) -> Instruction:
+    operand = g.array()
+    while not operand.shape.rank or not operand.shape.is_static:
+        operand = g.array()
+    axis = g.rng.randrange(operand.shape.rank)
+    sizes = operand.shape.dimensions
+    inner = array(operand.shape.element_type, (*sizes[:axis], *sizes[axis + 1 :]))
+    carries = g.rng.randrange(3)
+    results = tuple_shape([inner] * (carries + g.rng.choice((1, 2))))
+    called = g.through([inner] * (1 + carries), results)
+    return g.add(
+        opcode, [operand, *(g.value(inner) for _ in range(carries))], dimensions=(axis,), num_carries=carries,
+        is_reverse=g.rng.choice((None, True, False)), is_associative=g.rng.choice((None, False, True)), to_apply=called,
+    )  # fmt: skip
+
+
 @_makes("conditional")
 def _conditional(g: Generator, opcode: str) -> Instruction:
     result = any_shape(g.rng, TYPES)

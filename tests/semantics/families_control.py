@@ -241,6 +241,37 @@ def loops(s: Sample, opcode: str, kind: str) -> Instruction:
     return build.while_(build.tuple([first, limit, build.tuple(values), *started]), test, body)
 
 
+@family("scan", "all", ulps=0)
+def scans(s: Sample, opcode: str, kind: str) -> Instruction:
+    """Any number of inputs, outputs and carries, of which at least one has the dimension; from no place to some."""
+    rng, build = s.rng, s.builder
+    rank = rng.choice((1, 1, 2, 3))
+    sizes = s.sizes(rank, most=40)
+    axis = rng.randrange(rank)
+    inner = array(kind, (*sizes[:axis], *sizes[axis + 1 :]))
+    inputs, carries = rng.randint(0, 2), rng.randint(0, 2)
+    outputs = rng.randint(1 if not inputs else 0, 2)
+    if not inputs and not carries:
+        inputs = 1
+    if not outputs and not carries:
+        outputs = 1
+
+    def body(build: Builder, parameters: list[Instruction]) -> Instruction:
+        results = [_mix(build, rng, parameters, rng.randint(0, 3)) for _ in range(outputs + carries)]
+        return results[0] if len(results) == 1 and rng.random() < 0.5 else build.tuple(results)
+
+    called = s.computation([inner] * (inputs + carries), body)
+    operands = [s.operand(kind, sizes) for _ in range(inputs)] + [
+        s.operand(kind, inner.dimensions) for _ in range(carries)
+    ]
+    made = [array(kind, sizes)] * outputs + [inner] * carries
+    attributes: dict[str, Any] = {"dimensions": (axis,), "num_carries": carries, "to_apply": called}
+    if rng.random() < 0.5:
+        attributes["is_reverse"] = True
+    shape = tuple_shape(made) if called.root.shape.is_tuple else made[0]
+    return build.add("scan", shape, operands, attributes)
+
+
 # ---- several devices
 
 

@@ -123,7 +123,7 @@ _CALLS: dict[str, tuple[str, ...]] = {
     "async-update": ("calls",),
     "async-done": ("calls",),
     **dict.fromkeys(("all-reduce", "all-reduce-start", "reduce-scatter", "call", "map"), ("to_apply",)),
-    **dict.fromkeys(("reduce", "reduce-window", "scatter", "sort"), ("to_apply",)),
+    **dict.fromkeys(("reduce", "reduce-window", "scan", "scatter", "sort"), ("to_apply",)),
 }
 """Attribute names of the called computations, in the order of the message."""
 
@@ -420,6 +420,14 @@ def _topk(message: Message, values: Values, operands: list[Instruction]) -> None
     values["largest"] = message.flag("largest")
 
 
+def _scan(message: Message, values: Values, operands: list[Instruction]) -> None:
+    values["dimensions"] = message.numbers("dimensions")
+    values["num_carries"] = message.number("num_carries")
+    if message.flag("is_reverse"):
+        values["is_reverse"] = True
+    values["is_associative"] = message.word("is_associative") == "TRI_STATE_TRUE"
+
+
 def _plain(*names: tuple[str, str]) -> Callable[[Message, Values, list[Instruction]], None]:
     """A reader of integers and lists of integers: (attribute, field) pairs, lists where the field repeats."""
 
@@ -442,6 +450,7 @@ _READERS: dict[str, Callable[[Message, Values, list[Instruction]], None]] = {
     "pad": _pad,
     "sort": _sort,
     "topk": _topk,
+    "scan": _scan,
     "reshape": _reshape,
     "fft": _fft,
     "rng": _rng,
