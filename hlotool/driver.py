@@ -38,7 +38,7 @@ from hlotool.passes.manager import Instrument, Pass, PassCrash, Pipeline, Progre
 from hlotool.passes.pipeline import carry_pipeline, parse_pipeline
 from hlotool.runtime.executable import Executable, Memory
 
-__all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "optimise"]
+__all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "on_devices", "optimise"]
 
 
 class CompilerWarning(UserWarning):
@@ -196,7 +196,7 @@ def compile_module(
         machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))
     build = _BACKENDS.get(backend) or _installed_backend(backend)
     log = DecisionLog() if log is None else log
-    module = _on_devices(module, replicas, partitions)
+    module = on_devices(module, replicas, partitions)
     donation = donation_of(module, donate)
     if donation.arguments:
         _check_donation(module, backend)
@@ -240,8 +240,8 @@ def _check_donation(module: Module, backend: str) -> None:
             raise UnsupportedError(f"donate is for arrays that the code takes as they come, not for {shape}")
 
 
-def _on_devices(module: Module, replicas: int | None, partitions: int | None) -> Module:
-    """The module itself, or a copy that says how many devices it runs on."""
+def on_devices(module: Module, replicas: int | None, partitions: int | None) -> Module:
+    """The module itself, or a copy that says how many devices it runs on; InputError for less than one."""
     asked = {"replica_count": replicas, "num_partitions": partitions}
     given = {name: count for name, count in asked.items() if count is not None}
     if any(count < 1 for count in given.values()):

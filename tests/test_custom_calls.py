@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hlotool.driver import compile_module
+from hlotool.driver import compile_module, optimise
 from hlotool.evaluate.custom_calls import (
     CustomCall,
     parse_backend_config,
@@ -20,6 +20,7 @@ from hlotool.evaluate.custom_calls import (
 )
 from hlotool.ir import ExecutionError, UnsupportedError, VerificationError
 from hlotool.ir.verifier import check
+from hlotool.passes import parse_pipeline
 from hlotool.text.parser import parse
 
 F4 = np.dtype(np.float32)
@@ -172,15 +173,55 @@ def test_syevd(numbers: Numbers) -> None:
 
 
 @pytest.mark.parametrize(("mode", "columns", "rows"), [("A", 6, 4), ("S", 4, 4), ("N", 6, 4)])
-def test_gesdd(numbers: Numbers, mode: str, columns: int, rows: int) -> None:
+@pytest.mark.parametrize("name", ["gesdd", "gesvd"])
+def test_singular_values(numbers: Numbers, name: str, mode: str, columns: int, rows: int) -> None:
     k, t = numbers.kind, numbers.dtype
     a = numbers.random(2, 6, 4)
     outputs = [(t, a.shape), (numbers.real, (2, 4)), (t, (2, 6, columns)), (t, (2, rows, 4)), ("i4", (2,))]
-    _, values, u, vt, info = lapack(f"{k}gesdd", [a], outputs, codes(mode=mode))
+    _, values, u, vt, info = lapack(f"{k}{name}", [a], outputs, codes(mode=mode))
     assert not info.any()
     assert numbers.close(values, np.linalg.svd(a, compute_uv=False))
     if mode != "N":
         assert numbers.close((u[:, :, :4] * values[:, None, :]) @ vt, a)
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_products_with_reflectors(numbers: Numbers, left: bool, transpose: bool) -> None:
+    k, t = numbers.kind, numbers.dtype
+    a = numbers.random(2, 6, 4)
+    factors, tau = lapack(f"{k}geqrf", [a], [(t, (2, 6, 4)), (t, (2, 4))])
+    padded = np.concatenate([factors, np.zeros((2, 6, 2), t)], axis=2)
+    (q,) = lapack(f"{k}{'ungqr' if numbers.is_complex else 'orgqr'}", [padded, tau], [(t, (2, 6, 6))])
+    c = numbers.random(2, 6, 3) if left else numbers.random(2, 3, 6)
+    name = "unmqr" if numbers.is_complex else "ormqr"
+    config = f"{{left = {str(left).lower()}, transpose = {str(transpose).lower()}}}"
+    (found,) = lapack(f"{k}{name}", [factors, tau, c], [(t, c.shape)], config)
+    op = adjoint(q) if transpose else q
+    assert numbers.close(found, op @ c if left else c @ op)
+    (same,) = lapack(f"{k}{name}", [factors[:, :, :0], tau[:, :0], c], [(t, c.shape)], config)
+    assert same.tobytes() == c.tobytes()
+
+
+SINKS = """HloModule m
+ENTRY e {
+  a = f32[4] parameter(0)
+  t = f32[4] custom-call(a), custom_call_target="xla.sdy.PropagationBarrier"
+  u = () custom-call(t), custom_call_target="TARGET", custom_call_has_side_effect=true
+  ROOT r = f32[4] negate(t), control-predecessors={u}
+}"""
+
+
+@pytest.mark.parametrize("target", ["xla.sdy.ShardingGroup", "dce_sink"])
+def test_sinks_do_nothing(target: str) -> None:
+    """Shardy's groups and the sink of JAX's dce_sink: calls with effects that compute nothing."""
+    module = parse(SINKS.replace("TARGET", target))
+    x = np.arange(4, dtype=np.float32)
+    for backend in ("cpu", "evaluate"):
+        (found,) = compile_module(module, backend)(x)
+        assert found.tolist() == (-x).tolist()
+    after = optimise(module, parse_pipeline("sharding-remover"))
+    assert [i.opcode for i in after.entry] == ["parameter", "negate"]
 
 
 def test_general_eigenproblems(numbers: Numbers) -> None:

@@ -8,6 +8,7 @@ from math import gcd, prod
 
 from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.traffic import UnknownSize, elements
+from hlotool.evaluate.xla_calls import IDENTITY_TARGETS, SINK_TARGETS
 from hlotool.ir import OPCODES, UNBOUNDED, Instruction, Shape, WindowDimension
 
 __all__ = ["ANNOTATIONS", "APPLYING", "RULES", "Cost", "Rule", "meetings"]
@@ -312,5 +313,5 @@ APPLYING = frozenset(
 )
 """Opcodes that apply functions to elements."""
 
-ANNOTATIONS = frozenset(("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"))
+ANNOTATIONS = IDENTITY_TARGETS | SINK_TARGETS
 """Targets of custom calls that compute nothing."""

@@ -24,12 +24,12 @@ from hlotool.analysis.donation import Donate
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import cpus_option, donate_option, strict_option, threads_option
+from hlotool.cli.options import cpus_option, devices_options, donate_option, strict_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.codegen.machine import Machine, host
-from hlotool.driver import compile_module, optimise
+from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
 from hlotool.harness.compare import compare_all
@@ -39,6 +39,7 @@ from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
 from hlotool.ir import InputError, Module
+from hlotool.ir.devices import topology_of
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
@@ -86,6 +87,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "-p", "--passes", "pipelines", multiple=True, metavar="PIPELINE", help="Passes; several make several variants."
 )
+@devices_options
 @click.option(
     "--against",
     type=click.Choice(["xla", "evaluate", "op-by-op"]),
@@ -125,6 +127,8 @@ def command(
     pipelines: tuple[str, ...],
     machines: dict[str, Machine | None],
     donate: Donate,
+    replicas: int | None,
+    partitions: int | None,
     against: tuple[str, ...],
     xla_python: str | None,
     inputs: str | None,
@@ -155,7 +159,7 @@ def command(
     cases: list[Case] = []
     verdicts: list[Verdict] = []
     for file in files:
-        program = _load(file, inputs, seed)
+        program = _load(file, inputs, seed, replicas, partitions)
         contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads, donate)
         try:
             found = _cases(program, measure(contestants, rounds, seconds, warmup))
@@ -195,8 +199,8 @@ class Verdict:
     p: float
 
 
-def _load(file: str, inputs: str | None, seed: int) -> Program:
-    module = read_module(file)
+def _load(file: str, inputs: str | None, seed: int, replicas: int | None, partitions: int | None) -> Program:
+    module = on_devices(read_module(file), replicas, partitions)
     shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
     arrays = random_inputs(module, seed) if inputs is None else read_arrays(inputs, "arg", shapes)
     check_arrays(inputs_of(module), arrays, shapes)
@@ -226,6 +230,8 @@ def _contestants(
     if "op-by-op" in against:
         found.append(Native("op-by-op", parse, partial(op_by_op, threads=threads), program.arguments))
     if "xla" in against:
+        if topology_of(program.module).devices > 1:
+            raise click.UsageError("--against xla is for programs on one device")
         found.append(XlaPeer(program.text, program.arguments, python))
     return found
 

@@ -13,6 +13,7 @@ from hlotool.analysis.donation import Donate
 from hlotool.cli.dump_options import DumpChoice, dump_options
 from hlotool.cli.options import (
     cpu_option,
+    devices_options,
     donate_option,
     format_option,
     numerics_options,
@@ -22,7 +23,7 @@ from hlotool.cli.options import (
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.codegen.machine import Machine
-from hlotool.driver import compile_module
+from hlotool.driver import compile_module, on_devices
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.memory import buffer_plan, plan_text
 from hlotool.passes.fusion import fusible_computations
@@ -44,6 +45,7 @@ __all__ = ["command"]
     help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo).",
 )
 @donate_option
+@devices_options
 @cpu_option
 @threads_option
 @numerics_options
@@ -55,6 +57,8 @@ def command(
     output: str | None,
     stage: str | None,
     donate: Donate,
+    replicas: int | None,
+    partitions: int | None,
     machine: Machine | None,
     threads: int | None,
     excess_precision: bool,
@@ -69,7 +73,7 @@ def command(
     """
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
-    module = choice.module(file)
+    module = on_devices(choice.module(file), replicas, partitions)
     progress = Progress()
     with dump.watching(module, progress) as instruments:
         start = time.perf_counter()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "cpu_option",
     "cpus_option",
+    "devices_options",
     "donate_option",
     "file_argument",
     "format_option",
@@ -77,6 +78,14 @@ donate_option = click.option(
     metavar="NUMBERS|declared",
     help="Parameters (0,2) whose arrays results may overwrite, or those that input_output_alias and buffer_donor name.",
 )
+
+
+def devices_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--replicas and --partitions: how many devices the program runs on."""
+    for name in ("partitions", "replicas"):
+        help_ = f"{name.capitalize()} (default: as FILE says)."
+        command = click.option(f"--{name}", type=click.IntRange(1, 1024), metavar="N", help=help_)(command)
+    return command
 
 
 def numerics_options(command: Callable[..., Any]) -> Callable[..., Any]:

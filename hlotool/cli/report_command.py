@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.options import optional_file_argument
+from hlotool.cli.options import devices_options, optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
-from hlotool.driver import compile_module
+from hlotool.driver import compile_module, on_devices
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.measures import measure
 from hlotool.inspect.memory import buffer_plan, plan_text
@@ -27,14 +27,17 @@ _FORMATS = ("text", "diff", "html", "buffers", "llvm", "asm")
 @click.command("report")
 @optional_file_argument
 @pipeline_options
+@devices_options
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Write here.")
-def command(file: str | None, choice: PipelineChoice, output: str) -> None:
+def command(
+    file: str | None, choice: PipelineChoice, replicas: int | None, partitions: int | None, output: str
+) -> None:
     """Compile FILE and write a report: a folder of pages that any browser shows, without network.
 
     Every step with its drawing and its difference from the one before, all decisions and their reasons, how long the
     passes took, what the instructions cost, and where the buffers lie in memory.  Open index.html in DIR.
     """
-    module = choice.module(file)
+    module = on_devices(choice.module(file), replicas, partitions)
     directory = Path(output)
     progress, log = Progress(), DecisionLog()
     dump = Dump(module, directory / "steps", _FORMATS, progress=progress, links=[("report", "../index.html")])

@@ -15,6 +15,7 @@ from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
     cpu_option,
+    devices_options,
     donate_option,
     file_argument,
     format_option,
@@ -97,8 +98,7 @@ class _Positive(_Bound):
     metavar="X",
     help="Relative tolerance (default: 64 epsilon with a file, error bounds with evaluate; integers exact).",
 )
-@click.option("--replicas", type=click.IntRange(1, 1024), metavar="N", help="Replicas (default: as FILE says).")
-@click.option("--partitions", type=click.IntRange(1, 1024), metavar="N", help="Partitions (default: as FILE says).")
+@devices_options
 @click.option(
     "--infeed",
     type=click.Path(dir_okay=False),

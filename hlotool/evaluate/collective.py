@@ -131,8 +131,10 @@ def _all_gather(
     instruction: Instruction, members: Members, operands: Sequence[Operands], context: Context
 ) -> Sequence[Value]:
     (dimension,) = instruction.attributes["dimensions"]
-    value = _one_or_all([np.concatenate(arrays, axis=dimension) for arrays in _columns(operands, dimension)])
-    return [value] * len(members)
+    joined = [
+        np.concatenate(arrays, axis=dimension) if arrays[0].ndim else None for arrays in _columns(operands, dimension)
+    ]
+    return [_one_or_all([mine if all_ is None else all_ for all_, mine in zip(joined, own, strict=True)]) for own in operands]
 
 
 def _reduce_scatter(

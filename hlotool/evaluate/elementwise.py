@@ -269,6 +269,9 @@ def _select(instruction: Instruction, operands: Operands, context: Context) -> A
 
 def _clamp(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
     low, value, high = map(widen, operands)
+    if value.dtype.kind == "c":  # by the real parts alone, as XLA does; of equal ones the bound, then the value
+        above = np.where(low.real >= value.real, low, value)
+        return np.asarray(np.where(above.real <= high.real, above, high))
     return round_to(_minimum(_maximum(value, low), high), instruction.shape.element_type)
 
 

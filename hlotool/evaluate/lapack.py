@@ -58,6 +58,13 @@ class Routines:
             raise ExecutionError(f"{self.call.target}: option {name} is {value!r}, expected an integer")
         return value
 
+    def flag(self, name: str) -> bool:
+        config = self.call.backend_config
+        value = config.get(name) if not isinstance(config, str) else None
+        if not isinstance(value, bool):
+            raise ExecutionError(f"{self.call.target}: option {name} is {value!r}, expected true or false")
+        return value
+
     def workspace(self, query: str, *arguments: Any, **options: Any) -> int:
         """The workspace length that LAPACK's query says is best."""
         length = getattr(self, query)(*arguments, **options)[0]
@@ -88,7 +95,7 @@ def _batched(routine: Routine, routines: Routines, inputs: tuple[Array, ...], ra
     outputs = tuple(np.zeros(shape, dtype) for dtype, shape in call.outputs)
     if inputs[0].ndim < rank:
         raise ExecutionError(f"{call.target}: operand 0 has shape {inputs[0].shape}, expected {rank} dimensions+")
-    if inputs[0].size == 0:
+    if inputs[0].size == 0 and routine is not _ormqr:  # of no reflectors it is its operand
         return outputs
     for index in np.ndindex(inputs[0].shape[:-rank]):
         values = routine(routines, *(array[index] for array in inputs))
@@ -154,6 +161,18 @@ def _orgqr(lapack: Routines, a: Array, tau: Array) -> tuple[Any, ...]:
     return (getattr(lapack, name)(a, tau, lwork=max(1, 32 * a.shape[1]))[0],)
 
 
+def _ormqr(lapack: Routines, a: Array, tau: Array, c: Array) -> tuple[Any, ...]:
+    """op(Q) c or c op(Q), with Q of geqrf's reflectors and op its (conjugate) transpose where that is asked for."""
+    if not tau.size or not c.size:
+        return (c,)
+    name, adjoint = ("unmqr", "C") if lapack.is_complex else ("ormqr", "T")
+    side = "L" if lapack.flag("left") else "R"
+    options = side, adjoint if lapack.flag("transpose") else "N", a[:, : len(tau)], tau, c
+    multiply = getattr(lapack, name)
+    length = int(np.real(multiply(*options, -1)[1][0]))
+    return (multiply(*options, max(1, length))[0],)
+
+
 def _syevd(lapack: Routines, a: Array) -> tuple[Any, ...]:
     """Eigenvectors (the input where they are not asked for), eigenvalues, info."""
     vectors_wanted = lapack.option("mode", "VN") == "V"
@@ -164,9 +183,19 @@ def _syevd(lapack: Routines, a: Array) -> tuple[Any, ...]:
 
 def _gesdd(lapack: Routines, a: Array) -> tuple[Any, ...]:
     """The input, singular values, U and V^H (zero where not asked for), info."""
+    return _singular(lapack, "gesdd", a)
+
+
+def _gesvd(lapack: Routines, a: Array) -> tuple[Any, ...]:
+    """As gesdd, by the QR iteration."""
+    return _singular(lapack, "gesvd", a)
+
+
+def _singular(lapack: Routines, name: str, a: Array) -> tuple[Any, ...]:
     mode = lapack.option("mode", "ASN")
     options = {"compute_uv": mode != "N", "full_matrices": mode == "A"}
-    u, s, vt, info = lapack.gesdd(a, lwork=lapack.workspace("gesdd_lwork", *a.shape, **options), **options)
+    length = lapack.workspace(f"{name}_lwork", *a.shape, **options)
+    u, s, vt, info = getattr(lapack, name)(a, lwork=length, **options)
     return (a, s, u, vt, info) if mode != "N" else (a, s, 0, 0, info)
 
 
@@ -215,8 +244,8 @@ def _gtsv(lapack: Routines, dl: Array, d: Array, du: Array, b: Array) -> tuple[A
 
 _ROUTINES: dict[str, Routine] = {
     "potrf": _potrf, "getrf": _getrf, "trsm": _trsm, "geqrf": _geqrf, "geqp3": _geqp3,
-    "orgqr": _orgqr, "ungqr": _orgqr, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "geev": _geev,
+    "orgqr": _orgqr, "ungqr": _orgqr, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "gesvd": _gesvd, "ormqr": _ormqr, "unmqr": _ormqr, "geev": _geev,
     "gees": _gees, "gehrd": _gehrd, "sytrd": _sytrd, "hetrd": _sytrd, "gtsv": _gtsv,
 }  # fmt: skip
-_REAL_ONLY = frozenset({"orgqr", "syevd", "sytrd"})
-_COMPLEX_ONLY = frozenset({"ungqr", "heevd", "hetrd"})
+_REAL_ONLY = frozenset({"orgqr", "ormqr", "syevd", "sytrd"})
+_COMPLEX_ONLY = frozenset({"ungqr", "unmqr", "heevd", "hetrd"})

@@ -480,7 +480,21 @@ def _clamp(instruction: Instruction, operands: Operands, context: Any) -> Bounde
     if not is_inexact(kind):
         return plain(instruction, operands, context)
     low, value, high = operands
+    if ELEMENT_TYPES[kind].is_complex:
+        above = _by_real_part(low, value, np.greater_equal)
+        return _by_real_part(above, high, np.less_equal)
     return _minimum(_maximum(low, value, kind), high, kind)
+
+
+def _by_real_part(left: Bounded, right: Bounded, before: Any) -> Bounded:
+    """`left` where its real part stands before that of `right`, which is undecided where they are near."""
+    first = before(left.value.real, right.value.real)
+    value = np.asarray(np.where(first, left.value, right.value))
+    if left.error is None and right.error is None:
+        return Bounded(value)
+    reach = left.errors() + right.errors()
+    near = ~(np.abs(left.value.real - right.value.real) > reach) & (reach != 0)
+    return Bounded(value, np.where(near, np.inf, np.where(first, left.errors(), right.errors())))
 
 
 def _complex(instruction: Instruction, operands: Operands, context: Any) -> Bounded:

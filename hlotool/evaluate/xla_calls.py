@@ -14,7 +14,7 @@ from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 if TYPE_CHECKING:
     from hlotool.evaluate.custom_calls import CustomCall
 
-__all__ = ["IDENTITY_TARGETS", "XLA_CALLS", "is_annotation"]
+__all__ = ["IDENTITY_TARGETS", "SINK_TARGETS", "XLA_CALLS", "is_annotation", "is_sink"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]"
@@ -22,9 +22,13 @@ Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]
 IDENTITY_TARGETS = frozenset({
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding",
     "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "LayoutConstraint", "annotate_device_placement",
-    "MoveToHost", "MoveToDevice",
+    "xla.sdy.PropagationBarrier", "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "AssumeGatherIndicesInBound",
 })  # fmt: skip
 """They return their operand, where its shape is that of the result."""
+
+
+SINK_TARGETS = frozenset({"xla.sdy.ShardingGroup", "dce_sink"})
+"""They give nothing: they tie values to a group of shardings, or keep them from being removed."""
 
 
 def is_annotation(instruction: Instruction) -> bool:
@@ -37,10 +41,23 @@ def is_annotation(instruction: Instruction) -> bool:
     )
 
 
+def is_sink(instruction: Instruction) -> bool:
+    """Whether the instruction is a custom call that does nothing and gives nothing."""
+    return (
+        instruction.opcode == "custom-call"
+        and instruction.attributes.get("custom_call_target") in SINK_TARGETS
+        and not any(leaf.is_array for leaf in instruction.shape.leaves())
+    )
+
+
 def _identity(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
     if call.operands != call.outputs:
         raise UnsupportedError("it changes the shape: a module must be partitioned before it is run")
     return inputs
+
+
+def _nothing(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
+    return []
 
 
 def _allocate_buffer(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
@@ -88,6 +105,7 @@ def _split(shift: int) -> Handler:
 
 XLA_CALLS: dict[str, Handler] = {
     **dict.fromkeys(sorted(IDENTITY_TARGETS), _identity),
+    **dict.fromkeys(sorted(SINK_TARGETS), _nothing),
     "AllocateBuffer": _allocate_buffer,
     "TopK": _top_k,
     "X64Combine": _combine,

@@ -122,8 +122,12 @@ def _written_pairs(instruction: Instruction) -> tuple[tuple[int, int], ...] | No
 def check_devices(module: Module) -> None:
     """Raise UnsupportedError, naming every instruction, unless the collectives of `module` fit its topology."""
     topology = topology_of(module)
+    hint = "say with --replicas and --partitions (replicas=, partitions= of hlotool.compile) how many devices there are"
     found = [
-        Diagnostic(f"{instruction.name}: {why}", instruction.location, code=UnsupportedError.code)
+        Diagnostic(
+            f"{instruction.name}: {why}", instruction.location, hint if "runs on" in why else None,
+            code=UnsupportedError.code,
+        )
         for computation in module.callees_first()
         for instruction in computation
         if instruction.opcode in _AMONG_DEVICES

@@ -172,6 +172,7 @@ _CUSTOM_CALL = (
         "api_version",
         "word",
         choices=(
+            "API_VERSION_UNSPECIFIED",
             "API_VERSION_ORIGINAL",
             "API_VERSION_STATUS_RETURNING",
             "API_VERSION_STATUS_RETURNING_UNIFIED",

@@ -59,6 +59,5 @@ def pair_diagnostics(module: Module, places: Places) -> Iterator[Diagnostic]:
 
 
 def channel_use(instruction: Instruction) -> str:
-    """What a channel is for: one kind of collective, or sending from one program to another."""
-    opcode = instruction.opcode.removesuffix("-start").removesuffix("-done")
-    return "send and recv" if opcode in ("send", "recv") else opcode
+    """What a channel is for: collectives (of any kind, as Shardy writes it), or sending from one program to another."""
+    return "send and recv" if instruction.opcode.removesuffix("-done") in ("send", "recv") else "collectives"

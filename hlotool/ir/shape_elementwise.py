@@ -128,7 +128,6 @@ def _select(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
 def _clamp(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     low, value, high = operands
     require_array(opcode, value, 1)
-    _kinds(opcode, value, ("pred", *_INTEGERS, "float"), "pred, integers and floats")
     for index, bound in ((0, low), (2, high)):
         require_array(opcode, bound, index)
         require(

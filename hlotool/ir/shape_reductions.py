@@ -116,7 +116,7 @@ def _map(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) 
 
 def _scan(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     """Arrays along the scanned dimension of what the computation gives, then the carries after the last step."""
-    if not operands or attributes["num_carries"] == len(operands):
+    if attributes["num_carries"] == len(operands):
         raise ShapeError("the result shape of a scan without inputs cannot be inferred")
     return scan_shape(operands, attributes, None)
 

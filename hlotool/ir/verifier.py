@@ -22,6 +22,7 @@ from hlotool.ir.shape_checks import ShapeError, require_count
 from hlotool.ir.shape_inference import check as check_shape
 from hlotool.ir.shardings import sharding_errors
 from hlotool.ir.signatures import signature_errors
+from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = ["check", "is_valid", "verify"]
 
@@ -437,9 +438,16 @@ def _aliases(module: Module, places: Places, whole: bool) -> Iterator[Diagnostic
             path = ",".join(map(str, alias.index))
             message = f"parameter {alias.operand} has no index {{{path}}}: it is {shape}"
             yield Diagnostic(message, places.alias(number, 2), None, "HLO0149")
-        elif output is not None and POISON not in (given, output) and not given.compatible(output):
+        elif output is not None and POISON not in (given, output) and not _share_memory(given, output):
             message = f"output {output} cannot share memory with parameter {alias.operand}, {given}"
             yield Diagnostic(message, places.alias(number, 1), None, "HLO0149")
+
+
+def _share_memory(given: Shape, output: Shape) -> bool:
+    """Arrays of equal sizes in bytes may, whatever their dimensions and types."""
+    if given.is_array and output.is_array and given.is_static and output.is_static:
+        return given.size * ELEMENT_TYPES[given.element_type].bits == output.size * ELEMENT_TYPES[output.element_type].bits
+    return given.compatible(output)
 
 
 def _subshape(shape: Shape, index: tuple[int, ...]) -> Shape | None:

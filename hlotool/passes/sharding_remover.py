@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate.xla_calls import IDENTITY_TARGETS
+from hlotool.evaluate.xla_calls import IDENTITY_TARGETS, is_sink
 from hlotool.ir import Instruction, Module
+from hlotool.passes.graph import erase
 
 __all__ = ["ShardingRemover"]
 
@@ -15,7 +16,7 @@ __all__ = ["ShardingRemover"]
 @dataclass(frozen=True, slots=True)
 class ShardingRemover:
     """Replaces sharding and placement custom calls by their operand, where the shapes agree, and drops sharding
-    attributes: the program runs on one device."""
+    attributes, groups and sinks: the program runs on one device."""
 
     name: ClassVar[str] = "sharding-remover"
 
@@ -24,6 +25,12 @@ class ShardingRemover:
         for computation in module.callees_first():
             for instruction in computation:
                 changed |= instruction.attributes.pop("sharding", None) is not None
+                if is_sink(instruction) and not instruction.users and not instruction.is_root:
+                    if log.allow():
+                        log.rewrite("annotation", instruction, (), instruction.attributes["custom_call_target"])
+                        erase(instruction)
+                        changed = True
+                    continue
                 if not _is_annotation(instruction):
                     continue
                 operand = instruction.operands[0]

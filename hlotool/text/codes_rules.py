@@ -9,7 +9,7 @@ __all__ = ["RULES"]
 _X = "x = f32[4] parameter(0)"
 _START = "s = (f32[4], f32[4], u32[]) copy-start(x)"
 _GATHER = "g = f32[4] all-gather(x), channel_id=1, replica_groups={{0}}, dimensions={0}"
-_ROUTE = "source_target_pairs={{0,0}}"
+_SEND = "ROOT s = (f32[4], u32[], token[]) send(g, t), is_host_transfer=true"
 _RIGHT = entry(f"{_X}\nROOT y = f32[4] negate(x)")
 _ADD = "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"
 
@@ -142,8 +142,8 @@ RULES = (
     ),
     Page(
         "HLO0207", "a channel is used for two things",
-        "Instructions with the same channel_id belong together: one kind of collective, or the halves of a transfer.",
-        entry(f"{_X}\n{_GATHER}\nROOT y = f32[4] collective-permute(g), channel_id=1, {_ROUTE}"),
-        entry(f"{_X}\n{_GATHER}\nROOT y = f32[4] collective-permute(g), channel_id=2, {_ROUTE}"),
+        "Instructions with the same channel_id belong together: collectives, or the halves of a transfer.",
+        entry(f"{_X}\n{_GATHER}\nt = token[] after-all()\n{_SEND}, channel_id=1"),
+        entry(f"{_X}\n{_GATHER}\nt = token[] after-all()\n{_SEND}, channel_id=2"),
     ),
 )  # fmt: skip

@@ -21,6 +21,7 @@ from hlotool.text.attributes import read_attributes
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
 from hlotool.text.operands import (
     anonymous_name,
+    default,
     infer_shape,
     kept_operands,
     plain_operands,
@@ -102,7 +103,7 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     all_known = read_attributes(state, scope, opcode, rows, attributes, operands)
     metadata, state.metadata = state.metadata, None
     for required in REQUIRED[row.name]:
-        if required not in attributes and not _default(opcode, required, operands, attributes):
+        if required not in attributes and not default(opcode, required, operands, attributes):
             message = f"{opcode} needs the attribute '{required}'"
             state.not_known(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
             shape = shape or POISON
@@ -170,14 +171,6 @@ def _report_repeated(state: State, first: Instruction, start: int) -> None:
     related = (("first defined here", first.location),) if first.location else ()
     message = f"instruction '{first.name}' is defined twice"
     state.cursor.report(state.cursor.diagnostic(message, start, start + len(first.name), None, related, "HLO0143"))
-
-
-def _default(opcode: str, name: str, operands: list[Instruction], attributes: dict[str, Any]) -> bool:
-    """Fill in what the broadcast of a scalar may leave out."""
-    if opcode != "broadcast" or name != "dimensions" or len(operands) != 1 or not operands[0].shape.is_scalar:
-        return False
-    attributes["dimensions"] = ()
-    return True
 
 
 def _no_instruction(state: State, begin: int) -> SyntaxFailure:

@@ -14,13 +14,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from hlotool.ir import ELEMENT_TYPES, Literal, Shape, dtype_of
+from hlotool.ir import ELEMENT_TYPES, Literal, Shape, dtype_of, scalar
 from hlotool.text.lexer import Cursor, SyntaxFailure
 
 __all__ = ["integer_bounds", "mantissa_bits", "read_literal"]
 
 Array = np.ndarray[Any, Any]
 
+_SCALAR = re.compile(r"[-+0-9.a-zA-Z(]", re.ASCII)  # what stands for every element of an array
 _SIMPLE = re.compile(r"[-+0-9.eEinfatrus{},\s]*(?=\))", re.ASCII)
 _COMMENT = re.compile(r"/\*(?s:.*?)\*/")
 _ALLOWED = {
@@ -72,6 +73,9 @@ def read_literal(cursor: Cursor, shape: Shape) -> Literal:
         return _elided(cursor, shape, start)
     if shape.is_tuple:
         return _tuple(cursor, shape)
+    if shape.dimensions and shape.is_array and _SCALAR.match(cursor.text, start):
+        value = read_literal(cursor, scalar(shape.element_type)).value()
+        return Literal(shape, _broadcast(cursor, value, shape, start))
     if not shape.is_array:
         raise cursor.fail(f"a constant cannot be a {shape.element_type}", start, code="HLO0120")
     fast = _fast(cursor, shape)

@@ -14,6 +14,7 @@ from hlotool.ir import (
     Opcode,
     Shape,
     Verbatim,
+    array,
 )
 from hlotool.ir.shape_inference import infer
 from hlotool.text.lexer import NAME, SPACE, SyntaxFailure, did_you_mean
@@ -22,7 +23,9 @@ from hlotool.text.recovery import find_closing, find_separator
 from hlotool.text.shapes import ARRAY, read_shape
 from hlotool.text.state import OPERAND_NAME, POISON, REQUIRED, Scope, State
 
-__all__ = ["anonymous_name", "infer_shape", "kept_operands", "plain_operands", "read_operands", "shape_follows"]
+__all__ = [
+    "anonymous_name", "default", "infer_shape", "kept_operands", "plain_operands", "read_operands", "shape_follows",
+]  # fmt: skip
 
 _TUPLE_START = re.compile(r"\((?:[\s(]|/\*(?s:.*?)\*/)*(?:\)|[a-z][a-z0-9_]*\s*\[|b\()")
 _NAMED_OPERAND = re.compile(rf"\s*(?:/\*[^*]*\*/\s*)?(?:{ARRAY}\s+)?%?({NAME})\s*", re.ASCII)
@@ -91,6 +94,8 @@ def read_operands(
         try:
             if found:
                 cursor.expect(",", f"or ')' after operand {len(found) - 1} of {opcode}")
+                if cursor.accept(")"):
+                    break  # XLA takes a comma at the end
                 start = cursor.position
             found.append(_operand(state, scope, free, len(found)))
         except SyntaxFailure as failure:
@@ -185,7 +190,7 @@ def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
             return _free_parameter(state, scope, name, shape, start)
         _undefined(state, scope, name, match.start())
         return Instruction("custom-call", POISON, name=name)
-    if shape is not None and operand.shape != POISON and not shape.compatible(operand.shape):
+    if shape is not None and operand.shape != POISON and not _agree(shape, operand.shape):
         related = (("defined here", operand.location),) if operand.location else ()
         cursor.report(
             cursor.diagnostic(
@@ -193,6 +198,17 @@ def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
             )
         )
     return operand
+
+
+def _agree(written: Shape, shape: Shape) -> bool:
+    """Whether the shape before an operand is its own: as in XLA layouts, and which dimensions are dynamic, do not count."""
+    return written.compatible(shape) or _bounds(written) == _bounds(shape)
+
+
+def _bounds(shape: Shape) -> Shape:
+    if shape.elements:
+        return Shape(shape.element_type, elements=tuple(map(_bounds, shape.elements)))
+    return array(shape.element_type, shape.dimensions) if shape.is_array else shape.without_layout()
 
 
 def _tuple_shape_follows(state: State) -> bool:
@@ -238,7 +254,7 @@ def _nested(state: State, scope: Scope, opcode: str, shape: Shape | None, start:
     stop = start + len(opcode)
     operands = read_operands(state, scope, opcode, shape, attributes, free)
     row = OPCODES[opcode]
-    missing = [n for n in REQUIRED[opcode] if n not in attributes]
+    missing = [n for n in REQUIRED[opcode] if n not in attributes and not default(opcode, n, operands, attributes)]
     if missing:
         raise cursor.fail(f"{opcode} needs the attribute '{missing[0]}'", start, stop, code="HLO0135")
     shape = shape or infer_shape(state, row, operands, attributes, stop)
@@ -247,6 +263,14 @@ def _nested(state: State, scope: Scope, opcode: str, shape: Shape | None, start:
     scope.names[name] = scope.computation.add(instruction)
     cursor.depth = depth
     return instruction
+
+
+def default(opcode: str, name: str, operands: list[Instruction], attributes: dict[str, Any]) -> bool:
+    """Fill in what the broadcast of a scalar may leave out."""
+    if opcode != "broadcast" or name != "dimensions" or len(operands) != 1 or not operands[0].shape.is_scalar:
+        return False
+    attributes["dimensions"] = ()
+    return True
 
 
 def shape_follows(state: State) -> bool:

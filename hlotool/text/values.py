@@ -122,6 +122,8 @@ def _words(cursor: Cursor, row: Attribute) -> tuple[str, ...]:
     if match is None:
         raise cursor.unexpected(f"a list of words in braces for '{row.name}'")
     words = tuple([w.strip() for w in (match.group(1) or "").split(",") if w.strip()])
+    if row.name == "operand_precision":  # XLA reads these in any case
+        words = tuple([w.lower() if w.lower() in row.choices else w for w in words])
     for word in words:
         _check_choice(cursor, row, word, match.start() + match.group().find(word))
     return words

@@ -124,7 +124,7 @@ def select(s: Sample, opcode: str, kind: str) -> Instruction:
     return s.builder.select(predicate, s.operand(kind, sizes), s.operand(kind, sizes))
 
 
-@family("clamp", "pred signed unsigned narrow float", ulps=0)
+@family("clamp", "pred signed unsigned narrow float complex", ulps=0)
 def clamp(s: Sample, opcode: str, kind: str) -> Instruction:
     """Bounds are scalars or arrays, in any order."""
     sizes = s.sizes()

@@ -183,11 +183,27 @@ def _clamp(
     f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
 ) -> Value:
     if is_complex(result):
-        raise _unsupported("clamp", result)
+        return _complex_clamp(f, result, lanes, operands)
     low, x, high = (vector(f, result, lanes, v) for v in operands)
     if is_float(result):
         return arithmetic.clamp(low, x, high).name
     return _real("minimum", result, [_real("maximum", result, [x, low]), high]).name
+
+
+def _complex_clamp(f: Function, result: str, lanes: int, operands: Sequence[Value]) -> Value:
+    """By the real parts alone; of equal ones the lower bound, then the value."""
+    part = part_type(result)
+
+    def chosen(left: Value, right: Value, predicate: str) -> Value:
+        mask = vector(f, part, lanes, left[0]).compare(predicate, vector(f, part, lanes, right[0]))
+        real, imaginary = (
+            where(mask, vector(f, part, lanes, a), vector(f, part, lanes, b)).name
+            for a, b in zip(left, right, strict=True)
+        )
+        return real, imaginary
+
+    low, x, high = operands
+    return chosen(chosen(low, x, "oge"), high, "ole")
 
 
 def _compare(
