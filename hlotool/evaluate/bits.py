@@ -10,6 +10,7 @@ import numpy as np
 from hlotool.evaluate.rounding import widen
 from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
 from hlotool.ir import ELEMENT_TYPES, Instruction, dtype_of
+from hlotool.ir.shape_written import bitcast_rows
 
 __all__ = ["RULES", "as_bits", "bitcast", "total_order_key"]
 
@@ -91,8 +92,11 @@ def _from_codes(codes: AnyArray, target: str) -> AnyArray:
 
 
 def _bitcast_convert(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:
-    source = instruction.operands[0].shape.element_type
-    return bitcast(operands[0], source, instruction.shape.element_type)
+    given, shape = instruction.operands[0].shape, instruction.shape
+    rows = bitcast_rows(given, shape)
+    if rows is not None:
+        return bitcast(operands[0].reshape(rows), given.element_type, shape.element_type).reshape(shape.dimensions)
+    return bitcast(operands[0], given.element_type, shape.element_type)
 
 
 def reduce_precision(array: AnyArray, exponent_bits: int, mantissa_bits: int) -> AnyArray:

@@ -24,7 +24,7 @@ from hlotool.ir.shape_contractions import CONTRACTIONS
 from hlotool.ir.shape_reductions import scan_shape
 from hlotool.ir.types import ELEMENT_TYPES
 
-__all__ = ["WRITTEN", "Check"]
+__all__ = ["WRITTEN", "Check", "bitcast_rows"]
 
 Check = Callable[[str, Shape, Sequence[Shape], Mapping[str, Any]], None]
 """Raises ShapeError unless the declared shape is one that the operation can have."""
@@ -62,6 +62,8 @@ def _check_bitcast_convert(opcode: str, shape: Shape, operands: Sequence[Shape],
     operand = operands[0]
     require_array(opcode, operand, 0)
     require(shape.is_array, f"{opcode} gives an array, {shape} is declared", "shape")
+    if bitcast_rows(operand, shape) is not None:
+        return
     have, want = ELEMENT_TYPES[operand.element_type].bits, ELEMENT_TYPES[shape.element_type].bits
     sizes = operand.dimensions
     if have > want:
@@ -72,6 +74,23 @@ def _check_bitcast_convert(opcode: str, shape: Shape, operands: Sequence[Shape],
         require(fits, message)
         sizes = sizes[:-1]
     expect(opcode, shape, array(shape.element_type, sizes))
+
+
+def bitcast_rows(operand: Shape, shape: Shape) -> tuple[int, ...] | None:
+    """Sizes of the operand of a bitcast-convert in the form that has a standard result, where only the total number of
+    bits is that of `shape`; None for all others.  XLA takes these: the elements are in row-major order."""
+    have, want = ELEMENT_TYPES[operand.element_type].bits, ELEMENT_TYPES[shape.element_type].bits
+    if "pred" in (operand.element_type, shape.element_type):
+        return None  # a bit here, a byte in XLA
+    if not (operand.is_static and shape.is_static) or UNBOUNDED in (*operand.dimensions, *shape.dimensions):
+        return None
+    if operand.size * have != shape.size * want or max(have, want) % min(have, want):
+        return None
+    if have > want:
+        standard = shape.dimensions == (*operand.dimensions, have // want)
+        return None if standard else (operand.size,)
+    standard = operand.dimensions == (*shape.dimensions, *((want // have,) if have < want else ()))
+    return None if standard else (shape.size, *((want // have,) if have < want else ()))
 
 
 def _check_constant(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ PASSES: dict[str, str] = {
     "batched-gather-scatter-normalizer": (
         "hlotool.passes.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
     ),
+    "bitcast-convert-reshaper": "hlotool.passes.bitcast_convert_reshaper:BitcastConvertReshaper",
     "broadcast-canonicalizer": "hlotool.passes.broadcast_canonicalizer:BroadcastCanonicalizer",
     "call-inliner": "hlotool.passes.call_inliner:CallInliner",
     "cholesky-expander": "hlotool.passes.cholesky_expander:CholeskyExpander",
@@ -107,7 +108,8 @@ PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
         "library-call-expander,custom-call-expander,batch-norm-expander,"
-        "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander"
+        "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander,"
+        "bitcast-convert-reshaper"
     ),
     "unfuse": "async-to-sync,trivial-collective-remover,dynamic-padder,layout-assignment,call-inliner{fusions=all}",
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
