@@ -63,7 +63,7 @@ def test_wrong_scalars_are_refused(literal: str) -> None:
 
 @pytest.mark.parametrize("words", ["HIGH,HIGHEST", "High,default", "DEFAULT,PACKED_NIBBLE"])
 def test_precision_in_any_case(words: str) -> None:
-    body = f"a = f32[2,2] parameter(0)\nROOT r = f32[2,2] dot(a, a), lhs_contracting_dims={{1}}, "
+    body = "a = f32[2,2] parameter(0)\nROOT r = f32[2,2] dot(a, a), lhs_contracting_dims={1}, "
     body += f"rhs_contracting_dims={{0}}, operand_precision={{{words}}}"
     dot = module_of(body).entry.root
     assert dot.attributes["operand_precision"] == tuple(words.lower().split(","))
@@ -207,6 +207,36 @@ def test_commands_take_the_number_of_devices(command: str, tmp_path: Path) -> No
     if command == "report":  # it shows what it can
         assert "devices" in refused.output or "participants" in refused.output
     else:
-        assert refused.exit_code == 4
-        assert "--partitions" in refused.output
+        assert isinstance(refused.exception, HloError)
+        assert "--partitions" in str(refused.exception.diagnostics[0].hint)
     assert CliRunner().invoke(cli, [*words, "--partitions", "2"]).exit_code == 0
+
+
+DEAD = """HloModule m
+for_ever { s = (s32[], f32[2]) parameter(0)
+  ROOT c = pred[] constant(true) }
+step { s = (s32[], f32[2]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  x = f32[2] get-tuple-element(s), index=1
+  m = s32[] add(n, n)
+  y = f32[2] add(x, x)
+  ROOT t = (s32[], f32[2]) tuple(m, y) }
+inner { x = f32[2] parameter(0)
+  n = s32[] constant(1)
+  s = (s32[], f32[2]) tuple(n, x)
+  w = (s32[], f32[2]) while(s), condition=for_ever, body=step
+  y = f32[2] get-tuple-element(w), index=1
+  z = f32[2] negate(y)
+  ROOT r = f32[2] add(x, x) }
+ENTRY e { x = f32[2] parameter(0)
+  y = f32[2] call(x), to_apply=inner
+  ROOT r = f32[2] negate(y) }
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["default", "none"])
+def test_endless_loops_that_nothing_needs_are_left_out(pipeline: str) -> None:
+    module = parse(DEAD)
+    x = np.array([1, 2], np.float32)
+    assert compile_module(module, pipeline=pipeline)(x)[0].tolist() == [-2, -4]
+    assert compile_module(module, "evaluate")(x)[0].tolist() == [-2, -4]

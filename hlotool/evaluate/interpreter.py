@@ -26,6 +26,7 @@ from hlotool.ir import (
     dtype_of,
 )
 from hlotool.ir.dynamic import accepts
+from hlotool.ir.effects import is_pure
 
 __all__ = [
     "Interpreter",
@@ -161,7 +162,10 @@ def _plan(computation: Computation, table: Mapping[str, Rule], flushes: bool) ->
             dead.setdefault(last.get(number, number), []).append(number)
     parameters, steps = [], []
     sized = has_sizes(computation)
+    left_out = _dead_loops(computation)
     for number, instruction in enumerate(instructions):
+        if instruction in left_out:
+            continue
         if instruction.opcode == "parameter":
             parameters.append((number, instruction.parameter_number))
             continue
@@ -173,6 +177,23 @@ def _plan(computation: Computation, table: Mapping[str, Rule], flushes: bool) ->
             rule = for_sizes(rule)
         steps.append(_Step(instruction, rule, operands, number, tuple(dead.get(number, ()))))
     return _Plan(len(instructions), tuple(parameters), tuple(steps), root, sized)
+
+
+def _dead_loops(computation: Computation) -> set[Instruction]:
+    """Loops without effect that nothing needs, and what reads them: as in XLA they need not end."""
+    if all(instruction.opcode != "while" for instruction in computation):
+        return set()
+    known: dict[Computation, bool] = {}
+    dead: set[Instruction] = set()
+    for instruction in reversed(list(computation)):
+        needed = instruction.is_root or instruction.opcode == "parameter" or not is_pure(instruction, known)
+        if not needed and all(user in dead for user in instruction.users):
+            dead.add(instruction)
+    found: set[Instruction] = set()
+    for instruction in computation:
+        if instruction in dead and (instruction.opcode == "while" or not found.isdisjoint(instruction.operands)):
+            found.add(instruction)
+    return found
 
 
 class Interpreter:
