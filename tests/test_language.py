@@ -105,13 +105,14 @@ def test_arrays_of_equal_bytes_may_be_aliases(result: str) -> None:
 
 def test_arrays_of_other_bytes_are_no_aliases() -> None:
     with pytest.raises(HloError, match="cannot share memory"):
-        module_of("a = f32[4] parameter(0)\nROOT r = f64[4] convert(a)", "HloModule m, input_output_alias={{}: (0, {})}")
+        header = "HloModule m, input_output_alias={{}: (0, {})}"
+        module_of("a = f32[4] parameter(0)\nROOT r = f64[4] convert(a)", header)
 
 
 @pytest.mark.parametrize(
     ("given", "made"),
-    [("f32[4,2]", "u8[4,8]"), ("u8[4,8]", "f32[4,2]"), ("f32[4,2]", "s32[8]"), ("u8[4]", "f32[1]"), ("c64[4]", "f32[8]"),
-     ("s4[4]", "s8[2]"), ("f32[2,3]", "u16[12]"), ("f64[0,3]", "u8[0]")],
+    [("f32[4,2]", "u8[4,8]"), ("u8[4,8]", "f32[4,2]"), ("f32[4,2]", "s32[8]"), ("u8[4]", "f32[1]"),
+     ("c64[4]", "f32[8]"), ("s4[4]", "s8[2]"), ("f32[2,3]", "u16[12]"), ("f64[0,3]", "u8[0]")],
 )  # fmt: skip
 def test_bitcasts_of_which_only_the_total_fits(given: str, made: str) -> None:
     module = module_of(f"a = {given} parameter(0)\nROOT r = {made} bitcast-convert(a)")
@@ -157,11 +158,12 @@ GE = "ge {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] c
 @pytest.mark.parametrize("sizes", ["", "4", "2,3"])
 def test_select_and_scatter_without_a_window(sizes: str) -> None:
     shape = f"f32[{sizes}]"
-    text = f"HloModule m\n{ADD}{GE}ENTRY e {{\na = {shape} parameter(0)\nb = {shape} parameter(1)\nz = f32[] constant(1)\n"
-    text += f"ROOT r = {shape} select-and-scatter(a, b, z), select=ge, scatter=add\n}}\n"
+    text = f"HloModule m\n{ADD}{GE}ENTRY e {{\na = {shape} parameter(0)\nb = {shape} parameter(1)\n"
+    text += f"z = f32[] constant(1)\nROOT r = {shape} select-and-scatter(a, b, z), select=ge, scatter=add\n}}\n"
     module = parse(text)
     check(module)
-    b = np.arange(24, dtype=np.float32)[: max(1, module.entry.root.shape.size)].reshape(module.entry.root.shape.dimensions)
+    given = module.entry.root.shape
+    b = np.arange(given.size, dtype=np.float32).reshape(given.dimensions)
     a = -b
     expanded = parse(text)
     assert run_pipeline(expanded, parse_pipeline("select-and-scatter-expander"))

@@ -426,8 +426,8 @@ def test_integer_arithmetic(element_type: str, cpu: str, lanes: int) -> None:
     a, b = a[keep], b[keep]
     plain = [(int(p), int(q)) for p, q in zip(a, b, strict=True)]
     for opcode in (
-        "add", "subtract", "multiply", "mulhi", "divide", "remainder", "maximum", "minimum", "and", "or", "xor", "power",
-        "shift-left", "shift-right-logical", "shift-right-arithmetic",
+        "add", "subtract", "multiply", "mulhi", "divide", "remainder", "maximum", "minimum", "and", "or", "xor",
+        "power", "shift-left", "shift-right-logical", "shift-right-arithmetic",
     ):  # fmt: skip
         got = [int(v) for v in run(opcode, [element_type] * 2, element_type, cpu, lanes, a, b)]
         want = [_wrap(_integer_reference(opcode, p, q, element_type), element_type) for p, q in plain]

@@ -180,8 +180,8 @@ TINY: dict[str, str] = {
     ),
     "while": f"t = (s32[], {_X}) tuple(n, x)\n  ROOT r = (s32[], {_X}) while(t), condition=condition, body=body",
     "scan": (
-        f"a = f32[6]{{0}} broadcast(zero), dimensions={{}}\n  ROOT r = ({_X}, f32[6]{{0}}) scan(x, a), dimensions={{0}}, "
-        "num_carries=1, is_reverse=true, to_apply=running"
+        f"a = f32[6]{{0}} broadcast(zero), dimensions={{}}\n  ROOT r = ({_X}, f32[6]{{0}}) scan(x, a), "
+        "dimensions={0}, num_carries=1, is_reverse=true, to_apply=running"
     ),
     "conditional": f"ROOT r = {_X} conditional(n, x, y), branch_computations={{twice, same}}",
     "call": f"ROOT r = {_X} call(x), to_apply=twice",

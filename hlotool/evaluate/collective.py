@@ -134,7 +134,10 @@ def _all_gather(
     joined = [
         np.concatenate(arrays, axis=dimension) if arrays[0].ndim else None for arrays in _columns(operands, dimension)
     ]
-    return [_one_or_all([mine if all_ is None else all_ for all_, mine in zip(joined, own, strict=True)]) for own in operands]
+    return [
+        _one_or_all([mine if whole is None else whole for whole, mine in zip(joined, own, strict=True)])
+        for own in operands
+    ]
 
 
 def _reduce_scatter(

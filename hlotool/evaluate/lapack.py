@@ -244,7 +244,8 @@ def _gtsv(lapack: Routines, dl: Array, d: Array, du: Array, b: Array) -> tuple[A
 
 _ROUTINES: dict[str, Routine] = {
     "potrf": _potrf, "getrf": _getrf, "trsm": _trsm, "geqrf": _geqrf, "geqp3": _geqp3,
-    "orgqr": _orgqr, "ungqr": _orgqr, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd, "gesvd": _gesvd, "ormqr": _ormqr, "unmqr": _ormqr, "geev": _geev,
+    "orgqr": _orgqr, "ungqr": _orgqr, "syevd": _syevd, "heevd": _syevd, "gesdd": _gesdd,
+    "gesvd": _gesvd, "ormqr": _ormqr, "unmqr": _ormqr, "geev": _geev,
     "gees": _gees, "gehrd": _gehrd, "sytrd": _sytrd, "hetrd": _sytrd, "gtsv": _gtsv,
 }  # fmt: skip
 _REAL_ONLY = frozenset({"orgqr", "ormqr", "syevd", "sytrd"})

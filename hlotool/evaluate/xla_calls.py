@@ -22,7 +22,8 @@ Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]
 IDENTITY_TARGETS = frozenset({
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding",
     "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape", "LayoutConstraint", "annotate_device_placement",
-    "xla.sdy.PropagationBarrier", "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "AssumeGatherIndicesInBound",
+    "xla.sdy.PropagationBarrier",
+    "MoveToHost", "MoveToDevice", "PinToDevice", "PinToDeviceSram", "AssumeGatherIndicesInBound",
 })  # fmt: skip
 """They return their operand, where its shape is that of the result."""
 

@@ -446,7 +446,8 @@ def _aliases(module: Module, places: Places, whole: bool) -> Iterator[Diagnostic
 def _share_memory(given: Shape, output: Shape) -> bool:
     """Arrays of equal sizes in bytes may, whatever their dimensions and types."""
     if given.is_array and output.is_array and given.is_static and output.is_static:
-        return given.size * ELEMENT_TYPES[given.element_type].bits == output.size * ELEMENT_TYPES[output.element_type].bits
+        have, want = (shape.size * ELEMENT_TYPES[shape.element_type].bits for shape in (given, output))
+        return have == want
     return given.compatible(output)
 
 

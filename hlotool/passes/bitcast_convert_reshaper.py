@@ -25,9 +25,10 @@ class BitcastConvertReshaper:
         changed = False
         for computation in module.callees_first():
             for cast in list(computation):
-                if cast.opcode != "bitcast-convert" or (rows := bitcast_rows(cast.operands[0].shape, cast.shape)) is None:
+                if cast.opcode != "bitcast-convert":
                     continue
-                if not log.allow():
+                rows = bitcast_rows(cast.operands[0].shape, cast.shape)
+                if rows is None or not log.allow():
                     continue
                 build = Builder(computation, cast, like=cast)
                 given = build.reshape(cast.operands[0], rows)

@@ -201,7 +201,7 @@ def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
 
 
 def _agree(written: Shape, shape: Shape) -> bool:
-    """Whether the shape before an operand is its own: as in XLA layouts, and which dimensions are dynamic, do not count."""
+    """Whether the shape before an operand is its own: in XLA layouts do not count, nor which dimensions are dynamic."""
     return written.compatible(shape) or _bounds(written) == _bounds(shape)
 
 
