@@ -104,8 +104,8 @@ def test_arrays_of_equal_bytes_may_be_aliases(result: str) -> None:
 
 
 def test_arrays_of_other_bytes_are_no_aliases() -> None:
+    header = "HloModule m, input_output_alias={{}: (0, {})}"
     with pytest.raises(HloError, match="cannot share memory"):
-        header = "HloModule m, input_output_alias={{}: (0, {})}"
         module_of("a = f32[4] parameter(0)\nROOT r = f64[4] convert(a)", header)
 
 
