@@ -133,8 +133,9 @@ def relative(kind: str, ulps: float) -> float:
     return 2 * ulps * unit(kind)
 
 
-def growth(count: float, roundoff: float) -> float:
-    """The relative error of a sum of `count` terms in any order (of their absolute values, that is).
+def growth(count: float, roundoff: float, often: float = 1.0) -> float:
+    """The relative error of a sum of `count` terms in any order (of their absolute values, that is), `often` of which
+    may round alike.
 
     The smaller of Higham's gamma (section 3.1), which holds always, and the bound of Higham and Mary, "A new approach
     to probabilistic rounding error analysis" (SIAM J. Sci. Comput. 41(5), 2019, theorem 2.4), which holds for
@@ -143,7 +144,7 @@ def growth(count: float, roundoff: float) -> float:
     steps = max(0.0, count - 1)
     total = steps * roundoff
     worst = total / (1 - total) if total < 0.5 else np.inf
-    likely = float(np.expm1(min(700.0, (_CONFIDENCE * steps**0.5 + total) * roundoff * (1 + roundoff))))
+    likely = float(np.expm1(min(700.0, (_CONFIDENCE * (steps * often) ** 0.5 + total) * roundoff * (1 + roundoff))))
     return min(worst, likely)
 
 

@@ -11,14 +11,72 @@ from typing import Any
 
 import numpy as np
 
-from hlotool.evaluate.bounds import Bounded, exact, wide_dtype
+from hlotool.evaluate.bounds import Bounded, exact, is_inexact, unit, wide_dtype
 from hlotool.evaluate.interpreter import Interpreter, check_arguments, guarded, used_bits
+from hlotool.evaluate.stochastic import Runs, Stochastic, as_runs, statistical
 from hlotool.evaluate.truth_rules import SCALAR_TRUTH, TRUTH, widened
 from hlotool.evaluate.values import AnyArray, leaves_of, value_from_leaves
 from hlotool.ir import Computation, Module, UnsupportedError
 from hlotool.ir.dynamic import is_dynamic
 
-__all__ = ["truth"]
+__all__ = ["bounded_results", "truth"]
+
+_FINE = 2.0**12
+"""Bounds up to so many units of an output's size say enough; above them runs with other roundings are looked at."""
+
+_COARSE = 0.01
+"""The same, relative to an output's size, for types whose unit is large."""
+
+_NOTHING = 64.0
+"""A result that is so many times smaller than its bound is a zero, and the bound says how exact a one."""
+
+
+def bounded_results(
+    module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None
+) -> tuple[Bounded, ...]:
+    """As `truth`, but where its bounds are so wide that they say little, those of `hlotool.evaluate.stochastic`.
+
+    An element whose bound is as large as the numbers around it is undecided.
+    """
+    found = truth(module, arguments, loop_limit)
+    kinds = [leaf.element_type for leaf in module.entry.root.shape.leaves() if leaf.is_array]
+    if not any(_is_wide(one, kind) for one, kind in zip(found, kinds, strict=True)):
+        return found
+    local = _Truth(loop_limit)
+    given: Any = iter([Runs(one.value) for one in _exact_leaves(module, arguments)])
+    values = [value_from_leaves(parameter.shape, given) for parameter in module.entry.parameters]
+    root = guarded(lambda: Stochastic(loop_limit, local).apply(module.entry, values))
+    runs: Any = leaves_of(as_runs(root, module.entry.root.shape))
+    with np.errstate(all="ignore"):
+        each = zip(found, runs, kinds, strict=True)
+        return tuple(_narrower(bound, statistical(run, kind), kind) for bound, run, kind in each)
+
+
+def _size(x: Bounded) -> float:
+    """The root mean square of what is finite."""
+    size = np.abs(x.value).astype(np.float64)
+    finite = size[np.isfinite(size)]
+    largest = float(finite.max(initial=0.0)) or 1.0
+    return largest * float(np.sqrt(np.mean((finite / largest) ** 2))) if finite.size else 0.0
+
+
+def _is_wide(x: Bounded, kind: str) -> bool:
+    if x.error is None or not x.error.size:
+        return False
+    limit = min(_FINE * unit(kind), _COARSE) * _size(x) if is_inexact(kind) else 0.0
+    return not float(x.error.max()) <= limit
+
+
+def _narrower(bound: Bounded, likely: Bounded, kind: str) -> Bounded:
+    """The smaller error of each element; none where even that is as large as the result and those around it."""
+    if not _is_wide(bound, kind):
+        return bound
+    error = np.minimum(bound.errors(), likely.errors())
+    if is_inexact(kind):
+        typical = _size(bound)
+        size = np.maximum(np.abs(bound.value).astype(np.float64), typical)
+        error = np.where((error > size) & (size * _NOTHING > error), np.inf, error)
+    return Bounded(bound.value, error)
 
 
 def truth(module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None) -> tuple[Bounded, ...]:
@@ -30,16 +88,18 @@ def truth(module: Module, arguments: Sequence[AnyArray], loop_limit: int | None 
     """
     if is_dynamic(module):
         raise UnsupportedError("truth mode does not know sizes of run time")
-    shapes = [parameter.shape for parameter in module.entry.parameters]
-    leaves = [leaf for shape in shapes for leaf in shape.leaves() if leaf.is_array]
-    check_arguments(leaves, arguments)
-    with np.errstate(all="ignore"):
-        pairs = zip(arguments, leaves, strict=True)
-        given: Any = iter([exact(used_bits(leaf, a), leaf.element_type) for a, leaf in pairs])
-    values = [value_from_leaves(shape, given) for shape in shapes]
+    given: Any = iter(_exact_leaves(module, arguments))
+    values = [value_from_leaves(parameter.shape, given) for parameter in module.entry.parameters]
     root = guarded(lambda: _Truth(loop_limit).apply(module.entry, values))
     found: Any = leaves_of(widened(root, module.entry.root.shape))
     return tuple(found)
+
+
+def _exact_leaves(module: Module, arguments: Sequence[AnyArray]) -> list[Bounded]:
+    leaves = [leaf for parameter in module.entry.parameters for leaf in parameter.shape.leaves() if leaf.is_array]
+    check_arguments(leaves, arguments)
+    with np.errstate(all="ignore"):
+        return [exact(used_bits(leaf, a), leaf.element_type) for a, leaf in zip(arguments, leaves, strict=True)]
 
 
 class _Truth(Interpreter):

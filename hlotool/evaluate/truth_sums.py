@@ -25,7 +25,7 @@ from hlotool.evaluate.values import AnyArray, Rule
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, Window
 from hlotool.ir.dot_algorithms import ALGORITHMS, scaled_type
 
-__all__ = ["SUMS", "retyped", "total"]
+__all__ = ["SUMS", "ProductParts", "accumulated", "product_parts", "repeats", "retyped", "total"]
 
 
 def retyped(instruction: Instruction, shape: Shape) -> Instruction:
@@ -35,7 +35,7 @@ def retyped(instruction: Instruction, shape: Shape) -> Instruction:
     return made
 
 
-def _accumulated(kind: str) -> str:
+def accumulated(kind: str) -> str:
     """The type that sums of a type are taken in: below f32 it is f32."""
     return "f32" if ELEMENT_TYPES[kind].bits <= 16 else kind
 
@@ -51,14 +51,51 @@ def _finite_size(value: AnyArray) -> AnyArray:
     return np.asarray(np.hypot(*finite) if len(finite) > 1 else np.abs(*finite)).astype(np.float64)
 
 
-def _squares(x: Bounded, kind: str) -> AnyArray:
-    """Squared errors, to be added up.  The last rounding of each may be as large as the bound has it, in a quarter of
-    all elements more than half as large, where the rest of the bound has room: it counts several times."""
-    if x.error is None:
-        return np.broadcast_to(np.float64(0), x.shape)
-    last = 4 * unit(kind) * _finite_size(x.value) if is_inexact(kind) else np.float64(0)
-    error = np.maximum(x.error, 2.0**-511)  # whose square is a normal number
-    return np.where(x.error == 0, 0.0, error**2 + last**2)
+_SHORT = 64
+"""Sums of so many terms have the bound that holds always, whatever their terms (see `growth`)."""
+
+
+def repeats(values: AnyArray, axes: Sequence[int]) -> float:
+    """How many terms of a sum over `axes` round alike: 1 where all are different, their number where they are equal.
+
+    Equal terms are cut off alike as long as a sum stays between two powers of two, so that their roundings add up; of
+    terms that come in groups the standard deviation is that of their squared numbers' sum.  Zeros do not round.
+    """
+    order = [axis for axis in range(values.ndim) if axis not in axes] + list(axes)
+    length = prod(values.shape[axis] for axis in axes)
+    if not length or not values.size:
+        return 1.0
+    rows = np.abs(values.transpose(order).reshape(-1, length)).astype(np.float64, copy=False)
+    largest_share = 1.0
+    for start in range(0, rows.shape[0], max(1, (1 << 22) // length)):
+        block = np.sort(rows[start : start + max(1, (1 << 22) // length)], axis=1)
+        fresh = np.ones(block.shape, np.bool_)
+        np.not_equal(block[:, 1:], block[:, :-1], out=fresh[:, 1:])
+        if fresh.all():
+            continue
+        firsts = np.flatnonzero(fresh)
+        counts = np.diff(np.append(firsts, fresh.size)).astype(np.float64)
+        counts[block.reshape(-1)[firsts] == 0] = 0
+        squares = np.add.reduceat(counts**2, np.flatnonzero(firsts % length == 0))
+        largest_share = max(largest_share, float(squares.max()) / length)
+    return largest_share
+
+
+def _repeats_at(targets: AnyArray, values: AnyArray) -> float:
+    """As `repeats`, of terms that are added up at `targets`."""
+    size = np.abs(values.reshape(-1)).astype(np.float64)
+    places, size = targets.reshape(-1)[size != 0], size[size != 0]
+    if not size.size:
+        return 1.0
+    order = np.lexsort((size, places))
+    places, size = places[order], size[order]
+    fresh = np.ones(size.shape, np.bool_)
+    fresh[1:] = (places[1:] != places[:-1]) | (size[1:] != size[:-1])
+    firsts = np.flatnonzero(fresh)
+    counts = np.diff(np.append(firsts, size.size)).astype(np.float64)
+    ends = places[firsts]
+    heads = np.flatnonzero(np.append(True, ends[1:] != ends[:-1]))
+    return float((np.add.reduceat(counts**2, heads) / np.add.reduceat(counts, heads)).max())
 
 
 # ---- reductions by one opcode
@@ -66,20 +103,23 @@ def _squares(x: Bounded, kind: str) -> AnyArray:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Value, sum of absolute values, whether any term has a fraction, and sum of squared errors: errors of terms are
-    taken as independent, as roundings are; their plain sum would soon be of no use in layer after layer."""
+    """Value, sum of absolute values, whether any term has a fraction, and sum of errors: those of terms may all go the
+    same way, as they do where terms are equal or come from one number.  Where that says too little of layer after
+    layer, `hlotool.evaluate.stochastic` says more."""
 
     functions = (np.add, np.add, np.logical_or, np.add)
     identities = (0, 0, False, 0)
 
     def states(self, x: Bounded, kind: str) -> list[AnyArray]:
-        return [x.value, _finite_size(x.value), np.asarray(x.value != np.rint(x.value)), _squares(x, kind)]
+        return [x.value, _finite_size(x.value), np.asarray(x.value != np.rint(x.value)), x.errors()]
 
-    def result(self, states: Sequence[AnyArray], count: float, kind: str, steps: str) -> Bounded:
-        value, size, fractions, squares = states
-        if not squares.any() and not fractions.any() and float(size.max(initial=0.0)) < 1 / unit(kind):
+    def result(
+        self, states: Sequence[AnyArray], count: float, kind: str, steps: str, often: float = 1.0
+    ) -> Bounded:
+        value, size, fractions, errors = states
+        if not errors.any() and not fractions.any() and float(size.max(initial=0.0)) < 1 / unit(kind):
             return Bounded(value)  # partial sums are whole numbers that the type can hold
-        error = np.sqrt(squares) + growth(count, unit(steps)) * size
+        error = errors + growth(count, unit(steps), often) * size
         return rounded(value, np.where(size > largest(kind), np.inf, error), kind)
 
 
@@ -95,7 +135,9 @@ class _Product:
         most = size + x.errors()
         return [x.value, most, np.maximum(most, 1.0), np.minimum(size - np.minimum(x.errors(), size), 1.0)]
 
-    def result(self, states: Sequence[AnyArray], count: float, kind: str, steps: str) -> Bounded:
+    def result(
+        self, states: Sequence[AnyArray], count: float, kind: str, steps: str, often: float = 1.0
+    ) -> Bounded:
         value, most, part, least = states
         # Products of complex numbers as in `multiply`; in f64 `most` itself errs as much as what it bounds.
         factor = (2.25 if ELEMENT_TYPES[kind].is_complex else 1) + (2 if kind in ("f64", "c128") else 0)
@@ -119,7 +161,9 @@ class _Extreme:
     def states(self, x: Bounded, kind: str) -> list[AnyArray]:
         return [x.value, x.value + x.errors(), x.value - x.errors()]
 
-    def result(self, states: Sequence[AnyArray], count: float, kind: str, steps: str) -> Bounded:
+    def result(
+        self, states: Sequence[AnyArray], count: float, kind: str, steps: str, often: float = 1.0
+    ) -> Bounded:
         value, high, low = states
         error = np.maximum(high - value, value - low).astype(np.float64)
         error = np.where((high == value) & (low == value), 0.0, np.where(np.isnan(error), np.inf, error))
@@ -193,7 +237,12 @@ def total(x: Bounded, axes: Sequence[int], kind: str) -> Bounded:
     kept = _Sum()
     parts = zip(kept.functions, kept.states(x, kind), strict=True)
     sums = [np.asarray(function.reduce(state, axis=tuple(axes))) for function, state in parts]
-    return kept.result(sums, prod(x.shape[axis] for axis in axes), kind, _accumulated(kind))
+    return kept.result(sums, prod(x.shape[axis] for axis in axes), kind, accumulated(kind), _often(x, axes))
+
+
+def _often(x: Bounded, axes: Sequence[int]) -> float:
+    """`repeats`, of sums whose bound depends on it."""
+    return repeats(x.value, axes) if prod(x.shape[axis] for axis in axes) > _SHORT else 1.0
 
 
 def _spread_out(values: Sequence[Bounded], sizes: Sequence[int]) -> list[Bounded]:
@@ -236,7 +285,8 @@ def _reduce_with(combiner: Combiner, array: Bounded, initial: Bounded, axes: tup
         return bounded(np.asarray(reduction.reduce_with(combiner, array.value, initial.value, axes)), np.asarray(error))
     parts = zip(kept.functions, kept.states(array, kind), kept.states(initial, kind), strict=True)
     states = [np.asarray(function(start, function.reduce(state, axis=axes))) for function, state, start in parts]
-    return kept.result(states, 1 + prod(array.shape[axis] for axis in axes), kind, _accumulated(kind))
+    often = _often(array, axes) if isinstance(kept, _Sum) else 1.0
+    return kept.result(states, 1 + prod(array.shape[axis] for axis in axes), kind, accumulated(kind), often)
 
 
 def _reduce_window(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Any:
@@ -278,7 +328,9 @@ def _window_with(
         (sums,) = windows.reduce_windows(_pairwise(function), [base], window, sizes)
         states.append(np.array(function(start, sums)))
     length = 1 + prod(d.size for d in window.dimensions)
-    return kept.result(states, length, kind, _accumulated(kind))
+    axes = [axis for axis, d in enumerate(window.dimensions) if d.size > 1]
+    often = min(float(length), repeats(array.value, axes)) if isinstance(kept, _Sum) and length > _SHORT else 1.0
+    return kept.result(states, length, kind, accumulated(kind), often)
 
 
 def _pairwise(function: Any) -> Callable[[Sequence[AnyArray]], list[AnyArray]]:
@@ -327,7 +379,9 @@ def _combine_at(
     for function, state, row in zip(kept.functions, states, rows, strict=True):
         function.at(state, targets, row)
     times = np.bincount(targets, minlength=states[0].size)
-    found = kept.result(states, 1 + float(times.max(initial=0)), kind, kind)
+    most = float(times.max(initial=0))
+    often = _repeats_at(targets, rows[0]) if isinstance(kept, _Sum) and most > _SHORT else 1.0
+    found = kept.result(states, 1 + most, kind, kind, often)
     value = np.where(times == 0, base.value.reshape(-1), found.value)
     return bounded(value, np.where(times == 0, base.errors().reshape(-1), found.errors()))
 
@@ -396,80 +450,76 @@ def _map(instruction: Instruction, operands: Sequence[Bounded], context: Any) ->
 # ---- products
 
 
-def _bilinear(
-    rule: Rule,
-    instruction: Instruction,
-    left: Bounded,
-    right: Bounded,
-    rest: Sequence[AnyArray],
-    context: Any,
-    count: int,
-    more: float = 0.0,
-) -> Bounded:
-    """A rule that sums products of its first two operands, on values with bounds.
+@dataclass(frozen=True, slots=True)
+class ProductParts:
+    """A sum of products of two operands, `count` at most, as its bounds need it.
 
-    The error is gamma times the product of absolute values (Higham, section 3.5), with `more` for operands that are
-    rounded first, and what the operands' own errors add, taken as independent (see `_Sum`).
+    `more` is the relative error of operands that are rounded first; `repeats` how many products may round alike.
     """
-    kind = instruction.shape.element_type
-    kinds = [o.shape.element_type for o in instruction.operands[:2]]
-    is_complex = any(ELEMENT_TYPES[k].is_complex for k in (*kinds, kind))
-    wide = instruction.shape.with_type("c128" if is_complex else "f64")
 
-    def evaluate(a: AnyArray, b: AnyArray, shape: Shape) -> AnyArray:
-        return np.asarray(rule(retyped(instruction, shape), [a, b, *rest], context))
+    rule: Rule
+    instruction: Instruction
+    kind: str
+    sum_kind: str
+    is_complex: bool
+    count: int
+    more: float
+    repeats: float
+    is_whole: bool
 
+    def evaluate(self, a: AnyArray, b: AnyArray, rest: Sequence[AnyArray], context: Any) -> AnyArray:
+        """The sums in f64 (c128)."""
+        return self._run(_numbers(a), _numbers(b), rest, context, "c128" if self.is_complex else "f64")
+
+    def sizes(self, a: AnyArray, b: AnyArray, rest: Sequence[AnyArray], context: Any) -> AnyArray:
+        """Sums of products of what is in f64."""
+        return self._run(a, b, rest, context, "f64")
+
+    def _run(self, a: AnyArray, b: AnyArray, rest: Sequence[AnyArray], context: Any, kind: str) -> AnyArray:
+        shape = self.instruction.shape.with_type(kind)
+        return np.asarray(self.rule(retyped(self.instruction, shape), [a, b, *rest], context))
+
+
+def _bilinear(
+    parts: ProductParts, left: Bounded, right: Bounded, rest: Sequence[AnyArray], context: Any
+) -> Bounded:
+    """The error is gamma times the product of absolute values (Higham, section 3.5), with `more` for operands that are
+    rounded first, and what the operands' own errors add (see `_Sum`)."""
+    kind, sum_kind, count = parts.kind, parts.sum_kind, parts.count
+    kinds = [o.shape.element_type for o in parts.instruction.operands[:2]]
     a, b = _numbers(left.value), _numbers(right.value)
-    value = evaluate(a, b, wide)
-    sum_kind = next((k for k in (kind, *kinds) if is_inexact(k)), kind)
-    roundoff = max((unit(_accumulated(k)) for k in (kind, *kinds) if is_inexact(k)), default=0.0)
+    value = parts.evaluate(a, b, rest, context)
+    roundoff = max((unit(accumulated(k)) for k in (kind, *kinds) if is_inexact(k)), default=0.0)
     # The wide product itself is in f64.
-    gamma = growth(count + 1, roundoff) + growth(count + 1, 2.0**-53) + more
-    gamma *= 3 if is_complex else 1
-    real = instruction.shape.with_type("f64")
+    gamma = growth(count + 1, roundoff, parts.repeats) + growth(count + 1, 2.0**-53) + parts.more
+    gamma *= 3 if parts.is_complex else 1
     size, other = _finite_size(a), _finite_size(b)
-    sums = evaluate(size, other, real)
-    error = gamma * sums + count * smallest(_accumulated(sum_kind))
-    if left.error is not None or right.error is not None:
-        error = error + _spread(lambda a, b: evaluate(a, b, real), left, right, kinds, count)
+    sums = parts.sizes(size, other, rest, context)
+    error = gamma * sums + count * smallest(accumulated(sum_kind))
+    if left.error is not None:
+        error = error + parts.sizes(_bounds_of(left), other + _bounds_of(right), rest, context)
+    if right.error is not None:
+        error = error + parts.sizes(size, _bounds_of(right), rest, context)
     error = np.where(np.isnan(error) | (sums > largest(sum_kind)), np.inf, error)
     # What infinities and NaN in parts of complex numbers make of others is a matter of order.
-    if not np.isfinite(value).all() and (left.error is not None or right.error is not None or is_complex):
+    if not np.isfinite(value).all() and (left.error is not None or right.error is not None or parts.is_complex):
         error = np.where(np.isfinite(value), error, np.inf)
     if not is_inexact(kind):
         return _to_integer(value, error, kind)
-    if not left.errors().any() and not right.errors().any() and _is_whole(a, b, sums, sum_kind) and not more:
-        return rounded(value, None, kind)
+    exact = not left.errors().any() and not right.errors().any() and not parts.more
+    if exact and parts.is_whole and float(sums.max(initial=0.0)) * 2 < 1 / unit(accumulated(sum_kind)):
+        return rounded(value, None, kind)  # partial sums are whole numbers that the type can hold
     return rounded(value, error, kind)
 
 
-def _spread(
-    sums: Callable[[AnyArray, AnyArray], AnyArray], left: Bounded, right: Bounded, kinds: Sequence[str], count: int
-) -> AnyArray:
-    """What the errors of operands make of `sums` of their products; of numbers so scaled that their squares, but for
-    some too small to matter, neither overflow nor vanish."""
-    scales, numbers, errors = [], [], []
-    for x, kind in zip((left, right), kinds, strict=True):
-        size = _finite_size(_numbers(x.value))
-        scale = max(float(size.max(initial=0.0)), float(_finite_size(x.errors()).max(initial=0.0))) or 1.0
-        scales.append(scale)
-        numbers.append((size / scale) ** 2)
-        errors.append(_squares(Bounded(size / scale, None if x.error is None else x.error / scale), kind))
-    squares = sums(numbers[0], errors[1]) + sums(errors[0], numbers[1] + errors[1])
-    return np.asarray((np.sqrt(squares) + count * 2.0**-500) * scales[0] * scales[1])
+def _bounds_of(x: Bounded) -> AnyArray:
+    return np.asarray(x.errors())
 
 
 def _numbers(array: AnyArray) -> AnyArray:
     if array.dtype.kind == "c":
         return array.astype(np.complex128, copy=False)
     return array.astype(np.float64) if array.dtype.kind in "bfiu" else array.astype(np.int64).astype(np.float64)
-
-
-def _is_whole(left: AnyArray, right: AnyArray, size: AnyArray, kind: str) -> bool:
-    """Whether all partial sums are whole numbers that the type of the sum can hold."""
-    if not float(size.max(initial=0.0)) * 2 < 1 / unit(_accumulated(kind)):
-        return False
-    return _are_whole(left) and _are_whole(right)
 
 
 def _are_whole(array: AnyArray) -> bool:
@@ -484,23 +534,57 @@ def _to_integer(value: AnyArray, error: AnyArray, kind: str) -> Bounded:
     return Bounded(whole, np.where(same & np.isfinite(error), 0.0, np.inf))
 
 
-def _product_rule(rule: Rule, name: str) -> Callable[..., Any]:
-    def product(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
-        if _is_plain(instruction, operands):
-            return Bounded(np.asarray(rule(instruction, [o.value for o in operands], context.plain)))
-        left, right, *rest = operands
-        if not any(is_inexact(i.shape.element_type) for i in (instruction, *instruction.operands[:2])):
-            return _whole_product(rule, instruction, operands, context.plain)
-        if any(r.error is not None for r in rest):
-            value = np.zeros(instruction.shape.dimensions, wide_dtype(instruction.shape.element_type))
-            return Bounded(value, np.full(value.shape, np.inf))
-        more = _algorithm_error(instruction)
-        plain = retyped(instruction, instruction.shape)
-        plain.attributes = {k: v for k, v in instruction.attributes.items() if k != "algorithm"}
-        count = _length(instruction, left, right)
-        return _bilinear(rule, plain, left, right, [r.value for r in rest], context.plain, count, more)
+def product_parts(instruction: Instruction, values: Sequence[AnyArray]) -> ProductParts | None:
+    """Of an instruction that sums products of its first two operands; None where nothing rounds."""
+    kinds = [o.shape.element_type for o in instruction.operands[:2]]
+    kind = instruction.shape.element_type
+    if not any(map(is_inexact, (kind, *kinds))):
+        return None
+    left, right = values[:2]
+    count = _length(instruction, left, right)
+    often = min(_alike(instruction, left, 0), _alike(instruction, right, 1)) if count > _SHORT else 1.0
+    plain = retyped(instruction, instruction.shape)
+    plain.attributes = {k: v for k, v in instruction.attributes.items() if k != "algorithm"}
+    rule = {"convolution": convolution.RULES}.get(instruction.opcode, dot.RULES)[_PRODUCTS[instruction.opcode]]
+    return ProductParts(
+        rule=rule,
+        instruction=plain,
+        kind=kind,
+        sum_kind=next((k for k in (kind, *kinds) if is_inexact(k)), kind),
+        is_complex=any(ELEMENT_TYPES[k].is_complex for k in (*kinds, kind)),
+        count=count,
+        more=_algorithm_error(instruction),
+        repeats=often,
+        is_whole=_are_whole(_numbers(left)) and _are_whole(_numbers(right)),
+    )
 
-    return product
+
+_PRODUCTS = {"dot": "dot", "ragged-dot": "ragged-dot", "convolution": "convolution", "scaled-dot": "dot"}
+
+
+def _alike(instruction: Instruction, values: AnyArray, side: int) -> float:
+    """How many numbers of one sum are equal in an operand; as many as there are where that is not known."""
+    attributes = instruction.attributes
+    if instruction.opcode == "convolution":
+        if side == 0:
+            return float(values.size)
+        outputs = attributes["dim_labels"].kernel_output_feature
+        return repeats(values, [axis for axis in range(values.ndim) if axis != outputs])
+    axes = attributes.get(("lhs", "rhs")[side] + "_contracting_dims") or ()
+    return repeats(values, axes)
+
+
+def _product(instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
+    if _is_plain(instruction, operands):
+        return Bounded(_by_evaluator(instruction, operands, context).value)
+    left, right, *rest = operands
+    parts = product_parts(instruction, [o.value for o in operands])
+    if parts is None:
+        return _whole_product(RULES[instruction.opcode], instruction, operands, context.plain)
+    if any(r.error is not None for r in rest):
+        value = np.zeros(instruction.shape.dimensions, wide_dtype(instruction.shape.element_type))
+        return Bounded(value, np.full(value.shape, np.inf))
+    return _bilinear(parts, left, right, [r.value for r in rest], context.plain)
 
 
 def _whole_product(rule: Rule, instruction: Instruction, operands: Sequence[Bounded], context: Any) -> Bounded:
@@ -530,7 +614,7 @@ def _algorithm_error(instruction: Instruction) -> float:
     return (algorithm.order + 1) * 1.1 * lost**algorithm.order + _UNITS.get(algorithm.total, 0.0)
 
 
-def _length(instruction: Instruction, left: Bounded, right: Bounded) -> int:
+def _length(instruction: Instruction, left: AnyArray, right: AnyArray) -> int:
     """How many products are summed up at most."""
     if instruction.opcode == "convolution":
         outputs: int = instruction.attributes["dim_labels"].kernel_output_feature
@@ -550,8 +634,10 @@ def _scaled_dot(instruction: Instruction, operands: Sequence[Bounded], context: 
         error = None if scale.error is None else np.broadcast_to(dot.spread(scale.error, operand.shape), operand.shape)
         wide = Bounded(np.broadcast_to(spread, operand.shape).astype(np.float64), error)
         sides.append(multiply(Bounded(operand.value.astype(np.float64), operand.error), wide, steps))
+    parts = product_parts(instruction, [o.value for o in sides])
+    assert parts is not None
     left, right = sides
-    return _bilinear(dot.RULES["dot"], instruction, left, right, [], context.plain, _length(instruction, left, right))
+    return _bilinear(parts, left, right, [], context.plain)
 
 
 SUMS: dict[str, Any] = {
@@ -560,8 +646,6 @@ SUMS: dict[str, Any] = {
     "scatter": _scatter,
     "select-and-scatter": _select_and_scatter,
     "map": _map,
-    "dot": _product_rule(dot.RULES["dot"], "dot"),
-    "ragged-dot": _product_rule(dot.RULES["ragged-dot"], "ragged-dot"),
-    "convolution": _product_rule(convolution.RULES["convolution"], "convolution"),
+    **dict.fromkeys(("dot", "ragged-dot", "convolution"), _product),
     "scaled-dot": _scaled_dot,
 }

@@ -1,0 +1,391 @@
+"""Statistical error bounds: the program is run several times in step, each time with other roundings.
+
+Bounds that hold in the worst case double from layer to layer until they say nothing.  Here a value is its true one
+beside `RUNS` others, in each of which every result was moved at random by what its own rounding may be (Monte Carlo
+arithmetic: Parker, UCLA CSD-970002, 1997), and the spread of the results times `SAFETY` is the bound.  As the runs go
+in step, what is not smooth (comparisons, roundings to integers, orders) is decided by `SAFETY` times the spread of its
+operands, and where that reaches across a border the runs take both sides (discrete stochastic arithmetic: Vignes,
+Numerical Algorithms 37, 2004).
+
+A rounding is moved by a random part of its own and by one that all roundings of an instruction in a run share: those of
+equal terms, and of one step after another of a loop, may all go the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hlotool.evaluate import control
+from hlotool.evaluate.bounds import Bounded, exact, is_inexact, smallest, unit
+from hlotool.evaluate.combiner import combiners_of
+from hlotool.evaluate.interpreter import Interpreter
+from hlotool.evaluate.rules import RULES
+from hlotool.evaluate.truth_rules import TRUTH
+from hlotool.evaluate.truth_sums import accumulated, product_parts, repeats
+from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
+from hlotool.ir import Computation, ExecutionError, Instruction, Shape
+
+__all__ = ["RUNS", "SAFETY", "Runs", "Stochastic", "as_runs", "statistical"]
+
+RUNS = 4
+"""Runs beside the true one."""
+
+SAFETY = 8.0
+"""Bounds are this many times the largest deviation of a run."""
+
+_SEED = 0x5EED
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The true value, and the one of each run; None where all are the same.
+
+    NaN in a run beside a true value that is none: nothing is known of the element.
+    """
+
+    value: AnyArray
+    others: tuple[AnyArray, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        sizes: tuple[int, ...] = self.value.shape
+        return sizes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.value.dtype
+        return dtype
+
+    def item(self) -> Any:
+        """The true value of a scalar."""
+        return self.value.item()
+
+    def run(self, number: int) -> AnyArray:
+        """The value in a run."""
+        return self.value if self.others is None else self.others[number]
+
+
+def statistical(runs: Runs, kind: str) -> Bounded:
+    """The true value within a bound of what other roundings make of it; inf where nothing is known of an element.
+
+    The largest deviation of a few runs may be small by chance; the median over all elements of an output, relative or
+    absolute, is not.
+    """
+    if runs.others is None:
+        return Bounded(runs.value)
+    if not is_inexact(kind):
+        differ = np.zeros(runs.shape, np.bool_)
+        for other in runs.others:
+            differ |= np.asarray(other != runs.value)
+        return Bounded(runs.value, np.where(differ, np.inf, 0.0))
+    deviation = _deviation(runs)
+    size = np.abs(runs.value).astype(np.float64)
+    size = np.where(np.isfinite(size), size, 0.0)
+    moved = np.isfinite(deviation) & (deviation > 0)
+    if moved.any():
+        ratio = float(np.median(deviation[moved] / np.maximum(size[moved], 1e-300)))
+        usual = np.minimum(ratio * size, float(np.median(deviation[moved])))
+        deviation = np.where(deviation > 0, np.maximum(deviation, usual), deviation)
+    error = SAFETY * deviation + np.where(deviation > 0, 2 * unit(kind) * size + smallest(kind), 0.0)
+    return Bounded(runs.value, np.where(np.isnan(error), np.inf, error))
+
+
+def _deviation(runs: Runs) -> AnyArray:
+    """The largest difference of a run from the true value, inf where nothing is known."""
+    assert runs.others is not None
+    found = np.zeros(runs.shape)
+    for other in runs.others:
+        same = (other == runs.value) | (np.isnan(other) & np.isnan(runs.value))
+        apart = np.where(same, 0.0, np.abs(other - runs.value)).astype(np.float64)
+        found = np.maximum(found, np.where(np.isnan(apart), np.inf, apart))
+    return found
+
+
+def _estimated(runs: Runs, kind: str) -> Bounded:
+    """As an operand of what is not smooth: as far off as `SAFETY` deviations."""
+    if runs.others is None or not is_inexact(kind):
+        return Bounded(runs.value, None if runs.others is None else statistical(runs, kind).error)
+    return Bounded(runs.value, SAFETY * _deviation(runs))
+
+
+def _strided(runs: Runs, factor: float) -> Runs:
+    """Deviations of floats times `factor`."""
+    if runs.others is None or runs.value.dtype.kind not in "fc":
+        return runs
+    made = []
+    for other in runs.others:
+        apart = other - runs.value
+        made.append(np.where(np.isfinite(apart), runs.value + factor * apart, other))
+    return Runs(runs.value, tuple(made))
+
+
+class Stochastic(Interpreter):
+    """Interprets on `Runs` leaves; `local` is the truth mode of one instruction on exact operands."""
+
+    __slots__ = ("_biases", "_random", "local")
+
+    def __init__(self, loop_limit: int | None, local: Any) -> None:
+        super().__init__(None, loop_limit)
+        self.local = local
+        self._table = _RUNS
+        self._biases: dict[Instruction, AnyArray] = {}
+        self._random = np.random.Generator(np.random.SFC64(_SEED))
+
+    def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
+        raise ExecutionError(f"{computation.name}: runs in step do not apply computations")
+
+    def moved(self, instruction: Instruction, values: Sequence[AnyArray], bound: AnyArray | None) -> Runs:
+        """The true value first in `values` (alone: in all runs), each run moved within the bound."""
+        value = values[0]
+        others = list(values[1:]) or [value] * RUNS
+        if bound is None or not bound.any():
+            return Runs(value, tuple(others) if len(values) > 1 else None)
+        if value.dtype.kind not in "fc":
+            unsure = bound != 0
+            return Runs(value, tuple(_another(o, unsure, n) for n, o in enumerate(others)))
+        biases = self._biases.get(instruction)
+        if biases is None:
+            biases = self._biases[instruction] = self._random.uniform(-1, 1, (RUNS, 2))
+        made = []
+        for other, bias in zip(others, biases, strict=True):
+            step = bound * (bias[0] + self._noise(value.shape))
+            if value.dtype.kind == "c":
+                step = step + 1j * (bound * (bias[1] + self._noise(value.shape)))
+            made.append((other + np.where(np.isinf(bound), np.nan, step)).astype(value.dtype, copy=False))
+        return Runs(value, tuple(made))
+
+    def _noise(self, shape: tuple[int, ...]) -> AnyArray:
+        return self._random.random(shape, np.float32) * np.float32(2) - np.float32(1)
+
+    def either(self, value: AnyArray, unsure: AnyArray) -> Runs:
+        """A predicate; where it is `unsure` the runs take one side or the other, and not all the true one."""
+        others = [np.where(unsure, ~value, value)]
+        others += [value ^ (unsure & (self._random.random(value.shape, np.float32) < 0.5)) for _ in range(RUNS - 1)]
+        return Runs(value, tuple(others))
+
+
+def _another(value: AnyArray, unsure: AnyArray, number: int) -> AnyArray:
+    """Integers and predicates of a run, others where they are unsure."""
+    if value.dtype == np.bool_:
+        return value ^ (unsure & (number % 2 == 0))
+    return np.where(unsure, (value.astype(np.int64) ^ (number + 1)).astype(value.dtype), value)
+
+
+def _lost(value: Any) -> Any:
+    """The value with nothing known of it."""
+    if isinstance(value, tuple):
+        return tuple(map(_lost, value))
+    if value.value.dtype.kind in "fc":
+        return Runs(value.value, (np.full_like(value.value, np.nan),) * RUNS)
+    every = np.ones(value.shape, np.bool_)
+    return Runs(value.value, tuple(_another(value.value, every, number) for number in range(RUNS)))
+
+
+def _differs(runs: Runs) -> bool:
+    return runs.others is not None and any(bool((other != runs.value).any()) for other in runs.others)
+
+
+def as_runs(value: Any, shape: Shape) -> Any:
+    """A value of the declared types as exact ones."""
+    leaves = (leaf for leaf in shape.leaves() if leaf.is_array)
+    made = [
+        found if isinstance(found, Runs) else Runs(exact(found, leaf.element_type).value)
+        for found, leaf in zip(_leaves(value), leaves, strict=True)
+    ]
+    return _value(shape, made)
+
+
+def _value(shape: Shape, leaves: Sequence[Runs]) -> Any:
+    given: Any = iter(leaves)
+    return value_from_leaves(shape, given)
+
+
+def _picked(value: Any, number: int | None) -> Any:
+    """A value as truth mode has it, exact: the true one (None) or that of a run."""
+    if isinstance(value, tuple):
+        return tuple(_picked(part, number) for part in value)
+    return Bounded(value.value if number is None else value.run(number))
+
+
+def _leaves(value: Any) -> list[Any]:
+    return list(leaves_of(value))
+
+
+def _is_exact(operands: Sequence[Any]) -> bool:
+    return all(leaf.others is None for operand in operands for leaf in _leaves(operand))
+
+
+# ---- rules
+
+
+def _each(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """The rule of truth mode in every run, and the result moved within the bound that it has on exact operands."""
+    rule = TRUTH[instruction.opcode]
+    numbers = [None] if _is_exact(operands) else [None, *range(RUNS)]
+    scale = 0.25 if instruction.opcode in _GENEROUS else 1.0
+    found = [rule(instruction, [_picked(o, number) for o in operands], context.local) for number in numbers]
+    columns = zip(*(_leaves(f) for f in found), strict=True)
+    made = []
+    for column in columns:
+        bounds = [leaf.error for leaf in column]
+        bound = _largest_bound(bounds)
+        bound = None if bound is None else scale * bound
+        made.append(context.moved(instruction, [leaf.value for leaf in column], bound))
+    return _value(instruction.shape, made)
+
+
+def _largest_bound(bounds: Sequence[AnyArray | None]) -> AnyArray | None:
+    known = [bound for bound in bounds if bound is not None]
+    return None if not known else known[0] if len(known) == 1 else np.maximum(known[0], known[1])
+
+
+def _jumping(which: Callable[[int], bool] | None = None) -> Any:
+    """Of what is not smooth in its operands (those of `which` places): on `SAFETY` times their deviations; floats that
+    come of it deviate as much too far."""
+
+    def rule(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+        if _is_exact(operands):
+            return _each(instruction, operands, context)
+        given = [_strided(o, SAFETY) if which is None or which(n) else o for n, o in enumerate(operands)]
+        found = _each(instruction, given, context)
+        if which is not None:
+            return found
+        return _value(instruction.shape, [_strided(leaf, 1 / SAFETY) for leaf in _leaves(found)])
+
+    return rule
+
+
+def _compare(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    kind = instruction.operands[0].shape.element_type
+    if _is_exact(operands) or not is_inexact(kind) or instruction.attributes.get("type") == "TOTALORDER":
+        return _each(instruction, operands, context)
+    found = TRUTH["compare"](instruction, [_estimated(o, kind) for o in operands], context.local)
+    return Runs(found.value) if found.error is None else context.either(found.value, found.error != 0)
+
+
+def _convert(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    smooth = is_inexact(instruction.shape.element_type)
+    return (_each if smooth else _jumping())(instruction, operands, context)
+
+
+def _while(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    condition, body = instruction.attributes["condition"], instruction.attributes["body"]
+    state: Any = operands[0]
+    iterations, unsure = 0, False
+    while True:
+        goes_on: Any = context.apply(condition, [state])
+        unsure = unsure or _differs(goes_on)
+        if not goes_on.item():
+            return _lost(state) if unsure else state
+        if context.loop_limit is not None and iterations >= context.loop_limit:
+            raise ExecutionError(f"{instruction.name}: more than {context.loop_limit} iterations")
+        state = context.apply(body, [state])
+        iterations += 1
+
+
+def _conditional(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    selector, *arguments = operands
+    found: Any = control.RULES["conditional"](instruction, [selector.value, *arguments], context)
+    return _lost(found) if _differs(selector) else found
+
+
+def _parts(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    return as_runs(RULES[instruction.opcode](instruction, operands, context), instruction.shape)
+
+
+def _custom_call(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    from hlotool.evaluate.xla_calls import is_annotation
+    from hlotool.evaluate.xla_custom_calls import library_computation
+
+    if is_annotation(instruction):
+        return operands[0]
+    meaning = library_computation(instruction)
+    return _each(instruction, operands, context) if meaning is None else context.apply(meaning, operands)
+
+
+def _reduce(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """Sums: each partial sum is rounded, and is as large as the sum or as terms of changing sign make it."""
+    combiners = combiners_of(instruction.attributes["to_apply"])
+    if combiners is None:
+        return _jumping()(instruction, operands, context)
+    kind = instruction.shape.element_type if not instruction.shape.is_tuple else ""
+    if not kind or combiners[0].opcode != "add" or not is_inexact(kind) or not operands[0].value.size:
+        return _each(instruction, operands, context)
+    array, initial = operands
+    axes = tuple(instruction.attributes["dimensions"])
+    if _is_exact(operands):
+        found = TRUTH["reduce"](instruction, [_picked(o, None) for o in operands], context.local)
+        if found.error is None:
+            return Runs(found.value)
+    numbers = [None] if _is_exact(operands) else [None, *range(RUNS)]
+    values = [
+        np.asarray(_picked(initial, n).value + np.add.reduce(_picked(array, n).value, axis=axes)) for n in numbers
+    ]
+    squares = np.add.reduce(np.abs(array.value).astype(np.float64) ** 2, axis=axes)
+    count = 1 + prod(array.shape[axis] for axis in axes)
+    often = repeats(array.value, axes) if count > 64 else 1.0
+    return context.moved(instruction, values, _sum_bound(values[0], squares, count, often, kind, kind))
+
+
+def _sum_bound(value: AnyArray, squares: AnyArray, count: int, often: float, kind: str, terms: str) -> AnyArray:
+    """Twice the standard deviation of the roundings of `count` partial sums."""
+    size = np.abs(value).astype(np.float64)
+    inside = 2 * unit(accumulated(terms)) * (count * often) ** 0.5 * np.sqrt(size**2 + squares) if count > 1 else 0.0
+    bound = unit(kind) * size + inside + smallest(kind)
+    return np.asarray(np.where(np.isfinite(bound), bound, 0.0))
+
+
+def _product(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """Sums of products, as `_reduce`."""
+    parts = None
+    if not _is_exact(operands[2:]) or not (parts := product_parts(instruction, [o.value for o in operands])):
+        return _each(instruction, operands, context)
+    if _is_exact(operands) and parts.is_whole:
+        return _each(instruction, operands, context)
+    numbers = [None] if _is_exact(operands) else [None, *range(RUNS)]
+    rest = [o.value for o in operands[2:]]
+    values = [
+        parts.evaluate(_picked(operands[0], n).value, _picked(operands[1], n).value, rest, context.local.plain)
+        for n in numbers
+    ]
+    left, right = (np.abs(o.value).astype(np.float64) ** 2 for o in operands[:2])
+    squares = parts.sizes(left, right, rest, context.local.plain)
+    kind = instruction.shape.element_type
+    bound = _sum_bound(values[0], squares, parts.count, parts.repeats, kind, parts.sum_kind)
+    bound = bound + parts.more * np.sqrt(np.abs(values[0]).astype(np.float64) ** 2 + squares)
+    return context.moved(instruction, values, bound)
+
+
+_CONTROL = (
+    "call fusion tuple get-tuple-element constant after-all add-dependency opt-barrier domain copy-start copy-done "
+    "async-start async-update async-done"
+)
+_JUMPS = "sort topk floor ceil round-nearest-afz round-nearest-even sign remainder map"
+_GENEROUS = frozenset(["reduce", "reduce-window", "scatter", "select-and-scatter"])
+"""Whose bounds are eight standard deviations of the roundings of their sums."""
+
+
+def _windowed(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    smooth = combiners_of(instruction.attributes["to_apply"]) is not None
+    return (_each if smooth else _jumping())(instruction, operands, context)
+
+
+_RUNS: dict[str, Any] = {
+    **dict.fromkeys(TRUTH, _each),
+    **dict.fromkeys(_CONTROL.split(), _parts),
+    **dict.fromkeys(_JUMPS.split(), _jumping()),
+    "compare": _compare,
+    "convert": _convert,
+    "while": _while,
+    "conditional": _conditional,
+    "custom-call": _custom_call,
+    "reduce": _reduce,
+    "reduce-window": _windowed,
+    "select-and-scatter": _jumping(lambda place: place == 0),
+    **dict.fromkeys(("dot", "convolution"), _product),
+}
