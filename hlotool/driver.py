@@ -16,6 +16,7 @@ from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
+from hlotool.analysis.elided import refuse_elided
 from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.machine import Machine, Numerics, default_machine, named
 from hlotool.codegen.values import array_leaves
@@ -165,6 +166,7 @@ def compile_module(
     donate: Donate = (),
     cpu: str | None = None,
     strict: bool | None = None,
+    elided_as_zeros: bool = False,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -181,9 +183,15 @@ def compile_module(
     are those very arrays (`Executable.donated`).  A must-alias is always honoured, anything else where it needs no
     copy.  Without `donate` no argument is ever overwritten, whatever the module declares.
 
+    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
+    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
+
     `cpu` names the processor to compile for, as ``--cpu`` does (``"x86-64-v3"``, ``"host,l2=512K"``), where `machine`
     does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
     has that name; UnsupportedError where this one cannot run its code.
+
+    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
+    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
 
     Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel
     becomes several, and one that is not fused a call of the evaluator; then `pipeline` is left out; and in the end the
@@ -191,6 +199,8 @@ def compile_module(
     `optimise`) such a failure is raised.
     """
     check(module)
+    if not elided_as_zeros:
+        refuse_elided(module)
     machine = _machine(machine, cpu)
     if excess_precision or flush_denormals:
         machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))

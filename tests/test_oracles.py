@@ -385,7 +385,7 @@ def test_xla_agrees() -> None:
         leaves = [leaf.element_type for leaf in module.entry.root.shape.leaves() if leaf.is_array]
         limits = [_looser(bound, leaf) for bound, leaf in zip(bounds, leaves, strict=True)]
         compared += 1
-        wrong += [f"{opcode} on {kind}: {c}" for c in compare_with_truth(answer, limits) if not c.ok]
+        wrong += [f"{opcode} on {kind}: {c}" for c in compare_with_truth(answer, limits, max_undecided=1.0) if not c.ok]
     assert compared > 100
     assert not wrong, "\n".join(wrong)
 

@@ -21,10 +21,18 @@ import numpy.typing as npt
 import hlotool
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.donation import Donate
+from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import cpus_option, devices_options, donate_option, strict_option, threads_option
+from hlotool.cli.options import (
+    cpus_option,
+    devices_options,
+    donate_option,
+    elided_option,
+    strict_option,
+    threads_option,
+)
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
@@ -32,13 +40,14 @@ from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
-from hlotool.harness.compare import compare_all
+from hlotool.harness.compare import Comparison, compare_all, compare_with_truth, verdict_of
+from hlotool.harness.elided import filled
 from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
-from hlotool.ir import InputError, Module
+from hlotool.ir import InputError, Module, UnsupportedError
 from hlotool.ir.devices import topology_of
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
@@ -109,6 +118,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option(
     "--fail-if", "gate", callback=_gate, metavar="'>5% @99%'", help="Exit 1 if slower than that by so much, surely."
 )
+@elided_option
 @cpus_option
 @donate_option
 @threads_option
@@ -126,6 +136,7 @@ def command(
     files: tuple[str, ...],
     pipelines: tuple[str, ...],
     machines: dict[str, Machine | None],
+    elided: str | None,
     donate: Donate,
     replicas: int | None,
     partitions: int | None,
@@ -146,8 +157,10 @@ def command(
     """Time each FILE: how long it takes to parse, to compile, to run first, and to run once it is warm.
 
     Variants take turns in random order.  Times are medians with 95 % intervals; compile times are without the cache.
-    Results of all variants are compared with those of the first, and exit code 1 says that they differ. Arrays that
-    native code may overwrite (--donate) are renewed before each call, outside of the time; contestants keep theirs.
+    Results of all variants are compared with those of the first, and exit code 1 says that they differ: by more than
+    64 epsilon, and one of them by more than its error bounds (MISMATCH, or UNDECIDED where those say nothing). Arrays
+    that native code may overwrite (--donate) are renewed before each call, outside of the time; contestants keep
+    theirs.
     """
     if gate is not None and baseline is None:
         raise click.UsageError("--fail-if needs --baseline")
@@ -159,7 +172,7 @@ def command(
     cases: list[Case] = []
     verdicts: list[Verdict] = []
     for file in files:
-        program = _load(file, inputs, seed, replicas, partitions)
+        program = _load(file, inputs, seed, elided, replicas, partitions)
         contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads, donate)
         try:
             found = _cases(program, measure(contestants, rounds, seconds, warmup))
@@ -199,8 +212,13 @@ class Verdict:
     p: float
 
 
-def _load(file: str, inputs: str | None, seed: int, replicas: int | None, partitions: int | None) -> Program:
-    module = on_devices(read_module(file), replicas, partitions)
+def _load(
+    file: str, inputs: str | None, seed: int, elided: str | None, replicas: int | None, partitions: int | None
+) -> Program:
+    module = on_devices(read_module(file, runs=True), replicas, partitions)
+    if elided is not None:
+        module = filled(module, elided)
+    refuse_elided(module)
     shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
     arrays = random_inputs(module, seed) if inputs is None else read_arrays(inputs, "arg", shapes)
     check_arrays(inputs_of(module), arrays, shapes)
@@ -244,15 +262,30 @@ def _overwritten(executable: Executable) -> Sequence[int]:
 def _cases(program: Program, timings: Sequence[Timing]) -> list[Case]:
     first = timings[0]
     for timing in timings[1:]:
-        wrong = [str(c) for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
+        wrong = [c for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
         if wrong:
-            click.echo(f"{program.file}: MISMATCH: {timing.label} and {first.label}: {wrong[0]}", err=True)
-            raise CheckFailed
+            _explain(program, timing, first, wrong[0])
     optimised = optimise(program.module)
     cost, touched = ModuleCost(optimised).total, peak_bytes(optimised)
     base = first.steady.median
     operations = cost.flops + cost.transcendentals
     return [Case(program.file, t, operations, cost.bytes, touched, t.steady.median / base) for t in timings]
+
+
+def _explain(program: Program, timing: Timing, first: Timing, difference: Comparison) -> None:
+    """Results that differ by more than the tolerance: are both within the error bounds of the true ones?"""
+    from hlotool.evaluate.truth import bounded_results
+
+    rows = [difference]
+    try:
+        bounds = bounded_results(program.module, program.arguments)
+        rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, bounds)]
+    except UnsupportedError:
+        pass  # programs of dynamic sizes have no bounds: what differs is wrong
+    verdict = verdict_of(rows)
+    if verdict != "ok":
+        click.echo(f"{program.file}: {verdict}: {timing.label} and {first.label}: {difference}", err=True)
+        raise CheckFailed
 
 
 def _judge(

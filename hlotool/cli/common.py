@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from hlotool.analysis.elided import elided_constants, elided_message
 from hlotool.cli.session import Session, current
-from hlotool.ir import Diagnostic, Module
+from hlotool.ir import Diagnostic, Module, UnsupportedError
 from hlotool.ir.verifier import check
 from hlotool.text.diagnostics import render
 from hlotool.text.load import Snapshot, Source, one_module, open_source, read_modules, read_snapshot
@@ -30,12 +31,25 @@ def read_source(file: str) -> Source:
     return source
 
 
-def read_module(file: str, verify: bool = True) -> Module:
-    """The only module in `file`, in any form that `hlotool.text.load` knows, verified unless told otherwise."""
+def read_module(file: str, verify: bool = True, runs: bool = False) -> Module:
+    """The only module in `file`, in any form that `hlotool.text.load` knows, verified unless told otherwise.
+
+    Where it is verified but not to run, a constant without contents is warned of.
+    """
     module = one_module(read_source(file))
     if verify:
         check(module)
+        if not runs:
+            _warn_of_elided(module)
     return module
+
+
+def _warn_of_elided(module: Module) -> None:
+    found = elided_constants(module)
+    if found:
+        hint = "they are taken for zeros where code is made; run and bench take --elided zeros or random"
+        message = elided_message(found)
+        show_diagnostics([Diagnostic(message, found[0].location, hint, UnsupportedError.code, "warning")])
 
 
 def read_run(file: str) -> tuple[Source, Snapshot]:
@@ -52,6 +66,7 @@ def read_all_modules(file: str, verify: bool = True) -> list[Module]:
     if verify:
         for module in modules:
             check(module)
+            _warn_of_elided(module)
     return modules
 
 

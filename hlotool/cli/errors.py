@@ -18,7 +18,7 @@ __all__ = ["EXIT_CODES", "CheckFailed", "run_safely"]
 
 EXIT_CODES = {
     0: "success; equal; within tolerance",
-    1: "the check answered no: mismatch, difference, not formatted",
+    1: "the check answered no: mismatch, undecided, difference, not formatted",
     2: "usage error",
     3: "input cannot be read, parsed or verified",
     4: "valid but unsupported",

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from hlotool.codegen.machine import Machine
 
 __all__ = [
+    "Share",
     "cpu_option",
     "cpus_option",
     "devices_options",
     "donate_option",
+    "elided_option",
     "file_argument",
     "format_option",
+    "max_undecided_option",
     "numerics_options",
     "optional_file_argument",
     "passes_option",
@@ -61,6 +64,36 @@ strict_option = click.option(
     callback=_strict,
     help="Whether a failure of a part of hlotool is an error (70), or compilation goes on without it; "
     "else HLOTOOL_STRICT. [default: no-strict]",
+)
+
+
+class Share(click.ParamType[float]):
+    """A part of a whole: ``5%`` or ``0.05``, from 0 to 1."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip()
+        try:
+            share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{value!r} is no share: expected something like 5% or 0.05", param, ctx)
+        return share
+
+
+def max_undecided_option(words: str) -> Callable[..., Any]:
+    """``--max-undecided``, explained by `words`."""
+    return click.option("--max-undecided", type=Share(), default="1%", show_default=True, metavar="SHARE", help=words)
+
+
+elided_option = click.option(
+    "--elided",
+    type=click.Choice(["zeros", "random"]),
+    help="What constants hold whose contents the text leaves out ({...}); without it such a module is refused.",
 )
 
 

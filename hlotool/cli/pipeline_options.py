@@ -15,7 +15,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
 from hlotool.cli.config import named_pipelines
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import strict_option
+from hlotool.cli.options import max_undecided_option, strict_option
 from hlotool.cli.output import write_text
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
@@ -54,6 +54,7 @@ class PipelineChoice:
     check_each: str | None
     inputs: str | None
     seed: int
+    max_undecided: float
     time_passes: bool
     pass_statistics: bool
     statistics_to: str | None
@@ -138,13 +139,17 @@ class PipelineChoice:
 
     def _check_each(self, module: Module) -> Instrument:
         from hlotool.harness.archive import read_arrays
-        from hlotool.harness.check_each import CheckEach
+        from hlotool.harness.check_each import CheckEach, NumbersUndecided
         from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 
         shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
         arrays = random_inputs(module, self.seed) if self.inputs is None else read_arrays(self.inputs, "arg", shapes)
         check_arrays(inputs_of(module), arrays, shapes)
-        return CheckEach(module, arrays)
+        try:
+            return CheckEach(module, arrays, max_undecided=self.max_undecided)
+        except NumbersUndecided as nothing:
+            click.echo(f"UNDECIDED: {nothing}", err=True)
+            raise CheckFailed from None
 
     def _report(self, statistics: Statistics) -> None:
         if self.time_passes:
@@ -271,7 +276,8 @@ _OPTIONS = [
     click.option(
         "--check-each",
         type=click.Choice(["evaluate"]),
-        help="Evaluate the module after every pass; exit 1 and name the first pass that changes its numbers.",
+        help="Evaluate the module after every pass; exit 1 and name the first pass that changes its numbers by more "
+        "than their error bounds (see run --compare), or say that nothing is known of them.",
     ),
     click.option(
         "--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ... for --check-each."
@@ -280,6 +286,7 @@ _OPTIONS = [
         "--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones for --check-each."
     ),
     strict_option,
+    max_undecided_option("With --check-each: how much of an output may be undecided, as in 5% or 0.05."),
     click.option("--time-passes", is_flag=True, help="Show on standard error how long each pass took."),
     click.option(
         "--pass-statistics",

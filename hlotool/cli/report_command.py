@@ -45,7 +45,9 @@ def command(
     optimised = choice.apply(module, [statistics, dump], log, progress)
     executable, problem = None, ""
     try:
-        executable = compile_module(optimised, pipeline="none", instruments=[statistics, dump], log=log)
+        executable = compile_module(
+            optimised, pipeline="none", instruments=[statistics, dump], log=log, elided_as_zeros=True
+        )
     except UnsupportedError as error:
         problem = error.message
         click.echo(f"no native code, so no memory and no kernels in the report: {problem}", err=True)

@@ -11,7 +11,7 @@ from hlotool.cli.options import file_argument
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.session import current
 from hlotool.driver import optimise
-from hlotool.harness.check_each import CheckEach, NumbersChanged
+from hlotool.harness.check_each import CheckEach, NumbersChanged, NumbersUndecided
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir.verifier import check
 from hlotool.passes.instruments import VerifyEach
@@ -29,7 +29,8 @@ def command(file: str, checked: bool, seed: int) -> None:
     """Run the passes that FILE names in its header: does a pass still fail on it?
 
     Failing passes, and those that opt --check-each finds to be wrong, leave such a file.  Exit code 0: the module
-    stays valid and computes the same; 1: its numbers change; 70: a pass crashes or leaves an invalid module.
+    stays valid and computes the same; 1: its numbers change, or nothing is known of them; 70: a pass crashes or leaves
+    an invalid module.
     """
     module = read_module(file)
     name = "<stdin>" if file == "-" else file
@@ -38,11 +39,14 @@ def command(file: str, checked: bool, seed: int) -> None:
         raise click.UsageError(f"{file} carries no pipeline: there is no line '// pipeline: ...' ahead of its header")
     pipeline = named_pipeline(text)
     instruments: list[Instrument] = [VerifyEach(check)]
-    if checked:
-        instruments.append(CheckEach(module, random_inputs(module, seed)))
     try:
+        if checked:
+            instruments.append(CheckEach(module, random_inputs(module, seed)))
         optimise(module, pipeline, DecisionLog(), instruments, strict=True)
     except NumbersChanged as change:
         click.echo(f"MISMATCH: {change}", err=True)
+        raise CheckFailed from None
+    except NumbersUndecided as nothing:
+        click.echo(f"UNDECIDED: {nothing}", err=True)
         raise CheckFailed from None
     click.echo(f"{file}: {pipeline}: no failure")

@@ -17,8 +17,10 @@ from hlotool.cli.options import (
     cpu_option,
     devices_options,
     donate_option,
+    elided_option,
     file_argument,
     format_option,
+    max_undecided_option,
     numerics_options,
     passes_option,
     strict_option,
@@ -28,7 +30,13 @@ from hlotool.cli.output import write_bytes
 from hlotool.cli.runnable import Runnable, compiled, warm
 from hlotool.codegen.machine import Machine, Numerics, default_machine
 from hlotool.harness.archive import read_arrays, write_named
-from hlotool.harness.compare import Comparison, Tolerance, compare_all, compare_with_truth
+from hlotool.harness.compare import (
+    Comparison,
+    Tolerance,
+    compare_all,
+    compare_with_truth,
+    verdict_of,
+)
 from hlotool.ir import Module, Shape, UnsupportedError
 
 if TYPE_CHECKING:
@@ -99,6 +107,7 @@ class _Positive(_Bound):
     help="Relative tolerance (default: 64 epsilon with a file, error bounds with evaluate; integers exact).",
 )
 @devices_options
+@max_undecided_option("With evaluate or f64: how much of an output may be undecided, as in 5% or 0.05.")
 @click.option(
     "--infeed",
     type=click.Path(dir_okay=False),
@@ -117,6 +126,7 @@ class _Positive(_Bound):
     metavar="SECONDS",
     help="Stop a run that takes longer, with exit code 5. Native code looks at the clock when a loop goes round.",
 )
+@elided_option
 @donate_option
 @cpu_option
 @threads_option
@@ -135,11 +145,13 @@ def command(
     reference: str | None,
     atol: float | None,
     rtol: float | None,
+    max_undecided: float,
     replicas: int | None,
     partitions: int | None,
     infeed: str | None,
     outfeed: str | None,
     timeout: float | None,
+    elided: str | None,
     donate: Donate,
     machine: Machine | None,
     threads: int | None,
@@ -158,17 +170,19 @@ def command(
 
     --compare evaluate compares with the values that wider floats give (f64; for f64 extended precision): an element is
     right when it is within its error bound, which follows from the types, the operations and the lengths of the sums
-    that lead to it. Elements that hang on a comparison too close to call are undecided; they are counted, and may be
-    anything.
+    that lead to it, or where that says little (deep networks) from the spread of several runs with other roundings.
+    Elements that hang on a comparison too close to call are undecided, and so are those whose bound is as large as
+    they are: each output is ok, MISMATCH, or UNDECIDED where more of it is so than --max-undecided allows, and only ok
+    ends with exit code 0.
     """
     target = replace(machine or default_machine(), numerics=Numerics(excess_precision, flush_denormals))
     # The rest is for those who look closer, and costs less than what they ask for.
     plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
-    plain = plain and not donate
+    plain = plain and not donate and elided is None
     one_device = replicas is None and partitions is None and infeed is None and outfeed is None
     program = warm(file, passes, target, threads) if plain and one_device else None
     if program is None:
-        program = _compiled(file, backend, passes, target, threads, replicas, partitions, timeout, donate)
+        program = _compiled(file, backend, passes, target, threads, replicas, partitions, timeout, donate, elided)
     devices = program.devices
     recorded = None if inputs is not None or seed is not None else program.recorded
     arrays = input_arrays(program.inputs, program.parameters, devices, inputs, values, seed, recorded)
@@ -179,7 +193,7 @@ def command(
         from hlotool.cli.truth_report import report_truth
 
         assert program.module is not None
-        report_truth(program.module, arrays[0], program.outputs, output, reference, form)
+        report_truth(program.module, arrays[0], program.outputs, output, reference, form, max_undecided)
         return
     run = program.run
     given = [[array.copy() for array in row] for row in arrays] if donate else arrays  # they are still to be compared
@@ -196,7 +210,9 @@ def command(
     comparisons: list[Comparison] = []
     tolerance = _tolerance(atol, rtol)
     if reference == "evaluate":
-        comparisons = _compared(program, arrays, results, tolerance, target, replicas, partitions, infeed, outfeed)
+        comparisons = _compared(
+            program, arrays, results, tolerance, max_undecided, target, replicas, partitions, infeed, outfeed
+        )
     elif reference is not None:
         expected = [a for d in range(devices) for a in read_arrays(reference, "out", program.outputs, d)]
         comparisons = compare_all(results, expected, tolerance)
@@ -220,6 +236,7 @@ def _compared(
     arrays: list[list[npt.NDArray[Any]]],
     results: list[npt.NDArray[Any]],
     tolerance: Tolerance | None,
+    max_undecided: float,
     machine: Machine,
     replicas: int | None,
     partitions: int | None,
@@ -235,17 +252,17 @@ def _compared(
     if tolerance is None and program.devices == 1 and feeds is None and not flush:
         bounds = _truth(module, arrays[0])
         if bounds is not None:
-            return compare_with_truth(results, bounds)
+            return compare_with_truth(results, bounds, max_undecided=max_undecided)
     evaluated = compile_module(module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush)
     return compare_all(results, [array for row in evaluated.run_devices(arrays, feeds) for array in row], tolerance)
 
 
 def _truth(module: Module, arrays: list[npt.NDArray[Any]]) -> tuple[Bounded, ...] | None:
     """True results with error bounds; None for programs that they are not defined for."""
-    from hlotool.evaluate.truth import truth
+    from hlotool.evaluate.truth import bounded_results
 
     try:
-        return truth(module, arrays)
+        return bounded_results(module, arrays)
     except UnsupportedError:
         return None
 
@@ -278,16 +295,16 @@ def _report(
     if form == "json":
         rows = [_row(name, shape, array) for name, shape, array in zip(names, shapes, outputs, strict=True)]
         for row, comparison in zip(rows, comparisons, strict=False):
-            row["ok"], row["comparison"] = comparison.ok, str(comparison)
-        click.echo(json.dumps({"schema_version": 1, "kind": "run", "outputs": rows}))
+            row.update(comparison.row())
+        verdict = {"verdict": verdict_of(comparisons)} if comparisons else {}
+        click.echo(json.dumps({"schema_version": 1, "kind": "run", **verdict, "outputs": rows}))
         return
     if not quiet:
         for name, shape, array in zip(names, shapes, outputs, strict=True):
             with np.printoptions(threshold=64, edgeitems=3, linewidth=110):
                 click.echo(f"{name}: {shape}\n{array}")
     for name, comparison in zip(names, comparisons, strict=False):
-        word = "ok" if comparison.ok else "MISMATCH"
-        click.echo(f"{name}: {word}: {comparison}", err=not comparison.ok)
+        click.echo(f"{name}: {comparison.verdict}: {comparison}", err=not comparison.ok)
 
 
 def _row(name: str, shape: Shape, array: npt.NDArray[Any]) -> dict[str, Any]:

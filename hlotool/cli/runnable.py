@@ -64,6 +64,7 @@ def compiled(
     partitions: int | None,
     timeout: float | None,
     donate: Donate = (),
+    elided: str | None = None,
 ) -> Runnable:
     """Read `file` and compile it."""
     from hlotool.cli.common import read_run
@@ -71,13 +72,18 @@ def compiled(
 
     source, snapshot = read_run(file)
     module = snapshot.module
+    if elided is not None:
+        from hlotool.harness.elided import filled
+
+        module = filled(module, elided)
     executable = compile_module(
         module, backend, passes, threads, machine, replicas=replicas, partitions=partitions, timeout=timeout,
         donate=donate,
     )  # fmt: skip
     inputs = inputs_of(module)
     recorded = _recorded(snapshot, executable.devices)
-    plain = recorded is None and snapshot.result is None and replicas is None and partitions is None and not donate
+    alone = replicas is None and partitions is None and elided is None and not donate
+    plain = recorded is None and snapshot.result is None and alone
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(file, source.digest, passes, machine, inputs, executable.image)
     return Runnable(

@@ -13,9 +13,9 @@ import numpy.typing as npt
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.output import write_bytes
 from hlotool.evaluate.bounds import Bounded
-from hlotool.evaluate.truth import truth
+from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.archive import read_arrays, write_named
-from hlotool.harness.compare import Comparison, compare_with_truth
+from hlotool.harness.compare import Comparison, compare_with_truth, verdict_of
 from hlotool.ir import Module, Shape
 
 __all__ = ["report_truth"]
@@ -28,20 +28,24 @@ def report_truth(
     output: str | None,
     reference: str | None,
     form: str,
+    max_undecided: float,
 ) -> None:
     """Print the values and bounds (or save them: ``out0, bound0, out1...``); compare the arrays of a file with them."""
-    found = truth(module, arrays)
+    found = bounded_results(module, arrays)
     if output is not None:
         named = [pair for n, t in enumerate(found) for pair in ((f"out{n}", _storable(t)), (f"bound{n}", t.errors()))]
         write_bytes(output, lambda stream: write_named(stream, named))
     comparisons: list[Comparison] = []
     if reference is not None:
-        comparisons = compare_with_truth(read_arrays(reference, "out", shapes), found)
+        comparisons = compare_with_truth(
+            read_arrays(reference, "out", shapes), found, max_undecided=max_undecided
+        )
     if form == "json":
         rows = [_row(shape, t) for shape, t in zip(shapes, found, strict=True)]
         for row, comparison in zip(rows, comparisons, strict=False):
-            row["ok"], row["comparison"] = comparison.ok, str(comparison)
-        click.echo(json.dumps({"schema_version": 1, "kind": "truth", "outputs": rows}))
+            row.update(comparison.row())
+        verdict = {"verdict": verdict_of(comparisons)} if comparisons else {}
+        click.echo(json.dumps({"schema_version": 1, "kind": "truth", **verdict, "outputs": rows}))
     else:
         for number, (shape, t) in enumerate(zip(shapes, found, strict=True)):
             if output is None:
@@ -51,8 +55,7 @@ def report_truth(
             bound = "nothing is decided" if row["largest_bound"] is None else f"at most {row['largest_bound']:.3g}"
             click.echo(f"out{number}: bound: {bound}; undecided: {row['undecided']} of {t.value.size}")
         for number, comparison in enumerate(comparisons):
-            word = "ok" if comparison.ok else "MISMATCH"
-            click.echo(f"out{number}: {word}: {comparison}", err=not comparison.ok)
+            click.echo(f"out{number}: {comparison.verdict}: {comparison}", err=not comparison.ok)
     if not all(c.ok for c in comparisons):
         raise CheckFailed
 

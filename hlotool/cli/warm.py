@@ -9,11 +9,12 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input
+from hlotool.harness.roles import Role
 from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
 
@@ -50,7 +51,7 @@ def recall(file: str, digest: str, passes: str, machine: Machine) -> Prepared | 
     described, image = unpack(data)
     found = image_from_bytes(image)
     names = zip(json.loads(described), found.parameters, strict=True)
-    return Prepared(tuple(Input(name, shape, bound) for (name, bound), shape in names), found)
+    return Prepared(tuple(Input(name, shape, bound, Role(*role)) for (name, bound, role), shape in names), found)
 
 
 def remember(
@@ -64,7 +65,7 @@ def remember(
         content = image_to_bytes(image)
     except ValueError:
         return
-    described = json.dumps([[leaf.name, leaf.bound] for leaf in inputs]).encode()
+    described = json.dumps([[leaf.name, leaf.bound, astuple(leaf.role)] for leaf in inputs]).encode()
     store.put(_key(file, digest, passes, machine), pack([described, content]))
 
 

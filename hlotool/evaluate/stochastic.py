@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from hlotool.evaluate import control
-from hlotool.evaluate.bounds import Bounded, exact, is_inexact, smallest, unit
+from hlotool.evaluate.bounds import Bounded, exact, is_inexact, rounded, smallest, unit
 from hlotool.evaluate.combiner import combiners_of
 from hlotool.evaluate.interpreter import Interpreter
 from hlotool.evaluate.rules import RULES
@@ -35,8 +35,11 @@ __all__ = ["RUNS", "SAFETY", "Runs", "Stochastic", "as_runs", "statistical"]
 RUNS = 4
 """Runs beside the true one."""
 
-SAFETY = 8.0
-"""Bounds are this many times the largest deviation of a run."""
+SAFETY = 6.0
+"""Bounds are this many times the largest deviation of a run, which itself is 1.5 standard deviations as a rule."""
+
+_PART = 0.5**0.5
+"""Of a rounding's bound, for each of its two parts: together they vary as roundings do, evenly up to the bound."""
 
 _SEED = 0x5EED
 
@@ -73,8 +76,7 @@ class Runs:
 def statistical(runs: Runs, kind: str) -> Bounded:
     """The true value within a bound of what other roundings make of it; inf where nothing is known of an element.
 
-    The largest deviation of a few runs may be small by chance; the median over all elements of an output, relative or
-    absolute, is not.
+    The largest deviation of a few runs may be small by chance; the median over all elements of an output is not.
     """
     if runs.others is None:
         return Bounded(runs.value)
@@ -89,7 +91,7 @@ def statistical(runs: Runs, kind: str) -> Bounded:
     moved = np.isfinite(deviation) & (deviation > 0)
     if moved.any():
         ratio = float(np.median(deviation[moved] / np.maximum(size[moved], 1e-300)))
-        usual = np.minimum(ratio * size, float(np.median(deviation[moved])))
+        usual = np.maximum(ratio * size, float(np.median(deviation[moved])))
         deviation = np.where(deviation > 0, np.maximum(deviation, usual), deviation)
     error = SAFETY * deviation + np.where(deviation > 0, 2 * unit(kind) * size + smallest(kind), 0.0)
     return Bounded(runs.value, np.where(np.isnan(error), np.inf, error))
@@ -151,11 +153,11 @@ class Stochastic(Interpreter):
         biases = self._biases.get(instruction)
         if biases is None:
             biases = self._biases[instruction] = self._random.uniform(-1, 1, (RUNS, 2))
-        made = []
+        made, part = [], _PART * bound
         for other, bias in zip(others, biases, strict=True):
-            step = bound * (bias[0] + self._noise(value.shape))
+            step = part * (bias[0] + self._noise(value.shape))
             if value.dtype.kind == "c":
-                step = step + 1j * (bound * (bias[1] + self._noise(value.shape)))
+                step = step + 1j * (part * (bias[1] + self._noise(value.shape)))
             made.append((other + np.where(np.isinf(bound), np.nan, step)).astype(value.dtype, copy=False))
         return Runs(value, tuple(made))
 
@@ -329,15 +331,14 @@ def _reduce(instruction: Instruction, operands: Operands, context: Stochastic) -
     squares = np.add.reduce(np.abs(array.value).astype(np.float64) ** 2, axis=axes)
     count = 1 + prod(array.shape[axis] for axis in axes)
     often = repeats(array.value, axes) if count > 64 else 1.0
-    return context.moved(instruction, values, _sum_bound(values[0], squares, count, often, kind, kind))
+    return _summed(instruction, values, _sum_bound(values[0], squares, count, often, kind, kind), context)
 
 
 def _sum_bound(value: AnyArray, squares: AnyArray, count: int, often: float, kind: str, terms: str) -> AnyArray:
     """Twice the standard deviation of the roundings of `count` partial sums."""
     size = np.abs(value).astype(np.float64)
     inside = 2 * unit(accumulated(terms)) * (count * often) ** 0.5 * np.sqrt(size**2 + squares) if count > 1 else 0.0
-    bound = unit(kind) * size + inside + smallest(kind)
-    return np.asarray(np.where(np.isfinite(bound), bound, 0.0))
+    return np.asarray(np.where(np.isfinite(inside), inside + smallest(kind), 0.0))
 
 
 def _product(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
@@ -358,7 +359,13 @@ def _product(instruction: Instruction, operands: Operands, context: Stochastic) 
     kind = instruction.shape.element_type
     bound = _sum_bound(values[0], squares, parts.count, parts.repeats, kind, parts.sum_kind)
     bound = bound + parts.more * np.sqrt(np.abs(values[0]).astype(np.float64) ** 2 + squares)
-    return context.moved(instruction, values, bound)
+    return _summed(instruction, values, bound, context)
+
+
+def _summed(instruction: Instruction, values: Sequence[AnyArray], bound: AnyArray, context: Stochastic) -> Runs:
+    """Sums that may overflow."""
+    found = [rounded(value, bound, instruction.shape.element_type) for value in values]
+    return context.moved(instruction, [one.value for one in found], _largest_bound([one.error for one in found]))
 
 
 _CONTROL = (

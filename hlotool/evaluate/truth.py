@@ -71,12 +71,12 @@ def _narrower(bound: Bounded, likely: Bounded, kind: str) -> Bounded:
     """The smaller error of each element; none where even that is as large as the result and those around it."""
     if not _is_wide(bound, kind):
         return bound
-    error = np.minimum(bound.errors(), likely.errors())
+    error, closer = np.minimum(bound.errors(), likely.errors()), likely.errors() < bound.errors()
+    value = np.where(closer, likely.value, bound.value)  # where it is sure to overflow they differ
     if is_inexact(kind):
-        typical = _size(bound)
-        size = np.maximum(np.abs(bound.value).astype(np.float64), typical)
+        size = np.maximum(np.abs(value).astype(np.float64), _size(bound))
         error = np.where((error > size) & (size * _NOTHING > error), np.inf, error)
-    return Bounded(bound.value, error)
+    return Bounded(value, error)
 
 
 def truth(module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None) -> tuple[Bounded, ...]:

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate import evaluate
-from hlotool.harness.compare import Comparison, Tolerance, compare_all
-from hlotool.ir import Module
+from hlotool.evaluate.truth import bounded_results
+from hlotool.harness.compare import MAX_UNDECIDED, Comparison, Tolerance, compare_all, compare_with_truth
+from hlotool.ir import Module, UnsupportedError
 from hlotool.passes.manager import Pass
 
-__all__ = ["CheckEach", "NumbersChanged"]
+__all__ = ["CheckEach", "NumbersChanged", "NumbersUndecided"]
 
 
 class NumbersChanged(Exception):  # noqa: N818
@@ -25,18 +26,41 @@ class NumbersChanged(Exception):  # noqa: N818
         super().__init__(f"pass {pass_.name} (run {run}) changes out{number}: {comparisons[number]}")
 
 
-class CheckEach:
-    """An instrument: evaluates the module after every pass that changed it and compares with what it gave at first.
+class NumbersUndecided(Exception):  # noqa: N818
+    """Nothing is known of so much of what the module computes that no pass could be told from a wrong one."""
 
-    Raises NumbersChanged, naming the pass.  `tolerance` is that of `compare`.
+    def __init__(self, comparisons: list[Comparison]) -> None:
+        self.comparisons = comparisons
+        number = next(n for n, c in enumerate(comparisons) if not c.ok)
+        super().__init__(f"out{number} of the module itself: {comparisons[number]}")
+
+
+class CheckEach:
+    """An instrument: evaluates the module after every pass that changed it, and compares with the true values that it
+    had at first: within their error bounds, or, of programs that have none (dynamic sizes), with `Tolerance`.
+
+    Raises NumbersChanged, naming the pass, and, to begin with, NumbersUndecided where more than the share
+    `max_undecided` of an output is undecided.
     """
 
     def __init__(
-        self, module: Module, arguments: Sequence[npt.NDArray[Any]], tolerance: Tolerance | None = None
+        self,
+        module: Module,
+        arguments: Sequence[npt.NDArray[Any]],
+        tolerance: Tolerance | None = None,
+        max_undecided: float = MAX_UNDECIDED,
     ) -> None:
-        self.arguments, self.tolerance = [np.asarray(a) for a in arguments], tolerance
+        self.arguments = [np.asarray(a) for a in arguments]
+        self.tolerance, self.max_undecided = tolerance, max_undecided
         self.expected = evaluate(module, self.arguments)
+        try:
+            self.truth = bounded_results(module, self.arguments) if tolerance is None else None
+        except UnsupportedError:
+            self.truth = None
         self.runs = self.checked = 0
+        comparisons = self._compared(self.expected)
+        if any(c.verdict == "UNDECIDED" for c in comparisons):
+            raise NumbersUndecided(comparisons)
 
     def before(self, pass_: Pass, module: Module) -> bool:
         return True
@@ -46,6 +70,11 @@ class CheckEach:
         if not changed:
             return
         self.checked += 1
-        comparisons = compare_all(evaluate(module, self.arguments), self.expected, self.tolerance)
+        comparisons = self._compared(evaluate(module, self.arguments))
         if not all(c.ok for c in comparisons):
             raise NumbersChanged(pass_, self.runs, comparisons)
+
+    def _compared(self, outputs: Sequence[npt.NDArray[Any]]) -> list[Comparison]:
+        if self.truth is None:
+            return compare_all(outputs, self.expected, self.tolerance)
+        return compare_with_truth(outputs, self.truth, max_undecided=self.max_undecided)

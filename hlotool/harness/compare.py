@@ -14,7 +14,20 @@ from hlotool.ir import element_type, element_type_of
 if TYPE_CHECKING:
     from hlotool.evaluate.bounds import Bounded
 
-__all__ = ["Comparison", "Tolerance", "compare", "compare_all", "compare_with_truth", "default_tolerance"]
+__all__ = [
+    "MAX_UNDECIDED",
+    "Comparison",
+    "Tolerance",
+    "compare",
+    "compare_all",
+    "compare_with_truth",
+    "default_tolerance",
+    "verdict_of",
+]
+
+MAX_UNDECIDED = 0.01
+"""The share of an output that may be undecided: comparisons too close to call, of which real programs have a few (the
+tie of an argmax, a number on the edge of a mask), while a wrong program is wrong in more places than those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +42,8 @@ class Tolerance:
 class Comparison:
     """How one output compares: `bad` of `count` elements are off; `worst` is the index of the largest excess.
 
-    Of `undecided` elements nothing is known, so that they may be anything.
+    Of `undecided` elements nothing is known, so that they may be anything; `ok` says that no others are off, and that
+    they are no more than may be.
     """
 
     ok: bool
@@ -41,6 +55,22 @@ class Comparison:
     worst: tuple[int, ...] = ()
     undecided: int = 0
 
+    @property
+    def verdict(self) -> str:
+        """``ok``, ``UNDECIDED`` or ``MISMATCH``."""
+        return "ok" if self.ok else "MISMATCH" if self.bad or self.why else "UNDECIDED"
+
+    def row(self) -> dict[str, Any]:
+        """For reports."""
+        return {
+            "ok": self.ok,
+            "verdict": self.verdict,
+            "bad": self.bad,
+            "undecided": self.undecided,
+            "count": self.count,
+            "comparison": str(self),
+        }
+
     def __str__(self) -> str:
         if self.why:
             return self.why
@@ -50,6 +80,12 @@ class Comparison:
             f"{self.bad} of {self.count} elements differ, largest difference {self.max_absolute:.3g} "
             f"({self.max_relative:.3g} relative){where}{open_}"
         )
+
+
+def verdict_of(comparisons: Sequence[Comparison]) -> str:
+    """Of all outputs: the gravest."""
+    found = {comparison.verdict for comparison in comparisons}
+    return next((word for word in ("MISMATCH", "UNDECIDED") if word in found), "ok")
 
 
 def default_tolerance(kind: str) -> Tolerance:
@@ -107,22 +143,28 @@ def compare(got: npt.NDArray[Any], want: npt.NDArray[Any], tolerance: Tolerance 
 
 
 def compare_with_truth(
-    got: Sequence[npt.NDArray[Any]], truth: Sequence[Bounded], wanted: Sequence[npt.NDArray[Any]] | None = None
+    got: Sequence[npt.NDArray[Any]],
+    truth: Sequence[Bounded],
+    wanted: Sequence[npt.NDArray[Any]] | None = None,
+    max_undecided: float = MAX_UNDECIDED,
 ) -> list[Comparison]:
     """Compare output by output with the truth: an element is right when it is no further from the true value than its
     bound.
 
     With `wanted` outputs, which err as well, each element may be that far from the wanted one and its error from the
     truth more.  Infinities of a decided element must match in sign, NaNs in place; the parts of complex numbers are
-    compared each with the bound of the number.
+    compared each with the bound of the number.  An output of which more than the share `max_undecided` is undecided is
+    not ok.
     """
     if len(got) != len(truth) or (wanted is not None and len(wanted) != len(truth)):
         raise ValueError(f"{len(got)} outputs to compare with {len(truth)}")
     references = [None] * len(truth) if wanted is None else wanted
-    return [_compare_bounded(g, t, w) for g, t, w in zip(got, truth, references, strict=True)]
+    return [_compare_bounded(g, t, w, max_undecided) for g, t, w in zip(got, truth, references, strict=True)]
 
 
-def _compare_bounded(got: npt.NDArray[Any], truth: Bounded, wanted: npt.NDArray[Any] | None) -> Comparison:
+def _compare_bounded(
+    got: npt.NDArray[Any], truth: Bounded, wanted: npt.NDArray[Any] | None, max_undecided: float
+) -> Comparison:
     reference = truth.value if wanted is None else wanted
     if got.shape != reference.shape or (wanted is not None and got.dtype != wanted.dtype):
         why = f"{got.dtype}{list(got.shape)} instead of {reference.dtype}{list(reference.shape)}"
@@ -143,10 +185,11 @@ def _compare_bounded(got: npt.NDArray[Any], truth: Bounded, wanted: npt.NDArray[
         size = np.abs(w).astype(np.float64)
         relative = np.where(same, 0.0, np.where((size > 0) & np.isfinite(size), difference / size, 0.0))
     undecided = np.isinf(bound)
+    open_ = int(undecided.sum())
     shown = np.where(same | undecided, 0.0, np.where(np.isnan(difference), np.inf, difference))
     relative = np.where(undecided | ~np.isfinite(relative), 0.0, relative)
     found = _result(bad, shown, relative)
-    return replace(found, undecided=int(undecided.sum()))
+    return replace(found, ok=found.ok and open_ <= max_undecided * got.size, undecided=open_)
 
 
 def _same(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.harness.archive import read_array
+from hlotool.harness.roles import NORMAL, RANGES, Role, roles_of
 from hlotool.ir import UNBOUNDED, InputError, Instruction, Module, Shape, UnsupportedError, dtype_of, element_type
 from hlotool.ir.dynamic import accepts
 
-__all__ = ["Input", "check_arrays", "inputs_of", "parse_input", "random_arrays", "random_inputs"]
+__all__ = ["Input", "check_arrays", "index_bound", "inputs_of", "parse_input", "random_arrays", "random_inputs"]
 
 _WORTH_THREADS = 100_000
 """Numbers, which take about a millisecond to draw."""
@@ -28,24 +29,27 @@ class Input:
     """An array leaf of the parameters.
 
     Its name is the parameter's, with ``.0``, ``.1``... for those of a tuple; `bound` is how far its values may reach
-    where they serve as indices (None where they do not).
+    where they serve as indices (None where they do not), and `role` what made-up values are to be like.
     """
 
     name: str
     shape: Shape
     bound: int | None = None
+    role: Role = NORMAL
 
 
 def inputs_of(module: Module) -> tuple[Input, ...]:
     """What a module takes, in order."""
-    return tuple(
-        Input(parameter.name, leaf, _index_bound(parameter))
-        if parameter.shape.is_array
-        else Input(f"{parameter.name}.{number}", leaf)
-        for parameter in module.entry.parameters
-        for number, leaf in enumerate(parameter.shape.leaves())
-        if leaf.is_array
-    )
+    roles = roles_of(module)
+    found = []
+    for parameter in module.entry.parameters:
+        leaves = [leaf for leaf in parameter.shape.leaves() if leaf.is_array]
+        alone = parameter.shape.is_array
+        for number, leaf in enumerate(leaves):
+            name = parameter.name if alone else f"{parameter.name}.{number}"
+            bound = index_bound(parameter) if alone else None
+            found.append(Input(name, leaf, bound, roles.get((parameter, number), NORMAL)))
+    return tuple(found)
 
 
 def check_arrays(inputs: Sequence[Input], arrays: Sequence[npt.NDArray[Any]], shapes: Sequence[Shape]) -> None:
@@ -67,8 +71,10 @@ def random_inputs(module: Module, seed: int, device: int = 0) -> list[npt.NDArra
 def random_arrays(inputs: Sequence[Input], seed: int, device: int = 0) -> list[npt.NDArray[Any]]:
     """One array per parameter leaf.
 
-    Floats are standard normal; integers lie in [0, 8), or within what they index where a gather, scatter or dynamic
-    slice reads them.  Every leaf on every device has a random stream of its own.
+    Floats are standard normal, divided by the root of the number of terms where they are weights of a product; from
+    0.5 to 1.5 where a root or logarithm is taken of them or something is divided by them (see `Role`).  Integers lie
+    in [0, 8), from 1 where they are scalars or enter a loop, or within what they index where a gather, scatter or
+    dynamic slice reads them.  Every leaf on every device has a random stream of its own.
     """
     for leaf in inputs:
         if UNBOUNDED in leaf.shape.dimensions:
@@ -76,7 +82,7 @@ def random_arrays(inputs: Sequence[Input], seed: int, device: int = 0) -> list[n
     own = [device] if device else []
 
     def made(number: int, leaf: Input) -> npt.NDArray[Any]:
-        return _fill(leaf.shape, np.random.Generator(np.random.PCG64([seed, number, *own])), leaf.bound)
+        return _fill(leaf, np.random.Generator(np.random.PCG64([seed, number, *own])))
 
     if sum(leaf.shape.size for leaf in inputs) < _WORTH_THREADS:
         return [made(number, leaf) for number, leaf in enumerate(inputs)]
@@ -84,23 +90,33 @@ def random_arrays(inputs: Sequence[Input], seed: int, device: int = 0) -> list[n
         return list(workers.map(made, range(len(inputs)), inputs))
 
 
-def _fill(shape: Shape, generator: np.random.Generator, bound: int | None) -> npt.NDArray[Any]:
-    row, size = element_type(shape.element_type), shape.dimensions
+def _fill(leaf: Input, generator: np.random.Generator) -> npt.NDArray[Any]:
+    row, size, role = element_type(leaf.shape.element_type), leaf.shape.dimensions, leaf.role
     if row.kind == "pred":
         return generator.integers(0, 2, size).astype(np.bool_)
     if row.is_integer:
-        top = min(bound or 8, 1 << (row.bits - (row.kind == "signed")))
-        return generator.integers(0, max(1, top), size).astype(dtype_of(row.name))
-    if row.is_complex:
-        values = generator.standard_normal(size) + 1j * generator.standard_normal(size)
-        return np.asarray(values).astype(dtype_of(row.name))
+        top = min(leaf.bound or 8, 1 << (row.bits - (row.kind == "signed")))
+        least = min(role.least, top - 1) if leaf.bound is None else 0
+        return generator.integers(least, max(1, top), size).astype(dtype_of(row.name))
     # Half the numbers' width takes half the time, and large models have many weights.
-    width = np.float64 if row.bits == 64 else np.float32
-    return np.asarray(generator.standard_normal(size, width)).astype(dtype_of(row.name), copy=False)
+    width = np.float64 if row.bits == 64 or row.is_complex else np.float32
+    if role.values in RANGES:
+        low, high = RANGES[role.values]
+        return np.asarray(generator.random(size, width) * width(high - low) + width(low)).astype(dtype_of(row.name))
+    values: npt.NDArray[Any] = np.asarray(generator.standard_normal(size, width))
+    if row.is_complex:
+        values = values + 1j * generator.standard_normal(size)
+    if role.values == "definite":
+        values = values @ np.conj(np.swapaxes(values, -1, -2)) / (4 * size[-1]) + np.eye(size[-1])
+    elif role.values == "dominant":
+        values = values / size[-1] + 2 * np.eye(size[-1])
+    elif role.scale != 1:
+        values = values * width(role.scale)
+    return np.asarray(values).astype(dtype_of(row.name), copy=False)
 
 
-def _index_bound(parameter: Instruction) -> int | None:
-    """How far the values of an integer parameter may reach where they serve as indices."""
+def index_bound(parameter: Instruction) -> int | None:
+    """How far the values of an integer parameter (or constant) may reach where they serve as indices."""
     bounds: list[int] = []
     pending, seen = [parameter], {parameter}
     while pending:

@@ -175,7 +175,7 @@ def _truth(module: Module, rows: list[list[Array]], queue: list[Array]) -> tuple
 def _too_far(results: dict[str, Array], bound: Bounded) -> str:
     """Which result is further from the truth than any correct one can be."""
     for who, output in results.items():
-        (comparison,) = compare_with_truth([output], [bound])
+        (comparison,) = compare_with_truth([output], [bound], max_undecided=1.0)
         if not comparison.ok:
             at = comparison.worst
             shown = ", ".join(f"{name} {array[at]!r}" for name, array in results.items())

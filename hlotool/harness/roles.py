@@ -1,0 +1,250 @@
+"""What a program does with its parameters, as far as made-up values need to know it.
+
+Weights are as small as sums over them are long, so that activations neither grow nor vanish from layer to layer; what
+is under a root or a logarithm, or divides, is positive; matrices to be factored can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hlotool.ir import Computation, Instruction, Module, element_type
+
+__all__ = ["NORMAL", "RANGES", "Role", "roles_of"]
+
+Place = tuple[Instruction, int]
+"""An array leaf of an instruction's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What made-up values are to be like.
+
+    `values` is ``normal``; ``positive`` (0.5 to 1.5); ``fraction`` (-0.9 to 0.9); ``step`` (0.01 to 0.03: of time or
+    descent, a scalar that enters a loop); ``definite`` (symmetric and positive definite); or ``dominant`` (far from
+    singular, and so are its triangles).  `scale` is a factor of normal numbers, `least` the smallest integer.
+    """
+
+    values: str = "normal"
+    scale: float = 1.0
+    least: int = 0
+
+
+NORMAL = Role()
+
+RANGES = {"positive": (0.5, 1.5), "fraction": (-0.9, 0.9), "step": (0.01, 0.03)}
+"""Of values that lie evenly between two numbers."""
+
+_MOVES = frozenset(
+    [
+        "bitcast", "broadcast", "concatenate", "convert", "copy", "dynamic-slice", "gather", "get-tuple-element",
+        "opt-barrier", "pad", "reduce-precision", "reshape", "reverse", "select", "slice", "transpose", "tuple",
+    ]
+)  # fmt: skip
+_POSITIVE: Mapping[str, tuple[int, ...]] = {"log": (0,), "sqrt": (0,), "rsqrt": (0,), "power": (0,), "divide": (1,)}
+_ARITHMETIC = frozenset(["add", "cbrt", "divide", "maximum", "minimum", "multiply", "power", "reduce", "rsqrt", "sqrt"])
+_FRACTIONS = frozenset(["asin", "acos", "atanh"])
+_SYMMETRIC = frozenset(["add", "divide", "multiply", "select", "subtract"])
+
+
+def roles_of(module: Module, values: Sequence[Instruction] | None = None) -> dict[Place, Role]:
+    """For each array leaf of `values` (the entry's parameters) that has a role of its own; others are normal."""
+    values = module.entry.parameters if values is None else values
+    graph = _Graph(module, values)
+    positive = graph.sources(_POSITIVE, _MOVES | _ARITHMETIC)
+    fractions = graph.sources(dict.fromkeys(_FRACTIONS, (0,)), _MOVES)
+    definite = graph.sources({"cholesky": (0,)}, _MOVES | _SYMMETRIC)
+    definite |= graph.sources({"custom-call": (0,)}, _MOVES | _SYMMETRIC, "potrf")
+    dominant = graph.sources({"triangular-solve": (0,)}, _MOVES | {"select"})
+    dominant |= graph.sources({"custom-call": (0,)}, _MOVES, "trsm")
+    found: dict[Place, Role] = {}
+    for parameter in values:
+        leaves = [leaf for leaf in parameter.shape.leaves() if leaf.is_array]
+        for number, leaf in enumerate(leaves):
+            place = (parameter, number)
+            row = element_type(leaf.element_type)
+            square = leaf.rank >= 2 and leaf.dimensions[-1] == leaf.dimensions[-2]
+            if row.is_integer:
+                if not leaf.dimensions or _enters_a_loop(place):
+                    found[place] = Role(least=1)
+            elif not (row.is_float or row.is_complex):
+                continue
+            elif square and place in definite:
+                found[place] = Role("definite")
+            elif square and place in dominant:
+                found[place] = Role("dominant")
+            elif row.is_float and place in fractions:
+                found[place] = Role("fraction")
+            elif row.is_float and place in positive:
+                found[place] = Role("positive")
+            elif row.is_float and not leaf.dimensions and _enters_a_loop(place):
+                found[place] = Role("step")
+            elif (terms := _terms(place)) > 1:
+                found[place] = Role(scale=terms**-0.5)
+    return found
+
+
+# ---- where a value goes
+
+
+def _leaf_at(shape_of: Instruction, index: int) -> tuple[int, int]:
+    """First and last array leaf of an element of a tuple."""
+    sizes = [sum(leaf.is_array for leaf in e.leaves()) for e in shape_of.shape.elements]
+    return sum(sizes[:index]), sum(sizes[: index + 1])
+
+
+def _leaf_count(instruction: Instruction) -> int:
+    return sum(leaf.is_array for leaf in instruction.shape.leaves())
+
+
+def _forward(place: Place) -> Iterator[tuple[Instruction, int, Place | None]]:
+    """(user, operand number, leaf that it passes the value on as) for users of a leaf; into computations too."""
+    value, leaf = place
+    for user in value.users:
+        for number, operand in enumerate(user.operands):
+            if operand is not value:
+                continue
+            if user.opcode == "tuple":
+                before = sum(_leaf_count(o) for o in user.operands[:number])
+                yield user, number, (user, before + leaf)
+            elif user.opcode == "get-tuple-element":
+                first, last = _leaf_at(value, user.attributes["index"])
+                if first <= leaf < last:
+                    yield user, number, (user, leaf - first)
+            elif user.opcode == "while":
+                yield user, number, (user.attributes["body"].parameters[0], leaf)
+                yield user, number, (user, leaf)
+            elif user.opcode in ("call", "fusion"):
+                (called,) = user.called
+                yield user, number, (called.parameters[number], leaf)
+            elif user.opcode == "conditional":
+                if number:
+                    yield user, number, (user.called[number - 1].parameters[0], leaf)
+            else:
+                yield user, number, (user, 0) if user.opcode in _MOVES else None
+
+
+def _reached(place: Place) -> Iterator[tuple[Instruction, int]]:
+    """(user, operand number) of all that a leaf comes to unchanged, nearest first."""
+    pending, seen = [place], {place}
+    while pending:
+        following = []
+        for one in pending:
+            for user, number, after in _forward(one):
+                yield user, number
+                if after is not None and after not in seen:
+                    seen.add(after)
+                    following.append(after)
+        pending = following
+
+
+def _enters_a_loop(place: Place) -> bool:
+    return any(user.opcode == "while" for user, _ in _reached(place))
+
+
+def _terms(place: Place) -> int:
+    """How many terms the sums of products have in which a leaf is the weights: the right operand, or beside one that
+    is no parameter; 1 where it is first used otherwise."""
+    for user, number in _reached(place):
+        if user.opcode == "convolution":
+            if number != 1:
+                return 1
+            outputs: int = user.attributes["dim_labels"].kernel_output_feature
+            return prod(n for d, n in enumerate(user.operands[1].shape.dimensions) if d != outputs)
+        if user.opcode == "dot" and number < 2:
+            if number == 0 and _is_given(user.operands[1]):
+                return 1
+            axes = user.attributes.get(("lhs", "rhs")[number] + "_contracting_dims") or ()
+            return prod(user.operands[number].shape.dimensions[axis] for axis in axes)
+    return 1
+
+
+def _is_given(value: Instruction) -> bool:
+    """Whether a value is a parameter or constant, or only moved from one."""
+    seen = set()
+    while value not in seen:
+        seen.add(value)
+        if value.opcode in ("parameter", "constant"):
+            return True
+        if value.opcode not in _MOVES or not value.operands:
+            return False
+        value = value.operands[0]
+    return False
+
+
+# ---- where a value comes from
+
+
+class _Graph:
+    """Ways back from what wants values of a kind to `values`."""
+
+    def __init__(self, module: Module, values: Sequence[Instruction]) -> None:
+        self.values = frozenset(values)
+        self.instructions = [i for computation in module.computations.values() for i in computation]
+        self.callers: dict[Computation, list[Instruction]] = {}
+        for instruction in self.instructions:
+            for called in instruction.called:
+                self.callers.setdefault(called, []).append(instruction)
+
+    def sources(
+        self, ends: Mapping[str, tuple[int, ...]], through: frozenset[str], target: str = ""
+    ) -> set[Place]:
+        """The values that come to an operand of `ends` (calls of a `target`) by way of opcodes of `through`."""
+        pending: list[Place] = [
+            (instruction.operands[number], 0)
+            for instruction in self.instructions
+            if instruction.opcode in ends and target in str(instruction.attributes.get("custom_call_target") or "")
+            for number in ends[instruction.opcode]
+            if number < len(instruction.operands) and instruction.operands[number].shape.is_array
+        ]
+        seen, found = set(pending), set()
+        while pending:
+            place = pending.pop()
+            if place[0] in self.values:
+                found.add(place)
+            elif place[0].opcode not in through and place[0].opcode not in ("parameter", "while", "call", "fusion"):
+                continue
+            for before in self._before(place):
+                if before not in seen:
+                    seen.add(before)
+                    pending.append(before)
+        return found
+
+    def _before(self, place: Place) -> Iterator[Place]:
+        """Leaves that a value may come from."""
+        value, leaf = place
+        if value.opcode == "get-tuple-element":
+            yield value.operands[0], _leaf_at(value.operands[0], value.attributes["index"])[0] + leaf
+        elif value.opcode == "tuple":
+            for operand in value.operands:
+                count = _leaf_count(operand)
+                if leaf < count:
+                    yield operand, leaf
+                    return
+                leaf -= count
+        elif value.opcode == "while":
+            yield value.operands[0], leaf
+        elif value.opcode in ("call", "fusion"):
+            yield value.called[0].root, leaf
+        elif value.opcode == "parameter":
+            yield from self._given(value, leaf)
+        elif value.opcode in ("dynamic-slice", "gather", "pad"):
+            yield value.operands[0], 0
+        elif value.opcode == "select":
+            yield from ((operand, 0) for operand in value.operands[1:])
+        elif not (value.opcode == "multiply" and value.operands[0] is value.operands[1]):  # squares are positive
+            yield from ((operand, 0) for operand in value.operands)
+
+    def _given(self, parameter: Instruction, leaf: int) -> Iterator[Place]:
+        """What callers give for a parameter."""
+        computation = parameter.parent
+        assert computation is not None
+        for caller in self.callers.get(computation, ()):
+            if caller.opcode == "while":
+                yield caller.operands[0], leaf
+            elif caller.opcode in ("call", "fusion"):
+                yield caller.operands[parameter.parameter_number], leaf
+            elif caller.opcode == "conditional":
+                yield caller.operands[1 + caller.called.index(computation)], leaf

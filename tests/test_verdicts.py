@@ -1,0 +1,386 @@
+"""Verdicts: ok means decided and within bounds; what is not decided is a verdict of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Run
+from planted_passes import KINDS, SHARED, findings, load
+
+import hlotool
+from hlotool.driver import compile_module
+from hlotool.evaluate import evaluate
+from hlotool.evaluate.bounds import growth, unit
+from hlotool.evaluate.truth import bounded_results, truth
+from hlotool.evaluate.truth_sums import repeats
+from hlotool.harness.check_each import CheckEach, NumbersUndecided
+from hlotool.harness.compare import Comparison, compare_with_truth, verdict_of
+from hlotool.harness.elided import filled
+from hlotool.harness.inputs import inputs_of, random_inputs
+from hlotool.ir import UnsupportedError, dtype_of
+from hlotool.text.parser import parse
+
+Array = np.ndarray[Any, Any]
+
+CLOSE = """ENTRY main { p0 = f32[3] parameter(0)
+  e = f32[3] exponential(p0)
+  l = f32[3] log(e)
+  ROOT r = pred[3] compare(l, p0), direction=GE }"""
+"""Three comparisons too close to call."""
+
+
+def within(text: str, *arrays: Array) -> list[Comparison]:
+    """Native code (optimised and not) and the evaluator against the bounds."""
+    module = parse(text)
+    bounds = bounded_results(module, arrays)
+    runs = [compile_module(module, threads=1), compile_module(module, pipeline="none", threads=1)]
+    outputs = [*(run(*arrays) for run in runs), evaluate(module, arrays)]
+    return [row for got in outputs for row in compare_with_truth(got, bounds)]
+
+
+# ---- the verdict
+
+
+def test_undecided_is_a_verdict_of_its_own(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(CLOSE)
+    done = hlotool("run", "m.hlo", "--compare", "evaluate")
+    assert done.returncode == 1
+    assert "out0: UNDECIDED: " in done.stderr
+    assert "undecided: 3 of 3" in done.stderr
+    done = hlotool("run", "m.hlo", "--compare", "evaluate", "--format", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert report["verdict"] == report["outputs"][0]["verdict"] == "UNDECIDED"
+    assert (report["outputs"][0]["undecided"], report["outputs"][0]["ok"]) == (3, False)
+    assert hlotool("run", "m.hlo", "--compare", "evaluate", "--max-undecided", "100%").returncode == 0
+    assert hlotool("run", "m.hlo", "--compare", "evaluate", "--max-undecided", "0.5").returncode == 1
+    for wrong in ("110%", "-1", "few", "nan"):
+        assert hlotool("run", "m.hlo", "--compare", "evaluate", "--max-undecided", wrong).returncode == 2
+
+
+def test_an_undecided_module_cannot_be_checked_pass_by_pass(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(CLOSE)
+    done = hlotool("opt", "m.hlo", "--check-each", "evaluate")
+    assert done.returncode == 1
+    assert "UNDECIDED: out0 of the module itself" in done.stderr
+    assert hlotool("opt", "m.hlo", "--check-each", "evaluate", "--max-undecided", "1").returncode == 0
+    module = parse(CLOSE)
+    with pytest.raises(NumbersUndecided):
+        CheckEach(module, random_inputs(module, 0))
+
+
+def test_the_gravest_verdict_counts() -> None:
+    rows = {
+        "ok": Comparison(True, "", 0, 100, 0, 0, undecided=1),
+        "UNDECIDED": Comparison(False, "", 0, 100, 0, 0, undecided=2),
+        "MISMATCH": Comparison(False, "", 1, 100, 0, 0, undecided=99),
+    }
+    assert [row.verdict for row in rows.values()] == list(rows)
+    assert verdict_of(list(rows.values())) == "MISMATCH"
+    assert verdict_of([rows["ok"], rows["UNDECIDED"]]) == "UNDECIDED"
+    assert verdict_of([]) == "ok"
+
+
+# ---- bounds that decide
+
+
+def layers(depth: int, size: int, kind: str = "f32", wrong: str = "add") -> str:
+    """Attention with a mask, a residual sum (`wrong` in the last layer), and a layer norm, over and over."""
+    t, square, row = kind, f"{kind}[{size},{size}]", f"{kind}[{size}]"
+    lines = [f"x0 = {square} parameter(0)", f"w = {square} parameter(1)", f"zero = {t}[] constant(0)"]
+    lines += [f"low = {t}[] constant(-inf)", f"n = {t}[] constant({size})", f"tiny = {t}[] constant(0.001)"]
+    lines += [f"lows = {square} broadcast(low), dimensions={{}}", f"ns = {row} broadcast(n), dimensions={{}}"]
+    lines += [f"tinies = {row} broadcast(tiny), dimensions={{}}"]
+    lines += [f"i = s32[{size},{size}] iota(), iota_dimension=0", f"j = s32[{size},{size}] iota(), iota_dimension=1"]
+    lines += [f"mask = pred[{size},{size}] compare(i, j), direction=GE"]
+    dims = "lhs_contracting_dims={1}, rhs_contracting_dims="
+    for n in range(depth):
+        plus = wrong if n == depth - 1 else "add"
+        lines += [
+            f"h{n} = {square} dot(x{n}, w), {dims}{{0}}",
+            f"s{n} = {square} dot(h{n}, x{n}), {dims}{{1}}",
+            f"m{n} = {square} select(mask, s{n}, lows)",
+            f"t{n} = {row} reduce(m{n}, low), dimensions={{1}}, to_apply=max",
+            f"tb{n} = {square} broadcast(t{n}), dimensions={{0}}",
+            f"d{n} = {square} subtract(m{n}, tb{n})",
+            f"e{n} = {square} exponential(d{n})",
+            f"z{n} = {row} reduce(e{n}, zero), dimensions={{1}}, to_apply=sum",
+            f"zb{n} = {square} broadcast(z{n}), dimensions={{0}}",
+            f"p{n} = {square} divide(e{n}, zb{n})",
+            f"v{n} = {square} dot(p{n}, x{n}), {dims}{{0}}",
+            f"r{n} = {square} {plus}(x{n}, v{n})",
+            f"q{n} = {square} multiply(r{n}, r{n})",
+            f"a{n} = {row} reduce(q{n}, zero), dimensions={{1}}, to_apply=sum",
+            f"b{n} = {row} divide(a{n}, ns)",
+            f"c{n} = {row} add(b{n}, tinies)",
+            f"k{n} = {row} rsqrt(c{n})",
+            f"kb{n} = {square} broadcast(k{n}), dimensions={{0}}",
+            f"x{n + 1} = {square} multiply(r{n}, kb{n})",
+        ]
+    folds = "".join(
+        f"{name} {{ a = {t}[] parameter(0)\n b = {t}[] parameter(1)\n ROOT c = {t}[] {opcode}(a, b) }}\n"
+        for name, opcode in (("sum", "add"), ("max", "maximum"))
+    )
+    lines[-1] = "ROOT " + lines[-1]
+    return "HloModule layers\n" + folds + "ENTRY main {\n" + "\n".join(lines) + "\n}\n"
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_deep_networks_with_masks_are_decided(kind: str) -> None:
+    module = parse(layers(10, 16, kind))
+    arrays = random_inputs(module, 0)
+    (worst,) = truth(module, arrays)
+    assert not (worst.errors() < 0.1).all()  # bounds of the worst case say nothing after some layers
+    (found,) = bounded_results(module, arrays)
+    size = float(np.sqrt(np.mean(found.value**2)))
+    assert float(np.median(found.errors())) < 3000 * unit(kind) * size
+    assert all(row.verdict == "ok" and not row.undecided for row in within(layers(10, 16, kind), *arrays))
+
+
+def test_a_wrong_pass_in_a_deep_network_is_caught() -> None:
+    module, wrong = parse(layers(10, 16)), parse(layers(10, 16, wrong="subtract"))
+    arrays = random_inputs(module, 0)
+    rows = compare_with_truth(compile_module(wrong, threads=1)(*arrays), bounded_results(module, arrays))
+    assert verdict_of(rows) == "MISMATCH"
+
+
+def test_chaos_is_undecided() -> None:
+    """The logistic map doubles errors at every step: after 200 nothing is left of f32."""
+    text = """HloModule m
+    body { s = (f32[4], s32[]) parameter(0)
+      x = f32[4] get-tuple-element(s), index=0
+      i = s32[] get-tuple-element(s), index=1
+      one = f32[] constant(1)
+      ones = f32[4] broadcast(one), dimensions={}
+      four = f32[] constant(3.99)
+      fours = f32[4] broadcast(four), dimensions={}
+      r = f32[4] subtract(ones, x)
+      m = f32[4] multiply(x, r)
+      y = f32[4] multiply(m, fours)
+      step = s32[] constant(1)
+      j = s32[] add(i, step)
+      ROOT t = (f32[4], s32[]) tuple(y, j) }
+    condition { s = (f32[4], s32[]) parameter(0)
+      i = s32[] get-tuple-element(s), index=1
+      n = s32[] constant(COUNT)
+      ROOT c = pred[] compare(i, n), direction=LT }
+    ENTRY main { x = f32[4] parameter(0)
+      z = s32[] constant(0)
+      s = (f32[4], s32[]) tuple(x, z)
+      w = (f32[4], s32[]) while(s), condition=condition, body=body
+      ROOT r = f32[4] get-tuple-element(w), index=0 }"""
+    x = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
+    assert {row.verdict for row in within(text.replace("COUNT", "200"), x)} == {"UNDECIDED"}
+    assert {row.verdict for row in within(text.replace("COUNT", "8"), x)} == {"ok"}
+
+
+def test_what_cancels_to_zero_is_decided() -> None:
+    """The sum of what is left of numbers without their mean is a rounding error: a zero, and no other number."""
+    text = """HloModule m
+    sum { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] add(a, b) }
+    ENTRY main { x = f32[64] parameter(0)
+      z = f32[] constant(0)
+      n = f32[] constant(64)
+      s = f32[] reduce(x, z), dimensions={0}, to_apply=sum
+      m = f32[] divide(s, n)
+      b = f32[64] broadcast(m), dimensions={}
+      d = f32[64] subtract(x, b)
+      ROOT r = f32[] reduce(d, z), dimensions={0}, to_apply=sum }"""
+    x = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+    assert all(row.verdict == "ok" for row in within(text, x))
+    (bound,) = bounded_results(parse(text), [x])
+    assert compare_with_truth([np.asarray(np.float32(0.01))], [bound])[0].verdict == "MISMATCH"
+
+
+# ---- no false alarms
+
+
+@pytest.mark.parametrize("count", [4, 63, 64, 65, 300])
+@pytest.mark.parametrize("narrow", ["bf16", "f16", "f8e4m3fn"])
+def test_products_of_numbers_that_were_rounded_to_a_narrower_type(count: int, narrow: str) -> None:
+    text = f"""ENTRY main {{ a = f32[40,{count}] parameter(0)
+      b = f32[{count},30] parameter(1)
+      c = {narrow}[40,{count}] convert(a)
+      d = {narrow}[{count},30] convert(b)
+      e = f32[40,{count}] convert(c)
+      f = f32[{count},30] convert(d)
+      ROOT r = f32[40,30] dot(e, f), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
+    random = np.random.default_rng(count)
+    arrays = [random.standard_normal(sizes).astype(np.float32) for sizes in ((40, count), (count, 30))]
+    assert not [str(row) for row in within(text, *arrays) if row.bad]
+
+
+@pytest.mark.parametrize("kind", ["f8e4m3fn", "f8e5m2", "f8e3m4", "f4e2m1fn", "bf16", "f16"])
+def test_narrow_products_that_may_overflow(kind: str) -> None:
+    text = f"""ENTRY main {{ a = {kind}[20,300] parameter(0)
+      b = {kind}[300,20] parameter(1)
+      t = {kind}[20,300] tanh(a)
+      s = {kind}[20,20] dot(t, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+      u = {kind}[20,20] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+      ROOT r = ({kind}[20,20], {kind}[20,20]) tuple(s, u) }}"""
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal(sizes).astype(dtype_of(kind)) for sizes in ((20, 300), (300, 20))]
+    assert not [str(row) for row in within(text, *arrays) if row.bad]
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "c64"])
+@pytest.mark.parametrize("values", [1, 3])
+def test_equal_terms_scattered_into_one_place(kind: str, values: int) -> None:
+    count = 20_000
+    text = f"""HloModule m
+    sum {{ a = {kind}[] parameter(0)
+      b = {kind}[] parameter(1)
+      ROOT c = {kind}[] add(a, b) }}
+    ENTRY main {{ x = {kind}[4] parameter(0)
+      i = s32[{count},1] parameter(1)
+      u = {kind}[{count}] parameter(2)
+      ROOT r = {kind}[4] scatter(x, i, u), update_window_dims={{}}, inserted_window_dims={{0}},
+        scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=sum }}"""
+    terms = np.random.default_rng(2).choice([0.1, 0.7, 1.3][:values], count).astype(dtype_of(kind))
+    rows = within(text, np.zeros(4, dtype_of(kind)), np.full((count, 1), 2, np.int32), terms)
+    assert all(row.verdict == "ok" for row in rows), [str(row) for row in rows]
+
+
+def test_terms_that_round_alike() -> None:
+    random = np.random.default_rng(3)
+    assert repeats(random.standard_normal((3, 500)), [1]) == 1
+    assert repeats(np.full((3, 500), 0.1), [1]) == 500
+    assert repeats(np.zeros((3, 500)), [1]) == 1  # zeros do not round
+    assert 90 < repeats(random.choice([1.0, 2, 3, 4, 5], (2, 500)), [1]) < 120
+    rows = random.standard_normal((500, 2))
+    rows[:, 1] = 0.3
+    assert repeats(rows, [0]) == 500  # of the row where they repeat most
+    assert repeats(np.zeros((0, 4)), [1]) == 1
+    u = unit("f32")
+    assert growth(200_000, u) < 0.05 * growth(200_000, u, 200_000) <= 0.05 * 200_000 * u / (1 - 200_000 * u) * 1.001
+
+
+# ---- inputs
+
+
+def test_inputs_suit_what_a_program_does_with_them() -> None:
+    text = """HloModule m
+    scale { s = (f32[32,32], f32[32], s32[], f32[]) parameter(0)
+      w = f32[32,32] get-tuple-element(s), index=0
+      h = f32[32] get-tuple-element(s), index=1
+      i = s32[] get-tuple-element(s), index=2
+      d = f32[] get-tuple-element(s), index=3
+      p = f32[32] dot(h, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+      t = f32[32] tanh(p)
+      one = s32[] constant(1)
+      j = s32[] subtract(i, one)
+      ROOT r = (f32[32,32], f32[32], s32[], f32[]) tuple(w, t, j, d) }
+    more { s = (f32[32,32], f32[32], s32[], f32[]) parameter(0)
+      i = s32[] get-tuple-element(s), index=2
+      z = s32[] constant(0)
+      ROOT c = pred[] compare(i, z), direction=GT }
+    ENTRY main { x = f32[8,64] parameter(0)
+      w = f32[64,32] parameter(1)
+      v = f32[32,32] parameter(2)
+      variance = f32[32] parameter(3)
+      a = f32[6,6] parameter(4)
+      count = s32[] parameter(5)
+      angle = f32[9] parameter(6)
+      step = f32[] parameter(7)
+      h = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      g = f32[1,32] slice(h), slice={[0:1], [0:32]}
+      f = f32[32] reshape(g)
+      k = (f32[32,32], f32[32], s32[], f32[]) tuple(v, f, count, step)
+      o = (f32[32,32], f32[32], s32[], f32[]) while(k), condition=more, body=scale
+      b = f32[32] get-tuple-element(o), index=1
+      tiny = f32[] constant(0.001)
+      e = f32[32] broadcast(tiny), dimensions={}
+      y = f32[32] add(variance, e)
+      q = f32[32] rsqrt(y)
+      c = f32[6,6] cholesky(a), lower=true
+      s = f32[9] asin(angle)
+      ROOT r = (f32[32], f32[32], f32[6,6], f32[9]) tuple(b, q, c, s) }"""
+    module = parse(text)
+    roles = {leaf.name: leaf.role for leaf in inputs_of(module)}
+    assert roles["x"].scale == 1
+    assert roles["w"].scale == pytest.approx(64**-0.5)
+    assert roles["v"].scale == pytest.approx(32**-0.5)
+    assert [roles[name].values for name in ("variance", "a", "angle", "step")] == [
+        "positive", "definite", "fraction", "step",
+    ]  # fmt: skip
+    x, w, v, variance, a, count, angle, step = random_inputs(module, 0)
+    assert 0.9 < x.std() < 1.1
+    assert w.std() == pytest.approx(1 / 8, rel=0.1)
+    assert v.std() == pytest.approx(32**-0.5, rel=0.1)
+    assert variance.min() > 0
+    assert np.linalg.eigvalsh(a).min() > 0.5
+    assert count >= 1
+    assert np.abs(angle).max() < 1
+    assert 0 < step < 0.1
+    assert all(np.isfinite(output).all() for output in evaluate(module, [x, w, v, variance, a, count, angle, step]))
+
+
+# ---- constants without contents
+
+ELIDED = """ENTRY main { p0 = f32[4,8] parameter(0)
+  w = f32[8,16] constant({...})
+  ROOT d = f32[4,16] dot(p0, w), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+
+
+def test_constants_without_contents_are_refused(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(ELIDED)
+    quick = ("--time", "0", "--rounds", "1", "--no-roof")
+    for words in (["run", "m.hlo"], ["run", "m.hlo", "--backend", "evaluate"], ["bench", "m.hlo", *quick]):
+        done = hlotool(*words)
+        assert done.returncode == 4
+        assert "m.hlo:2:3: error[HLO0800]: w: the contents of this constant were left out of the text" in done.stderr
+        assert "--elided zeros or random" in done.stderr
+    assert hlotool("run", "m.hlo", "--elided", "zeros", "--compare", "evaluate").returncode == 0
+    assert hlotool("run", "m.hlo").returncode == 4  # nothing that was compiled with --elided is kept for it
+    assert hlotool("run", "m.hlo", "--elided", "random", "--compare", "evaluate").returncode == 0
+    assert hlotool("bench", "m.hlo", *quick, "--elided", "random").returncode == 0
+    for command in ("opt", "compile", "stats"):
+        done = hlotool(command, "m.hlo")
+        assert done.returncode == 0
+        assert "warning[HLO0800]" in done.stderr
+
+
+def test_the_library_refuses_them_too() -> None:
+    module = parse(ELIDED)
+    for backend in ("cpu", "evaluate"):
+        with pytest.raises(UnsupportedError, match="left out of the text"):
+            hlotool.compile(module, backend)
+    with pytest.raises(UnsupportedError, match="left out of the text"):
+        evaluate(module, random_inputs(module, 0))
+    hlotool.compile(module, elided_as_zeros=True)
+    x = random_inputs(module, 0)
+    assert not compile_module(filled(module, "zeros"), threads=1)(*x)[0].any()
+    first, again = (compile_module(filled(module, "random"), threads=1)(*x)[0] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert 0.5 < first.std() < 2  # made up as weights are
+    assert module.entry.root.operands[1].literal.elided  # which stays as it is
+
+
+# ---- planted wrong passes
+
+
+def test_planted_passes_are_caught() -> None:
+    """Every kind that has a place in a network of two layers; tests/planted_passes.py has 24 models."""
+    rows = list(findings("layers", parse(layers(2, 12))))
+    words = {row.kind: row.word for row in rows}
+    assert set(words.values()) <= {"caught", "-"}, words
+    caught = {kind for kind, word in words.items() if word == "caught"}
+    assert caught >= {
+        "add-subtract", "multiply-add", "reduce-init", "transposed-operand", "lost-function", "broadcast-dimension",
+        "wrong-constant", "swapped-select", "swapped-divide", "contraction", "reduced-axis", "compare-direction",
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the corpus of programs is not here")
+@pytest.mark.parametrize("name", ["mlp_bf16_fwd", "dlrm_fwd"])
+def test_planted_passes_in_real_models_are_caught(name: str) -> None:
+    rows = list(findings(name, load(name)))
+    assert sum(row.word == "caught" for row in rows) >= 8
+    assert {row.word for row in rows} <= {"caught", "-"}, rows
+    assert {row.kind for row in rows} == set(KINDS)
