@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hlotool import __version__
 from hlotool.ir import ELEMENT_TYPES
-from hlotool.ir.opcodes import COMMON_ATTRIBUTES, OPCODES, Attribute
+from hlotool.ir.opcodes import COMMON_ATTRIBUTES, SPELLED, Attribute
 from hlotool.text.header import HEADER_ATTRIBUTES
 
 __all__ = ["EXAMPLES", "GRAMMAR", "page"]
@@ -287,7 +287,7 @@ def _attributes(rows: list[Attribute]) -> str:
 def _opcode_table() -> list[str]:
     """One entry per set of attributes: the opcodes that have it."""
     groups: dict[tuple[str, tuple[Attribute, ...]], list[str]] = {}
-    for name, opcode in OPCODES.items():
+    for name, opcode in SPELLED.items():
         count = "any number of" if opcode.arity is None else str(opcode.arity)
         arity = f"{count} operand{'s' * (opcode.arity != 1)}"
         shown = tuple(a for a in opcode.attributes if name not in ("parameter", "constant"))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from hlotool import __version__
-from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.opcodes import SPELLED
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import semantics.families  # noqa: F401
@@ -42,11 +42,11 @@ def _column_heads(indent: int) -> list[str]:
 
 def page() -> str:
     """The text of the manual page."""
-    width = max(map(len, OPCODES)) + 1
+    width = max(map(len, SPELLED)) + 1
     lines = [f'.TH "HLOTOOL-OPCODES" "7" "" "hlotool {__version__}" "hlotool manual"', ".SH NAME"]
     lines += ["hlotool\\-opcodes \\- opcodes, element types, and how they are tested", ".SH DESCRIPTION"]
     lines += [_INTRODUCTION, ".PP", _TESTED, ".SH OPCODES AND TYPES", ".nf", *_column_heads(width)]
-    for opcode in OPCODES:
+    for opcode in SPELLED:
         legal = {kind for family in FAMILIES.get(opcode, ()) for kind in family.types}
         marks = " ".join("x" if kind in legal else "." for kind in TYPES)
         lines.append(opcode.ljust(width).replace("-", "\\-") + marks)

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, Run
 
 from hlotool.ir import Module, UnsupportedError
-from hlotool.ir.opcodes import COMMON_ATTRIBUTES, OPCODES
+from hlotool.ir.opcodes import COMMON_ATTRIBUTES
 from hlotool.ir.verifier import check
 from hlotool.text.arrange import arrange
 from hlotool.text.compare import difference
@@ -268,13 +268,13 @@ def test_the_grammar_defines_every_rule_once_and_every_kind() -> None:
     rules = re.findall(r"^([a-z_]+(?: [a-z]+)?)\s+= ", text, re.MULTILINE)
     assert len(rules) == len(set(rules))
     rows = [*HEADER_ATTRIBUTES.values(), *COMMON_ATTRIBUTES.values()]
-    rows += [attribute for opcode in OPCODES.values() for attribute in opcode.attributes]
+    rows += [attribute for opcode in SPELLED.values() for attribute in opcode.attributes]
     assert {row.kind for row in rows} <= set(rules)
 
 
 def test_the_page_names_every_opcode_and_attribute() -> None:
     page = PAGE["page"]().replace("\\-", "-")
-    for opcode in OPCODES.values():
+    for opcode in SPELLED.values():
         assert re.search(rf"[ B]{re.escape(opcode.name)}\*?[ \\]", page), opcode.name
         for row in opcode.attributes:
             assert row.name in ("parameter_number", "literal") or f"{row.name}=" in page

@@ -13,26 +13,26 @@ from semantics.check import run_class
 from semantics.sample import CLASSES, FAMILIES, TYPES, Sample
 
 from hlotool.ir import HloError
-from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.opcodes import SPELLED
 from hlotool.ir.verifier import check
 from hlotool.text.parser import parse
 
 CELLS = [
     (opcode, name)
-    for opcode in OPCODES
+    for opcode in SPELLED
     for name, kinds in CLASSES.items()
     if any(set(family.types) & set(kinds) for family in FAMILIES.get(opcode, ()))
 ]
 ILLEGAL = {
     o: [t for t in TYPES if not any(t in f.types for f in FAMILIES.get(o, ()))]
-    for o in OPCODES
+    for o in SPELLED
 }
 WRITTEN = {"partition-id", "replica-id"}
 """Without operands, and with a result of one type: tried as text."""
 
 
 def test_every_opcode_has_a_family() -> None:
-    assert set(FAMILIES) == set(OPCODES)
+    assert set(FAMILIES) == set(SPELLED)
 
 
 @pytest.mark.parametrize(("opcode", "name"), CELLS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALLING", "COMMON_ATTRIBUTES", "NOTE", "OPCODES", "UNKNOWN", "WRITTEN", "Attribute", "Opcode"]
+__all__ = ["CALLING", "COMMON_ATTRIBUTES", "NOTE", "OPCODES", "SPELLED", "UNKNOWN", "WRITTEN", "Attribute", "Opcode"]
 
 UNKNOWN = "?"
 """The opcode of instructions that can only be looked at: no text can have it.
@@ -381,3 +381,6 @@ CALLING: frozenset[str] = frozenset(
     row.name for row in OPCODES.values() if any(a.kind in ("computation", "computations") for a in row.attributes)
 )
 """Opcodes whose instructions may call computations."""
+
+SPELLED = {name: row for name, row in OPCODES.items() if name != UNKNOWN}
+"""The opcodes that there are in HLO."""
