@@ -1,0 +1,111 @@
+"""Judge mutants of whole models: compiled code against the truth and the evaluator, and XLA's.
+
+    python -m tests.fuzz.model_sweep FOLDER --count N [--seed S] [--log FILE] [--xla EVERY]
+
+FOLDER has the models (``*.hlo`` of at most 12 kB are taken).  The log gets a line of JSON for each mutant, and is
+carried on by a later run; texts of those that are not ok or undecided go to ``FILE.found/NUMBER.hlo``.  With ``--xla`` one of
+so many mutants, and each mismatch, is run by XLA too (``HLOTOOL_XLA_PYTHON``), in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+if __package__ == "tests.fuzz":  # run as a module, not collected by pytest
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.models import mutant
+from hlotool.harness.inputs import random_inputs
+from hlotool.harness.xla import RefusedError, Xla
+from hlotool.ir import UnsupportedError
+from hlotool.text.parser import parse
+from wild.children import answers
+from wild.judge import Array, judge
+from wild.sweep import table
+
+__all__ = ["main", "models"]
+
+
+def models(folder: Path) -> list[str]:
+    """The texts that are small enough to be mutated by the thousand."""
+    return [p.read_text() for p in sorted(folder.glob("*.hlo")) if p.stat().st_size <= 12_000]
+
+
+class _Oracle:
+    """XLA in a child process, which is started again when a module kills it."""
+
+    def __init__(self, every: int) -> None:
+        self.every = every
+        self._xla: Xla | None = None
+
+    def outputs(self, text: str, arrays: Sequence[Array]) -> list[Array] | None:
+        if self._xla is None:
+            self._xla = Xla(flags="--xla_backend_optimization_level=0", timeout=60)
+        try:
+            self._xla.compile(text)
+            self._xla.give(arrays)
+            return self._xla.run()[0]
+        except RefusedError:
+            return None
+        except UnsupportedError:
+            self._xla.close()
+            self._xla = None
+            return None
+
+
+def _work(folder: Path, seed: int, every: int) -> None:
+    pool, oracle = models(folder), _Oracle(every)
+    for line in sys.stdin:
+        number = int(line)
+        text = mutant(pool, seed, number)
+        if text is None:
+            print(json.dumps({"word": "invalid", "detail": "", "undecided": 0.0}), flush=True)
+            continue
+        wanted = None
+        if every and number % every == 0:
+            arrays = random_inputs(parse(text), 0)
+            found = oracle.outputs(text, arrays)
+            wanted = [found] if found is not None else None
+        print(json.dumps(judge(text, None, wanted).record()), flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when no mutant is a mismatch, a crash or a timeout."""
+    parser = argparse.ArgumentParser(description="Judge mutants of whole models.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--seconds", type=float, default=60.0, help="for one mutant")
+    parser.add_argument("--xla", type=int, default=0, metavar="EVERY")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.work:
+        _work(options.folder, options.seed, options.xla)
+        return 0
+    rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log.exists() else []
+    done = {row["number"] for row in rows if row["seed"] == options.seed}
+    numbers = [str(n) for n in range(options.count) if n not in done]
+    found = options.log.with_name(options.log.name + ".found")
+    child = ["-m", "tests.fuzz.model_sweep", str(options.folder), "--work", "--seed", str(options.seed)]
+    pool = models(options.folder)
+    with options.log.open("a") as file:
+        for number, said in answers([*child, "--xla", str(options.xla)], numbers, options.seconds):
+            rows.append({"number": int(number), "seed": options.seed, **said})
+            print(json.dumps(rows[-1]), file=file, flush=True)
+            if said["word"] in ("mismatch", "crash", "timeout", "refused"):
+                found.mkdir(exist_ok=True)
+                (found / f"{options.seed}-{number}.hlo").write_text(mutant(pool, options.seed, int(number)) or "")
+                print(f"{number} {said['word']}: {said['detail']}", flush=True)
+    valid = [row for row in rows if row["word"] != "invalid"]
+    print(table(valid))
+    print(f"{len(rows) - len(valid)} mutants did not verify")
+    return int(any(row["word"] in ("mismatch", "crash", "timeout") for row in valid))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,155 @@
+"""The verdict on one module: compiled code against the truth, the evaluator and what XLA gave."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.analysis.cost import ModuleCost
+from hlotool.driver import compile_module
+from hlotool.evaluate import evaluate
+from hlotool.evaluate.truth import truth
+from hlotool.harness.compare import Comparison, Tolerance, compare, compare_with_truth, default_tolerance
+from hlotool.harness.inputs import random_inputs
+from hlotool.ir import HloError, InputError, Module, UnsupportedError, element_type_of
+from hlotool.ir.verifier import check
+from hlotool.text.parser import parse
+
+__all__ = ["VERDICTS", "Verdict", "judge"]
+
+Array = npt.NDArray[Any]
+
+VERDICTS = ("ok", "undecided", "mismatch", "refused", "crash", "timeout", "unchecked")
+"""undecided: more than 5 % of the elements may be anything, and the evaluator's own roundings differ;
+unchecked: compiled and run, but too large to be evaluated, and without outputs of XLA's."""
+
+_UNDECIDED = 0.05
+_WORK = 3e9
+"""Operations that the evaluator does in a bearable time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`by` says what the results were compared with; `undecided` is the share of elements without a bound."""
+
+    word: str
+    detail: str = ""
+    by: tuple[str, ...] = ()
+    undecided: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def judge(
+    text: str,
+    given: Sequence[Sequence[Array]] | None = None,
+    wanted: Sequence[Sequence[Array]] | None = None,
+    devices: int = 1,
+    seed: int = 0,
+) -> Verdict:
+    """Compile and run `text` and compare; inputs and XLA's outputs are a list of arrays for each device."""
+    try:
+        module = parse(text)
+        check(module)
+        rows = [list(row) for row in given] if given else [random_inputs(module, seed, d) for d in range(devices)]
+        executable = compile_module(module, partitions=devices) if devices > 1 else compile_module(module)
+        got = executable.run_devices(rows, None) if devices > 1 else [executable(*rows[0])]
+        return _compared(module, rows, [list(row) for row in got], wanted, executable)
+    except (UnsupportedError, InputError) as error:
+        return Verdict("refused", _first(error))
+    except HloError as error:
+        return Verdict("refused", _first(error))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        if not _frames(error):
+            raise
+        return Verdict("crash", _signature(error))
+
+
+def _compared(
+    module: Module, rows: list[list[Array]], got: list[list[Array]], wanted: Any, executable: Any
+) -> Verdict:
+    by: list[str] = []
+    undecided = 0.0
+    settled = False
+    problems: list[str] = []
+    flat = [a for row in got for a in row]
+    small = ModuleCost(module).total.flops * len(rows) < _WORK
+    bounds = None
+    if small and len(rows) == 1:
+        try:
+            bounds = truth(module, rows[0])
+        except (UnsupportedError, InputError):
+            bounds = None
+    if bounds is not None:
+        by.append("truth")
+        found = compare_with_truth(flat, bounds)
+        problems += [f"truth: out{n}: {c}" for n, c in enumerate(found) if not c.ok]
+        undecided = sum(c.undecided for c in found) / max(1, sum(c.count for c in found))
+        settled = undecided <= _UNDECIDED
+        if problems and wanted is not None:
+            too = compare_with_truth(list(wanted[0]), bounds)
+            if any(not c.ok for c in too):
+                problems.append("XLA is as far from the truth")
+    if small and not settled:
+        by.append("evaluator")
+        evaluated = [evaluate(module, rows[0])] if len(rows) == 1 else _evaluated(module, rows)
+        far = _far(flat, [a for row in evaluated for a in row], 4)
+        settled = not far
+        if bounds is None:
+            problems += [f"evaluator: {line}" for line in far]
+    if wanted is not None:
+        by.append("XLA")
+        far = _far(flat, [a for row in wanted for a in row], 16)
+        if bounds is None or undecided > _UNDECIDED:
+            if not by[:-1]:
+                problems += [f"XLA: {line}" for line in far]
+            settled = settled or not far
+    if problems:
+        return Verdict("mismatch", "; ".join(problems)[:600], tuple(by), undecided)
+    if not by:
+        return Verdict("unchecked")
+    return Verdict("ok" if settled else "undecided", "", tuple(by), undecided)
+
+
+def _evaluated(module: Module, rows: list[list[Array]]) -> list[list[Array]]:
+    return compile_module(module, "evaluate", partitions=len(rows)).run_devices(rows, None)
+
+
+def _far(got: Sequence[Array], want: Sequence[Array], times: float) -> list[str]:
+    """The outputs that differ by more than so many times the usual tolerance."""
+    lines = []
+    for number, (g, w) in enumerate(zip(got, want, strict=True)):
+        comparison = _compare(g, np.asarray(w).view(g.dtype) if g.dtype.itemsize == w.dtype.itemsize else w, times)
+        if not comparison.ok:
+            lines.append(f"out{number}: {comparison}")
+    return lines
+
+
+def _compare(got: Array, want: Array, times: float) -> Comparison:
+    usual = default_tolerance(element_type_of(got.dtype))
+    exact = not usual.absolute
+    return compare(got, want, None if exact else Tolerance(usual.absolute * times, usual.relative * times))
+
+
+def _first(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Those of the product; of an error without any, this file is to blame."""
+    return [f for f in traceback.extract_tb(error.__traceback__) if "/hlotool/" in f.filename]
+
+
+def _signature(error: BaseException) -> str:
+    last = _frames(error)[-1]
+    where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
+    return f"{type(error).__name__} at {where}: {_first(error)}"
