@@ -2,7 +2,7 @@
 
     python -m tests.fuzz.model_sweep FOLDER --count N [--seed S] [--log FILE] [--xla EVERY]
 
-FOLDER has the models (``*.hlo`` of at most 12 kB are taken).  The log gets a line of JSON for each mutant, and is
+FOLDER has the models (small ``*.hlo`` of one device are taken).  The log gets a line of JSON for each mutant, and is
 carried on by a later run; texts of those that are not ok or undecided go to ``FILE.found/NUMBER.hlo``.  With ``--xla`` one of
 so many mutants, and each mismatch, is run by XLA too (``HLOTOOL_XLA_PYTHON``), in a process of its own.
 """
@@ -19,9 +19,10 @@ if __package__ == "tests.fuzz":  # run as a module, not collected by pytest
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.models import mutant
+from hlotool.analysis.cost import ModuleCost
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.xla import RefusedError, Xla
-from hlotool.ir import UnsupportedError
+from hlotool.ir import HloError, UnsupportedError
 from hlotool.text.parser import parse
 from wild.children import answers
 from wild.judge import Array, judge
@@ -30,9 +31,22 @@ from wild.sweep import table
 __all__ = ["main", "models"]
 
 
+_WORK = 2e7
+"""Operations or bytes of a mutant that is judged."""
+
+
 def models(folder: Path) -> list[str]:
-    """The texts that are small enough to be mutated by the thousand."""
-    return [p.read_text() for p in sorted(folder.glob("*.hlo")) if p.stat().st_size <= 12_000]
+    """The texts of one device that are small enough to be mutated by the thousand."""
+    texts = [p.read_text() for p in sorted(folder.glob("*.hlo")) if p.stat().st_size <= 12_000]
+    return [text for text in texts if "num_partitions" not in text and _is_small(text, 3e6)]
+
+
+def _is_small(text: str, work: float) -> bool:
+    try:
+        cost = ModuleCost(parse(text)).total
+    except HloError:
+        return False
+    return cost.flops + 8 * cost.transcendentals + cost.bytes < work
 
 
 class _Oracle:
@@ -62,8 +76,9 @@ def _work(folder: Path, seed: int, every: int) -> None:
     for line in sys.stdin:
         number = int(line)
         text = mutant(pool, seed, number)
-        if text is None:
-            print(json.dumps({"word": "invalid", "detail": "", "undecided": 0.0}), flush=True)
+        if text is None or not _is_small(text, _WORK):
+            word = "invalid" if text is None else "large"
+            print(json.dumps({"word": word, "detail": "", "undecided": 0.0}), flush=True)
             continue
         wanted = None
         if every and number % every == 0:
@@ -101,9 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found.mkdir(exist_ok=True)
                 (found / f"{options.seed}-{number}.hlo").write_text(mutant(pool, options.seed, int(number)) or "")
                 print(f"{number} {said['word']}: {said['detail']}", flush=True)
-    valid = [row for row in rows if row["word"] != "invalid"]
+    valid = [row for row in rows if row["word"] not in ("invalid", "large")]
     print(table(valid))
-    print(f"{len(rows) - len(valid)} mutants did not verify")
+    print(f"{len(rows) - len(valid)} others did not verify, or were too large to be judged by the thousand")
     return int(any(row["word"] in ("mismatch", "crash", "timeout") for row in valid))
 
 

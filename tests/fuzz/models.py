@@ -462,7 +462,7 @@ def _bare(module: Module) -> None:
         module.attributes.pop(name, None)
     for instruction in module.instructions():
         instruction.metadata = None
-        for name in ("backend_config", "sharding", "frontend_attributes", "statistics"):
+        for name in ("sharding", "frontend_attributes", "statistics"):
             instruction.attributes.pop(name, None)
 
 

@@ -25,8 +25,9 @@ __all__ = ["VERDICTS", "Verdict", "judge"]
 
 Array = npt.NDArray[Any]
 
-VERDICTS = ("ok", "undecided", "mismatch", "refused", "crash", "timeout", "unchecked")
-"""undecided: more than 5 % of the elements may be anything, and the evaluator's own roundings differ;
+VERDICTS = ("ok", "undecided", "mismatch", "bounds", "refused", "crash", "timeout", "unchecked")
+"""bounds: compiled code and the evaluator are both further from the truth than the bounds allow: those are to blame;
+undecided: more than 5 % of the elements may be anything, and the evaluator's own roundings differ;
 unchecked: compiled and run, but too large to be evaluated, and without outputs of XLA's."""
 
 _UNDECIDED = 0.05
@@ -52,16 +53,19 @@ def judge(
     given: Sequence[Sequence[Array]] | None = None,
     wanted: Sequence[Sequence[Array]] | None = None,
     devices: int = 1,
-    seed: int = 0,
+    work: float = _WORK,
 ) -> Verdict:
-    """Compile and run `text` and compare; inputs and XLA's outputs are a list of arrays for each device."""
+    """Compile and run `text` and compare; inputs and XLA's outputs are a list of arrays for each device.
+
+    Programs of more than `work` operations are not evaluated.
+    """
     try:
         module = parse(text)
         check(module)
-        rows = [list(row) for row in given] if given else [random_inputs(module, seed, d) for d in range(devices)]
+        rows = [list(row) for row in given] if given else [random_inputs(module, 0, d) for d in range(devices)]
         executable = compile_module(module, partitions=devices) if devices > 1 else compile_module(module)
         got = executable.run_devices(rows, None) if devices > 1 else [executable(*rows[0])]
-        return _compared(module, rows, [list(row) for row in got], wanted, executable)
+        return _compared(module, rows, [list(row) for row in got], wanted, work)
     except (UnsupportedError, InputError) as error:
         return Verdict("refused", _first(error))
     except HloError as error:
@@ -75,14 +79,14 @@ def judge(
 
 
 def _compared(
-    module: Module, rows: list[list[Array]], got: list[list[Array]], wanted: Any, executable: Any
+    module: Module, rows: list[list[Array]], got: list[list[Array]], wanted: Any, work: float
 ) -> Verdict:
     by: list[str] = []
     undecided = 0.0
     settled = False
     problems: list[str] = []
     flat = [a for row in got for a in row]
-    small = ModuleCost(module).total.flops * len(rows) < _WORK
+    small = ModuleCost(module).total.flops * len(rows) < work
     bounds = None
     if small and len(rows) == 1:
         try:
@@ -95,10 +99,10 @@ def _compared(
         problems += [f"truth: out{n}: {c}" for n, c in enumerate(found) if not c.ok]
         undecided = sum(c.undecided for c in found) / max(1, sum(c.count for c in found))
         settled = undecided <= _UNDECIDED
-        if problems and wanted is not None:
-            too = compare_with_truth(list(wanted[0]), bounds)
+        if problems:
+            too = compare_with_truth(list(evaluate(module, rows[0])), bounds)
             if any(not c.ok for c in too):
-                problems.append("XLA is as far from the truth")
+                return Verdict("bounds", "; ".join(problems)[:600], tuple(by), undecided)
     if small and not settled:
         by.append("evaluator")
         evaluated = [evaluate(module, rows[0])] if len(rows) == 1 else _evaluated(module, rows)

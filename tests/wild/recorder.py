@@ -158,7 +158,7 @@ def main() -> None:
     if dump is not None:
         flags += (
             f" --xla_force_host_platform_device_count={devices} --xla_dump_to={dump} --xla_dump_hlo_as_text "
-            "--xla_dump_hlo_pass_re=spmd-partitioner --xla_dump_large_constants"
+            "--xla_dump_hlo_pass_re=spmd-partitioning --xla_dump_large_constants"
         )
     os.environ["XLA_FLAGS"] = flags
     os.environ["JAX_PLATFORMS"] = "cpu"
