@@ -3,8 +3,8 @@
     python -m tests.fuzz.model_sweep FOLDER --count N [--seed S] [--log FILE] [--xla EVERY]
 
 FOLDER has the models (small ``*.hlo`` of one device are taken).  The log gets a line of JSON for each mutant, and is
-carried on by a later run; texts of those that are not ok or undecided go to ``FILE.found/NUMBER.hlo``.  With ``--xla`` one of
-so many mutants, and each mismatch, is run by XLA too (``HLOTOOL_XLA_PYTHON``), in a process of its own.
+carried on by a later run; texts of mismatches, crashes, timeouts and refusals go to ``FILE.found/SEED-NUMBER.hlo``.
+With ``--xla`` one of so many mutants is run by XLA too (``HLOTOOL_XLA_PYTHON``), in a process that may die.
 """
 
 from __future__ import annotations
@@ -18,21 +18,26 @@ from pathlib import Path
 if __package__ == "tests.fuzz":  # run as a module, not collected by pytest
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from wild.children import answers
+from wild.judge import Array, judge
+from wild.sweep import table
+
 from fuzz.models import mutant
 from hlotool.analysis.cost import ModuleCost
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.xla import RefusedError, Xla
 from hlotool.ir import HloError, UnsupportedError
 from hlotool.text.parser import parse
-from wild.children import answers
-from wild.judge import Array, judge
-from wild.sweep import table
 
 __all__ = ["main", "models"]
 
 
 _WORK = 2e7
 """Operations or bytes of a mutant that is judged."""
+
+
+_ENDLESS = 20.0
+"""Seconds of a mutant's loops."""
 
 
 def models(folder: Path) -> list[str]:
@@ -81,11 +86,11 @@ def _work(folder: Path, seed: int, every: int) -> None:
             print(json.dumps({"word": word, "detail": "", "undecided": 0.0}), flush=True)
             continue
         wanted = None
-        if every and number % every == 0:
+        if every and number % every == 0 and " while(" not in text:
             arrays = random_inputs(parse(text), 0)
             found = oracle.outputs(text, arrays)
             wanted = [found] if found is not None else None
-        print(json.dumps(judge(text, None, wanted).record()), flush=True)
+        print(json.dumps(judge(text, None, wanted, timeout=_ENDLESS).record()), flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

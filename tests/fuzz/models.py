@@ -24,12 +24,14 @@ from hlotool.text.printer import print_module
 
 __all__ = ["MUTATIONS", "fit", "mutant"]
 
-_UNARY = """abs negate exponential tanh logistic cosine sine sqrt rsqrt log sign floor ceil cbrt erf
-exponential-minus-one log-plus-one round-nearest-even tan""".split()
-_BINARY = "add subtract multiply maximum minimum divide power atan2 remainder".split()
-_LOGICAL = "and or xor".split()
-_DIRECTIONS = "EQ NE LT LE GT GE".split()
-_FLOATS = "f32 f32 bf16 f16 f64".split()
+_UNARY = (
+    "abs", "negate", "exponential", "tanh", "logistic", "cosine", "sine", "sqrt", "rsqrt", "log", "sign", "floor",
+    "ceil", "cbrt", "erf", "exponential-minus-one", "log-plus-one", "round-nearest-even", "tan",
+)  # fmt: skip
+_BINARY = ["add", "subtract", "multiply", "maximum", "minimum", "divide", "power", "atan2", "remainder"]
+_LOGICAL = ["and", "or", "xor"]
+_DIRECTIONS = ["EQ", "NE", "LT", "LE", "GT", "GE"]
+_FLOATS = ["f32", "f32", "bf16", "f16", "f64"]
 _TYPES = [*_FLOATS, "s32", "s8", "u8", "u32", "s64", "pred", "f8e4m3fn", "c64", "s16"]
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129)
 _LARGEST = 400_000
@@ -76,7 +78,7 @@ def _put(rng: Random, old: Instruction, opcode: str, operands: Sequence[Instruct
     build = Builder(old.parent, before=old)
     new = build.add(opcode, None, operands, attributes)
     if new.shape.size > _LARGEST:
-        raise _NotHere
+        raise _NotHereError
     _stand_in(old, fit(build, new, old.shape))
 
 
@@ -84,7 +86,7 @@ def _stand_in(old: Instruction, new: Instruction) -> None:
     old.replace_all_uses(new)
 
 
-class _NotHere(Exception):
+class _NotHereError(Exception):
     """The mutation does not fit the module."""
 
 
@@ -95,18 +97,19 @@ def _arrays(module: Module, *opcodes: str) -> list[Instruction]:
     """Instructions with one static array as a result, of computations that work on arrays."""
     found = []
     for computation in module.computations.values():
-        if all(p.shape.is_array and not p.shape.rank for p in computation.parameters) and computation is not module.entry:
+        if (
+            all(p.shape.is_array and not p.shape.rank for p in computation.parameters)
+            and computation is not module.entry
+        ):
             continue
-        found += [
-            i for i in computation
-            if i.shape.is_array and i.shape.is_static and (not opcodes or i.opcode in opcodes) and i.opcode != "parameter"
-        ]  # fmt: skip
+        own = [i for i in computation if i.opcode != "parameter" and i.shape.is_array and i.shape.is_static]
+        found += [i for i in own if not opcodes or i.opcode in opcodes]
     return found
 
 
 def _one(rng: Random, found: Sequence[Instruction]) -> Instruction:
     if not found:
-        raise _NotHere
+        raise _NotHereError
     return rng.choice(found)
 
 
@@ -148,11 +151,13 @@ def _permutation(rng: Random, module: Module, other: str) -> None:
             parts = []
             for o in old.operands:
                 size = o.shape.dimensions[dimension]
-                parts.append(fit(build, o, array(o.shape.element_type, (*first[:dimension], size, *first[dimension + 1 :]))))
+                parts.append(
+                    fit(build, o, array(o.shape.element_type, (*first[:dimension], size, *first[dimension + 1 :])))
+                )
             new = build.concatenate(parts, dimension)
         case "iota":
             if not rank:
-                raise _NotHere
+                raise _NotHereError
             new = build.iota(old.shape, rng.randrange(rank))
         case _:
             inner = old.operands[0].shape.rank
@@ -168,7 +173,7 @@ def _window(rng: Random, module: Module, other: str) -> None:
     window: Window = old.attributes["window"]
     rows = list(window.dimensions)
     if not rows:
-        raise _NotHere
+        raise _NotHereError
     at = rng.randrange(len(rows))
     row = rows[at]
     change: dict[str, Any] = rng.choice((
@@ -193,7 +198,7 @@ def _operation(rng: Random, module: Module, other: str) -> None:
     if not kind.is_float:
         pool = _LOGICAL if kind.kind == "pred" else ["add", "subtract", "multiply", "maximum", "minimum", *_LOGICAL]
         if len(old.operands) != 2 or kind.is_complex:
-            raise _NotHere
+            raise _NotHereError
     else:
         pool = _UNARY if len(old.operands) == 1 else _BINARY
     assert old.parent is not None
@@ -203,15 +208,13 @@ def _operation(rng: Random, module: Module, other: str) -> None:
 
 def _narrow(rng: Random, module: Module, other: str) -> None:
     """An operation in another type, converted before and after."""
-    old = _one(rng, [i for i in _arrays(module, *_UNARY, *_BINARY, "dot", "transpose", "reverse", "select", "reduce")])
+    old = _one(rng, _arrays(module, *_UNARY, *_BINARY, "dot", "transpose", "reverse", "select"))
     kind = rng.choice(_FLOATS)
     assert old.parent is not None
-    if old.opcode == "reduce" or not ELEMENT_TYPES[old.shape.element_type].is_float:
-        raise _NotHere
+    if not ELEMENT_TYPES[old.shape.element_type].is_float:
+        raise _NotHereError
     build = Builder(old.parent, before=old)
-    operands = [
-        o if o.shape.element_type == "pred" else fit(build, o, o.shape.with_type(kind)) for o in old.operands
-    ]
+    operands = [o if o.shape.element_type == "pred" else fit(build, o, o.shape.with_type(kind)) for o in old.operands]
     attributes = {k: v for k, v in old.attributes.items() if k not in ("algorithm",)}
     new = build.add(old.opcode, None, operands, attributes)
     _stand_in(old, fit(build, new, old.shape))
@@ -223,7 +226,7 @@ def _rewire(rng: Random, module: Module, other: str) -> None:
     assert old.parent is not None
     places = [n for n, o in enumerate(old.operands) if o.shape.is_array and o.shape.is_static]
     if not places:
-        raise _NotHere
+        raise _NotHereError
     at = rng.choice(places)
     value = _one(rng, _before(old))
     old.replace_operand(at, fit(Builder(old.parent, before=old), value, old.operands[at].shape))
@@ -236,7 +239,7 @@ def _constant(rng: Random, module: Module, other: str) -> None:
     at = rng.randrange(len(old.operands))
     shape = old.operands[at].shape
     if not shape.is_array or not shape.is_static:
-        raise _NotHere
+        raise _NotHereError
     build = Builder(old.parent, before=old)
     row = ELEMENT_TYPES[shape.element_type]
     if shape.rank and row.kind != "pred" and not row.is_complex and rng.random() < 0.3:
@@ -284,7 +287,7 @@ def _slices(rng: Random, module: Module, other: str) -> None:
             rng.shuffle(order)
             new = build.transpose(old, order)
     if new.shape.size > _LARGEST:
-        raise _NotHere
+        raise _NotHereError
     new = fit(build, new, old.shape)
     user, place = rng.choice(users)
     user.replace_operand(place, new)
@@ -305,7 +308,11 @@ def _outputs(rng: Random, module: Module, other: str) -> None:
 
 def _layouts(rng: Random, module: Module, other: str) -> None:
     for instruction in _arrays(module):
-        if instruction.shape.rank > 1 and rng.random() < 0.5 and instruction.opcode not in ("bitcast", "bitcast-convert"):
+        if (
+            instruction.shape.rank > 1
+            and rng.random() < 0.5
+            and instruction.opcode not in ("bitcast", "bitcast-convert")
+        ):
             order = list(range(instruction.shape.rank))
             rng.shuffle(order)
             instruction.shape = instruction.shape.with_layout(Layout(tuple(order)))
@@ -329,17 +336,17 @@ def _splice(rng: Random, module: Module, other: str) -> None:
         module.add(mapping[computation])
     called = mapping[guest.entry]
     if not all(p.shape.is_array and p.shape.is_static for p in called.parameters):
-        raise _NotHere
+        raise _NotHereError
     build = Builder(old.parent, before=old)
     values = _before(old)
-    given = [
-        fit(build, rng.choice(values), p.shape) if values else build.splat(1, p.shape) for p in called.parameters
-    ]
+    given = [fit(build, rng.choice(values), p.shape) if values else build.splat(1, p.shape) for p in called.parameters]
     made = build.call(called, given)
-    leaves = [made] if made.shape.is_array else [build.gte(made, n) for n, s in enumerate(made.shape.elements) if s.is_array]
+    leaves = (
+        [made] if made.shape.is_array else [build.gte(made, n) for n, s in enumerate(made.shape.elements) if s.is_array]
+    )
     at = rng.choice([n for n, o in enumerate(old.operands) if o.shape.is_array and o.shape.is_static] or [-1])
     if at < 0 or not leaves:
-        raise _NotHere
+        raise _NotHereError
     old.replace_operand(at, fit(build, rng.choice(leaves), old.operands[at].shape))
 
 
@@ -348,11 +355,11 @@ def _loop(rng: Random, module: Module, other: str) -> None:
     inner = module.entry
     shapes = [p.shape for p in inner.parameters]
     if not shapes or not all(s.is_array and s.is_static for s in shapes):
-        raise _NotHere
+        raise _NotHereError
     result = inner.root.shape
     outs = [result] if result.is_array else list(result.elements)
     if not outs or not all(s.is_array and s.is_static for s in outs):
-        raise _NotHere
+        raise _NotHereError
     state = tuple_shape([array("s32"), *shapes, *outs])
     trips = rng.choice((0, 1, 2, 3, 5))
     body, condition, entry = (Computation(module.unique_name(n)) for n in ("turn", "more", "around"))
@@ -385,7 +392,7 @@ def _branch(rng: Random, module: Module, other: str) -> None:
     shapes, result = [p.shape for p in inner.parameters], inner.root.shape
     outs = [result] if result.is_array else list(result.elements)
     if not shapes or not all(s.is_array and s.is_static for s in (*shapes, *outs)):
-        raise _NotHere
+        raise _NotHereError
     one, zeros, entry = (Computation(module.unique_name(n)) for n in ("one", "zeros", "around"))
     build = Builder(one)
     p = build.parameter(0, tuple_shape(shapes))
@@ -398,7 +405,7 @@ def _branch(rng: Random, module: Module, other: str) -> None:
     arguments = [build.parameter(n, s) for n, s in enumerate(shapes)]
     flat = fit(build, rng.choice(arguments), array("s32"))
     if ELEMENT_TYPES[arguments[0].shape.element_type].is_complex:
-        raise _NotHere
+        raise _NotHereError
     number = build.compare(flat, build.scalar_constant(0, "s32"), rng.choice(("GT", "LE")))
     given = build.tuple(arguments)
     attributes = {"true_computation": one, "false_computation": zeros}
@@ -426,7 +433,7 @@ def _size(rng: Random, text: str) -> str:
     """A size, and its multiples, everywhere."""
     sizes = sorted({int(n) for dims in _BRACKET.findall(text) for n in dims.split(",") if n} - {0, 1})
     if not sizes:
-        raise _NotHere
+        raise _NotHereError
     old, new = rng.choice(sizes), rng.choice(_SIZES)
 
     def number(match: re.Match[str]) -> str:
@@ -439,7 +446,7 @@ def _size(rng: Random, text: str) -> str:
     text = _BRACKET.sub(piece, text)
     text = _SLICE.sub(piece, text)
     if max((prod(int(n) for n in dims.split(",") if n) for dims in _BRACKET.findall(text)), default=0) > _LARGEST:
-        raise _NotHere
+        raise _NotHereError
     return text
 
 
@@ -447,7 +454,7 @@ def _kind(rng: Random, text: str) -> str:
     """An element type, everywhere."""
     kinds = sorted({k for k in _TYPE.findall(text) if k in ELEMENT_TYPES})
     if not kinds:
-        raise _NotHere
+        raise _NotHereError
     old = rng.choice(kinds)
     new = rng.choice(_FLOATS if ELEMENT_TYPES[old].is_float and rng.random() < 0.8 else _TYPES)
     return re.sub(rf"\b{old}(?=\[)", new, text)
@@ -478,14 +485,12 @@ def mutant(pool: Sequence[str], seed: int, number: int) -> str | None:
         for _ in range(rng.choice((1, 1, 2, 3, 5))):
             try:
                 rng.choice(MUTATIONS)(rng, module, rng.choice(pool))
-            except (_NotHere, HloError):
+            except (_NotHereError, HloError):
                 continue
         module.remove_unreachable()
         text = print_module(module)
         if verify(parse(text)):
             return None
-    except (_NotHere, HloError):
+    except (_NotHereError, HloError):
         return None
     return text
-
-

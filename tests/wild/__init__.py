@@ -1,1 +1,1 @@
-"""Programs written against the libraries of JAX's world, recorded as modules and checked; see `tests/wild/README.md`."""
+"""Programs of JAX's libraries, recorded as modules and judged; see `tests/wild/README.md`."""

@@ -17,7 +17,7 @@ from hlotool.evaluate import evaluate
 from hlotool.evaluate.truth import truth
 from hlotool.harness.compare import Comparison, Tolerance, compare, compare_with_truth, default_tolerance
 from hlotool.harness.inputs import random_inputs
-from hlotool.ir import HloError, InputError, Module, UnsupportedError, element_type_of
+from hlotool.ir import ExecutionError, HloError, InputError, Module, UnsupportedError, element_type_of
 from hlotool.ir.verifier import check
 from hlotool.text.parser import parse
 
@@ -25,7 +25,7 @@ __all__ = ["VERDICTS", "Verdict", "judge"]
 
 Array = npt.NDArray[Any]
 
-VERDICTS = ("ok", "undecided", "mismatch", "bounds", "refused", "crash", "timeout", "unchecked")
+VERDICTS = ("ok", "undecided", "mismatch", "bounds", "refused", "crash", "timeout", "endless", "unchecked")
 """bounds: compiled code and the evaluator are both further from the truth than the bounds allow: those are to blame;
 undecided: more than 5 % of the elements may be anything, and the evaluator's own roundings differ;
 unchecked: compiled and run, but too large to be evaluated, and without outputs of XLA's."""
@@ -54,20 +54,22 @@ def judge(
     wanted: Sequence[Sequence[Array]] | None = None,
     devices: int = 1,
     work: float = _WORK,
+    timeout: float | None = None,
 ) -> Verdict:
     """Compile and run `text` and compare; inputs and XLA's outputs are a list of arrays for each device.
 
-    Programs of more than `work` operations are not evaluated.
+    Programs of more than `work` operations are not evaluated; those that run for more than `timeout` seconds may be
+    endless.
     """
     try:
         module = parse(text)
         check(module)
         rows = [list(row) for row in given] if given else [random_inputs(module, 0, d) for d in range(devices)]
-        executable = compile_module(module, partitions=devices) if devices > 1 else compile_module(module)
+        executable = compile_module(module, partitions=devices if devices > 1 else None, timeout=timeout)
         got = executable.run_devices(rows, None) if devices > 1 else [executable(*rows[0])]
         return _compared(module, rows, [list(row) for row in got], wanted, work)
-    except (UnsupportedError, InputError) as error:
-        return Verdict("refused", _first(error))
+    except ExecutionError as error:
+        return Verdict("endless" if timeout is not None else "refused", _first(error))
     except HloError as error:
         return Verdict("refused", _first(error))
     except (KeyboardInterrupt, SystemExit):
@@ -78,9 +80,7 @@ def judge(
         return Verdict("crash", _signature(error))
 
 
-def _compared(
-    module: Module, rows: list[list[Array]], got: list[list[Array]], wanted: Any, work: float
-) -> Verdict:
+def _compared(module: Module, rows: list[list[Array]], got: list[list[Array]], wanted: Any, work: float) -> Verdict:
     by: list[str] = []
     undecided = 0.0
     settled = False

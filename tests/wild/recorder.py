@@ -77,7 +77,9 @@ class Recorder:
             hlo = _hlo.hlo_module_from_text(text)
         else:
             computation = _jax.mlir.mlir_module_to_xla_computation(str(module), False, False)
-            hlo = computation.get_hlo_module() if hasattr(computation, "get_hlo_module") else computation.as_hlo_module()
+            hlo = (
+                computation.get_hlo_module() if hasattr(computation, "get_hlo_module") else computation.as_hlo_module()
+            )
         bare = _hlo.HloPrintOptions.short_parsable()
         bare.print_large_constants = True
         bare.print_metadata = False

@@ -48,13 +48,29 @@ def tensor_parallel(kind):
     block(x, up, down)
     jax.jit(jax.grad(lambda *a: block(*a).astype("float32").sum(), (0, 1, 2)))(x, up, down)
     rows = _put(mesh, random.normal(KEY, (64, 64), kind), "x", "y")
-    for f in (lambda a: a @ a, lambda a: a.T, lambda a: jnp.sort(a, 0), lambda a: a.reshape(32, 128), lambda a: jnp.cumsum(a, 1), lambda a: a[5:20, ::2],
-              lambda a: jnp.roll(a, 3, 0), lambda a: jax.nn.softmax(a), lambda a: jnp.concatenate([a, a[:8]]), lambda a: a.at[jnp.arange(5)].add(1),
-              lambda a: a[jnp.array([1, 60, 7])], lambda a: jnp.pad(a, 3), lambda a: jnp.argmax(a, 1), lambda a: a.max(), lambda a: jnp.fft.fft(a.astype("float32")).real):  # fmt: skip
+    for f in (
+        lambda a: a @ a,
+        lambda a: a.T,
+        lambda a: jnp.sort(a, 0),
+        lambda a: a.reshape(32, 128),
+        lambda a: jnp.cumsum(a, 1),
+        lambda a: a[5:20, ::2],
+        lambda a: jnp.roll(a, 3, 0),
+        lambda a: jax.nn.softmax(a),
+        lambda a: jnp.concatenate([a, a[:8]]),
+        lambda a: a.at[jnp.arange(5)].add(1),
+        lambda a: a[jnp.array([1, 60, 7])],
+        lambda a: jnp.pad(a, 3),
+        lambda a: jnp.argmax(a, 1),
+        lambda a: a.max(),
+        lambda a: jnp.fft.fft(a.astype("float32")).real,
+    ):
         jax.jit(f)(rows)
     image = _put(mesh, random.normal(KEY, (4, 16, 16, 8), kind), "x", "y")
     kernel = random.normal(KEY, (3, 3, 8, 8), kind)
-    jax.jit(lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")))(image, kernel)
+    jax.jit(lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")))(
+        image, kernel
+    )
 
 
 @program(("float32", "int32"), devices=8)
@@ -63,12 +79,18 @@ def collectives(kind):
     x = jnp.arange(16 * 8).reshape(16, 8).astype(kind)
     ring = [(i, (i + 1) % 4) for i in range(4)]
     for f, spec in (
-        (lambda a: lax.psum(a, "x"), P(None, "y")), (lambda a: lax.pmax(a, ("x", "y")), P()), (lambda a: lax.pmean(a.astype("float32"), "y"), P("x")),
-        (lambda a: lax.all_gather(a, "x", tiled=True), P(None, "y")), (lambda a: lax.psum_scatter(a, "x", tiled=True), P("x", "y")),
-        (lambda a: lax.ppermute(a, "x", ring), P("x", "y")), (lambda a: lax.all_to_all(a, "x", 0, 1, tiled=True), P("x", "y")),
-        (lambda a: a * lax.axis_index("x") + lax.axis_index("y"), P("x", "y")), (lambda a: lax.all_gather(a, "y", axis=1), P("x", "y")),
-        (lambda a: lax.fori_loop(0, 3, lambda i, b: lax.ppermute(b, "x", ring) + b, a), P("x", "y")), (lambda a: lax.pmin(a.sum(0), "y"), P("x")),
-    ):  # fmt: skip
+        (lambda a: lax.psum(a, "x"), P(None, "y")),
+        (lambda a: lax.pmax(a, ("x", "y")), P()),
+        (lambda a: lax.pmean(a.astype("float32"), "y"), P("x")),
+        (lambda a: lax.all_gather(a, "x", tiled=True), P(None, "y")),
+        (lambda a: lax.psum_scatter(a, "x", tiled=True), P("x", "y")),
+        (lambda a: lax.ppermute(a, "x", ring), P("x", "y")),
+        (lambda a: lax.all_to_all(a, "x", 0, 1, tiled=True), P("x", "y")),
+        (lambda a: a * lax.axis_index("x") + lax.axis_index("y"), P("x", "y")),
+        (lambda a: lax.all_gather(a, "y", axis=1), P("x", "y")),
+        (lambda a: lax.fori_loop(0, 3, lambda i, b: lax.ppermute(b, "x", ring) + b, a), P("x", "y")),
+        (lambda a: lax.pmin(a.sum(0), "y"), P("x")),
+    ):
         jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("x", "y"), out_specs=spec, check_vma=False))(x)
 
 

@@ -84,12 +84,18 @@ def recurrent(kind):
 def layers(kind):
     image, line = _x(2, 14, 14, 6, kind=kind), _x(3, 20, 6, kind=kind)
     for model in (
-        nn.ConvTranspose(5, (3, 3), (2, 2), dtype=kind), nn.Conv(12, (5, 5), feature_group_count=3, dtype=kind),
-        nn.Conv(8, (3, 3), kernel_dilation=(2, 2), dtype=kind), nn.Conv(8, (3, 3), padding="CIRCULAR", dtype=kind),
-        nn.ConvLocal(4, (3, 3), dtype=kind), nn.InstanceNorm(dtype=kind), nn.WeightNorm(nn.Dense(7, dtype=kind)),
-        nn.SpectralNorm(nn.Dense(7)), nn.Einsum((6, 4), "bhwc,cd->bhwd", dtype=kind), nn.PReLU(),
+        nn.ConvTranspose(5, (3, 3), (2, 2), dtype=kind),
+        nn.Conv(12, (5, 5), feature_group_count=3, dtype=kind),
+        nn.Conv(8, (3, 3), kernel_dilation=(2, 2), dtype=kind),
+        nn.Conv(8, (3, 3), padding="CIRCULAR", dtype=kind),
+        nn.ConvLocal(4, (3, 3), dtype=kind),
+        nn.InstanceNorm(dtype=kind),
+        nn.WeightNorm(nn.Dense(7, dtype=kind)),
+        nn.SpectralNorm(nn.Dense(7)),
+        nn.Einsum((6, 4), "bhwc,cd->bhwd", dtype=kind),
+        nn.PReLU(),
         nn.DenseGeneral((3, 4), axis=(-2, -1), dtype=kind),
-    ):  # fmt: skip
+    ):
         extra = {"update_stats": True} if isinstance(model, nn.SpectralNorm) else {}
         try:
             _train(model, image, kind, **extra)

@@ -77,26 +77,51 @@ def movement(kind):
         _each([partial(f, axis=-1) for f in _named(jnp, "sort argsort flip diff cumsum")], x)
         _each(
             [
-                lambda x: jnp.pad(x, 2, mode="reflect"), lambda x: jnp.pad(x, 1, mode="wrap"),
-                lambda x: jnp.pad(x, 3, mode="edge"), lambda x: jnp.tile(x, 3), lambda x: jnp.repeat(x, 2, axis=0),
-                lambda x: jnp.roll(x, 5), lambda x: jnp.stack([x, x + 1], -1), lambda x: jnp.concatenate([x, x[:2]]),
-                lambda x: x[::2], lambda x: x[::-3], lambda x: x.at[1:3].add(2), lambda x: x.at[::2].multiply(3),
-                lambda x: x[jnp.array([3, 1, 1, -1])], lambda x: x.at[jnp.array([3, 1, 1, 0])].add(1),
-                lambda x: x.at[jnp.array([3, 1, 1, 0])].max(1), lambda x: jnp.take(x, jnp.array([1, 99]), mode="clip"),
-                lambda x: jnp.take(x, jnp.array([1, 99]), mode="fill"), lambda x: jnp.where(x > 0, x, -x),
-                lambda x: jnp.nonzero(x, size=5), lambda x: jnp.unique(x, size=9), lambda x: lax.top_k(x, 3),
-                lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x.ravel()[:11]), lambda x: jnp.histogram(x, 10),
-                lambda x: jnp.digitize(x, jnp.arange(5)), lambda x: jnp.percentile(x.astype("float32"), 30.0),
-                lambda x: jnp.bincount(x.ravel().astype(int), length=10), lambda x: jnp.convolve(x.ravel(), x.ravel()[:4]),
-                lambda x: jnp.interp(x.ravel(), jnp.arange(9.0), jnp.arange(9.0) ** 2), lambda x: jnp.cov(x),
-                lambda x: jnp.corrcoef(x), lambda x: jnp.argpartition(x, 3), lambda x: jnp.lexsort((x, -x)),
-                lambda x: lax.dynamic_slice_in_dim(x, x.ravel()[0].astype(int), 3), lambda x: jnp.packbits(x > 0),
-                lambda x: lax.sort((x, -x), num_keys=2), lambda x: lax.cumlogsumexp(x), lambda x: lax.cummax(x, reverse=True),
-                lambda x: lax.associative_scan(jnp.add, x), lambda x: lax.reduce_precision(x, 5, 4),
-                lambda x: lax.expand_dims(x, (0, 2)), lambda x: jnp.moveaxis(x, 0, -1), lambda x: jnp.block([[x], [x]]),
+                lambda x: jnp.pad(x, 2, mode="reflect"),
+                lambda x: jnp.pad(x, 1, mode="wrap"),
+                lambda x: jnp.pad(x, 3, mode="edge"),
+                lambda x: jnp.tile(x, 3),
+                lambda x: jnp.repeat(x, 2, axis=0),
+                lambda x: jnp.roll(x, 5),
+                lambda x: jnp.stack([x, x + 1], -1),
+                lambda x: jnp.concatenate([x, x[:2]]),
+                lambda x: x[::2],
+                lambda x: x[::-3],
+                lambda x: x.at[1:3].add(2),
+                lambda x: x.at[::2].multiply(3),
+                lambda x: x[jnp.array([3, 1, 1, -1])],
+                lambda x: x.at[jnp.array([3, 1, 1, 0])].add(1),
+                lambda x: x.at[jnp.array([3, 1, 1, 0])].max(1),
+                lambda x: jnp.take(x, jnp.array([1, 99]), mode="clip"),
+                lambda x: jnp.take(x, jnp.array([1, 99]), mode="fill"),
+                lambda x: jnp.where(x > 0, x, -x),
+                lambda x: jnp.nonzero(x, size=5),
+                lambda x: jnp.unique(x, size=9),
+                lambda x: lax.top_k(x, 3),
+                lambda x: jnp.searchsorted(jnp.sort(x.ravel()), x.ravel()[:11]),
+                lambda x: jnp.histogram(x, 10),
+                lambda x: jnp.digitize(x, jnp.arange(5)),
+                lambda x: jnp.percentile(x.astype("float32"), 30.0),
+                lambda x: jnp.bincount(x.ravel().astype(int), length=10),
+                lambda x: jnp.convolve(x.ravel(), x.ravel()[:4]),
+                lambda x: jnp.interp(x.ravel(), jnp.arange(9.0), jnp.arange(9.0) ** 2),
+                lambda x: jnp.cov(x),
+                lambda x: jnp.corrcoef(x),
+                lambda x: jnp.argpartition(x, 3),
+                lambda x: jnp.lexsort((x, -x)),
+                lambda x: lax.dynamic_slice_in_dim(x, x.ravel()[0].astype(int), 3),
+                lambda x: jnp.packbits(x > 0),
+                lambda x: lax.sort((x, -x), num_keys=2),
+                lambda x: lax.cumlogsumexp(x),
+                lambda x: lax.cummax(x, reverse=True),
+                lambda x: lax.associative_scan(jnp.add, x),
+                lambda x: lax.reduce_precision(x, 5, 4),
+                lambda x: lax.expand_dims(x, (0, 2)),
+                lambda x: jnp.moveaxis(x, 0, -1),
+                lambda x: jnp.block([[x], [x]]),
             ],
             x,
-        )  # fmt: skip
+        )
 
 
 @program((*FLOATS, "complex64", "int8"))
@@ -108,7 +133,9 @@ def products(kind):
     a, b = _array(7, (3, 4, 20, 18), kind), _array(8, (3, 4, 18, 9), kind)
     for text in ("abij,abjk->abik", "abij,abjk->ik", "abij,abjk->bai", "abij,acjk->ibk", "abij,abjk->aikb"):
         _each([partial(jnp.einsum, text)], a, b)
-    _each([jnp.vdot, jnp.inner, jnp.outer, jnp.kron, jnp.tensordot], _array(9, (12, 12), kind), _array(10, (12, 12), kind))
+    _each(
+        [jnp.vdot, jnp.inner, jnp.outer, jnp.kron, jnp.tensordot], _array(9, (12, 12), kind), _array(10, (12, 12), kind)
+    )
 
 
 @program(("float32", "float64", "complex64"))
@@ -135,10 +162,27 @@ def special(kind):
     for shape in SHAPES[:2]:
         x = _array(14, shape, kind, 0.1)
         _each(_named(jsp.special, names), x)
-        _each(_named(jsp.special, "betaln beta xlogy xlog1py rel_entr kl_div gammainc gammaincc hyp1f1 polygamma"), x, x + 1)
+        _each(
+            _named(jsp.special, "betaln beta xlogy xlog1py rel_entr kl_div gammainc gammaincc hyp1f1 polygamma"),
+            x,
+            x + 1,
+        )
         _each([lambda x: jsp.special.betainc(x, x + 1, x / 10), lambda x: jsp.special.logsumexp(x, axis=-1)], x)
         _each([jsp.special.softmax, jsp.special.log_softmax, lambda x: jsp.special.polygamma(2, x)], x)
-        for name in "norm gamma beta cauchy expon laplace logistic pareto t uniform chi2 gumbel_r".split():
+        for name in [
+            "norm",
+            "gamma",
+            "beta",
+            "cauchy",
+            "expon",
+            "laplace",
+            "logistic",
+            "pareto",
+            "t",
+            "uniform",
+            "chi2",
+            "gumbel_r",
+        ]:
             law = getattr(jsp.stats, name)
             extra = {"gamma": (2.0,), "beta": (2.0, 3.0), "pareto": (2.0,), "t": (3.0,), "chi2": (3.0,)}.get(name, ())
             _each([lambda x, f=f, e=extra: f(x, *e) for f in _named(law, "pdf logpdf cdf logcdf sf ppf")], x)
@@ -157,7 +201,7 @@ def transforms(kind):
     _each([jsp.signal.convolve, jsp.signal.fftconvolve, jsp.signal.correlate], x, x[:19])
     image = _array(17, (20, 24), kind)
     _each([jsp.signal.convolve2d, jsp.signal.correlate2d], image, image[:3, :5])
-    _each([lambda x: jax.image.resize(x, (31, 17), m) for m in ("linear", "cubic", "nearest", "lanczos3")], image)
+    _each([lambda x, m=m: jax.image.resize(x, (31, 17), m) for m in ("linear", "cubic", "nearest", "lanczos3")], image)
     _each([lambda x: jsp.ndimage.map_coordinates(x, [x[0] * 3, x[1] * 3], order=1)], image)
 
 
@@ -177,24 +221,47 @@ def randomness(kind):
     key = random.key(3)
     for shape in ((11,), (6, 20)):
         draws = {
-            "normal": (), "uniform": (), "exponential": (), "gumbel": (), "laplace": (), "logistic": (), "cauchy": (),
-            "gamma": (2.5,), "beta": (2.0, 3.0), "t": (3.0,), "pareto": (2.0,), "weibull_min": (1.0, 2.0),
-            "rayleigh": (1.0,), "truncated_normal": (-1.0, 2.0), "chisquare": (3.0,), "maxwell": (), "wald": (1.0,),
-        }  # fmt: skip
+            "normal": (),
+            "uniform": (),
+            "exponential": (),
+            "gumbel": (),
+            "laplace": (),
+            "logistic": (),
+            "cauchy": (),
+            "gamma": (2.5,),
+            "beta": (2.0, 3.0),
+            "t": (3.0,),
+            "pareto": (2.0,),
+            "weibull_min": (1.0, 2.0),
+            "rayleigh": (1.0,),
+            "truncated_normal": (-1.0, 2.0),
+            "chisquare": (3.0,),
+            "maxwell": (),
+            "wald": (1.0,),
+        }
         for name, arguments in draws.items():
             _each([lambda k, f=getattr(random, name), a=arguments: f(k, *a, shape=shape, dtype=kind)], key)
         _each(
             [
-                lambda k: random.randint(k, shape, 0, 100), lambda k: random.bernoulli(k, 0.3, shape),
-                lambda k: random.poisson(k, 3.0, shape), lambda k: random.categorical(k, jnp.zeros(shape)),
-                lambda k: random.permutation(k, jnp.arange(50)), lambda k: random.choice(k, 30, (4,), replace=False),
-                lambda k: random.binomial(k, 10, 0.4, shape), lambda k: random.bits(k, shape), random.split,
-                lambda k: random.dirichlet(k, jnp.ones(4), shape[:1]), lambda k: random.orthogonal(k, 5),
-                lambda k: random.multivariate_normal(k, jnp.zeros(3), jnp.eye(3)), lambda k: random.ball(k, 3),
-                lambda k: random.fold_in(k, 7), lambda k: random.rademacher(k, shape), lambda k: random.geometric(k, 0.2),
+                lambda k: random.randint(k, shape, 0, 100),
+                lambda k: random.bernoulli(k, 0.3, shape),
+                lambda k: random.poisson(k, 3.0, shape),
+                lambda k: random.categorical(k, jnp.zeros(shape)),
+                lambda k: random.permutation(k, jnp.arange(50)),
+                lambda k: random.choice(k, 30, (4,), replace=False),
+                lambda k: random.binomial(k, 10, 0.4, shape),
+                lambda k: random.bits(k, shape),
+                random.split,
+                lambda k: random.dirichlet(k, jnp.ones(4), shape[:1]),
+                lambda k: random.orthogonal(k, 5),
+                lambda k: random.multivariate_normal(k, jnp.zeros(3), jnp.eye(3)),
+                lambda k: random.ball(k, 3),
+                lambda k: random.fold_in(k, 7),
+                lambda k: random.rademacher(k, shape),
+                lambda k: random.geometric(k, 0.2),
             ],
             key,
-        )  # fmt: skip
+        )
     for name in ("rbg", "unsafe_rbg"):
         _each([lambda k: random.normal(k, (9,), kind), lambda k: random.split(k, 3)], random.key(3, impl=name))
 
@@ -218,10 +285,21 @@ def windows(kind):
             window = (1, size, size + 1, 1)
             initial = np.asarray(start, kind)
             _each(
-                [lambda x, w=window, p=padding, i=initial, o=op, s=stride: lax.reduce_window(x, i, o, w, (1, s, s, 1), p)], x
+                [
+                    lambda x, w=window, p=padding, i=initial, o=op, s=stride: lax.reduce_window(
+                        x, i, o, w, (1, s, s, 1), p
+                    )
+                ],
+                x,
             )
-    _each([lambda x: lax.reduce_window(x, np.asarray(0, kind), lax.add, (1, 4, 1, 1), (1, 1, 1, 1), "SAME",
-                                       window_dilation=(1, 2, 1, 1))], x)  # fmt: skip
+    _each(
+        [
+            lambda x: lax.reduce_window(
+                x, np.asarray(0, kind), lax.add, (1, 4, 1, 1), (1, 1, 1, 1), "SAME", window_dilation=(1, 2, 1, 1)
+            )
+        ],
+        x,
+    )
     _each([lambda x: lax.cumsum(x, 1), lambda x: lax.cumprod(x, 2), lambda x: lax.cumsum(x, 1, reverse=True)], x)
 
     def pooled(x):
@@ -236,19 +314,24 @@ def control(kind):
     _each(
         [
             lambda x: lax.fori_loop(0, 7, lambda i, v: v * 2 - i.astype(kind), x),
-            lambda x: lax.while_loop(lambda s: s[0] < 9, lambda s: (s[0] + 1, s[1] + s[1].T @ s[1] if 0 else s[1] + 1), (0, x)),
+            lambda x: lax.while_loop(
+                lambda s: s[0] < 9, lambda s: (s[0] + 1, s[1] + s[1].T @ s[1] if 0 else s[1] + 1), (0, x)
+            ),
             lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x),
             lambda x: lax.scan(lambda c, r: (c + r, (c, r.sum())), x[0], x, reverse=True, unroll=2),
             lambda x: lax.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, x),
             lambda x: lax.switch(x[0, 0].astype(int), [lambda v: v, lambda v: v * 2, lambda v: -v], x),
-            lambda x: lax.map(lambda r: r.sum() * r, x), lambda x: jax.vmap(lambda r: lax.cond(r[0] > 0, jnp.sin, jnp.cos, r))(x),
+            lambda x: lax.map(lambda r: r.sum() * r, x),
+            lambda x: jax.vmap(lambda r: lax.cond(r[0] > 0, jnp.sin, jnp.cos, r))(x),
             lambda x: jax.vmap(lambda r: lax.while_loop(lambda v: v.sum() < 40, lambda v: v + 3, r))(x),
             lambda x: lax.fori_loop(0, x[0, 0].astype(int) + 3, lambda i, v: v.at[i].set(i.astype(kind)), x),
             lambda x: lax.fori_loop(0, 4, lambda i, v: lax.fori_loop(0, i, lambda j, u: u + 1, v), x),
-            lambda x: lax.scan(lambda c, _: (lax.dynamic_update_slice(c, c[:1] * 2, (_, 0)), None), x, jnp.arange(6))[0],
+            lambda x: lax.scan(lambda c, _: (lax.dynamic_update_slice(c, c[:1] * 2, (_, 0)), None), x, jnp.arange(6))[
+                0
+            ],
         ],
         x,
-    )  # fmt: skip
+    )
     if kind == "float32":
         _each([jax.grad(lambda x: lax.scan(lambda c, r: (jnp.tanh(c * r), c), x[0], x)[0].sum())], x)
         _each([jax.jacobian(lambda x: lax.fori_loop(0, 3, lambda i, v: jnp.sin(v) * x, x))], x)

@@ -32,7 +32,9 @@ def numpyro_models(kind):
     svi = SVI(regression, guide, numpyro.optim.Adam(1e-2), Trace_ELBO(4))
     state = svi.init(KEY, x, y)
     jax.jit(lambda s: svi.update(s, x, y))(state)
-    MCMC(NUTS(regression, max_tree_depth=3), num_warmup=5, num_samples=5, progress_bar=False).run(random.PRNGKey(0), x, y)
+    MCMC(NUTS(regression, max_tree_depth=3), num_warmup=5, num_samples=5, progress_bar=False).run(
+        random.PRNGKey(0), x, y
+    )
 
 
 @program(("float32",))
@@ -40,12 +42,28 @@ def numpyro_laws(kind):
     from numpyro import distributions as dist
 
     laws = [
-        dist.Normal(0, 1), dist.Gamma(2.0, 1.0), dist.Beta(2.0, 3.0), dist.Dirichlet(jnp.ones(4)), dist.LKJCholesky(3),
-        dist.Poisson(3.0), dist.BinomialLogits(jnp.zeros(3), 5), dist.Categorical(jnp.ones(4) / 4), dist.VonMises(0.0, 2.0),
-        dist.StudentT(3.0), dist.Weibull(1.0, 2.0), dist.NegativeBinomial2(3.0, 2.0), dist.MultivariateNormal(jnp.zeros(3), jnp.eye(3)),
-        dist.TruncatedNormal(0.0, 1.0, low=-1.0), dist.GaussianRandomWalk(0.1, 9), dist.Wishart(5.0, jnp.eye(3)), dist.ZeroInflatedPoisson(0.3, 2.0),
-        dist.BetaBinomial(2.0, 3.0, 7), dist.Kumaraswamy(2.0, 3.0), dist.CAR(0.0, 0.5, 1.0, 1 - jnp.eye(3)), dist.Levy(0.0, 1.0),
-    ]  # fmt: skip
+        dist.Normal(0, 1),
+        dist.Gamma(2.0, 1.0),
+        dist.Beta(2.0, 3.0),
+        dist.Dirichlet(jnp.ones(4)),
+        dist.LKJCholesky(3),
+        dist.Poisson(3.0),
+        dist.BinomialLogits(jnp.zeros(3), 5),
+        dist.Categorical(jnp.ones(4) / 4),
+        dist.VonMises(0.0, 2.0),
+        dist.StudentT(3.0),
+        dist.Weibull(1.0, 2.0),
+        dist.NegativeBinomial2(3.0, 2.0),
+        dist.MultivariateNormal(jnp.zeros(3), jnp.eye(3)),
+        dist.TruncatedNormal(0.0, 1.0, low=-1.0),
+        dist.GaussianRandomWalk(0.1, 9),
+        dist.Wishart(5.0, jnp.eye(3)),
+        dist.ZeroInflatedPoisson(0.3, 2.0),
+        dist.BetaBinomial(2.0, 3.0, 7),
+        dist.Kumaraswamy(2.0, 3.0),
+        dist.CAR(0.0, 0.5, 1.0, 1 - jnp.eye(3)),
+        dist.Levy(0.0, 1.0),
+    ]
     for law in laws:
         try:
             sample = jax.jit(lambda k, d=law: d.sample(k, (6,)))(random.PRNGKey(3))
@@ -64,15 +82,21 @@ def blackjax_kernels(kind):
     start = jnp.ones(4, kind)
     mass = jnp.ones(4, kind)
     for kernel in (
-        blackjax.hmc(density, 0.1, mass, 5), blackjax.nuts(density, 0.1, mass, max_num_doublings=4), blackjax.mala(density, 0.05),
-        blackjax.additive_step_random_walk(density, blackjax.mcmc.random_walk.normal(mass * 0.1)), blackjax.ghmc(density, 0.1, mass, 0.5, 0.1),
-        blackjax.mclmc(density, 2.0, 0.1) if hasattr(blackjax, "mclmc") else blackjax.mala(density, 0.01), blackjax.barker_proposal(density, 0.1),
-    ):  # fmt: skip
+        blackjax.hmc(density, 0.1, mass, 5),
+        blackjax.nuts(density, 0.1, mass, max_num_doublings=4),
+        blackjax.mala(density, 0.05),
+        blackjax.additive_step_random_walk(density, blackjax.mcmc.random_walk.normal(mass * 0.1)),
+        blackjax.ghmc(density, 0.1, mass, 0.5, 0.1),
+        blackjax.mclmc(density, 2.0, 0.1) if hasattr(blackjax, "mclmc") else blackjax.mala(density, 0.01),
+        blackjax.barker_proposal(density, 0.1),
+    ):
         try:
             state = kernel.init(start)
         except TypeError:
             state = kernel.init(start, KEY)
-        jax.jit(lambda k, s, f=kernel: jax.lax.scan(lambda s, k: (f.step(k, s)[0], s), s, random.split(k, 3)))(KEY, state)
+        jax.jit(lambda k, s, f=kernel: jax.lax.scan(lambda s, k: (f.step(k, s)[0], s), s, random.split(k, 3)))(
+            KEY, state
+        )
 
 
 @program(("float32",))
@@ -82,8 +106,15 @@ def flows(kind):
 
     base = distributions.Normal(jnp.zeros(4))
     x = random.normal(KEY, (16, 4))
-    for make in (flows.coupling_flow, flows.masked_autoregressive_flow, flows.planar_flow, flows.block_neural_autoregressive_flow):
-        keywords = {"flow_layers": 2} if make is not flows.planar_flow else {"flow_layers": 2, "width_size": 8, "depth": 1}
+    for make in (
+        flows.coupling_flow,
+        flows.masked_autoregressive_flow,
+        flows.planar_flow,
+        flows.block_neural_autoregressive_flow,
+    ):
+        keywords = (
+            {"flow_layers": 2} if make is not flows.planar_flow else {"flow_layers": 2, "width_size": 8, "depth": 1}
+        )
         flow = make(KEY, base_dist=base, **keywords)
         arrays, static = eqx.partition(flow, eqx.is_inexact_array)
         jax.jit(jax.value_and_grad(lambda a, s=static: -eqx.combine(a, s).log_prob(x).mean()))(arrays)
@@ -94,7 +125,12 @@ def gaussian_processes(kind):
     from tinygp import GaussianProcess, kernels
 
     x, y = jnp.linspace(0, 4, 40).astype(kind), jnp.sin(jnp.linspace(0, 9, 40)).astype(kind)
-    for kernel in (kernels.ExpSquared(0.7), kernels.Matern52(0.5), kernels.ExpSineSquared(scale=1.0, gamma=0.4), kernels.quasisep.Matern32(0.6)):
+    for kernel in (
+        kernels.ExpSquared(0.7),
+        kernels.Matern52(0.5),
+        kernels.ExpSineSquared(scale=1.0, gamma=0.4),
+        kernels.quasisep.Matern32(0.6),
+    ):
 
         def likelihood(s, x, y, kernel=kernel):
             return GaussianProcess(s * kernel, x, diag=0.05).log_probability(y)

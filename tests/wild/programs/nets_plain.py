@@ -80,8 +80,12 @@ def convolution_kinds(kind):
     x = random.normal(random.key(0), (2, 17, 19, 12), kind)
     numbers = ("NHWC", "HWIO", "NHWC")
     for groups, stride, dilation, holes, padding in (
-        (1, 2, 1, 1, "SAME"), (12, 1, 1, 1, "SAME"), (3, 1, 2, 1, "VALID"), (1, 1, 1, 2, "SAME"), (4, 3, 1, 1, "VALID"),
-    ):  # fmt: skip
+        (1, 2, 1, 1, "SAME"),
+        (12, 1, 1, 1, "SAME"),
+        (3, 1, 2, 1, "VALID"),
+        (1, 1, 1, 2, "SAME"),
+        (4, 3, 1, 1, "VALID"),
+    ):
         w = random.normal(random.key(1), (3, 3, 12 // groups, 24), kind)
 
         def run(x, w, groups=groups, stride=stride, dilation=dilation, holes=holes, padding=padding):
@@ -144,12 +148,15 @@ def transformer(kind):
         return random.normal(random.key(seed), shape, kind) * 0.05
 
     p = {
-        "embed": normal(0, vocab, d), "place": normal(1, t, d),
+        "embed": normal(0, vocab, d),
+        "place": normal(1, t, d),
         "blocks": {
-            "qkv": normal(2, n, d, 3 * d), "o": normal(3, n, d, d), "up": normal(4, n, d, 4 * d),
+            "qkv": normal(2, n, d, 3 * d),
+            "o": normal(3, n, d, d),
+            "up": normal(4, n, d, 4 * d),
             "down": normal(5, n, 4 * d, d),
         },
-    }  # fmt: skip
+    }
     tokens = random.randint(random.key(6), (3, t), 0, vocab)
     jax.jit(forward)(p, tokens)
     jax.jit(jax.value_and_grad(loss))(p, tokens)
@@ -219,5 +226,5 @@ def quantised(kind):
     run(x, w)
     if kind == "int8":
         for narrow in (jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.int4):
-            jax.jit(lambda x, w, n=narrow: (x.astype(n).astype("float32") @ w.astype(n).astype("float32")))(x, w)
+            jax.jit(lambda x, w, n=narrow: x.astype(n).astype("float32") @ w.astype(n).astype("float32"))(x, w)
             jax.jit(lambda w, n=narrow: w.astype(n).astype(jnp.bfloat16).sum(0))(w)

@@ -23,7 +23,9 @@ def optimisers(kind):
         try:
             optimiser = make(learning_rate=0.01)
             state = optimiser.init(p)
-            jax.jit(lambda g, s, p, o=optimiser: o.update(g, s, p, **({"value": 0.3} if name == "polyak_sgd" else {})))(g, state, p)
+            jax.jit(lambda g, s, p, o=optimiser: o.update(g, s, p, **({"value": 0.3} if name == "polyak_sgd" else {})))(
+                g, state, p
+            )
         except (TypeError, ValueError):
             continue
 
@@ -34,12 +36,17 @@ def chains(kind):
     g = jax.tree.map(jnp.cos, p)
     schedule = optax.warmup_cosine_decay_schedule(0.0, 1.0, 10, 100)
     for optimiser in (
-        optax.chain(optax.clip_by_global_norm(1.0), optax.adam(schedule)), optax.MultiSteps(optax.sgd(0.1), 4),
+        optax.chain(optax.clip_by_global_norm(1.0), optax.adam(schedule)),
+        optax.MultiSteps(optax.sgd(0.1), 4),
         optax.chain(optax.adaptive_grad_clip(0.1), optax.trace(0.9), optax.add_noise(0.1, 0.5, 1)),
         optax.lookahead(optax.sgd(0.1), 5, 0.5) if False else optax.apply_if_finite(optax.adam(0.1), 5),
-        optax.contrib.muon(0.1), optax.contrib.prodigy(), optax.contrib.schedule_free_sgd(), optax.contrib.dadapt_adamw(),
-        optax.contrib.sophia(0.1), optax.centralize(),
-    ):  # fmt: skip
+        optax.contrib.muon(0.1),
+        optax.contrib.prodigy(),
+        optax.contrib.schedule_free_sgd(),
+        optax.contrib.dadapt_adamw(),
+        optax.contrib.sophia(0.1),
+        optax.centralize(),
+    ):
         try:
             jax.jit(lambda g, s, p, o=optimiser: o.update(g, s, p))(g, optimiser.init(p), p)
         except (TypeError, ValueError):
@@ -54,9 +61,23 @@ def chains(kind):
 def losses(kind):
     a, b = random.normal(random.key(0), (12, 9), kind), jax.nn.softmax(random.normal(random.key(1), (12, 9), kind))
     label = jnp.arange(12) % 9
-    for name in """cosine_distance cosine_similarity hinge_loss huber_loss kl_divergence l2_loss log_cosh
-    sigmoid_binary_cross_entropy softmax_cross_entropy squared_error sigmoid_focal_loss poly_loss_cross_entropy
-    convex_kl_divergence perceptron_loss safe_softmax_cross_entropy""".split():
+    for name in [
+        "cosine_distance",
+        "cosine_similarity",
+        "hinge_loss",
+        "huber_loss",
+        "kl_divergence",
+        "l2_loss",
+        "log_cosh",
+        "sigmoid_binary_cross_entropy",
+        "softmax_cross_entropy",
+        "squared_error",
+        "sigmoid_focal_loss",
+        "poly_loss_cross_entropy",
+        "convex_kl_divergence",
+        "perceptron_loss",
+        "safe_softmax_cross_entropy",
+    ]:
         f = getattr(optax.losses, name, None)
         if f is not None:
             jax.jit(jax.value_and_grad(lambda a, b, f=f: f(a, b).astype("float32").mean()))(a, b)

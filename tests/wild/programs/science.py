@@ -22,15 +22,22 @@ def jaxopt_solvers(kind):
         return jnp.mean((a @ w - b) ** 2) + 1e-3 * jnp.sum(w**2)
 
     for solver in (
-        jaxopt.GradientDescent(loss, maxiter=20), jaxopt.LBFGS(loss, maxiter=15), jaxopt.BFGS(loss, maxiter=10), jaxopt.NonlinearCG(loss, maxiter=10),
-        jaxopt.GaussNewton(lambda w, a, b: a @ w - b, maxiter=5), jaxopt.LevenbergMarquardt(lambda w, a, b: a @ w - b, maxiter=5),
-        jaxopt.PolyakSGD(loss, maxiter=9), jaxopt.ArmijoSGD(loss, maxiter=9),
-    ):  # fmt: skip
+        jaxopt.GradientDescent(loss, maxiter=20),
+        jaxopt.LBFGS(loss, maxiter=15),
+        jaxopt.BFGS(loss, maxiter=10),
+        jaxopt.NonlinearCG(loss, maxiter=10),
+        jaxopt.GaussNewton(lambda w, a, b: a @ w - b, maxiter=5),
+        jaxopt.LevenbergMarquardt(lambda w, a, b: a @ w - b, maxiter=5),
+        jaxopt.PolyakSGD(loss, maxiter=9),
+        jaxopt.ArmijoSGD(loss, maxiter=9),
+    ):
         jax.jit(lambda w, a, b, s=solver: s.run(w, a, b).params)(w, a, b)
     lasso = jaxopt.ProximalGradient(loss, jaxopt.prox.prox_lasso, maxiter=20)
     jax.jit(lambda w: lasso.run(w, 0.1, a, b).params)(w)
     q = a.T @ a
-    jax.jit(lambda q, c: jaxopt.BoxOSQP(maxiter=30).run(None, (q, c), jnp.eye(6, dtype=kind), (c - 1, c + 1)).params.primal)(q, w + 1)
+    jax.jit(
+        lambda q, c: jaxopt.BoxOSQP(maxiter=30).run(None, (q, c), jnp.eye(6, dtype=kind), (c - 1, c + 1)).params.primal
+    )(q, w + 1)
     jax.jit(jaxopt.projection.projection_simplex)(b)
     jax.jit(jaxopt.projection.projection_l1_ball)(b)
     jax.jit(jaxopt.isotonic.isotonic_l2_pav if hasattr(jaxopt.isotonic, "isotonic_l2_pav") else jnp.sort)(b)
@@ -92,7 +99,9 @@ def evolution(kind):
             state = strategy.init(random.PRNGKey(0), jnp.zeros(6), p)
         except TypeError:
             state = strategy.init(random.PRNGKey(0), jnp.zeros((16, 6)), jnp.arange(16.0), p)
-        jax.jit(lambda k, s: strategy.tell(k, strategy.ask(k, s, p)[0], (strategy.ask(k, s, p)[0] ** 2).sum(-1), s, p)[0])(random.PRNGKey(1), state)
+        jax.jit(
+            lambda k, s: strategy.tell(k, strategy.ask(k, s, p)[0], (strategy.ask(k, s, p)[0] ** 2).sum(-1), s, p)[0]
+        )(random.PRNGKey(1), state)
 
 
 @program(("float32", "float64"))
@@ -146,8 +155,14 @@ def simulations(kind):
         return sum(jnp.roll(u, s, a) for s in (1, -1) for a in (0, 1)) - 4 * u
 
     jax.jit(lambda u: lax.fori_loop(0, 10, lambda i, u: u + 0.1 * laplace(u), u))(u)
-    jax.jit(lambda u: lax.scan(lambda c, _: ((c[1], 2 * c[1] - c[0] + 0.2 * laplace(c[1])), c[1].sum()), (u, u), None, 8))(u)
-    jax.jit(lambda u: lax.fori_loop(0, 4, lambda i, v: jnp.fft.ifft2(jnp.fft.fft2(v) * 0.9).real.astype(kind) + 0.1 * v**3 / (1 + v**2), u))(u)
+    jax.jit(
+        lambda u: lax.scan(lambda c, _: ((c[1], 2 * c[1] - c[0] + 0.2 * laplace(c[1])), c[1].sum()), (u, u), None, 8)
+    )(u)
+    jax.jit(
+        lambda u: lax.fori_loop(
+            0, 4, lambda i, v: jnp.fft.ifft2(jnp.fft.fft2(v) * 0.9).real.astype(kind) + 0.1 * v**3 / (1 + v**2), u
+        )
+    )(u)
     life = u > 0
     jax.jit(lambda a: lax.fori_loop(0, 5, lambda i, a: _life(a), a))(life)
     x, v = random.normal(KEY, (50, 3), kind), jnp.zeros((50, 3), kind)
@@ -156,14 +171,36 @@ def simulations(kind):
         d = x[:, None] - x
         return -(d / (jnp.sum(d**2, -1, keepdims=True) + 0.1) ** 1.5).sum(1)
 
-    jax.jit(lambda x, v: lax.fori_loop(0, 6, lambda i, s: (s[0] + 0.01 * s[1], s[1] + 0.01 * force(s[0])), (x, v)))(x, v)
-    jax.jit(lambda k: lax.scan(lambda s, k: (s * jnp.exp(0.01 * random.normal(k, (64,), kind)), s.mean()), jnp.ones(64, kind), random.split(k, 20)))(KEY)
-    f = np.zeros((9, 20, 30)) + np.arange(9)[:, None, None]
-    jax.jit(lambda f: lax.fori_loop(0, 3, lambda i, f: jnp.stack([jnp.roll(f[j], (j % 3 - 1, j // 3 - 1), (0, 1)) for j in range(9)]) * 0.9 + 0.1 * f.mean(0), f))(jnp.asarray(f, kind))
-    jax.jit(lambda k: lax.while_loop(lambda s: s[0] < 1000, lambda s: (s[0] * 3 % 1013 + 1, s[1] + 1), (k, 0)))(7)
-    jax.jit(lambda c: lax.fori_loop(0, 12, lambda i, s: (jnp.where(jnp.abs(s[0]) < 2, s[0] ** 2 + c, s[0]), s[1] + (jnp.abs(s[0]) < 2)), (c * 0, jnp.zeros(c.shape, int))))(
-        (u[:20] + 1j * u[20:40]).astype("complex64" if kind == "float32" else "complex128")
+    jax.jit(lambda x, v: lax.fori_loop(0, 6, lambda i, s: (s[0] + 0.01 * s[1], s[1] + 0.01 * force(s[0])), (x, v)))(
+        x, v
     )
+    jax.jit(
+        lambda k: lax.scan(
+            lambda s, k: (s * jnp.exp(0.01 * random.normal(k, (64,), kind)), s.mean()),
+            jnp.ones(64, kind),
+            random.split(k, 20),
+        )
+    )(KEY)
+    f = np.zeros((9, 20, 30)) + np.arange(9)[:, None, None]
+    jax.jit(
+        lambda f: lax.fori_loop(
+            0,
+            3,
+            lambda i, f: (
+                jnp.stack([jnp.roll(f[j], (j % 3 - 1, j // 3 - 1), (0, 1)) for j in range(9)]) * 0.9 + 0.1 * f.mean(0)
+            ),
+            f,
+        )
+    )(jnp.asarray(f, kind))
+    jax.jit(lambda k: lax.while_loop(lambda s: s[0] < 1000, lambda s: (s[0] * 3 % 1013 + 1, s[1] + 1), (k, 0)))(7)
+    jax.jit(
+        lambda c: lax.fori_loop(
+            0,
+            12,
+            lambda i, s: (jnp.where(jnp.abs(s[0]) < 2, s[0] ** 2 + c, s[0]), s[1] + (jnp.abs(s[0]) < 2)),
+            (c * 0, jnp.zeros(c.shape, int)),
+        )
+    )((u[:20] + 1j * u[20:40]).astype("complex64" if kind == "float32" else "complex128"))
 
 
 def _life(a):
@@ -183,7 +220,9 @@ def reinforcement(kind):
     root = mctx.RootFnOutput(prior_logits=random.normal(KEY, (3, 5)), value=jnp.zeros(3), embedding=jnp.zeros((3, 2)))
 
     def step(p, k, a, e):
-        out = mctx.RecurrentFnOutput(reward=a * 0.1, discount=jnp.full((3,), 0.9), prior_logits=jnp.ones((3, 5)) * e.sum(), value=e[:, 0])
+        out = mctx.RecurrentFnOutput(
+            reward=a * 0.1, discount=jnp.full((3,), 0.9), prior_logits=jnp.ones((3, 5)) * e.sum(), value=e[:, 0]
+        )
         return out, e + 1
 
     jax.jit(lambda k: mctx.gumbel_muzero_policy((), k, root, step, 8).action_weights)(random.PRNGKey(0))
