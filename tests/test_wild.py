@@ -30,11 +30,9 @@ def test_compiled_code_is_as_true_as_its_types_allow(path: Path) -> None:
 @pytest.mark.parametrize("number", range(40))
 def test_mutants_of_the_sample(number: int) -> None:
     small = [text for text in TEXTS if len(text) < 6000]
-    text = mutant(small, 1, number)
-    if text is None:
-        pytest.skip("the mutations do not fit the model")
-    verdict = judge(text, work=2e6)
-    assert verdict.word in ("ok", "undecided", "unchecked"), f"{verdict}\n{text}"
+    text = next(filter(None, (mutant(small, 1, 100 * number + again) for again in range(100))))
+    verdict = judge(text, work=2e6, timeout=60)
+    assert verdict.word in ("ok", "undecided", "endless", "unchecked"), f"{verdict}\n{text}"
 
 
 def test_mutants_are_reproducible_and_mostly_valid() -> None:

@@ -51,12 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--log", type=Path)
     options = parser.parse_args(arguments)
     log = options.log or options.store / "verdicts.jsonl"
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    words = {row["key"]: row["word"] for row in map(json.loads, log.read_text().splitlines())} if log.exists() else {}
     left: dict[str, tuple[frozenset[str], int]] = {}
-    for row in rows:
-        text = store.text(options.store, row["key"])
-        if row["word"] == "ok" and len(text) <= _LONGEST and store.devices(options.store, row["key"]) == 1:
-            left[row["key"]] = features(parse(text), row["programs"]), len(text)
+    for key in store.keys(options.store):
+        text = store.text(options.store, key)
+        if words.get(key, "ok") == "ok" and len(text) <= _LONGEST and store.devices(options.store, key) == 1:
+            left[key] = features(parse(text), store.programs(options.store, key)), len(text)
     options.folder.mkdir(parents=True, exist_ok=True)
     have: set[str] = set()
     hashes: set[str] = set()

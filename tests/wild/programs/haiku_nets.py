@@ -52,7 +52,7 @@ def small_resnet(kind):
         "blocks_per_group": (1, 1, 1, 1),
         "channels_per_group": (8, 16, 24, 32),
         "bottleneck": False,
-        "use_projection": (False, True, True, True),
+        "use_projection": (True,) * 4,
     }
     _both(lambda x: hk.nets.ResNet(num_classes=7, **config)(x, True), image)
     _both(lambda x: hk.nets.MobileNetV1(num_classes=5)(x, True), image)

@@ -40,7 +40,6 @@ def jaxopt_solvers(kind):
     )(q, w + 1)
     jax.jit(jaxopt.projection.projection_simplex)(b)
     jax.jit(jaxopt.projection.projection_l1_ball)(b)
-    jax.jit(jaxopt.isotonic.isotonic_l2_pav if hasattr(jaxopt.isotonic, "isotonic_l2_pav") else jnp.sort)(b)
     jax.jit(lambda x: jaxopt.AndersonAcceleration(lambda x: jnp.cos(x), maxiter=10).run(x).params)(w)
 
 
