@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
+from fuzz import model_sweep
 from fuzz.models import MUTATIONS, mutant
+from semantics.xla_oracle import missing
+from wild import store, sweep
+from wild.children import answers
 from wild.judge import judge
 
+from hlotool.evaluate import evaluate
+from hlotool.harness.xla import xla_python
 from hlotool.ir.verifier import verify
 from hlotool.text.parser import parse
 
@@ -43,3 +50,66 @@ def test_mutants_are_reproducible_and_mostly_valid() -> None:
     assert len(set(valid)) > 40
     assert not any(verify(parse(text)) for text in valid)
     assert len(MUTATIONS) > 10
+
+
+# ---- verdicts
+
+_ADD = "HloModule m\nENTRY e { p = f32[3] parameter(0)\n q = f32[3] parameter(1)\n ROOT r = f32[3] add(p, q) }\n"
+
+
+def test_a_wrong_result_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judge(_ADD).word == "ok"
+    wrong = _ADD.replace("add", "subtract")
+    monkeypatch.setattr("wild.judge.compile_module", lambda module, **options: lambda *a: evaluate(parse(wrong), a))
+    assert judge(_ADD).word == "mismatch"
+
+
+def test_a_crash_and_a_refusal_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judge(_ADD.replace("add(p, q)", "add(p)")).word == "refused"
+    monkeypatch.setattr("hlotool.driver._compile_cpu", None)
+    assert judge(_ADD).word == "crash"
+
+
+def test_a_child_that_dies_or_hangs_is_replaced() -> None:
+    child = ["-u", "-c", "import os, sys\nfor line in sys.stdin: print(1) if 'a' in line else os._exit(3)"]
+    found = [said for _, said in answers(child, ["a", "b", "a"], seconds=600)]
+    assert found == [1, {"word": "crash", "detail": "the process ended with 3"}, 1]
+    sleeper = ["-c", "import time; time.sleep(600)"]
+    assert [said["word"] for _, said in answers(sleeper, ["a", "b"], seconds=0.1)] == ["timeout", "timeout"]
+
+
+def test_sweeps_of_models_and_of_mutants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.hlo").write_text(_ADD)
+    assert sweep.main([str(tmp_path)]) == 0
+    assert "| ok | 1 |" in capsys.readouterr().out
+    log = tmp_path / "mutants.jsonl"
+    assert model_sweep.main([str(tmp_path), "--count", "5", "--log", str(log)]) == 0
+    assert len(log.read_text().splitlines()) == 5
+
+
+_PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from recorder import Recorder
+recorder = Recorder(Path(sys.argv[2]), None)
+recorder.install()
+recorder.program = "test"
+import jax, jax.numpy as jnp
+jax.jit(lambda x, y: jnp.tanh(x @ y).sum(0))(jnp.ones((3, 4)), jnp.ones((4, 5)))
+"""
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_what_jax_compiles_is_recorded_with_its_arrays(tmp_path: Path) -> None:
+    command = [xla_python(), "-c", _PROGRAM, str(Path(__file__).parent / "wild"), str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    (key,) = [key for key in store.keys(tmp_path) if " dot(" in store.text(tmp_path, key)]
+    assert store.programs(tmp_path, key) == ["test"]
+    given, wanted = store.arrays(tmp_path, key, parse(store.text(tmp_path, key)))
+    assert given is not None
+    assert wanted is not None
+    assert [a.shape for a in given[0]] == [(3, 4), (4, 5)]
+    verdict = judge(store.text(tmp_path, key), given, wanted)
+    assert verdict.word == "ok"
+    assert "XLA" in verdict.by
