@@ -66,7 +66,7 @@ def test_a_wrong_result_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_crash_and_a_refusal_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge(_ADD.replace("add(p, q)", "add(p)")).word == "refused"
-    monkeypatch.setattr("hlotool.driver._compile_cpu", None)
+    monkeypatch.setattr("hlotool.driver.donation_of", None)
     assert judge(_ADD).word == "crash"
 
 
