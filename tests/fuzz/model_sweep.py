@@ -3,7 +3,7 @@
     python -m tests.fuzz.model_sweep FOLDER --count N [--seed S] [--log FILE] [--xla EVERY]
 
 FOLDER has the models (small ``*.hlo`` of one device are taken).  The log gets a line of JSON for each mutant, and is
-carried on by a later run; texts of mismatches, crashes, timeouts and refusals go to ``FILE.found/SEED-NUMBER.hlo``.
+carried on by a later run; texts of mismatches, crashes, refusals and the like go to ``FILE.found/SEED-NUMBER.hlo``.
 With ``--xla`` one of so many mutants is run by XLA too (``HLOTOOL_XLA_PYTHON``), in a process that may die.
 """
 
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number, said in answers([*child, "--xla", str(options.xla)], numbers, options.seconds):
             rows.append({"number": int(number), "seed": options.seed, **said})
             print(json.dumps(rows[-1]), file=file, flush=True)
-            if said["word"] in ("mismatch", "crash", "timeout", "refused"):
+            if said["word"] in ("mismatch", "bounds", "crash", "timeout", "refused"):
                 found.mkdir(exist_ok=True)
                 (found / f"{options.seed}-{number}.hlo").write_text(mutant(pool, options.seed, int(number)) or "")
                 print(f"{number} {said['word']}: {said['detail']}", flush=True)
