@@ -234,4 +234,4 @@ def games(kind):
     for name in ("tic_tac_toe", "connect_four", "2048", "othello"):
         env = pgx.make(name)
         state = jax.jit(env.init)(random.PRNGKey(0))
-        jax.jit(env.step)(state, jnp.argmax(state.legal_action_mask))
+        jax.jit(env.step)(state, jnp.argmax(state.legal_action_mask), random.PRNGKey(1))
