@@ -39,7 +39,7 @@ def distributions(kind):
     jax.jit(hmm.forward_backward)(z[:, 0])
     mask = jnp.arange(3) % 2 == 0
     flow = distrax.MaskedCoupling(
-        mask, lambda p: distrax.ScalarAffine(p[..., 0], p[..., 1]), lambda x: jnp.stack([x, x * 0.1], -1)
+        mask, lambda x: jnp.stack([x, x * 0.1], -1), lambda p: distrax.ScalarAffine(p[..., 0], p[..., 1])
     )
     jax.jit(flow.forward_and_log_det)(z)
     spline = distrax.RationalQuadraticSpline(random.normal(KEY, (20, 3, 16)), -3.0, 3.0)
