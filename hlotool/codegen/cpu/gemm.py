@@ -184,17 +184,16 @@ def choose_tile(
 ) -> tuple[float, TileShape]:
     """The outer tile that wastes the fewest cycles on an `m` x `n` result, and those cycles per step of the sum.
 
-    A step of a tile takes as long as the busier of its multiply-adds and its loads, and no less than
-    the latency of a multiply-add; every tile size that fits the registers is weighed with its edges.
-    With `windows` the rows of `a` are windows that overlap: they come from the first-level cache, and vectors of
-    `b` are what costs.  Edges that ask for tile functions of their own must then be worth the code.  With `in_lines`
-    rows of tiles are whole lines of the caches.
+    Every tile size that fits the registers is weighed with its edges (see `_cycles`).
+    With `windows` the rows of `a` are windows that overlap.  Edges that ask for tile functions of their own must then
+    be worth the code.  With `in_lines` rows of tiles are whole lines of the caches.
     """
-    units = 1.0 if machine.vector_bits == 512 else 0.5  # cycles of a full-width multiply-add
     width = how.columns
     best: tuple[float, int, int] | None = None
     for vectors in range(1, min(8 if m == 1 else 4, -(-n // width)) + 1):
-        spare = 2 if machine.registers == 32 else 3  # broadcasts from memory need a register of their own
+        # Beside sums and vectors of `b`: broadcasts from memory need a register of their own, and two of 16 are too
+        # many where they would cost a sum.
+        spare = 2 if machine.registers == 32 else 3 if how.complex else 1 if vectors == 3 else 2
         highest = (machine.registers - vectors - spare) // (vectors * how.components)
         if highest < 1 or (in_lines and vectors * width * how.element.bytes % LINE):
             continue
@@ -205,10 +204,7 @@ def choose_tile(
             for r, row_tiles in ((rows, m // rows), (m % rows, 1)):
                 for v, panels in ((vectors, n // (vectors * width)), (-(-(n % (vectors * width)) // width), 1)):
                     if r and v and panels:
-                        reads = (r * how.components + v) / 2
-                        busy = max(r * v * how.components * units, reads, 4.0)
-                        extra = 2.0 + 0.3 * v + 0.1 * r * how.components if windows else 0.2 * reads
-                        cost += row_tiles * panels * (busy + extra)
+                        cost += row_tiles * panels * _cycles(r, v, machine, how, windows)
                         edges += 1
             if windows:
                 cost *= 1 + 0.04 * edges
@@ -216,6 +212,36 @@ def choose_tile(
                 best = (cost, rows, vectors)
     assert best is not None
     return best[0], TileShape(best[1], best[2] * width)
+
+
+def _cycles(rows: int, vectors: int, machine: Machine, how: Arithmetic, windows: bool) -> float:
+    """Cycles of a step of the sum in a tile of `rows` by `vectors`.
+
+    That is as long as the busier of its multiply-adds and its loads, and no less than the latency of a multiply-add.
+    What else there is of instructions adds a little, more so where a core is shared by two threads.  Windows come from
+    the first-level cache, and vectors of `b` are what costs.
+    """
+    broadcasts = rows * how.components
+    if machine.registers == 32:
+        units = 1.0 if machine.vector_bits == 512 else 0.5  # cycles of a full-width multiply-add
+        reads = (broadcasts + vectors) / 2
+        extra = 2.0 + 0.3 * vectors + 0.1 * broadcasts if windows else 0.2 * reads
+        return max(broadcasts * vectors * units, reads, 4.0) + extra
+    return max(broadcasts * vectors / 2, (broadcasts + vectors) / 1.8, 4.0) + 0.14 * broadcasts + 0.32 * vectors + 0.35
+
+
+def _steps_together(product: Product, piece: int, machine: Machine) -> int:
+    """Steps of the sum in a turn of the innermost loop: a divisor of all its counts, some 16 multiply-adds and more."""
+    if machine.registers == 32 or product.shape.inner or product.shape.registers:
+        return 1
+    first, ends, counts = product.taps[0].extent, product.ends, [product.taps[-1].extent]
+    if len(product.taps) == 1:
+        counts = [1] if product.reach else [piece, first % piece]
+    elif ends is not None and ends.within == 0:
+        counts += [count for count, _ in (*ends.before, *ends.behind)]
+    shape, how = product.shape, product.how
+    sums = shape.rows * -(-shape.columns // how.columns) * how.components
+    return math.gcd(4 if sums <= 8 else 2, *counts)
 
 
 def block_depth(machine: Machine, shape: TileShape, how: Arithmetic) -> int:
@@ -379,7 +405,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         )
         block = f.let(f"alloca [{min(tiles * shape.rows, product.m) * pitch} x i8], align 64")
     again = _repeats(product, tiles, piece < extent)
-    variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece < extent, again)
+    variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece, again)
     if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
     packing, region, safe = product.packing, "", ""
@@ -684,13 +710,16 @@ def _repeats(product: Product, tiles: int, accumulate: bool) -> bool:
 
 
 def _emit_tiles(
-    unit: Unit, name: str, product: Product, accumulate: bool, again: bool
+    unit: Unit, name: str, product: Product, piece: int, again: bool
 ) -> dict[tuple[bool, bool], str]:
     """The tile functions that the extents ask for, by (rest of the rows, rest of the columns).
 
-    With `again` the rest of the rows needs none.
+    With `again` the rest of the rows needs none.  They do `piece` of the outermost dimension of the sum at a time.
     """
-    shape, names = product.shape, {}
+    assert unit.machine is not None
+    names: dict[tuple[bool, bool], str] = {}
+    shape, accumulate = product.shape, piece < product.taps[0].extent
+    together = _steps_together(product, piece, unit.machine)
     for edge_row, rows in ((False, shape.rows), (True, 0 if again else product.m % shape.rows)):
         for edge_column, columns in ((False, shape.columns), (True, product.n % shape.columns)):
             present = (edge_row or product.m >= rows) and (edge_column or product.n >= columns)
@@ -707,7 +736,7 @@ def _emit_tiles(
             else:
                 outer = Outer(
                     rows, columns, a, product.a_row, product.taps, b,
-                    c, product.c_row, accumulate, shape.lanewise, product.b_line, product.ends,
+                    c, product.c_row, accumulate, shape.lanewise, product.b_line, product.ends, together,
                 )
                 (emit_tiles if shape.registers else emit_outer)(unit, tile, outer, product.how)
     return names
