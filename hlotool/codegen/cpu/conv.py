@@ -39,6 +39,7 @@ from hlotool.codegen.cpu.gemm import (
     choose_tile,
     emit_product,
     panels_to_pack,
+    piece_to_pack,
     stays_in_place,
 )
 from hlotool.codegen.cpu.microkernel import Ends, Tap
@@ -267,7 +268,8 @@ def _emit_phase(
         if groups > 1 and not lanewise:
             across = columns * spec.rhs_output * right.bytes
             alike.insert(0, Batch(groups, image.group, across, share * c_feature))
-        b, panel, b_step, alike, packing = _weights(plan, name, weights, taps, columns, alike, shape, count)
+        first = _sum(_consecutive(taps, 1), plan.cuts, features)[0][0].extent
+        b, panel, b_step, alike, packing = _weights(plan, name, weights, taps, columns, alike, shape, count, first)
         free.remove(rows)
         batch = [*alike, *(Batch(d.extent, d.a, 0, d.c) for d in free)]
         reach = None
@@ -279,7 +281,7 @@ def _emit_phase(
         made = Product(
             tuple(batch), rows.extent, columns, merged, how, shape, source, rows.a, b, panel, result, rows.c, c_feature,
             a_column=source.element.bytes if lanewise else 0, packing=packing, epilogue=plan.epilogue,
-            reach=reach, ends=ends,
+            piece=packing.piece if packing else 0, reach=reach, ends=ends,
         )
         inside = rows.inside
     finish = _finish(plan, name, made, free, (0, 0) if edge else inside, whole, strides)
@@ -452,11 +454,12 @@ def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:
 
 def _weights(
     plan: _Plan, name: str, source: Place, taps: Sequence[Tap], columns: int, batch: Sequence[Batch], shape: TileShape,
-    pixels: int,
+    pixels: int, first: int,
 ) -> tuple[Place, int, int, list[Batch], Packing | None]:
     """Weights in the order of the sum: where, bytes between panels and steps, and who packs them.
 
-    There are some for each item of `batch`, which comes back with the strides of where they lie.
+    There are some for each item of `batch`, which comes back with the strides of where they lie.  The outermost
+    dimension of the sum is `first` long.
     """
     spec, how, held = plan.spec, plan.how, source.element
     across = spec.rhs_output * held.bytes
@@ -467,10 +470,14 @@ def _weights(
     if native and len(merged) == 1 and stays_in_place(pixels, columns * items, deep, shape, how, plan.machine):
         return source, shape.columns * held.bytes, merged[0].b, list(batch), None
     row = shape.columns * how.element.bytes
-    panel, panels = deep * row, -(-columns // shape.columns)
-    group = 0
+    panels = -(-columns // shape.columns)
+    group = piece = 0
     if not plan.whole_rows:
-        group, _ = panels_to_pack(pixels, columns, deep, items, shape, how, plan.machine)
+        if len(merged) == 1 and element(spec.out).storage == how.type:
+            piece = piece_to_pack(pixels, columns, deep, first, items, shape, how, plan.machine)
+        group, _ = (1, 0) if piece else panels_to_pack(pixels, columns, deep, items, shape, how, plan.machine)
+    rows = deep // first * piece or deep
+    panel = rows * row
     groups = -(-panels // group) * group if group else panels
     place = plan.scratch.take(items * groups * panel, how.element)
     packed: list[Batch] = []
@@ -482,10 +489,11 @@ def _weights(
         below //= tap.extent
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
-    copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group)
+    copy_piece = rows if piece else 0
+    copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group, copy_piece)
     step = emit_copy(plan.unit, f"pack_rhs_{name}", copy)
     if group:
-        packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group)
+        packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group, piece)
         return place, panel, row, packed, packing
     plan.steps.append(step)
     return place, panel, row, packed, None

@@ -46,6 +46,7 @@ __all__ = [
     "emit_product",
     "nanoseconds",
     "panels_to_pack",
+    "piece_to_pack",
     "stays_in_place",
     "terms_at_a_time",
 ]
@@ -56,6 +57,7 @@ LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least shoul
 HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
 BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
 BLOCK_BYTES = 16 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest cache
+KEPT_BYTES = 48 << 10  # of the result, likewise, where a panel comes in pieces
 BLOCK_FLOPS = 1e5  # of such a block, if it can be smaller: half a microsecond, long against calling the epilogue
 PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
 REPEATED = 32  # rows of a result for each that may be made twice
@@ -383,6 +385,21 @@ def panels_to_pack(
     return max(1, min(256 // shape.columns, most // size, items * panels // 16)), 0
 
 
+def piece_to_pack(
+    rows: int, n: int, depth: int, first: int, items: int, shape: TileShape, how: Arithmetic, machine: Machine
+) -> int:
+    """How much of the outermost dimension of a sum, `first` long, tasks should pack of a panel at a time; 0 for all.
+
+    For where a whole panel does not stay in the second-level cache: a convolution of few pixels with many features.
+    """
+    size, most = shape.columns * depth * how.element.bytes, _panel_bytes(machine)
+    piece = most * first // size
+    kept = rows * (2 * LINE + shape.columns * how.element.bytes) <= KEPT_BYTES
+    # With vectors of 512 bits nothing was measured.
+    worth = machine.vector_bits < 512 and kept and items * -(-n // shape.columns) >= 8 and size > most // 2
+    return -(-first // -(-first // piece)) if worth and 1 <= piece < first else 0
+
+
 def emit_product(unit: Unit, name: str, product: Product) -> Step:
     """Define step function `name` and the tile functions it needs; strides and sizes are all static."""
     shape, how = product.shape, product.how
@@ -391,6 +408,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     piece, extent = terms_at_a_time(product, unit.machine), product.taps[0].extent
     tiles, wide = _blocks(product, piece, unit.machine)
     block, time, row_bytes = "", 0.0, product.c_row
+    packing, region, safe, which = product.packing, "", "", ""
+    outside = packing is not None and packing.piece > 0 and not all(batch.b for batch in product.batch)
     f = Function(unit, signature(name, plumbing=product.thirds is not None or not shape.registers))
     if product.epilogue is not None and product.epilogue.kept is not None:
         time = _emit_epilogue(unit, name, product, product.c_row, tiles, wide)
@@ -400,19 +419,28 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         if columns < product.n or pitch > FLAT_BYTES:
             pitch = -(-pitch // 64) * 64 + 64  # rows fall on different sets of the caches
         time = _emit_epilogue(unit, name, product, pitch, tiles, wide)
-        product = replace(
-            product, c_row=pitch, c_column=size, batch=tuple(replace(batch, c=0) for batch in product.batch)
-        )
-        block = f.let(f"alloca [{min(tiles * shape.rows, product.m) * pitch} x i8], align 64")
+        rows = min(tiles * shape.rows, product.m)
+        kept: list[Batch] = []  # all items that share a panel are kept, where it comes in pieces
+        for batch in reversed(product.batch):
+            kept.insert(0, replace(batch, c=0 if batch.b or not outside else rows * pitch))
+            rows *= batch.extent if kept[0].c else 1
+        product = replace(product, c_row=pitch, c_column=size, batch=tuple(kept))
+        block = f.let(f"alloca [{rows * pitch} x i8], align 64")
     again = _repeats(product, tiles, piece < extent)
     variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece, again)
     if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
-    packing, region, safe = product.packing, "", ""
     if product.thirds is not None and packing is None:
         safe = emit_begin(f, product.thirds)
     if packing is not None:
         region = advance(f, argument(f, product.b), "%begin", packing.panels * product.b_panel)
+
+    def pack(first: str, tasks: int) -> None:
+        """So many tasks of the copy to this task's place."""
+        assert packing is not None
+        last = f.let(f"add i64 {first}, {tasks}")
+        f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
+
     task = f.begin_loop("%begin", "%end")
     shared = [b for b in product.batch if b.b == 0]
     own = [b for b in product.batch if b.b != 0]
@@ -434,13 +462,19 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     else:
         first = f.let(f"mul i64 {task.index}, {packing.tasks}")
         if not packing.piece:
-            last = f.let(f"add i64 {first}, {packing.tasks}")
-            f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
+            pack(first, packing.tasks)
         if product.thirds is not None:
             safe = emit_begin(f, product.thirds, first)
         where = unravel(f, task.index, extents)
+        if outside:
+            inner = [-(-extent // piece), *inner]
         visits = f.begin_loop(0, math.prod(inner))
-        where += unravel(f, visits.index, inner)
+        at_visit = unravel(f, visits.index, inner)
+        if outside:
+            which = at_visit.pop(0)
+            new = f.let(f"icmp eq i64 {f.let(f'urem i64 {visits.index}, {math.prod(inner[1:])}')}, 0")
+            when(f, new, lambda: pack(f.let(f"add i64 {first}, {which}"), 1))
+        where += at_visit
     a, b = argument(f, product.a), region or argument(f, product.b)
     first_c = c = block or argument(f, product.c)
     column_block, row_block = where[len(own)], where[-1]
@@ -455,9 +489,19 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     if not block:
         c = advance(f, c, row_block, tiles * shape.rows * product.c_row)
         c = advance(f, c, column_block, wide * shape.columns * product.c_column)
-    start = c
     low, high = _within(f, product.reach, extent, coordinates) if product.reach else (0, extent)
-    if piece < extent:
+    pieces: Loop | None = None
+    some = "true"
+    if which:
+        begin = f.let(f"mul i64 {which}, {piece}")
+        end = f.let(f"add i64 {begin}, {piece}")
+        from_here = f.intrinsic("i64", "llvm.smax.i64", [("i64", str(low)), ("i64", begin)])
+        end = f.intrinsic("i64", "llvm.smin.i64", [("i64", str(high)), ("i64", end)])
+        k, add = f.let(f"sub i64 {end}, {from_here}"), f.let(f"icmp ne i64 {from_here}, {low}")
+        a = advance(f, a, from_here, product.taps[0].a)
+        b = advance(f, b, f.let(f"sub i64 {from_here}, {begin}"), product.taps[0].b)
+        some = f.let(f"icmp sgt i64 {k}, 0") if product.reach else some
+    elif piece < extent:
         pieces = f.begin_loop(low, high, piece)
         left = f.let(f"sub i64 {high}, {pieces.index}")
         k = f.intrinsic("i64", "llvm.smin.i64", [("i64", left), ("i64", str(piece))])
@@ -468,38 +512,43 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         else:
             b = advance(f, b, pieces.index, product.taps[0].b)
     else:
-        pieces, k, add = None, str(extent), "false"
+        k, add = str(extent), "false"
         if product.reach:
             a, b = advance(f, a, str(low), product.taps[0].a), advance(f, b, str(low), product.taps[0].b)
             k = f.let(f"sub i64 {high}, {low}")
-    if packing is not None and packing.piece:
-        last = f.let(f"add i64 {first}, 1")
-        f.do(f"call void @{packing.function}(ptr %args, i64 {first}, i64 {last}, ptr {region})")
+    if packing is not None and packing.piece and not which:
+        pack(first, 1)
 
     down = _Span(row_block, row_blocks, count_in_block(f, row_block, tiles, row_tiles, row_blocks))
     across = _Span(column_block, column_blocks, count_in_block(f, column_block, wide, panels, column_blocks))
-    _emit_block(f, product, (a, b, c), down, across, (k, add), safe or _Variants(variants, again))
+    used = safe or _Variants(variants, again)
+    when(f, some, lambda: _emit_block(f, product, (a, b, c), down, across, (k, add), used))
     if pieces is not None:
         f.end_loop(pieces)
-    if product.epilogue is not None or product.finish is not None:
+
+    def complete() -> None:
+        """What there is to do when the sums of a block are complete."""
         item = _flat(f, [(batch.extent, at) for batch, at in zip(product.batch, coordinates, strict=True)])
         row, row_end = _span(f, row_block, tiles * shape.rows, product.m)
         column_start, column_end = _span(f, column_block, wide * shape.columns, product.n)
-    if product.finish is not None:
-        if block:
-            place = _flat(f, [(1, item), (product.m, row), (product.n, column_start)])
-            place = f.let(f"mul i64 {place}, {product.c.element.bytes}")
-        else:
-            here, there = (f.let(f"ptrtoint ptr {p} to i64") for p in (start, first_c))
-            place = f.let(f"sub i64 {here}, {there}")
-        numbers = row_block, row_blocks, tiles * shape.rows
-        columns_made = count_in_block(f, column_block, wide * shape.columns, product.n, column_blocks)
-        _finish(f, product, coordinates, (start, place), numbers, columns_made, row_bytes)
-    if product.epilogue is not None:
-        f.do(
-            f"call void @epilogue_{name}(ptr %args, ptr {block or start}, i64 {item}, i64 {row}, i64 {row_end}, "
-            f"i64 {column_start}, i64 {column_end})"
-        )
+        if product.finish is not None:
+            if block:
+                place = _flat(f, [(1, item), (product.m, row), (product.n, column_start)])
+                place = f.let(f"mul i64 {place}, {product.c.element.bytes}")
+            else:
+                here, there = (f.let(f"ptrtoint ptr {p} to i64") for p in (c, first_c))
+                place = f.let(f"sub i64 {here}, {there}")
+            numbers = row_block, row_blocks, tiles * shape.rows
+            columns_made = count_in_block(f, column_block, wide * shape.columns, product.n, column_blocks)
+            _finish(f, product, coordinates, (c, place), numbers, columns_made, row_bytes)
+        if product.epilogue is not None:
+            f.do(
+                f"call void @epilogue_{name}(ptr %args, ptr {c}, i64 {item}, i64 {row}, i64 {row_end}, "
+                f"i64 {column_start}, i64 {column_end})"
+            )
+
+    if product.epilogue is not None or product.finish is not None:
+        when(f, f.let(f"icmp eq i64 {which}, {inner[0] - 1}") if which else "true", complete)
     if visits is not None:
         f.end_loop(visits)
     f.end_loop(task)
