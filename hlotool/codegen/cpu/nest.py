@@ -12,14 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hlotool.analysis.indexing import Atom, Condition, Index
+from hlotool.analysis.indexing import Atom, Condition, Index, atom_index
 from hlotool.codegen.cpu import memory
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.loops import Loop, bound_loops
 from hlotool.codegen.cpu.math.elements import broadcast, compute_element, is_complex
 from hlotool.codegen.cpu.math.elementwise import Value, constant, emit_elementwise
 from hlotool.codegen.cpu.math.vector import BITS
-from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
+from hlotool.codegen.cpu.microkernel import LINE
+from hlotool.codegen.cpu.nodes import Node, Row, body_of, closure, scope_of
 from hlotool.codegen.cpu.reduce import Reducer, parts, product_sum, reducer, unparts
 from hlotool.codegen.cpu.stages import BLOCK, Stage
 from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
@@ -87,6 +88,8 @@ class Nest:
         self.stages: Sequence[Stage] = ()
         self.streams = streams
         self.far = far
+        self.outputs: Sequence[Node] = ()
+        self.coming: Sequence[tuple[Node, Index, int]] = ()
         self._journal: list[tuple[dict[Any, Any], Any, Any]] = []
 
     # ---- scopes
@@ -629,6 +632,9 @@ class Nest:
                 return
             mask = memory.constant_mask(active, lanes) if partial else None
             memory.store_vector(f, node.type, lanes, pointer, value, mask)
+            if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
+                for there, where, further in self.coming:
+                    f.fetch(self._offset(self._place(there, where, copy), there.type, further))
             return
         if self._is_close(node.type, step) and step is not None and self._masks(node.type):
             memory.store_strided(f, node.type, lanes, self._place(node, index, copy), step, active, value)
@@ -663,6 +669,35 @@ class Nest:
             self.write(ahead)
             group.append(node)
         return group
+
+    def _coming(self, reduce: Node, inner: Sequence[Node]) -> Sequence[tuple[Node, Index, int]]:
+        """What is needed soon while a row is made that a later pass over it reads: places, and elements from there.
+
+        That is the next row of the operands, as those in memory are pages that processors do not go on from, and the
+        row of the outputs.  A row takes long enough to make for all of this to come meanwhile.
+        """
+        own, *others = reduce.bound
+        if others or not self.stack or self.machine.vector_bits == 512:  # with which nothing was measured
+            return ()
+        found: dict[tuple[object, int], tuple[Node, Index, int]] = {}
+        for node in (*inner, *self.outputs):
+            index = node.index
+            if index is None or not isinstance(node.slot, int) or node.guards or not self._comes_from_afar(node):
+                continue
+            new = [atom for atom, _ in index.terms if atom not in self.counters]
+            if len(new) != 1 or index.coefficient(new[0]) != 1 or (new[0].low, new[0].high) != (own.low, own.high):
+                continue
+            further = 0
+            if node.kind == "load":
+                further = max((c for atom, c in index.terms if atom.variables & self.stack[-1]), default=0)
+                if not further:
+                    continue
+            found.setdefault((node.slot, further), (node, index - atom_index(new[0]) + atom_index(own), further))
+        return tuple(found.values())
+
+    def _comes_from_afar(self, node: Node) -> bool:
+        """Whether what a load or store moves in all does not stay in the second-level cache."""
+        return byte_size(node.type) * node.trips > self.machine.l2
 
     def reduce(self, group: list[Node]) -> None:
         """Write reductions over the same variables as one nest of loops; their values become known here."""
@@ -705,7 +740,9 @@ class Nest:
                 self.keep(self.rows, node, _MISSING)
             if own is not None:
                 self.lane = None
+            self.coming = self._coming(group[0], inner) if stores else ()
             carried = self.run(loops, inner, carried, step)
+            self.coming = ()
         values = unparts(types, [name for _, name in carried])
         at = 0
         for node, how in zip(group, reducers, strict=True):

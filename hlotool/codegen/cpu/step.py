@@ -160,7 +160,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
     time = _time(scope, reduces, lane, machine)
     fixed = stores + [n for n, body in reduces if _step_time(body, n, machine) > REPEATED_NS]
     limit = min((_depth(n, loops) for n in fixed), default=0)
-    nest.rows, nest.row_stores, nest.stages = rows, row_stores, stages
+    nest.rows, nest.row_stores, nest.stages, nest.outputs = rows, row_stores, stages, stores
     for load in rows.values():
         nest.bases[load.slot] = nest.f.let(f"alloca [{load.slot.bytes} x i8], align 64")
     return time, _write(nest, loops, limit if divide else 0, scope, time)
