@@ -5,10 +5,11 @@
 
 PYTHON is an interpreter that has torch, onnxruntime and onnx, or jax; peers that are not there are left out.  Each
 has a process of its own, and they run in turn, hlotool and then each peer, so many rounds of so many seconds: machines
-drift.  A figure is the median over rounds of the median of calls, or of its ratio in that round.  All compute the same from the same inputs, and results that differ are told.  hlotool and XLA take weights as
-arguments; ONNX Runtime holds them as constants, and may turn them to whatever it likes best before it is timed.
-Layouts are those that each is used with: images lie with features last for hlotool, XLA and torch (channels_last), and
-features first for ONNX Runtime.  torch runs eagerly.  Of arrays handed back none is recycled by hand.
+drift.  A figure is the median over rounds of the median of calls, or of its ratio in that round.  All compute the same
+from the same inputs, and results that differ are told.  hlotool and XLA take weights as arguments; ONNX Runtime holds
+them as constants, and may turn them to whatever it likes best before it is timed.  Layouts are those that each is used
+with: images lie with features last for hlotool, XLA and torch (channels_last), and features first for ONNX Runtime.
+torch runs eagerly.
 
 With ``--isa avx2`` all but ONNX Runtime, which has no such switch, are held to AVX2.  Numbers are only worth
 quoting from a quiet machine.
@@ -17,7 +18,6 @@ quoting from a quiet machine.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -455,8 +455,7 @@ class _Graph:
             session.run_with_iobinding(binding)
             return [binding]
 
-        self.read = lambda: order(binding.copy_outputs_to_cpu()[0])
-        setattr(run, "read", self.read)  # noqa: B010 (a function's attribute: only results that are asked for are copied)
+        run.read = lambda: order(binding.copy_outputs_to_cpu()[0])  # type: ignore[attr-defined]
         return run
 
 
@@ -545,7 +544,7 @@ class _Engine:
         command = [python, os.path.abspath(__file__), "--serve", engine, "--keep", str(keep), name]
         self.times: list[float] = []
         self.problem = ""
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=environment
         )
@@ -583,7 +582,8 @@ def _difference(one: Path, other: Path) -> float:
             x, y = a[key].astype(np.float64), b[key].astype(np.float64)
             if x.size != y.size:
                 return math.inf
-            found = max(found, float(np.max(np.abs(x.ravel() - y.ravel()), initial=0)) / (float(np.max(np.abs(x))) or 1))
+            largest = float(np.max(np.abs(x), initial=0)) or 1.0
+            found = max(found, float(np.max(np.abs(x.ravel() - y.ravel()), initial=0)) / largest)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
 from hlotool.analysis.inlining import can_inline
+from hlotool.analysis.signs import is_nonpositive
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import is_low_precision
 from hlotool.codegen.cpu.nodes import Guards, Node, Partial, Scratch
@@ -56,6 +57,8 @@ def _elementwise(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Gu
     for operand in i.operands:
         operands.append((yield operand, () if operand.shape.rank < i.shape.rank else index, guards, 0))
     attributes = {k: v for k, v in i.attributes.items() if k in _MEANING}
+    if i.opcode == "exponential" and is_nonpositive(i.operands[0]):
+        attributes["nonpositive"] = True
     return t.elementwise(i.opcode, i.shape.element_type, *operands, **attributes)
 
 

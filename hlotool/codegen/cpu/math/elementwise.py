@@ -109,7 +109,8 @@ def emit_elementwise(
 
     `operand_types` and `result_type` are HLO element types; `operands` are compute values (a pair for complex
     types).  `attributes` are those of the instruction: ``direction`` and ``type`` of compare, ``exponent_bits``
-    and ``mantissa_bits`` of reduce-precision.  Narrow floats are computed in f32 and rounded.
+    and ``mantissa_bits`` of reduce-precision; ``nonpositive`` says so of the operand of exponential.  Narrow floats are
+    computed in f32 and rounded.
     Raises UnsupportedError for combinations that HLO does not define.
     """
     handler = _SPECIAL.get(opcode)
@@ -122,6 +123,12 @@ def emit_elementwise(
     return _real(opcode, source, values).name
 
 
+def _rounded(opcode: str, source: str, result: Vector) -> Vector:
+    if is_low_precision(source) and (opcode not in _EXACT or source in _NO_NEGATIVES):
+        return lowprecision.round_result(result, source)
+    return result
+
+
 def _real(opcode: str, source: str, values: list[Vector]) -> Vector:
     """An operation whose operands and result all have real type `source`."""
     sort = kind(source)
@@ -132,9 +139,7 @@ def _real(opcode: str, source: str, values: list[Vector]) -> Vector:
             result = FLOAT_BINARY[opcode](values[0], values[1])
         else:
             raise _unsupported(opcode, source)
-        if is_low_precision(source) and (opcode not in _EXACT or source in _NO_NEGATIVES):
-            return lowprecision.round_result(result, source)
-        return result
+        return _rounded(opcode, source, result)
     if sort == "pred":
         if opcode == "not":
             return values[0] ^ 1
@@ -302,6 +307,18 @@ def _stochastic(
     return convert.stochastic(x, types[0], random, types[1], result).name
 
 
+def _exponential(
+    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
+) -> Value:
+    source = types[0]
+    if is_complex(source):
+        return complex_functions.emit(f, "exponential", source, lanes, operands)
+    value = vector(f, source, lanes, operands[0])
+    if not attributes.get("nonpositive") or kind(source) != "float":
+        return _real("exponential", source, [value]).name
+    return _rounded("exponential", source, exp.scaled_exponential(value, nonpositive=True)).name
+
+
 _SPECIAL: dict[str, Handler] = {
     "bitcast-convert": _bitcast,
     "clamp": _clamp,
@@ -309,6 +326,7 @@ _SPECIAL: dict[str, Handler] = {
     "complex": _complex,
     "convert": _convert,
     "copy": _copy,
+    "exponential": _exponential,
     "imag": _part(1),
     "is-finite": _is_finite,
     "real": _part(0),

@@ -145,7 +145,11 @@ def scaled_exponential(
     if not nonpositive:
         bounded = bounded.at_most(c.high - offset)
     k, k_bits, r = reduce(bounded, low)
-    return where(vanishes, 0.0, scale(horner(r, (1.0, 1.0, *c.tail)), k, k_bits, offset))
+    p = horner(r, (1.0, 1.0, *c.tail))
+    if nonpositive and not has_scalef(p.f.unit):  # half of the exponents are enough: one power is in range, halved
+        half = (exponent_bias(p.element) + 1) // 2
+        return where(vanishes, 0.0, p * power_of_two(k, k_bits, half) * 2.0 ** (offset - half))
+    return where(vanishes, 0.0, scale(p, k, k_bits, offset))
 
 
 def exponential(x: Vector) -> Vector:
