@@ -380,7 +380,7 @@ def panels_to_pack(
     if in_pieces and depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
-    if size > most // 2:
+    if size > (most // 2 if machine.vector_bits == 512 else most):
         return 0, 0
     return max(1, min(256 // shape.columns, most // size, items * panels // 16)), 0
 
