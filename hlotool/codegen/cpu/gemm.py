@@ -194,8 +194,9 @@ def choose_tile(
     best: tuple[float, int, int] | None = None
     for vectors in range(1, min(8 if m == 1 else 4, -(-n // width)) + 1):
         # Beside sums and vectors of `b`: broadcasts from memory need a register of their own, and two of 16 are too
-        # many where they would cost a sum.
+        # many where they would cost a sum; products too where they are not fused with the addition.
         spare = 2 if machine.registers == 32 else 3 if how.complex else 1 if vectors == 3 else 2
+        spare = 6 if machine.registers == 16 and machine.vector_bits == 128 else spare
         highest = (machine.registers - vectors - spare) // (vectors * how.components)
         if highest < 1 or (in_lines and vectors * width * how.element.bytes % LINE):
             continue
