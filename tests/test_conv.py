@@ -17,7 +17,7 @@ from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kerne
 
 from hlotool.codegen.cpu.conv import emit_conv
 from hlotool.codegen.cpu.conv_spec import ConvSpec
-from hlotool.codegen.machine import Machine, default_machine
+from hlotool.codegen.machine import Machine, default_machine, host, named
 
 
 def spec_of(
@@ -282,6 +282,30 @@ def test_sums_in_pieces_leave_out_what_lies_outside() -> None:
     spec = spec_of(3, (7, 28), 24, 33, (5, 3), low=(2, 1))
     for size in (32 << 10, 128 << 10):
         check(spec, replace(default_machine(), l2=size), (math.inf, math.nan))
+
+
+FEW_PIXELS = [
+    spec_of(1, (7, 7), 48, 264, (3, 3), low=(1, 1)),
+    spec_of(3, (5, 4), 44, 250, (3, 3), low=(1, 1)),
+    spec_of(1, (7, 9), 40, 296, (3, 3), strides=(2, 2), low=(1, 1)),
+    spec_of(1, (6, 6), 46, 280, (3, 3)),
+    spec_of(1, (7, 5), 23, 260, (5, 4), low=(2, 2)),
+    spec_of(1, (4, 5, 6), 17, 240, (3, 2, 3), low=(1, 0, 1)),
+]
+
+
+@pytest.mark.parametrize("spec", FEW_PIXELS, ids=lambda spec: "x".join(map(str, spec.input)))
+def test_few_pixels_have_weights_packed_in_pieces(spec: ConvSpec) -> None:
+    """Panels do not stay in the cache: each task packs its own, a piece at a time, and goes on with all pixels."""
+    for cpu in ("x86-64-v3", "x86-64-v2"):
+        machine = named(f"{cpu},l2=32K,cores=2")
+        kernel = emit_conv("conv", spec, machine)
+        assert "pack_rhs_conv" not in [step.function for step in kernel.steps]
+        if machine.vector_bits == 256 and "pad_conv" not in [step.function for step in kernel.steps]:
+            assert kernel.scratch < 4 * spec.input_features * math.prod(spec.kernel) * spec.output_features
+        if machine.vector_bits <= host().vector_bits:
+            check(spec, machine)
+            check(spec, machine, (math.inf, math.nan))
 
 
 def test_no_window_gives_zeros() -> None:

@@ -9,7 +9,7 @@ import pytest
 from test_gemm import MACHINES, every_machine
 from test_product_fusion import fused, kinds, module, refusals, same_numbers
 
-from hlotool.codegen.machine import Machine
+from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
@@ -61,6 +61,16 @@ def test_bias_residual_and_relu_are_part_of_the_convolution(case: str) -> None:
     for machine in MACHINES:
         same_numbers(made, machine, exact=False)
     same_numbers(made, exact=False)
+
+
+@pytest.mark.parametrize(("image", "out"), [("1,7,7,48", "1,7,7,264"), ("2,4,5,48", "2,4,5,250")])
+def test_sums_that_come_in_pieces_are_complete_before_anything_reads_them(image: str, out: str) -> None:
+    features = out.rsplit(",", 1)[1]
+    made = block(image, f"3,3,48,{features}", out, "size=3x3 pad=1_1x1_1")
+    assert kinds(fused(made)[0]) == ["kOutput"]
+    for machine in (named("x86-64-v3,l2=32K"), named("x86-64-v2,l2=32K")):
+        if machine.vector_bits <= host().vector_bits:
+            same_numbers(made, machine, exact=False)
 
 
 @pytest.mark.parametrize("kind", ["f64", "bf16", "f16", "s32", "c64"])
