@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, Run
 
 from hlotool.ir import Module, UnsupportedError
-from hlotool.ir.opcodes import COMMON_ATTRIBUTES
+from hlotool.ir.opcodes import COMMON_ATTRIBUTES, SPELLED
 from hlotool.ir.verifier import check
 from hlotool.text.arrange import arrange
 from hlotool.text.compare import difference
