@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import named
 from hlotool.evaluate import evaluate
 from hlotool.ir import Instruction, Module, UnsupportedError, dtype_of
+from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import Library, load
 from hlotool.text.parser import parse
@@ -52,23 +54,23 @@ def inputs_for(module: Module, seed: int = 0) -> list[Array]:
 
 
 def compiled(kernel: Kernel, cpu: str) -> Library:
-    return load(compile_units([kernel.text], named(cpu)))
+    return load(compile_units([kernel.text], named(cpu)), callback.symbols())
 
 
 def execute(kernel: Kernel, library: Library, buffers: list[Array], order: str = "all") -> None:
     """Run the steps on `buffers` (operands, then outputs): all tasks at once, or one by one, forwards or backwards."""
     scratch = np.full(kernel.scratch + 64, 0xAA, np.uint8)
     scratch = scratch[-scratch.ctypes.data % 64 :]
-    table = (ctypes.c_void_p * (len(buffers) + 1))(*[b.ctypes.data for b in [*buffers, scratch]])
+    arguments = table(b.ctypes.data for b in [*buffers, scratch])
     for step in kernel.steps:
         function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             library.address(step.function)
         )
         if order == "all":
-            function(ctypes.addressof(table), 0, step.tasks)
+            function(arguments, 0, step.tasks)
         else:
             for task in range(step.tasks) if order == "forwards" else reversed(range(step.tasks)):
-                function(ctypes.addressof(table), task, task + 1)
+                function(arguments, task, task + 1)
 
 
 def check(

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,8 +23,8 @@ from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine, host, named
-from hlotool.codegen.polling import POLL
 from hlotool.ir import UnsupportedError
+from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import load
 
@@ -35,7 +36,6 @@ DTYPES: dict[str, Any] = {
     "s32": np.int32, "u32": np.uint32, "s64": np.int64, "u64": np.uint64, "c64": np.complex64, "c128": np.complex128,
 }
 STEP = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-GO_ON = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda status, name: 0)
 MACHINES = [host()]
 if "x86_64" in host().triple:
     MACHINES += [m for m in (named("x86-64-v3"), named("x86-64-v2")) if m.vector_bits <= host().vector_bits]
@@ -57,16 +57,14 @@ def run_kernel(kernel: Kernel, machine: Machine, arrays: Sequence[Array], pieces
     """Run all steps, each in `pieces` ranges of its tasks from the last to the first; scratch starts as garbage."""
     texts = [kernel.text]
     texts += ["\n".join([*helper.declarations, helper.definitions]) + "\n" for helper in kernel.helpers]
-    library = load(compile_units(texts, machine), {POLL: ctypes.cast(GO_ON, ctypes.c_void_p).value or 0})
+    library = load(compile_units(texts, machine), callback.symbols())
     scratch = np.full(kernel.scratch + 64, 0xA5, np.uint8)
-    pointers = (ctypes.c_void_p * (len(arrays) + 2))(  # a status is ahead of the arguments
-        None, *(array.ctypes.data for array in arrays), scratch.ctypes.data + -scratch.ctypes.data % 64
-    )
+    arguments = table([*(a.ctypes.data for a in arrays), scratch.ctypes.data + -scratch.ctypes.data % 64])
     for step in kernel.steps:
         function = STEP(library.address(step.function))
         cuts = sorted({step.tasks * i // pieces for i in range(pieces + 1)})
         for begin, end in reversed(list(itertools.pairwise(cuts))):
-            function(ctypes.addressof(pointers) + ctypes.sizeof(ctypes.c_void_p), begin, end)
+            function(arguments, begin, end)
 
 
 def guarded(shape: Sequence[int], dtype: Any) -> tuple[Array, Array]:

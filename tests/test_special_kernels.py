@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ from hlotool.evaluate import evaluate
 from hlotool.evaluate.rules import RULES
 from hlotool.evaluate.values import Rule
 from hlotool.ir import Instruction, Module, UnsupportedError, dtype_of
+from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import load
 from hlotool.text.parser import parse
@@ -76,7 +78,7 @@ def run(instruction: Instruction, operands: Sequence[Array], cpu: str = "host", 
     """The results of the instruction's kernel; the same bits for two ways to split the tasks."""
     machine = named(cpu)
     kernel = EMITTERS[instruction.opcode]("kernel", instruction, machine, in_place)
-    library = load(compile_units([kernel.text], machine))
+    library = load(compile_units([kernel.text], machine), callback.symbols())
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     leaves = list(instruction.shape.leaves())
     found: list[list[Array]] = []
@@ -85,7 +87,7 @@ def run(instruction: Instruction, operands: Sequence[Array], cpu: str = "host", 
         outputs = inputs[: len(leaves)] if in_place else [rubbish(leaf.byte_size) for leaf in leaves]
         scratch = rubbish(kernel.scratch + 8)
         pointers = [b.ctypes.data for b in (*inputs, *outputs, scratch)]
-        arguments = (ctypes.c_void_p * len(pointers))(*pointers)
+        arguments = table(pointers)
         for step in kernel.steps:
             function = kind(library.address(step.function))
             for task in reversed(range(step.tasks)) if one_by_one else ():
@@ -629,12 +631,12 @@ def random_numbers(text: str, operands: Sequence[Array], cpu: str) -> Array:
     machine = named(cpu)
     emit = emit_rng if instruction.opcode == "rng" else emit_rng_get_and_update_state
     kernel = emit("kernel", instruction, machine)
-    library = load(compile_units([kernel.text], machine))
+    library = load(compile_units([kernel.text], machine), callback.symbols())
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     results = []
     for _ in range(2):
         buffers = [*map(memory, operands), rubbish(instruction.shape.byte_size), rubbish(kernel.scratch + 8)]
-        arguments = (ctypes.c_void_p * len(buffers))(*[b.ctypes.data for b in buffers])
+        arguments = table(b.ctypes.data for b in buffers)
         for step in kernel.steps:
             for task in reversed(range(step.tasks)):
                 kind(library.address(step.function))(arguments, task, task + 1)

@@ -36,6 +36,7 @@ from hlotool.cli.options import (
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
+from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.archive import read_arrays

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import click
-
 from hlotool.analysis.elided import elided_constants, elided_message
 from hlotool.cli.session import Session, current
+from hlotool.cli.words import say
 from hlotool.ir import Diagnostic, Module, UnsupportedError
 from hlotool.ir.verifier import check
 from hlotool.text.diagnostics import render
@@ -77,7 +76,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], session: Session | None 
         source = session.sources.get(diagnostic.location.file) if diagnostic.location else None
         noted = with_source(diagnostic, source) if source is not None else diagnostic
         text = render(noted, source, colour=session.use_colour())
-        click.echo(text.encode("utf-8", "replace"), err=True)
+        say(text, err=True)
 
 
 def version_text() -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlotool.cli.words import say
 from hlotool.ir import Module, UnsupportedError
 from hlotool.passes.manager import Progress
 
@@ -61,7 +62,7 @@ class DumpChoice:
         dump.finish()
         for step in dump.steps:
             if step.note.startswith("no picture"):
-                click.echo(f"{directory}: step {step.number}, {step.name}: {step.note}", err=True)
+                say(f"{directory}: step {step.number}, {step.name}: {step.note}", err=True)
 
 
 def _formats(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:

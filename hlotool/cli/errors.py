@@ -6,13 +6,16 @@ import os
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from hlotool.cli.session import Session
+from hlotool.cli.words import say
 
 __all__ = ["EXIT_CODES", "CheckFailed", "run_safely"]
 
@@ -34,6 +37,18 @@ class CheckFailed(Exception):  # noqa: N818
 
 def run_safely(body: Callable[[], Any], package: ModuleType, session: Session) -> int:
     """Call `body`; the exit code that it ends with.  Nothing but a bug leaves a traceback, and that in a file."""
+    warnings.showwarning = lambda message, *_: _tell(f"note: {message}")
+    code = _ended(body, package, session)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _discard(stream)  # Python would complain about it, and change the exit code
+    return code
+
+
+def _ended(body: Callable[[], Any], package: ModuleType, session: Session) -> int:
+    """The exit code that `body` ends with; what is to be said is said."""
     try:
         result = body()
         sys.stdout.flush()
@@ -41,54 +56,78 @@ def run_safely(body: Callable[[], Any], package: ModuleType, session: Session) -
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        _tell("interrupted")
         return 130
     except BrokenPipeError:
-        _discard_output()  # the reader went away: that is no error
+        _discard(sys.stdout)  # the reader went away: that is no error
+        return 0
+    except SystemExit as stop:
+        if not isinstance(stop.__context__, BrokenPipeError):  # so it is where click saw it
+            raise
+        _discard(sys.stdout)
         return 0
     except CheckFailed:
         return 1
     except Exception as error:
-        return _report(error, package, session)
+        with suppress(BrokenPipeError):
+            return _report(error, package, session)
+        return _code(error)
 
 
-def _discard_output() -> None:
-    """Keep Python from complaining at exit about output that nobody takes."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _tell(text: str) -> None:
+    """Say something on standard error, if there is somebody who listens."""
+    with suppress(OSError):
+        say(text, err=True)
 
 
-def _report(error: Exception, package: ModuleType, session: Session) -> int:
+def _discard(stream: TextIO) -> None:
+    """Drop what nobody takes."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _code(error: Exception) -> int:
+    """The exit code for an error."""
     from hlotool.ir import ExecutionError, HloError, UnsupportedError
-    from hlotool.passes.manager import PassCrash
     from hlotool.passes.pipeline import PipelineError
 
     if isinstance(error, PipelineError):
-        click.echo(f"error: {error.message}", err=True)
         return 2
     if isinstance(error, HloError):
+        return 4 if isinstance(error, UnsupportedError) else 5 if isinstance(error, ExecutionError) else 3
+    return 5 if isinstance(error, (OSError, MemoryError)) else 70
+
+
+def _report(error: Exception, package: ModuleType, session: Session) -> int:
+    from hlotool.ir import HloError
+    from hlotool.passes.manager import PassCrash
+    from hlotool.passes.pipeline import PipelineError
+
+    code = _code(error)
+    if isinstance(error, PipelineError):
+        say(f"error: {error.message}", err=True)
+    elif isinstance(error, HloError):
         from hlotool.cli.common import show_diagnostics
 
         show_diagnostics(error.diagnostics, session)
-        if isinstance(error, UnsupportedError):
-            return 4
-        return 5 if isinstance(error, ExecutionError) else 3
-    if isinstance(error, OSError):
-        _discard_output()  # it may be standard output that failed
+    elif isinstance(error, OSError):
+        _discard(sys.stdout)  # it may be what failed
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"error: {where}{error.strerror or error}", err=True)
-        return 5
-    if isinstance(error, MemoryError):
-        click.echo("error: out of memory", err=True)
-        return 5
+        say(f"error: {where}{error.strerror or error}", err=True)
+    elif isinstance(error, MemoryError):
+        say("error: out of memory", err=True)
+    if code != 70:
+        return code
     with tempfile.NamedTemporaryFile("w", prefix="hlotool-", suffix=".txt", delete=False) as file:
         file.write(f"hlotool {package.__version__}\n{' '.join(sys.argv)}\n\n")
         traceback.print_exc(file=file)
     cause = f": {type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ is not None else ""
-    click.echo(f"internal error: {type(error).__name__}: {error}{cause}", err=True)
-    click.echo(f"this is a bug in hlotool; the details are in {file.name}", err=True)
+    say(f"internal error: {type(error).__name__}: {error}{cause}", err=True)
+    say(f"this is a bug in hlotool; the details are in {file.name}", err=True)
     if isinstance(error, PassCrash) and error.module is not None:
         _write_reproducer(error)
     return 70

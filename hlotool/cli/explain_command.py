@@ -15,6 +15,7 @@ from hlotool.analysis.decisions import Decision, DecisionLog
 from hlotool.cli.common import read_module
 from hlotool.cli.options import format_option, strict_option
 from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.words import say
 from hlotool.driver import optimise
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
 from hlotool.ir import Instruction, Module
@@ -72,11 +73,11 @@ def _explain_code(code: str | None, form: str) -> None:
     if form == "json":
         click.echo(json.dumps({"schema_version": 1, "kind": "explain", "pages": [asdict(p) for p in pages]}, indent=1))
     elif code is None:
-        click.echo("\n".join(f"{page.code}  {page.title}" for page in sorted(pages, key=lambda page: page.code)))
+        say("\n".join(f"{page.code}  {page.title}" for page in sorted(pages, key=lambda page: page.code)))
     elif isinstance(pages[0], DecisionKind):
-        click.echo(_kind_text(pages[0]))
+        say(_kind_text(pages[0]))
     else:
-        click.echo(_page_text(pages[0]))
+        say(_page_text(pages[0]))
 
 
 def _page_text(page: Page) -> str:
@@ -120,7 +121,7 @@ def _explain_fusion(file: str, first: str, second: str, passes: str, form: str) 
         rest = {"reason": answer.reason, "decisions": [_decision_json(d) for d in answer.decisions]}
         click.echo(json.dumps({**head, "kernel": kernel, "hops": hops, **rest}, indent=1))
     else:
-        click.echo("\n".join(_fusion_lines(answer)).encode("utf-8", "replace"))
+        say("\n".join(_fusion_lines(answer)))
 
 
 def _fusion_lines(answer: FusionAnswer) -> list[str]:
@@ -183,7 +184,7 @@ def _explain_name(name: str, file: str, passes: str, form: str) -> None:
         }
         click.echo(json.dumps({**head, **places, **decisions}, indent=1))
     else:
-        click.echo("\n".join(_blame_lines(blame, compiled)).encode("utf-8", "replace"))
+        say("\n".join(_blame_lines(blame, compiled)))
 
 
 def _blame_lines(blame: Blame, compiled: Compilation) -> list[str]:

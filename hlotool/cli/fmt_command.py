@@ -11,6 +11,7 @@ import click
 from hlotool.cli.common import read_source
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.output import write_text
+from hlotool.cli.words import say
 from hlotool.text.load import SEPARATOR, Source, pieces, read_modules
 from hlotool.text.presets import PRESETS, print_preset
 
@@ -63,13 +64,13 @@ def command(
         before = source.text or ""
         if diff and text != before:
             lines = unified_diff(before.splitlines(True), text.splitlines(True), file, f"{file} (formatted)")
-            click.echo("".join(lines).encode("utf-8", "replace"), nl=False)
+            write_text(None, "".join(lines))
         if check and text != before:
-            click.echo(f"{file}: not in the normal form", err=True)
+            say(f"{file}: not in the normal form", err=True)
             refused = True
         elif in_place and text != before:
             if lost is not None and not strip_comments:
-                click.echo(f"{file}:{lost}: this comment would be lost; --strip-comments drops it", err=True)
+                say(f"{file}:{lost}: this comment would be lost; --strip-comments drops it", err=True)
                 refused = True
             else:
                 write_text(file, text)

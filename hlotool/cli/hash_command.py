@@ -8,6 +8,7 @@ import click
 
 from hlotool.cli.common import read_all_modules
 from hlotool.cli.options import format_option
+from hlotool.cli.words import say
 from hlotool.text.fingerprint import content_hash
 
 __all__ = ["command"]
@@ -32,4 +33,4 @@ def command(files: tuple[str, ...], form: str) -> None:
         click.echo(json.dumps({"schema_version": 1, "kind": "hash", "modules": modules}))
     else:
         for digest, name in rows:
-            click.echo(f"{digest}  {name}")
+            say(f"{digest}  {name}")

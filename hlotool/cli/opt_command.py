@@ -10,6 +10,7 @@ from hlotool.cli.dump_options import DumpChoice, dump_options
 from hlotool.cli.options import optional_file_argument
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.cli.words import say
 from hlotool.passes.manager import Progress
 from hlotool.text.load import SEPARATOR
 from hlotool.text.printer import print_module
@@ -46,4 +47,4 @@ def command(
     write_text(output, f"\n{SEPARATOR}\n\n".join(texts))
     if decisions:
         for decision in log.decisions:
-            click.echo(str(decision), err=True)
+            say(str(decision), err=True)

@@ -1,18 +1,19 @@
-"""Writing files whole or not at all."""
+"""Writing data: files whole or not at all."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 import click
 
+from hlotool.cli.words import visible
 from hlotool.inspect.files import write_file
 from hlotool.ir import ExecutionError
 
 __all__ = ["write_bytes", "write_text"]
-
 
 def write_bytes(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file through `write(stream)`, whole or not at all; ExecutionError names the file."""
@@ -23,8 +24,9 @@ def write_bytes(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def write_text(path: str | None, text: str) -> None:
-    """Write `text` to a file, or to standard output when `path` is None or ``-``."""
+    """Write `text` to a file, or to standard output when `path` is None or ``-``; a terminal gets no commands."""
     if path is None or path == "-":
-        click.echo(text.encode("utf-8"), nl=not text.endswith("\n"))
+        shown = visible(text) if sys.stdout.isatty() else text
+        click.echo(shown.encode("utf-8"), nl=not text.endswith("\n"))
     else:
         write_bytes(path, lambda stream: stream.write(text.encode("utf-8")))

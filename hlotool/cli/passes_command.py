@@ -9,6 +9,7 @@ from difflib import get_close_matches
 import click
 
 from hlotool.cli.options import format_option
+from hlotool.cli.words import say
 from hlotool.passes.registry import PIPELINES, find_pass, pass_help, pass_names, pass_options
 
 __all__ = ["command"]
@@ -42,7 +43,7 @@ def command(name: str | None, numbers: bool, form: str) -> None:
     else:
         width = max(len(n) for n in known)
         for row in rows:
-            click.echo(f"{row['name']:{width}}  {str(row['help']).partition(chr(10))[0]}")
+            say(f"{row['name']:{width}}  {str(row['help']).partition(chr(10))[0]}")
 
 
 def _list_thresholds(form: str) -> None:
@@ -68,10 +69,10 @@ def _row(name: str) -> dict[str, object]:
 
 
 def _explain(row: dict[str, object]) -> None:
-    click.echo(f"{row['name']}\n\n{row['help']}")
+    say(f"{row['name']}\n\n{row['help']}")
     options = row["options"]
     assert isinstance(options, dict)
     if options:
-        click.echo("\nOptions:")
+        say("\nOptions:")
         for name, option in options.items():
-            click.echo(f"  {name}={option['default']}  ({option['type']})")
+            say(f"  {name}={option['default']}  ({option['type']})")

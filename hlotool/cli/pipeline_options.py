@@ -19,6 +19,7 @@ from hlotool.cli.options import max_undecided_option, strict_option
 from hlotool.cli.output import write_text
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
+from hlotool.cli.words import say
 from hlotool.driver import optimise
 from hlotool.inspect.measures import measure
 from hlotool.ir import Module
@@ -132,7 +133,7 @@ class PipelineChoice:
         try:
             return optimise(module, pipeline, log, instruments, progress)
         except NumbersChanged as change:
-            click.echo(f"MISMATCH: {change}", err=True)
+            say(f"MISMATCH: {change}", err=True)
             text = reproducer(module, pipeline, progress.runs, change.pass_, str(change), self.rewrite_limit)
             write_reproducer(change.pass_.name, text)
             raise CheckFailed from None
@@ -153,9 +154,9 @@ class PipelineChoice:
 
     def _report(self, statistics: Statistics) -> None:
         if self.time_passes:
-            click.echo(_times(statistics), err=True)
+            say(_times(statistics), err=True)
         if self.pass_statistics:
-            click.echo(_changes(statistics), err=True)
+            say(_changes(statistics), err=True)
         if self.statistics_to is not None:
             rows = [
                 {

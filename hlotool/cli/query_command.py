@@ -10,6 +10,7 @@ from hlotool.cli.common import show_diagnostics
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.session import current
 from hlotool.cli.viewing import view_module
+from hlotool.cli.words import say
 from hlotool.inspect.expression import QueryError
 from hlotool.inspect.query import Query, describe, one_line
 from hlotool.ir import Instruction
@@ -74,4 +75,4 @@ def _show(name: str, instruction: Instruction, sources: Sources, form: str) -> N
         click.echo(json.dumps({**describe(instruction, sources), "file": name}))
     else:
         place = f"{name}:{instruction.location.line}" if instruction.location else name
-        click.echo(f"{place}: {one_line(instruction)}".encode("utf-8", "replace"))
+        say(f"{place}: {one_line(instruction)}")

@@ -10,6 +10,8 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.options import devices_options, optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.driver import compile_module, on_devices
+from hlotool.cli.words import say
+from hlotool.driver import compile_module
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.measures import measure
 from hlotool.inspect.memory import buffer_plan, plan_text
@@ -50,7 +52,7 @@ def command(
         )
     except UnsupportedError as error:
         problem = error.message
-        click.echo(f"no native code, so no memory and no kernels in the report: {problem}", err=True)
+        say(f"no native code, so no memory and no kernels in the report: {problem}", err=True)
     plan = None
     kernels: list[tuple[str, str, float, bool]] = []
     if executable is not None and executable.program is not None:
@@ -63,7 +65,7 @@ def command(
     report = Report(module, result, str(choice.pipeline()), log.decisions, statistics.runs, plan, kernels, problem,
         dump.records.last_drawing)  # fmt: skip
     write_report(report, directory)
-    click.echo(f"{directory / 'index.html'}")
+    say(f"{directory / 'index.html'}")
 
 
 def _dump_code(dump: Dump, executable: Executable) -> None:

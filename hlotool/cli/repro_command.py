@@ -10,6 +10,7 @@ from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import file_argument
 from hlotool.cli.pipeline_options import named_pipeline
 from hlotool.cli.session import current
+from hlotool.cli.words import say
 from hlotool.driver import optimise
 from hlotool.harness.check_each import CheckEach, NumbersChanged, NumbersUndecided
 from hlotool.harness.inputs import random_inputs
@@ -44,9 +45,9 @@ def command(file: str, checked: bool, seed: int) -> None:
             instruments.append(CheckEach(module, random_inputs(module, seed)))
         optimise(module, pipeline, DecisionLog(), instruments, strict=True)
     except NumbersChanged as change:
-        click.echo(f"MISMATCH: {change}", err=True)
+        say(f"MISMATCH: {change}", err=True)
         raise CheckFailed from None
     except NumbersUndecided as nothing:
-        click.echo(f"UNDECIDED: {nothing}", err=True)
+        say(f"UNDECIDED: {nothing}", err=True)
         raise CheckFailed from None
-    click.echo(f"{file}: {pipeline}: no failure")
+    say(f"{file}: {pipeline}: no failure")

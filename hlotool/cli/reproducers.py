@@ -6,8 +6,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import click
-
+from hlotool.cli.words import say
 from hlotool.inspect.files import write_file
 
 __all__ = ["write_reproducer"]
@@ -20,5 +19,5 @@ def write_reproducer(pass_name: str, text: str) -> None:
     for path in (Path(name), Path(tempfile.gettempdir()) / name):
         with suppress(OSError):
             write_file(path, text)
-            click.echo(f"a module that shows it is in {path}; to run it again: hlotool repro {path}", err=True)
+            say(f"a module that shows it is in {path}; to run it again: hlotool repro {path}", err=True)
             return

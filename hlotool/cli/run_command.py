@@ -28,6 +28,7 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_bytes
 from hlotool.cli.runnable import Runnable, compiled, warm
+from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, Numerics, default_machine
 from hlotool.harness.archive import read_arrays, write_named
 from hlotool.harness.compare import (
@@ -302,9 +303,9 @@ def _report(
     if not quiet:
         for name, shape, array in zip(names, shapes, outputs, strict=True):
             with np.printoptions(threshold=64, edgeitems=3, linewidth=110):
-                click.echo(f"{name}: {shape}\n{array}")
+                say(f"{name}: {shape}\n{array}")
     for name, comparison in zip(names, comparisons, strict=False):
-        click.echo(f"{name}: {comparison.verdict}: {comparison}", err=not comparison.ok)
+        say(f"{name}: {comparison.verdict}: {comparison}", err=not comparison.ok)
 
 
 def _row(name: str, shape: Shape, array: npt.NDArray[Any]) -> dict[str, Any]:

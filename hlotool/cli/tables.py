@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import click
+from hlotool.cli.words import say, visible
 
 __all__ = ["Table", "amount", "at_least", "byte_text", "plain_table", "show_tables"]
 
@@ -27,7 +27,7 @@ def show_tables(tables: Sequence[Table]) -> None:
     if sys.stdout.isatty():
         _show_rich(tables)
     else:
-        click.echo("\n\n".join(plain_table(table) for table in tables).encode("utf-8", "replace"))
+        say("\n\n".join(plain_table(table) for table in tables))
 
 
 def _show_rich(tables: Sequence[Table]) -> None:
@@ -37,11 +37,11 @@ def _show_rich(tables: Sequence[Table]) -> None:
 
     console = Console()
     for table in tables:
-        drawn = RichTable(title=table.title, title_justify="left", title_style="bold")
+        drawn = RichTable(title=Text(visible(table.title)), title_justify="left", title_style="bold")
         for heading in table.headings:
-            drawn.add_column(heading, justify="right" if heading in table.right else "left", overflow="fold")
+            drawn.add_column(Text(heading), justify="right" if heading in table.right else "left", overflow="fold")
         for row in table.rows:
-            drawn.add_row(*(Text(word) for word in row))
+            drawn.add_row(*(Text(visible(word)) for word in row))
         console.print(drawn)
 
 

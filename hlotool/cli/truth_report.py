@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.output import write_bytes
+from hlotool.cli.words import say
 from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.archive import read_arrays, write_named
@@ -50,12 +51,12 @@ def report_truth(
         for number, (shape, t) in enumerate(zip(shapes, found, strict=True)):
             if output is None:
                 with np.printoptions(threshold=64, edgeitems=3, linewidth=110):
-                    click.echo(f"out{number}: {shape}\n{t.value}\nwithin\n{np.array(t.errors())}")
+                    say(f"out{number}: {shape}\n{t.value}\nwithin\n{np.array(t.errors())}")
             row = _row(shape, t)
             bound = "nothing is decided" if row["largest_bound"] is None else f"at most {row['largest_bound']:.3g}"
-            click.echo(f"out{number}: bound: {bound}; undecided: {row['undecided']} of {t.value.size}")
+            say(f"out{number}: bound: {bound}; undecided: {row['undecided']} of {t.value.size}")
         for number, comparison in enumerate(comparisons):
-            click.echo(f"out{number}: {comparison.verdict}: {comparison}", err=not comparison.ok)
+            say(f"out{number}: {comparison.verdict}: {comparison}", err=not comparison.ok)
     if not all(c.ok for c in comparisons):
         raise CheckFailed
 

@@ -10,6 +10,7 @@ import click
 import hlotool
 from hlotool.cli.common import read_source, show_diagnostics
 from hlotool.cli.session import current
+from hlotool.cli.words import say
 from hlotool.ir import Diagnostic, HloError
 from hlotool.ir.verifier import verify
 from hlotool.text.diagnostics import to_json
@@ -55,7 +56,7 @@ def command(ctx: click.Context, files: tuple[str, ...], form: str, max_errors: i
         found += these[:limit]
     _FORMS[form](found)
     if dropped:
-        click.echo(f"{dropped} more errors; --max-errors 0 shows all", err=True)
+        say(f"{dropped} more errors; --max-errors 0 shows all", err=True)
     if found:
         ctx.exit(3)
 
@@ -75,12 +76,12 @@ def _text(found: Sequence[Diagnostic]) -> None:
     show_diagnostics(found)
     if found:
         first = found[0].code
-        click.echo(f"{len(found)} error{'' if len(found) == 1 else 's'}; 'hlotool explain {first}' says more", err=True)
+        say(f"{len(found)} error{'' if len(found) == 1 else 's'}; 'hlotool explain {first}' says more", err=True)
 
 
 def _concise(found: Sequence[Diagnostic]) -> None:
     for diagnostic in found:
-        click.echo(concise(diagnostic).encode("utf-8", "replace"))
+        say(concise(diagnostic))
 
 
 def _json(found: Sequence[Diagnostic]) -> None:
@@ -91,7 +92,7 @@ def _json(found: Sequence[Diagnostic]) -> None:
 
 def _github(found: Sequence[Diagnostic]) -> None:
     for diagnostic in found:
-        click.echo(github(diagnostic).encode("utf-8", "replace"))
+        say(github(diagnostic))
 
 
 def _sarif(found: Sequence[Diagnostic]) -> None:

@@ -18,6 +18,9 @@ __all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
 
 Operand = str | int
 
+_TRUST = 1000
+"""How far an estimate may be wrong."""
+
 _INSTRUCTION = 0.1
 """Nanoseconds that an instruction takes at least."""
 
@@ -108,7 +111,7 @@ class Unit:
             return step
         found = work(f, step.tasks)
         cost = step.cost if found.least < LEAST else max(step.cost, found.least * _INSTRUCTION)
-        if (found.most < LEAST and cost < SHORT) or not add_polls(f, found, step.tasks, cost):
+        if cost < (SHORT // _TRUST if found.most >= LEAST else SHORT) or not add_polls(f, found, step.tasks, cost):
             return replace(step, cost=cost)
         number = next(n for n, definition in enumerate(self.definitions) if definition.name == step.function)
         self.function(f.signature, f.lines)

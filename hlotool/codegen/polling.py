@@ -14,7 +14,7 @@ trips are long enough for it to cost nothing, and those that are short but run f
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -129,14 +129,16 @@ def add_polls(f: Function, found: Work, tasks: int, cost: float) -> bool:
     return bool(chosen)
 
 
-def _chosen(nest: _Nest, outermost: bool) -> Iterator[_Nest]:
-    """The loops of a nest that look: the outer ones, and those in them that run long by themselves."""
-    if outermost or nest.least >= _WORTH or not nest.inner:
-        yield nest
-    for inner in nest.inner:
-        trips = inner.loop.trips
-        if inner.most * (_UNKNOWN if trips is None else trips) >= LEAST:
-            yield from _chosen(inner, False)
+def _chosen(nest: _Nest, outermost: bool) -> list[_Nest]:
+    """The loops of a nest that look: those with long trips, and of what runs long the innermost."""
+    inner = [
+        chosen
+        for n in nest.inner
+        if n.most * (_UNKNOWN if n.loop.trips is None else n.loop.trips) >= LEAST
+        for chosen in _chosen(n, False)
+    ]
+    long = nest.least >= _WORTH or (nest.least >= _WORTH // 5 and nest.most >= 100 * _WORTH)
+    return [nest, *inner] if outermost or long or not inner else inner
 
 
 def _look(nest: _Nest, number: int, go: str, weight: int) -> list[str]:
@@ -148,7 +150,7 @@ def _look(nest: _Nest, number: int, go: str, weight: int) -> list[str]:
         f"  br i1 {name}_ends, label %poll_stop, label %{go}",
         f"{go}:",
     ]
-    if nest.least < _WORTH and isinstance(loop.step, int):  # a look at the index is all that there is time for
+    if nest.most < _WORTH and isinstance(loop.step, int):  # a look at the index is all that there is time for
         period = 1 << (BUDGET * loop.step // nest.least).bit_length()
         return [
             f"  {name}_part = and i64 {loop.index}, {period - 1}",

@@ -7,10 +7,12 @@ have none of their own; results are ``out0@0, out0@1, ...``.
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from typing import IO, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from hlotool.ir import InputError, Shape, dtype_of
 __all__ = [
     "DAMAGED",
     "from_bits",
+    "members",
     "read_array",
     "read_arrays",
     "read_member",
@@ -63,8 +66,8 @@ def read_arrays(path: str, prefix: str, shapes: Sequence[Shape], device: int | N
     InputError names the one that is missing or unreadable.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            names = set(archive.files)
+        with zipfile.ZipFile(path) as archive:
+            names = members(archive)
             arrays = []
             for number, shape in enumerate(shapes):
                 name = f"{prefix}{number}"
@@ -72,7 +75,7 @@ def read_arrays(path: str, prefix: str, shapes: Sequence[Shape], device: int | N
                 if name not in names:
                     there = ", ".join(sorted(names, key=_natural)) or "none"
                     raise InputError(f"{path}: no array {name} (a {shape}); there are {there}")
-                arrays.append(from_bits(read_member(archive, path, name), shape))
+                arrays.append(from_bits(read_member(archive, path, name, shape), shape))
             extra = f"{prefix}{len(shapes)}"
             if extra in names:
                 raise InputError(f"{path}: {extra} is one too many: {len(shapes)} arrays are expected")
@@ -86,25 +89,68 @@ def read_arrays(path: str, prefix: str, shapes: Sequence[Shape], device: int | N
 def read_array(path: str, shape: Shape) -> npt.NDArray[Any]:
     """The array in the ``.npy`` file `path`; InputError when there is none."""
     try:
-        found = np.load(path, allow_pickle=False)
+        with open(path, "rb") as stream:
+            if stream.read(2) == b"PK":
+                raise InputError(f"{path}: an .npz archive, where an .npy file with one array is expected")
+            stream.seek(0)
+            return from_bits(_read(stream, shape), shape)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except DAMAGED as error:
         raise InputError(f"{path}: not an .npy file of numbers") from error
-    if not isinstance(found, np.ndarray):
-        found.close()
-        raise InputError(f"{path}: an .npz archive, where an .npy file with one array is expected")
-    return from_bits(found, shape)
 
 
-def read_member(archive: Any, path: str, name: str) -> npt.NDArray[Any]:
-    """Array `name` of an open archive; InputError where it is none."""
+def members(archive: zipfile.ZipFile) -> set[str]:
+    """The names of the arrays in an archive."""
+    return {name.removesuffix(".npy") for name in archive.namelist()}
+
+
+def read_member(archive: zipfile.ZipFile, path: str, name: str, shape: Shape | None = None) -> npt.NDArray[Any]:
+    """Array `name` of an open archive, which is to be a `shape`; InputError where it is none.
+
+    What is much larger than a `shape` is not read: the array then has no elements of its own, but type and sizes to
+    complain about.
+    """
     try:
-        found: npt.NDArray[Any] = archive[name]
+        with archive.open(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name) as stream:
+            return _read(stream, shape)
     except (OSError, *DAMAGED) as error:
         raise InputError(f"{path}: the array {name} is damaged, or no array of numbers") from error
-    return found
 
+
+def _read(stream: IO[bytes], shape: Shape | None) -> npt.NDArray[Any]:
+    """The array in a stream of the ``.npy`` format; its header says what is to come before any memory is taken."""
+    start = BytesIO(stream.read(8))
+    version = np.lib.format.read_magic(start)
+    prefix = stream.read(2 if version == (1, 0) else 4)
+    length = int.from_bytes(prefix, "little")
+    if length > _LONGEST_HEADER:
+        raise ValueError(f"a header of {length} bytes")
+    header = BytesIO(prefix + stream.read(length))
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    sizes, columns, dtype = read(header)
+    if dtype.hasobject:
+        raise ValueError("objects are no numbers")
+    count = math.prod(sizes)
+    if shape is not None and count * dtype.itemsize > max(_SMALL, _FEW * shape.byte_size):
+        return np.broadcast_to(np.zeros((), dtype), sizes)
+    found = np.empty(count, dtype)
+    room = found.view(np.uint8).data if found.nbytes else memoryview(b"")
+    while room:
+        got = stream.readinto(room)  # type: ignore[attr-defined]
+        if not got:
+            raise EOFError("it ends before its array does")
+        room = room[got:]
+    return found.reshape(sizes, order="F" if columns else "C")
+
+
+_LONGEST_HEADER = 10_000
+
+_SMALL = 1 << 20
+"""Bytes that are read whatever they are."""
+
+_FEW = 16
+"""Arrays that are so many times too large are read, to say what is wrong with them."""
 
 DAMAGED = (
     ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError, KeyError, zlib.error, NotImplementedError,

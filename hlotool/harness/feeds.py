@@ -7,14 +7,14 @@ channel7_1, ...`` for transfers on channel 7; with ``@3`` after it an array is f
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterable
 from typing import IO, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate.feeds import Feeds
-from hlotool.harness.archive import DAMAGED, read_member, write_named
+from hlotool.harness.archive import DAMAGED, members, read_member, write_named
 from hlotool.ir import InputError
 
 __all__ = ["read_feeds", "write_feeds"]
@@ -26,8 +26,8 @@ def read_feeds(path: str, devices: int) -> Feeds:
     """The queues in the archive `path`; InputError names what is none, and what is missing in one."""
     found: dict[tuple[str | None, int, int | None], npt.NDArray[Any]] = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            for name in archive.files:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(members(archive)):
                 match = _QUEUED.fullmatch(name)
                 if match is None:
                     raise InputError(f"{path}: {name} is no queue; names are infeed0, infeed0@DEVICE and channelN_0")

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from secrets import token_hex
 from typing import IO
 
 __all__ = ["write_file"]
@@ -30,15 +31,18 @@ def write_file(path: str | Path, content: bytes | str | Callable[[IO[bytes]], ob
             stream.write(buffer.getbuffer())
         return
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name[:100]}.{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f".{name[:100]}.{token_hex(8)}.tmp")
+    created = False
     try:
-        with open(temporary, "wb") as stream:
+        with open(temporary, "xb") as stream:  # new: it follows no link that somebody put there
+            created = True
             _write(stream, content)
         if mode is not None:
             os.chmod(temporary, stat.S_IMODE(mode))
         os.replace(temporary, target)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        if created:
+            Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename == temporary:
             error.filename = str(path)  # the name that the user knows
         raise

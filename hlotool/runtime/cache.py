@@ -3,7 +3,8 @@
 An entry is one file named by a hash of everything that its content depends on.  Files are written
 under another name and then renamed, and carry a checksum of their content: a reader sees a
 whole entry or a miss, never a torn one.  The cache is an optimisation and nothing else: an
-unreadable, unwritable, full or damaged directory makes things slower, not wrong.
+unreadable, unwritable, full or damaged directory makes things slower, not wrong.  What is read is run: a directory or a
+file that belongs to somebody else, or that others may write to, is not touched.
 
 ``HLOTOOL_CACHE`` is ``off`` or a directory; the default is ``hlotool`` under ``XDG_CACHE_HOME`` or ``~/.cache``.
 """
@@ -15,6 +16,7 @@ import hashlib
 import os
 import struct
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +28,7 @@ __all__ = ["Cache", "compiled", "compiler_identity", "default_cache", "pack", "t
 
 _MAGIC = b"hlotool object cache 1\n"
 _SUFFIX = ".hlo-cache"
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,13 @@ class Cache:
     def get(self, key: str) -> bytes | None:
         """The content stored under `key`; None when there is none, or it is damaged (it is then removed)."""
         path = self._path(key)
+        if not self.is_ours():
+            return None
         try:
-            data = path.read_bytes()
+            with open(os.open(path, os.O_RDONLY | _NO_LINK), "rb") as file:
+                if not _ours(os.fstat(file.fileno())):
+                    return None
+                data = file.read()
         except OSError:
             return None
         start = len(_MAGIC) + 32
@@ -56,6 +64,8 @@ class Cache:
         """Store `content` under `key`; False when the directory does not take it."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.is_ours():
+                return False
             handle, name = tempfile.mkstemp(prefix=".new-", suffix=_SUFFIX, dir=self.directory)
         except OSError:
             return False
@@ -69,6 +79,17 @@ class Cache:
             return False
         if key.endswith("0") or len(content) > self.limit // 64:
             self.prune()
+        return True
+
+    def is_ours(self) -> bool:
+        """Whether nobody else may write to the directory (or it is not there); a warning says so once."""
+        try:
+            status = os.stat(self.directory)
+        except OSError:
+            return True
+        if not _ours(status):
+            _warn(self.directory)
+            return False
         return True
 
     def prune(self) -> None:
@@ -95,6 +116,20 @@ class Cache:
 
     def _path(self, key: str) -> Path:
         return self.directory / (key + _SUFFIX)
+
+
+def _ours(status: os.stat_result) -> bool:
+    """Whether a file or directory is this user's, and nobody else may write to it."""
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+
+
+@cache
+def _warn(directory: Path) -> None:
+    warnings.warn(
+        f"{directory}: others may write to it: nothing is taken from there or kept; chmod go-w, or HLOTOOL_CACHE=DIR",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def default_cache() -> Cache | None:

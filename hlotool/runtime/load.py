@@ -1,8 +1,9 @@
 """Objects into memory: link them, resolve their imports, give addresses.
 
-One linker (LLVM's JITLink under LLJIT) serves the process; every call of `load` makes a library of its
-own in it.  JITLink puts the sections of an object side by side and reaches everything else through
-stubs and a table, so that small-model code works wherever the libraries lie.
+A linker (LLVM's JITLink under LLJIT) serves many libraries; every call of `load` makes one of its own in it.  What a
+library leaves behind in its linker when it is gone (its name and symbols, 9 kB) goes with the linker, so a new one
+takes over now and then, and an old one lives as long as its libraries.  JITLink puts the sections of an object side by
+side and reaches everything else through stubs and a table, so that small-model code works wherever the libraries lie.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from hlotool.codegen.machine import host
 from hlotool.runtime.compile import target_machine
 
 __all__ = ["Library", "load"]
+
+_LIBRARIES = 256
+"""Of one linker; making one takes milliseconds."""
 
 _numbers = itertools.count()
 _lock = threading.Lock()
@@ -56,6 +60,9 @@ def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> 
     defined twice; a symbol that is found nowhere is reported by `Library.address` of its user.
     """
     with _lock:
+        number = next(_numbers)
+        if number % _LIBRARIES == 0:
+            _linker.cache_clear()
         linker = _linker()
         builder = binding.JITLibraryBuilder()
         for data in objects:
@@ -63,7 +70,7 @@ def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> 
         for name, address in (symbols or {}).items():
             builder.import_symbol(name, address)
         builder.add_current_process()
-        name = f"hlotool.{next(_numbers)}"
+        name = f"hlotool.{number}"
         return Library(linker, builder.link(linker, name), name)
 
 
