@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from functools import partial
 from importlib import import_module
 
 import click
@@ -132,6 +131,12 @@ def main() -> None:
 
     session = Session()
     warnings.formatwarning = _one_line
-    arguments = sys.argv[1:]
-    body = partial(cli.main, arguments, "hlotool", standalone_mode=False, obj=session)
+    if "_HLOTOOL_COMPLETE" in os.environ:  # a shell asks
+        cli.main(prog_name="hlotool")
+
+    def body() -> object:
+        # click's own `main` ends with 1 where nobody reads the output.
+        with cli.make_context("hlotool", sys.argv[1:], obj=session) as context:
+            return cli.invoke(context)
+
     sys.exit(run_safely(body, hlotool, session))

@@ -6,7 +6,6 @@ import os
 import sys
 import tempfile
 import traceback
-import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
@@ -37,7 +36,6 @@ class CheckFailed(Exception):  # noqa: N818
 
 def run_safely(body: Callable[[], Any], package: ModuleType, session: Session) -> int:
     """Call `body`; the exit code that it ends with.  Nothing but a bug leaves a traceback, and that in a file."""
-    warnings.showwarning = lambda message, *_: _tell(f"note: {message}")
     code = _ended(body, package, session)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -64,11 +62,6 @@ def _ended(body: Callable[[], Any], package: ModuleType, session: Session) -> in
         return 130
     except BrokenPipeError:
         _discard(sys.stdout)  # the reader went away: that is no error
-        return 0
-    except SystemExit as stop:
-        if not isinstance(stop.__context__, BrokenPipeError):  # so it is where click saw it
-            raise
-        _discard(sys.stdout)
         return 0
     except CheckFailed:
         return 1
