@@ -11,8 +11,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import wraps
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from operator import index
+from typing import Any, ParamSpec
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
@@ -21,6 +23,7 @@ from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.machine import Machine, Numerics, default_machine, named
 from hlotool.codegen.values import array_leaves
 from hlotool.ir import (
+    ExecutionError,
     HloError,
     InputError,
     Instruction,
@@ -45,6 +48,8 @@ __all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "o
 class CompilerWarning(UserWarning):
     """A part of the compiler failed, which is a bug in it, and the rest went on without: what failed, how, and where a
     module is that shows it."""
+
+_P = ParamSpec("_P")
 
 LOWERING = "lowering"
 """What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
@@ -150,6 +155,22 @@ def _report(
     warnings.warn(CompilerWarning(f"{what} failed: {why}: {instead}{where}"), stacklevel=2)
 
 
+def _bounded(compile_: Callable[_P, Executable]) -> Callable[_P, Executable]:
+    """Running out of stack or memory is a limit of ours, and said as such."""
+
+    @wraps(compile_)
+    def bounded(*arguments: _P.args, **options: _P.kwargs) -> Executable:
+        try:
+            return compile_(*arguments, **options)
+        except RecursionError as error:
+            raise UnsupportedError("the module is nested too deeply") from error
+        except MemoryError as error:
+            raise ExecutionError("out of memory while compiling") from error
+
+    return bounded
+
+
+@_bounded
 def compile_module(
     module: Module,
     backend: str = "cpu",
@@ -198,6 +219,17 @@ def compile_module(
     evaluator runs the module.  Each step is a CompilerWarning and a decision.  If `strict` (by default as in
     `optimise`) such a failure is raised.
     """
+    if not isinstance(module, Module):
+        raise InputError(f"compile takes a module, as hlotool.load and hlotool.parse give it, not {_kind(module)}")
+    counts = {"threads": threads, "replicas": replicas, "partitions": partitions}
+    threads, replicas, partitions = (_count(name, count) for name, count in counts.items())
+    timeout = _limit(timeout)
+    if not isinstance(backend, str):
+        raise InputError(f"backend: expected a name, not {_kind(backend)}")
+    if not isinstance(pipeline, (str, Pipeline)):
+        raise InputError(f"pipeline: expected its text or a Pipeline, not {_kind(pipeline)}")
+    if machine is not None and not isinstance(machine, Machine):
+        raise InputError(f"machine: expected a Machine (hlotool.codegen.machine.named), not {_kind(machine)}")
     check(module)
     if not elided_as_zeros:
         refuse_elided(module)
@@ -211,15 +243,26 @@ def compile_module(
     if donation.arguments:
         _check_donation(module, backend)
     if build is _compile_cpu:
-        limit = None if timeout is None else _limit(timeout)
         return _compile_cpu(
-            module, pipeline, threads, machine, instruments, log, limit, donation, is_strict(strict)
+            module, pipeline, threads, machine, instruments, log, timeout, donation, is_strict(strict)
         )  # fmt: skip
     if timeout is None:
         return build(module, pipeline, threads, machine, instruments, log)
     if backend not in _BACKENDS:
         raise UnsupportedError(f"backend {backend} has no time limit")
-    return build(module, pipeline, threads, machine, instruments, log, _limit(timeout))
+    return build(module, pipeline, threads, machine, instruments, log, timeout)
+
+
+_MOST = 1024
+"""Threads, replicas, partitions."""
+
+
+def _count(name: str, count: int | None) -> int | None:
+    if count is None:
+        return None
+    if isinstance(count, bool) or not hasattr(type(count), "__index__") or not 1 <= index(count) <= _MOST:
+        raise InputError(f"{name}: expected a whole number from 1 to {_MOST}, not {_kind(count)}")
+    return index(count)
 
 
 def _machine(machine: Machine | None, cpu: str | None) -> Machine:
@@ -232,9 +275,17 @@ def _machine(machine: Machine | None, cpu: str | None) -> Machine:
 
 
 def _limit(timeout: float | None) -> float | None:
-    if timeout is not None and not 0 < timeout < float("inf"):
-        raise InputError(f"a time limit is a positive number of seconds, not {timeout}")
-    return timeout
+    if timeout is None:
+        return None
+    number = not isinstance(timeout, (bool, str, bytes)) and hasattr(type(timeout), "__float__")
+    if not number or not 0 < float(timeout) < float("inf"):
+        raise InputError(f"a time limit is a positive number of seconds, not {_kind(timeout)}")
+    return float(timeout)
+
+
+def _kind(value: object) -> str:
+    """What somebody gave."""
+    return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"
 
 
 def _check_donation(module: Module, backend: str) -> None:
@@ -254,8 +305,6 @@ def on_devices(module: Module, replicas: int | None, partitions: int | None) -> 
     """The module itself, or a copy that says how many devices it runs on; InputError for less than one."""
     asked = {"replica_count": replicas, "num_partitions": partitions}
     given = {name: count for name, count in asked.items() if count is not None}
-    if any(count < 1 for count in given.values()):
-        raise InputError("a program runs on at least one replica and one partition")
     if all(module.attributes.get(name, 1) == count for name, count in given.items()):
         return module
     copy = clone_module(module)

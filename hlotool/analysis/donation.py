@@ -7,7 +7,7 @@ which arguments any result may take it.  Neither does anything until the caller 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -42,8 +42,8 @@ NOTHING_DONATED = Donation()
 def donation_of(module: Module, donate: Donate) -> Donation:
     """What `donate` means for a module; InputError names a parameter that is not there."""
     parameters = module.entry.parameters
-    if isinstance(donate, str) and donate != "declared":
-        raise InputError(f"donate: expected numbers of parameters or 'declared', not {donate!r}")
+    if donate != "declared" and not _are_numbers(donate):
+        raise InputError(f"donate: expected numbers of parameters, as in [0, 2], or 'declared', not {donate!r}")
     numbers = _leaves({n: p.shape for n, p in enumerate(parameters)})
     results = _leaves({0: module.entry.root.shape})
     aliases = module.attributes.get("input_output_alias", ())
@@ -66,6 +66,13 @@ def donation_of(module: Module, donate: Donate) -> Donation:
             if alias.kind == "must-alias":
                 required.add(result)
     return Donation(frozenset(given), wanted, frozenset(required))
+
+
+def _are_numbers(donate: object) -> bool:
+    """Whether it is a collection of whole numbers."""
+    if isinstance(donate, (str, bytes, Mapping)) or not isinstance(donate, Collection):
+        return False
+    return all(hasattr(type(n), "__index__") and not isinstance(n, bool) for n in donate)
 
 
 def buffer_donors(module: Module) -> set[tuple[int, _Index]]:

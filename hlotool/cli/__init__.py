@@ -117,8 +117,10 @@ def _one_line(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
     """What the compiler has to say is one line; warnings of Python's are for those who write Python."""
-    if category.__module__ == "hlotool.driver":
-        return f"warning: {message}\n"
+    if category.__module__.startswith("hlotool."):
+        from hlotool.cli.words import visible
+
+        return f"warning: {visible(str(message))}\n"
     return _as_usual(message, category, filename, lineno, line)
 
 

@@ -24,11 +24,15 @@ from pathlib import Path
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Cache", "compiled", "compiler_identity", "default_cache", "pack", "text_key", "unpack"]
+__all__ = ["Cache", "CacheWarning", "compiled", "compiler_identity", "default_cache", "pack", "text_key", "unpack"]
 
 _MAGIC = b"hlotool object cache 1\n"
 _SUFFIX = ".hlo-cache"
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class CacheWarning(RuntimeWarning):
+    """A cache is not used: others could put code there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ def _ours(status: os.stat_result) -> bool:
 def _warn(directory: Path) -> None:
     warnings.warn(
         f"{directory}: others may write to it: nothing is taken from there or kept; chmod go-w, or HLOTOOL_CACHE=DIR",
-        RuntimeWarning,
+        CacheWarning,
         stacklevel=2,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,8 @@ class Executable:
         many rows as there are devices goes to each its row, and results have such a dimension.  `feeds` are the queues
         of infeed, outfeed and host transfers.
         """
+        if feeds is not None and not isinstance(feeds, Feeds):
+            raise InputError(f"feeds: expected hlotool.Feeds, not a {_name(feeds)}")
         if out is not None:
             return self._run_into(arrays, feeds, out)
         if self.devices == 1:
@@ -104,7 +106,21 @@ class Executable:
         rows = self._rows(arrays, self.devices)
         return tuple(np.stack(leaf) for leaf in zip(*self.run_devices(rows, feeds), strict=True))
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(
+            "an Executable is code in the memory of this process: it cannot be pickled; pickle the text of its module "
+            "(hlotool.print_module) and compile that again, which the cache makes quick"
+        )
+
+    def __copy__(self) -> Executable:
+        return self  # nothing in it changes
+
+    def __deepcopy__(self, memo: object) -> Executable:
+        return self
+
     def _run_into(self, arrays: Sequence[object], feeds: Feeds | None, out: Sequence[npt.NDArray[Any]]) -> Arrays:
+        if not isinstance(out, Sequence):
+            raise InputError(f"out: expected one array for each of {len(self.outputs)} results, not a {_name(out)}")
         for result, number in self.donated.items():
             if result < len(out) and number < len(arrays) and out[result] is not arrays[number]:
                 raise InputError(f"result {result}: expected the array of parameter {number}, which it overwrites")
@@ -153,6 +169,10 @@ class Executable:
         if stage == "asm":
             return "\n".join(assembly(text, self.machine) for text in self.program.texts)
         raise ValueError(f"unknown stage {stage!r}; known: llvm, asm")
+
+
+def _name(value: object) -> str:
+    return type(value).__name__
 
 
 def link(
