@@ -193,8 +193,8 @@ def compile_module(
 
     It runs on ``replicas x partitions`` devices, as many as the module says where nothing is given.  A run that takes
     longer than `timeout` seconds ends with an ExecutionError: the evaluator looks at the clock before every
-    instruction, native code when a loop goes round.  VerificationError when the module is not valid; UnsupportedError,
-    naming the instruction or backend, when it cannot be done.
+    instruction, native code in loops and long kernels.  VerificationError when the module is not valid;
+    UnsupportedError, naming the instruction or backend, when it cannot be done.
 
     With `excess_precision` native code need not round f16 and bf16 between elementwise operations; with
     `flush_denormals` arithmetic takes subnormal numbers for zeros (see `hlotool.codegen.machine.Numerics`).

@@ -125,7 +125,7 @@ class _Positive(_Bound):
     "--timeout",
     type=_Positive(),
     metavar="SECONDS",
-    help="Stop a run that takes longer, with exit code 5. Native code looks at the clock when a loop goes round.",
+    help="Stop a run that takes longer, with exit code 5. Native code looks at the clock in loops and long kernels.",
 )
 @elided_option
 @donate_option
