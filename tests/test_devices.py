@@ -246,7 +246,7 @@ def test_the_number_of_devices_can_be_given(backend: str) -> None:
     assert result.tolist() == [[501, 602], [7030, 8040]] * 2
     alone = build(text.replace("HloModule m", "HloModule m, replica_count=2"), backend, replicas=1)
     assert alone(FOUR[0])[0].tolist() == [1, 2]
-    with pytest.raises(InputError, match="at least one replica"):
+    with pytest.raises(InputError, match="replicas: expected a whole number from 1"):
         build(text, backend, replicas=0)
 
 

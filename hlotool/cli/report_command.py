@@ -9,9 +9,8 @@ import click
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.options import devices_options, optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
-from hlotool.driver import compile_module, on_devices
 from hlotool.cli.words import say
-from hlotool.driver import compile_module
+from hlotool.driver import compile_module, on_devices
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.measures import measure
 from hlotool.inspect.memory import buffer_plan, plan_text
