@@ -285,7 +285,7 @@ def _explain(program: Program, timing: Timing, first: Timing, difference: Compar
         pass  # programs of dynamic sizes have no bounds: what differs is wrong
     verdict = verdict_of(rows)
     if verdict != "ok":
-        click.echo(f"{program.file}: {verdict}: {timing.label} and {first.label}: {difference}", err=True)
+        say(f"{program.file}: {verdict}: {timing.label} and {first.label}: {difference}", err=True)
         raise CheckFailed
 
 

@@ -149,7 +149,7 @@ class PipelineChoice:
         try:
             return CheckEach(module, arrays, max_undecided=self.max_undecided)
         except NumbersUndecided as nothing:
-            click.echo(f"UNDECIDED: {nothing}", err=True)
+            say(f"UNDECIDED: {nothing}", err=True)
             raise CheckFailed from None
 
     def _report(self, statistics: Statistics) -> None:
