@@ -149,7 +149,6 @@ r = f32[2] constant({1, «HLO0100 one»})
 r = c64[] constant((1, «HLO0100 i»))
 r = f32[2] constant({1«HLO0122 }»)
 r = f32[2] constant({1, 2, «HLO0122 3»})
-r = f32[2] constant(«HLO0121 1»)
 r = f32[] constant(«HLO0121 {»1})
 r = bf16[] constant(«HLO0124 nan(0x80)»)
 r = f32[4] negate(x), sharding={«HLO0137 replicate»}

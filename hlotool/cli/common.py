@@ -39,11 +39,11 @@ def read_module(file: str, verify: bool = True, runs: bool = False) -> Module:
     if verify:
         check(module)
         if not runs:
-            _warn_of_elided(module)
+            warn_of_elided(module)
     return module
 
 
-def _warn_of_elided(module: Module) -> None:
+def warn_of_elided(module: Module) -> None:
     found = elided_constants(module)
     if found:
         hint = "they are taken for zeros where code is made; run and bench take --elided zeros or random"
@@ -65,7 +65,7 @@ def read_all_modules(file: str, verify: bool = True) -> list[Module]:
     if verify:
         for module in modules:
             check(module)
-            _warn_of_elided(module)
+            warn_of_elided(module)
     return modules
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hlotool.cli.common import read_source, show_diagnostics
+from hlotool.cli.common import read_source, show_diagnostics, warn_of_elided
 from hlotool.ir import NOTE, UNKNOWN, WRITTEN, Diagnostic, Module
 from hlotool.ir.verifier import is_valid, verify
 from hlotool.text.diagnostics import to_json
@@ -39,6 +39,7 @@ def view_module(file: str) -> View:
     notes: list[Diagnostic] = []
     module = one_module(read_source(file), notes)
     notes += [replace(diagnostic, severity="note") for diagnostic in verify(module)]
+    warn_of_elided(module)
     if not notes:
         return View(module, ())
     for instruction in module.instructions():

@@ -141,11 +141,30 @@ def _errors(facts: Facts, written: Facts, blamed: frozenset[str], checks: Iterat
             continue
         if _changed(rest.part, repaired, written):
             continue  # no repair: it is wrong itself
+        if not _is_local(repaired, facts, first.part):
+            continue  # what other parts may have been meant to be says nothing of what is written
         followed[rest.message] += 1
         errors = _errors(repaired, written, now, checks)
         if best is None or len(errors) < len(best):
             best = errors
     return [first, *(best or [])]
+
+
+def _is_local(repaired: Facts, facts: Facts, part: str) -> bool:
+    """Whether a repair leaves all but the blamed `part` as it is; one that leaves an attribute out lets other rules
+    hold."""
+    kind, _, rest = part.partition(":")
+    name = rest.partition(":")[0]
+    if kind != "shape" and repaired.shape != facts.shape:
+        return False
+    if repaired.attributes is not facts.attributes:
+        others = [{k: v for k, v in one.attributes.items() if k != name} for one in (repaired, facts)]
+        if kind != "attribute" or others[0] != others[1] or len(repaired.attributes) < len(facts.attributes):
+            return False
+    if len(repaired.operands) != len(facts.operands):
+        return all(a == b for a, b in zip(repaired.operands, facts.operands, strict=False))
+    changed = [n for n, (a, b) in enumerate(zip(repaired.operands, facts.operands, strict=True)) if a != b]
+    return not changed or (kind == "operand" and changed == [int(name)])
 
 
 def _changed(part: str, repaired: Facts, written: Facts) -> bool:
@@ -194,10 +213,10 @@ def _other_operands(facts: Facts, blamed: int) -> Iterator[Facts]:
 
 def _shapes(facts: Facts) -> Iterator[Shape]:
     """Shapes made of the types and dimensions of an instruction."""
-    near = dict.fromkeys(
-        leaf for shape in (*facts.operands[:8], facts.shape) if shape != POISON for leaf in islice(shape.leaves(), 4)
-    )
+    shapes = [shape for shape in (*facts.operands[:8], facts.shape) if shape != POISON]
+    near = dict.fromkeys(leaf for shape in shapes for leaf in islice(shape.leaves(), 4))
     yield from near
+    yield from dict.fromkeys(shape for shape in shapes if shape.is_tuple)
     sizes = dict.fromkeys(shape.dimensions for shape in near if shape.is_array)
     types = dict.fromkeys(shape.element_type for shape in near if shape.is_array)
     for element_type in dict.fromkeys((*types, "pred", "s32", "u32", "f32", "c64")):
