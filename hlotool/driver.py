@@ -33,6 +33,7 @@ from hlotool.ir import (
     VerificationError,
     clone_module,
 )
+from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
@@ -72,7 +73,8 @@ def optimise(
     """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     log, progress = DecisionLog() if log is None else log, progress or Progress()
-    return _optimised(module, steps, None, log, instruments, progress, is_strict(strict))
+    with room(module):
+        return _optimised(module, steps, None, log, instruments, progress, is_strict(strict))
 
 
 def is_strict(strict: bool | None = None) -> bool:
@@ -243,9 +245,10 @@ def compile_module(
     if donation.arguments:
         _check_donation(module, backend)
     if build is _compile_cpu:
-        return _compile_cpu(
-            module, pipeline, threads, machine, instruments, log, timeout, donation, is_strict(strict)
-        )  # fmt: skip
+        with room(module):
+            return _compile_cpu(
+                module, pipeline, threads, machine, instruments, log, timeout, donation, is_strict(strict)
+            )  # fmt: skip
     if timeout is None:
         return build(module, pipeline, threads, machine, instruments, log)
     if backend not in _BACKENDS:

@@ -284,6 +284,8 @@ _ROWS = (
                 "f {\n  a = f32[] parameter(0)\n  b = f32[] tanh(a)\n  ROOT t = f32[] negate(b)\n}\n\n")),
     _kind(4043, "refuse map-inliner", "not-elementwise", "a map stays: its function is not elementwise",
           "The function of the map holds an operation that does not work on arrays element by element."),
+    _kind(4183, "refuse map-inliner", "too-large", "a map stays: the module would grow too large",
+          "Maps inside of maps copy what they copied before; that is bounded by the size of the module."),
     _kind(4044, "rewrite flatten-call-graph", "copy", "a computation was copied for its caller",
           "Loops, branches and calls each own their computations, so that each can be changed by itself."),
     _kind(4191, "rewrite flatten-call-graph", "share", "a computation is called by its loops and branches",

@@ -406,7 +406,7 @@ class Entry:
 
     def spend(self, loop: Instruction) -> None:
         """At the end of a trip: now and then, ask the runtime whether to go on."""
-        f, weight = self.body.f, max(1, min(round(self.costs.trip(loop)), BUDGET))
+        f, weight = self.body.f, max(1, round(min(self.costs.trip(loop), BUDGET)))
         if weight == BUDGET:
             self.poll(loop)
             return

@@ -113,14 +113,17 @@ def custom_call_handler(target: str, name: str = "") -> Handler:
 
 
 def custom_call_of(instruction: Instruction) -> CustomCall:
-    """The description of a custom-call instruction, tuples flattened depth first."""
+    """The description of a custom-call instruction, tuples flattened depth first.
+
+    UnsupportedError where it is one of XLA's own in another form than XLA gives it.
+    """
     attributes = instruction.attributes
     together = tuple_shape([operand.shape for operand in instruction.operands])
     aliases: dict[int, int] = {}
     for alias in attributes.get("output_to_operand_aliasing", ()):
         replaced = _leaf_numbers(together, (alias.operand, *alias.index))
         aliases.update(zip(_leaf_numbers(instruction.shape, alias.output), replaced, strict=True))
-    return CustomCall(
+    call = CustomCall(
         target=attributes["custom_call_target"],
         operands=tuple(leaf for operand in instruction.operands for leaf in _leaves(operand.shape, instruction)),
         outputs=tuple(_leaves(instruction.shape, instruction)),
@@ -131,6 +134,11 @@ def custom_call_of(instruction: Instruction) -> CustomCall:
         aliases=aliases,
         name=instruction.name,
     )
+    if call.target not in _handlers:
+        from hlotool.evaluate.xla_calls import check_form
+
+        check_form(call)
+    return call
 
 
 def run_custom_call(inputs: Sequence[Array], call: CustomCall) -> tuple[Array, ...]:

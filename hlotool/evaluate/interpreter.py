@@ -25,6 +25,7 @@ from hlotool.ir import (
     UnsupportedError,
     dtype_of,
 )
+from hlotool.ir.depth import room
 from hlotool.ir.dynamic import accepts
 from hlotool.ir.effects import is_pure
 
@@ -66,7 +67,8 @@ def evaluate(
     check_arguments(leaves, arguments)
     given = iter([used_bits(leaf, np.asarray(argument)) for leaf, argument in zip(leaves, arguments, strict=True)])
     values = [value_from_leaves(shape, given) for shape in shapes]
-    root = evaluate_computation(module.entry, values, observe, loop_limit, device, flush_denormals)
+    with room(module):
+        root = evaluate_computation(module.entry, values, observe, loop_limit, device, flush_denormals)
     return tuple(np.array(leaf, order="C", copy=True) for leaf in leaves_of(root))
 
 

@@ -14,7 +14,7 @@ from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 if TYPE_CHECKING:
     from hlotool.evaluate.custom_calls import CustomCall
 
-__all__ = ["IDENTITY_TARGETS", "SINK_TARGETS", "XLA_CALLS", "is_annotation", "is_sink"]
+__all__ = ["IDENTITY_TARGETS", "SINK_TARGETS", "XLA_CALLS", "check_form", "is_annotation", "is_sink"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]"
@@ -49,6 +49,33 @@ def is_sink(instruction: Instruction) -> bool:
         and instruction.attributes.get("custom_call_target") in SINK_TARGETS
         and not any(leaf.is_array for leaf in instruction.shape.leaves())
     )
+
+
+def check_form(call: CustomCall) -> None:
+    """UnsupportedError where one of XLA's own calls has other operands and results than XLA gives it."""
+    form = _FORMS.get(call.target)
+    if form is None:
+        return
+    operands, outputs = form
+    given = len(call.operands), len(call.outputs)
+    if operands not in (None, given[0]) or outputs not in (None, given[1]):
+        raise UnsupportedError(
+            f"{call.name}: custom call {call.target!r} takes {_counted(operands, 'array')} and gives "
+            f"{_counted(outputs, 'array')}; this one takes {given[0]} and gives {given[1]}"
+        )
+    if call.target == "TopK":
+        (_, source), (_, values), (_, positions) = *call.operands, *call.outputs
+        if not source or values != positions or source[:-1] != values[:-1] or values[-1] > source[-1]:
+            raise UnsupportedError(
+                f"{call.name}: custom call 'TopK' gives values and positions of some elements of each row, not "
+                f"{list(values)} and {list(positions)} of {list(source)}"
+            )
+    elif call.target.startswith("X64") and any(shape != call.outputs[0][1] for _, shape in call.operands):
+        raise UnsupportedError(f"{call.name}: custom call {call.target!r} gives as many elements as it takes")
+
+
+def _counted(count: int | None, what: str) -> str:
+    return f"any {what}s" if count is None else f"{count} {what}{'s' * (count != 1)}"
 
 
 def _identity(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
@@ -114,3 +141,12 @@ XLA_CALLS: dict[str, Handler] = {
     "X64SplitHigh": _split(32),
 }
 """Target -> handler."""
+
+_FORMS: dict[str, tuple[int | None, int | None]] = {
+    "AllocateBuffer": (0, None),
+    "TopK": (1, 2),
+    "X64Combine": (2, 1),
+    "X64SplitLow": (1, 1),
+    "X64SplitHigh": (1, 1),
+}
+"""Target -> how many arrays it takes and gives (None: any)."""

@@ -61,10 +61,10 @@ class Literal:
 
     @property
     def is_splat(self) -> bool:
-        """All elements have the same bits (true for scalars, false for empty arrays and tuples)."""
+        """All elements have the same bits (true for scalars, false for empty arrays, tuples and what was elided)."""
         if self._splat is None:
-            self._splat = self.array is not None and self.array.size > 0
-            if self.array is not None and self.array.size > 1:
+            self._splat = self.array is not None and self.array.size > 0 and not self.elided
+            if self._splat and self.array is not None and self.array.size > 1:
                 flat = np.ascontiguousarray(self.array).reshape(-1)
                 raw = flat.view(np.uint8).reshape(flat.size, -1)
                 self._splat = bool((raw == raw[0]).all())

@@ -51,6 +51,8 @@ def _top_k(build: Builder, call: Instruction) -> Instruction | None:
     fits = operand.shape.is_array and values.is_array and operand.shape.rank == values.rank > 0
     if not fits or operand.shape.dimensions[:-1] != values.dimensions[:-1] or positions.element_type != "s32":
         return None
+    if positions.dimensions != values.dimensions or values.dimensions[-1] > operand.shape.dimensions[-1]:
+        return None
     return build.add("topk", call.shape, (operand,), {"k": values.dimensions[-1], "largest": largest})
 
 

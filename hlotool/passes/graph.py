@@ -9,6 +9,7 @@ from hlotool.ir import Computation, Instruction, Module, Shape, clone_instructio
 from hlotool.ir.effects import is_pure
 
 __all__ = [
+    "can_grow",
     "drop_dead",
     "erase",
     "has_sizes",
@@ -109,6 +110,14 @@ def made_from(
 ) -> Instruction:
     """A detached instruction with the metadata, location and origins of `model`."""
     return Instruction(opcode, shape, operands, attributes, "", model.metadata, model.location, origins_of(model))
+
+
+def can_grow(computation: Computation, callee: Computation) -> bool:
+    """Whether a copy of `callee` in `computation` leaves others some of what the module may grow.
+
+    Computations that call each other in a row double nothing, but each has copies of all below it.
+    """
+    return computation.module is None or 2 * len(callee) <= computation.module.allowance
 
 
 def inline_computation(call: Instruction, callee: Computation, arguments: Sequence[Instruction]) -> Instruction:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, Shape
-from hlotool.passes.graph import drop_dead, has_sizes
+from hlotool.passes.graph import can_grow, drop_dead, has_sizes
 from hlotool.passes.rewriter import Rewriter
 
 __all__ = ["MapInliner"]
@@ -33,6 +33,8 @@ class MapInliner:
                 obstacle = _obstacle(callee)
                 if obstacle is not None:
                     log.refuse("not-elementwise", instruction, f"{obstacle.opcode} {obstacle.name} in {callee.name}")
+                elif not can_grow(computation, callee):
+                    log.refuse("too-large", instruction, f"{callee.name} has grown by maps inside of it")
                 elif log.allow():
                     root = _spread(instruction, callee)
                     log.rewrite("inline", instruction, root, f"maps {callee.name}")

@@ -10,7 +10,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import trip_count
 from hlotool.ir import Computation, Instruction, Module, clone_instruction
-from hlotool.passes.graph import drop_dead, inline_computation, is_pure
+from hlotool.passes.graph import can_grow, drop_dead, inline_computation, is_pure
 from hlotool.passes.while_loops import (
     element_readers,
     initial_element,
@@ -79,6 +79,9 @@ def _unroll(loop: Instruction, log: DecisionLog) -> bool:
         return False
     result = loop.operands[0]
     if count == 1:
+        if loop.parent is not None and not can_grow(loop.parent, loop.attributes["body"]):
+            log.refuse("form", loop, "its body, where loops inside of it were replaced, has grown too large")
+            return False
         result = inline_computation(loop, loop.attributes["body"], loop.operands)
     log.rewrite("trip-count", loop, result, "it runs once" if count else "it never runs", count=count)
     loop.replace_all_uses(result)
