@@ -41,8 +41,7 @@ _INNERMOST = f"""f0 {{
 def whiles(depth: int) -> str:
     """Loops in loops: the innermost goes round three times."""
     bodies = [
-        f"f{n} {{\n  p = {_STATE} parameter(0)\n"
-        f"  ROOT w = {_STATE} while(p), condition=c, body=f{n - 1}\n}}\n"
+        f"f{n} {{\n  p = {_STATE} parameter(0)\n  ROOT w = {_STATE} while(p), condition=c, body=f{n - 1}\n}}\n"
         for n in range(1, depth)
     ]
     entry = (

@@ -44,8 +44,15 @@ class Places:
     def __init__(self, source: str | None, file: str = "<text>") -> None:
         self.source = source or ""
         self.file = file
-        self.starts = [0, *(m.end() for m in _LINE_END.finditer(self.source))]
+        self._starts: list[int] | None = None
         self._cache: dict[Instruction, _Parts] = {}
+
+    @property
+    def starts(self) -> list[int]:
+        """Where the lines start; looked for when something is to be said."""
+        if self._starts is None:
+            self._starts = [0, *(m.end() for m in _LINE_END.finditer(self.source))]
+        return self._starts
 
     def of(self, instruction: Instruction, part: str = "name") -> Location | None:
         """The place of ``name opcode shape operand:N attribute:NAME attribute:NAME:N`` of an instruction."""

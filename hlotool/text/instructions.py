@@ -17,7 +17,7 @@ from hlotool.ir import (
     Opcode,
     Shape,
 )
-from hlotool.text.attributes import read_attributes
+from hlotool.text.attributes import read_attributes, read_tail
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
 from hlotool.text.operands import (
     anonymous_name,
@@ -100,7 +100,8 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     if rows is None:
         wrapped, rows = _sugar_attributes(opcode)
         row = OPCODES[f"async-{opcode.rpartition('-')[2]}"]
-    all_known = read_attributes(state, scope, opcode, rows, attributes, operands)
+    read = read_attributes if fast is None else read_tail
+    all_known = read(state, scope, opcode, rows, attributes, operands)
     metadata, state.metadata = state.metadata, None
     for required in REQUIRED[row.name]:
         if required not in attributes and not default(opcode, required, operands, attributes):

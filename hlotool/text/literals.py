@@ -31,7 +31,6 @@ _ALLOWED = {
     "float": re.compile(r"[-+0-9.eEinfa{},\s]*"),
 }
 _NOT_BRACES = re.compile(r"[^{}]+")
-_MIXED = re.compile(r"[^\s,{}][\s,]*\{|\}[\s,]*[^\s,{}]")
 _BLANK_BRACES = str.maketrans("{,", "  ")
 _VALUE = re.compile(
     r"-?(?:nan\s*\(\s*0x([0-9a-fA-F]+)\s*\)|nan|inf|\.?\d[\d.eE]*(?:(?<=[eE])[-+]\d+)?)|true|false", re.ASCII
@@ -156,26 +155,24 @@ def _array_end(text: str, start: int, rank: int) -> int:
 
 def _regular(body: str, dimensions: tuple[int, ...]) -> list[str] | None:
     """The values of `body` if its braces have exactly the structure of `dimensions`."""
-    words = body.replace("}", " ").translate(_BLANK_BRACES).split()
-    if len(words) != prod(dimensions):
-        return None
     if not dimensions:
-        return words if "{" not in body and "," not in body else None
-    if 0 in dimensions:
-        return None
+        words = body.split()
+        return words if len(words) == 1 and "{" not in body and "}" not in body and "," not in body else None
     expected = "{}"
     for size in reversed(dimensions[:-1]):
         expected = "{" + expected * size + "}"
-    if _NOT_BRACES.sub("", body) != expected:
+    if 0 in dimensions or _NOT_BRACES.sub("", body) != expected:
         return None
-    if len(dimensions) > 1:
-        if _MIXED.search(body):
+    words, width = [], dimensions[-1]
+    for row in body.split("}"):
+        outside, brace, inside = row.rpartition("{")
+        values = inside.replace(",", " ").split()
+        if values and (not brace or len(values) != width):
             return None
-        width = dimensions[-1]
-        rows = (row.translate(_BLANK_BRACES).split() for row in body.split("}"))
-        if any(len(row) not in (0, width) for row in rows):
-            return None
-    return words
+        if outside.translate(_BLANK_BRACES).split():
+            return None  # a value before a brace
+        words += values
+    return words if len(words) == prod(dimensions) else None
 
 
 def _convert(words: list[str], shape: Shape, kind: str, body: str) -> Array | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from hlotool.ir import (
     COMMON_ATTRIBUTES,
@@ -54,7 +55,8 @@ class State:
     """One parse: the cursor, the computations so far, and what was just read for the current instruction."""
 
     __slots__ = (
-        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "notes", "order", "unread",
+        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "notes", "order", "tails",
+        "unread",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +72,7 @@ class State:
         self.metadata: Metadata | None = None
         self.controls: list[tuple[str, int]] | None = None
         self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text
+        self.tails: dict[tuple[str, str], tuple[dict[str, Any], Metadata | None]] = {}  # by opcode and text
         self.notes = notes  # what is unknown is said here and kept, where the text is only looked at
         self.damage = Damage()
         self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read
