@@ -497,7 +497,7 @@ def test_parts_of_a_reshape_have_equal_products() -> None:
     [
         ("ROOT r = (f32[4], s32[], s32[]) custom-call(x), custom_call_target=\"PadToStatic\"", "PadToStatic gives"),
         ("ROOT r = (f32[5], s32[]) custom-call(x), custom_call_target=\"PadToStatic\"", "PadToStatic gives"),
-        ("ROOT r = f32[4] custom-call(), custom_call_target=\"PadToStatic\"", "PadToStatic takes 1 operand"),
+        ("ROOT r = (f32[4], s32[]) custom-call(), custom_call_target=\"PadToStatic\"", "PadToStatic takes 1 operand"),
         ("ROOT r = f32[<=4] custom-call(x), custom_call_target=\"SliceToDynamic\"", "SliceToDynamic takes 2 operands"),
         ("ROOT r = f32[<=4] custom-call(x, x), custom_call_target=\"SliceToDynamic\"", "a size must be s32"),
         ("ROOT r = f32[<=5] custom-call(x, n), custom_call_target=\"SliceToDynamic\"", "SliceToDynamic gives"),

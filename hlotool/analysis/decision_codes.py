@@ -483,6 +483,15 @@ _ROWS = (
           "Its indices are a matrix with one row for each window, and nothing of the windows is left out."),
     _kind(4134, "rewrite scatter-simplifier", "plain", "a scatter got a plain form",
           "Its indices are a matrix with one row for each window, and windows have all dimensions."),
+    _kind(4135, "rewrite bitcast-convert-reshaper", "expand", "a bitcast of other sizes got reshapes",
+          "It changes more than the last dimension, and only the total of its bits fits; the bits stay.",
+          _main("x = f32[4,6] parameter(0)\nROOT y = s16[48] bitcast-convert(x)")),
+    _kind(4136, "rewrite scan-expander", "expand", "a scan became a loop",
+          "It goes over the places of the dimension, and carries the outputs and the carries.",
+          _main("x = f32[64] parameter(0)\nzero = f32[] constant(0)\n"
+                "ROOT y = (f32[64], f32[]) scan(x, zero), dimensions={0}, num_carries=1, to_apply=total",
+                "total {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  s = f32[] add(a, b)\n"
+                "  ROOT t = (f32[], f32[]) tuple(s, s)\n}\n\n")),
     _kind(4140, "note buffer-assignment", "operand-in-place", "an operand of a concatenate is not copied",
           "Its kernel writes it where it is a part of the result."),
     _kind(4141, "refuse buffer-assignment", "operand-scattered", "an operand of a concatenate is copied: its rows lie "
