@@ -62,6 +62,14 @@ ENTRY main {
 X = np.arange(1000, dtype=np.float32)
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A background job starts with SIGINT ignored, and its children do."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def handler() -> Iterator[Callable[[Any], None]]:
     """How to say what the custom call of `COUNTING` does."""

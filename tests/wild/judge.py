@@ -95,12 +95,12 @@ def _compared(module: Module, rows: list[list[Array]], got: list[list[Array]], w
             bounds = None
     if bounds is not None:
         by.append("truth")
-        found = compare_with_truth(flat, bounds)
+        found = compare_with_truth(flat, bounds, max_undecided=1.0)
         problems += [f"truth: out{n}: {c}" for n, c in enumerate(found) if not c.ok]
         undecided = sum(c.undecided for c in found) / max(1, sum(c.count for c in found))
         settled = undecided <= _UNDECIDED
         if problems:
-            too = compare_with_truth(list(evaluate(module, rows[0])), bounds)
+            too = compare_with_truth(list(evaluate(module, rows[0])), bounds, max_undecided=1.0)
             if any(not c.ok for c in too):
                 return Verdict("bounds", "; ".join(problems)[:600], tuple(by), undecided)
     if small and not settled:
