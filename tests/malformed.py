@@ -150,6 +150,7 @@ r = c64[] constant((1, «HLO0100 i»))
 r = f32[2] constant({1«HLO0122 }»)
 r = f32[2] constant({1, 2, «HLO0122 3»})
 r = f32[] constant(«HLO0121 {»1})
+r = f32[1000000000000] constant(«HLO0120 5»)
 r = bf16[] constant(«HLO0124 nan(0x80)»)
 r = f32[4] negate(x), sharding={«HLO0137 replicate»}
 r = f32[4] negate(x), sharding={devices=[4]0,1,«HLO0137 1»,2}
@@ -163,6 +164,9 @@ r = f32[4] negate(x), sharding={devices=[2,2]<=[4] last_tile_dims={«HLO0137 man
 r = f32[4] negate(x), sharding={«HLO0137 maximal»}
 r = f32[4] negate(x), sharding={maximal device=«HLO0137 7»}
 r = f32[4] negate(x), sharding={replicated «HLO0137 manual»}
+r = f32[4] negate(x), sharding={replicated «HLO0137 shard_as»=1}
+r = f32[4] negate(x), sharding={replicated shard_like «HLO0137 x»}
+r = f32[4] negate(x), sharding=«HLO0203 {}»
 r = f32[4] negate(x), sharding=«HLO0203 {{replicated}}»
 r = (f32[4], f32[4]) tuple(x, x), sharding=«HLO0203 {{replicated}}»
 r = (f32[4], f32[4]) tuple(x, x), sharding={{replicated}, {devices=«HLO0203 [2,2]»<=[4]}}

@@ -92,6 +92,8 @@ def test_a_hang_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
         "f32[] custom-call(), custom_call_target=\"x\", literal=f32[2,0] {}, schedule=SCHEDULE_NONE",
         "m{p=f32[]parameter(0) q=f32[]pad(p,p),padding= // scalars have none\nROOT r=f32[]negate(q)\n}",
         "f32[1000000000000] constant({...})",
+        "f32[1000000000000] constant(5)",
+        "scan() dimensions=,num_s=,to_apply=n",
         "opaque[] custom-call(), custom_call_target=\"x\"",
         "m{p=f32[]parameter(0) q=f32[]pad(p,p),padding=\nROOT r=f32[]negate(q)\n}",
         "r{a=f32[]parameter(0)b=f32[]parameter(1)ROOT c=f32[]add(a,b)}e{x=f32[4]parameter(0)i=s32[1]parameter(1)"

@@ -37,6 +37,7 @@ from hlotool.ir import (
     tuple_shape,
 )
 from hlotool.ir.builder import Builder
+from hlotool.ir.verifier import verify
 from hlotool.text.compare import difference, same
 from hlotool.text.diagnostics import render, to_json
 from hlotool.text.lexer import escape, unescape
@@ -200,6 +201,25 @@ def test_constants_can_be_elided() -> None:
 def test_attribute_values(line: str, attribute: str, value: object) -> None:
     module = parse(_text(line))
     assert module.entry.root.attributes[attribute] == value
+    _round_trip(module)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [  # all of them read by XLA; the module says nothing of partitions
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={replicated shard_as 1}",
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={devices=[2,1]0,5 shard_like 2}",
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={maximal device=-1}",
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={maximal_mesh[device_id=3]}",
+        "ROOT r = (f32[4,6]{1,0}, f32[4,6]{1,0}) tuple(x, x), sharding={{mesh['a'=2], [{'a'}, {}]}, {replicated}}",
+        "ROOT r = () tuple(), sharding={}",
+        "t = token[] after-all()\n u = (f32[4,6]{1,0}, f32[4,6]{1,0}) tuple(x, x)\n"
+        " ROOT r = token[] outfeed(u, t), sharding={{maximal device=0}, {maximal device=0}}",
+    ],
+)
+def test_shardings_that_xla_takes(line: str) -> None:
+    module = parse(_text(line))
+    assert not verify(module)
     _round_trip(module)
 
 

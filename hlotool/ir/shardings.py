@@ -2,8 +2,8 @@
 
 Forms: ``{replicated}``, ``{manual}``, ``{unknown}``, ``{unreduced}``, ``{maximal device=1}``, tile assignments
 ``{devices=[2,2]0,1,2,3}`` and ``{devices=[2,2]<=[2,2]T(1,0)}``, the latter with ``last_tile_dim_replicate`` or
-``last_tile_dims={manual, replicated}``; each with ``shard_as``, ``shard_like`` and ``metadata={...}``; and tuples of
-these.
+``last_tile_dims={manual, replicated}``; each with ``shard_as 1``, ``shard_like 1`` and ``metadata={...}``; and tuples
+of these, ``{}`` for an empty one.  Shardings over named axes (``{mesh['x'=2], [{'x'}]}``) are not looked into.
 Facts: XLA's ``hlo_sharding.h`` and ``hlo_parser.cc``.
 """
 
@@ -22,18 +22,20 @@ __all__ = ["ShardingError", "sharding_errors"]
 
 _WORDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 _FLAGS = ("last_tile_dim_replicate",)
-_KEYS = ("devices", "device", "last_tile_dims", "shard_as", "shard_like", "metadata")
+_GROUPS = ("shard_as", "shard_like")
+_KEYS = ("devices", "device", "last_tile_dims", "metadata")
 _SUBGROUPS = ("replicated", "manual", "unreduced", "maximal", "unknown")
 _SKIP = re.compile(r"(?:[\s,]|/\*(?s:.*?)\*/)*")
 _TOKEN = re.compile(r"([A-Za-z_]\w*)(\s*=\s*)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
+_BLANKS = re.compile(r"(?:\s|/\*(?s:.*?)\*/)*")
 _TILES = re.compile(r"\[([^\[\]{}]*)\]")
 _IOTA = re.compile(r"\s*<=\s*\[([^\[\]{}]*)\](?:\s*T\s*\(([^(){}]*)\))?")
 _LISTED = re.compile(r"\s*(-?\w+(?:\s*,\s*-?\w+)*)", re.ASCII)
 _GROUP = re.compile(r"\{([^{}]*)\}")
 _BALANCE = re.compile(r'[{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NEWER = re.compile(r"\s*\{\s*mesh\b")  # shardings over named axes: not looked into
+_NEWER = re.compile(r"\s*\{\s*(?:maximal_)?mesh\b")  # shardings over named axes
 _LONGEST = 1 << 22  # characters that are looked at
 
 Span = tuple[int, int]
@@ -69,7 +71,7 @@ class _One:
 @lru_cache(maxsize=256)
 def sharding_errors(text: str, shape: Shape | None, devices: int | None = None) -> tuple[ShardingError, ...]:
     """All that is wrong with a sharding, alone and, where they are known, with a shape and a number of devices."""
-    if len(text) > _LONGEST or _NEWER.match(text):
+    if len(text) > _LONGEST:
         return ()
     if not text.startswith("{"):
         return (ShardingError("a sharding stands in braces", 0, 1),)
@@ -92,7 +94,7 @@ def sharding_errors(text: str, shape: Shape | None, devices: int | None = None) 
 def _parts(text: str) -> list[Span] | None:
     """The elements of a tuple of shardings; None where the text is one sharding."""
     first = _SKIP.match(text, text.find("{") + 1)
-    if first is None or text[first.end() : first.end() + 1] != "{":
+    if first is None or text[first.end() : first.end() + 1] not in ("{", "}"):
         return None
     found: list[Span] = []
     depth = begin = 0
@@ -115,6 +117,8 @@ def _near(word: str, words: tuple[str, ...]) -> str | None:
 def _check_one(
     text: str, start: int, end: int, shape: Shape | None, devices: int | None, found: list[ShardingError]
 ) -> None:
+    if _NEWER.match(text, start, end):
+        return
     one = _read_one(text, start, end, found)
     if not one.words and one.tiles is None and one.devices is None and one.whole:
         message = "the sharding says neither replicated, maximal, manual nor devices"
@@ -144,9 +148,10 @@ def _read_one(text: str, start: int, end: int, found: list[ShardingError]) -> _O
             one.whole, position = False, stop
             continue
         word, span = token.group(1), token.span(1)
-        known = _KEYS if token.group(2) else (*_WORDS, *_FLAGS)
+        known = _KEYS if token.group(2) else (*_WORDS, *_FLAGS, *_GROUPS)
         if word not in known:
-            hint = _near(word, known) or _near(word, (*_WORDS, *_FLAGS, *_KEYS))
+            hint = _near(word, known) or _near(word, (*_WORDS, *_FLAGS, *_GROUPS, *_KEYS))
+            hint = f"write '{word} 1', without '='" if word in _GROUPS else hint
             found.append(ShardingError(f"unknown sharding word '{word}'", *span, hint))
             one.whole = False
             position = _value_end(text, token.end(), end - 1) if token.group(2) else token.end()
@@ -180,7 +185,7 @@ def _value_end(text: str, start: int, end: int) -> int:
 
 
 def _read_value(text: str, word: str, start: int, end: int, one: _One, found: list[ShardingError]) -> int:
-    """What follows ``word=``: into `one`, mistakes into `found`; where it ends."""
+    """What follows ``word=``, or a word with a number: into `one`, mistakes into `found`; where it ends."""
     if word == "metadata":
         stop = _value_end(text, start, end)
         if text[start : start + 1] != "{":
@@ -190,6 +195,8 @@ def _read_value(text: str, word: str, start: int, end: int, one: _One, found: li
         return _read_subgroups(text, start, end, one, found)
     if word == "devices":
         return _read_tiles(text, start, end, one, found)
+    blanks = _BLANKS.match(text, start, end)
+    start = blanks.end() if blanks else start
     number = _NUMBER.match(text, start, end)
     if number is None:
         stop = _next_blank(text, start, end)
@@ -315,7 +322,7 @@ def _device_errors(text: str, one: _One, devices: int | None) -> Iterator[Shardi
     for number, place in zip(one.devices or (), places, strict=True):
         if number in named:
             yield ShardingError(f"device {number} is in the sharding twice", *place)
-        elif number < 0:
+        elif number < 0 and one.tiles is not None:  # {maximal device=-1}: one that XLA reserves
             yield ShardingError(f"a device cannot be {number}", *place)
         elif devices is not None and number >= devices:
             yield ShardingError(f"the sharding names device {number}, the program runs on {devices}", *place)

@@ -120,7 +120,9 @@ def _scan(instruction: Instruction) -> Errors:
     """A slice of every input, then the carries; it gives elements of the outputs, then the carries again."""
     part, function, operands = "attribute:to_apply", instruction.attributes["to_apply"], instruction.operands
     yield from _counted(part, function, len(operands), "the function")
-    carries, dimensions = instruction.attributes["num_carries"], instruction.attributes["dimensions"]
+    carries, dimensions = instruction.attributes.get("num_carries"), instruction.attributes.get("dimensions")
+    if carries is None or dimensions is None:
+        return  # not given, or not readable
     split = len(operands) - carries
     if not 0 <= split <= len(operands) or len(dimensions) != 1:
         return  # as shape inference says

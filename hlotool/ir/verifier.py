@@ -211,7 +211,8 @@ def _shardings(module: Module, computation: Computation, places: Places) -> Iter
         written = instruction.attributes.get("sharding")
         if written is None or instruction.shape == POISON:
             continue
-        for error in sharding_errors(written.text, instruction.shape, devices):
+        shape = None if instruction.opcode == "outfeed" else instruction.shape  # it is sharded as its operand
+        for error in sharding_errors(written.text, shape, devices):
             place = places.within(instruction, "attribute:sharding", error.start, error.end)
             message = f"{instruction.name}: {error.message}" if error.misfit else error.message
             yield Diagnostic(message, place, error.hint, "HLO0203" if error.misfit else "HLO0137")

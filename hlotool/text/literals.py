@@ -42,6 +42,7 @@ _EMPTY = re.compile(r"\{\s*\}")
 _ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
 _VALUE_END = re.compile(r"\([^(){}\r\n]*\)|[^\s,{}()]+(?:\([^(){}\r\n]*\))?")
 _MOST_WRONG = 5  # values of one literal that are reported
+_MOST_REPEATED = 1 << 28  # elements that one scalar stands for: printed, each is a word
 _LONG_DIGITS = 400  # more digits than any number that fits; Python refuses to convert thousands
 
 
@@ -74,6 +75,9 @@ def read_literal(cursor: Cursor, shape: Shape) -> Literal:
         return _tuple(cursor, shape)
     if shape.dimensions and shape.is_array and _SCALAR.match(cursor.text, start):
         value = read_literal(cursor, scalar(shape.element_type)).value()
+        if shape.size > _MOST_REPEATED:
+            hint = "use a broadcast of a scalar constant"
+            raise cursor.fail(f"no literal of {shape} can be held", start, None, hint, code="HLO0120")
         return Literal(shape, _broadcast(cursor, value, shape, start))
     if not shape.is_array:
         raise cursor.fail(f"a constant cannot be a {shape.element_type}", start, code="HLO0120")

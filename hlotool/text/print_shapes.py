@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from math import prod
 
 from hlotool.ir import Layout, Literal, Shape
 from hlotool.text.numbers import format_values
 
 __all__ = ["listed", "print_literal", "print_shape"]
+
+_MOST_BRACES = 1 << 20  # pairs that are printed for an array without elements
 
 
 def listed(items: list[str], comments: bool = True) -> str:
@@ -67,7 +70,8 @@ def print_literal(literal: Literal, elide_above: int | None = None, xla: bool = 
     if shape.dimensions and (literal.elided or (elide_above is not None and shape.size > elide_above)):
         return "{...}"
     if xla:
-        return _xla_array(literal)
+        endless = shape.size == 0 and prod(takewhile(bool, shape.dimensions)) > _MOST_BRACES
+        return "{...}" if endless else _xla_array(literal)
     if shape.size == 0:
         return "{}"
     words = format_values(literal.value(), shape.element_type)

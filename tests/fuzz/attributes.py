@@ -24,7 +24,7 @@ from hlotool.ir import (
     tuple_shape,
 )
 
-__all__ = ["COMMON", "NAMES", "OPTIONAL", "header", "metadata", "stack_frames"]
+__all__ = ["COMMON", "NAMES", "OPTIONAL", "header", "metadata", "sharding", "stack_frames"]
 
 _NAMES_TEXT = "x _ a-b A.B.c add ROOT ENTRY HloModule constant parameter true inf nan body tuple maximal e1 x1x2"
 NAMES = _NAMES_TEXT.split()
@@ -36,13 +36,17 @@ _CONFIGS = (
     "text", "", '{"a":1}', '{"a":{"b":[1,2,{"c":"}"}]}}', "{}", "{not json}", "{unbalanced", 'q"uote', "{ \"x\" : [] }",
     "{\n}", "{}x", '{"a":"\\""}', "[1]",
 )  # fmt: skip
-_SHARDINGS = (
-    "{replicated}", "{manual}", "{unknown}", "{unreduced}", "{maximal device=3}", "{devices=[2,2]0,1,2,3}", "{}",
-    "{devices=[2,2]<=[4]}", "{devices=[2,2]<=[2,2]T(1,0)}", "{devices=[2,1,2]<=[4] last_tile_dim_replicate}",
-    "{devices=[2,1,2]<=[4] last_tile_dims={manual}}", "{{replicated}, {devices=[2]<=[2]}}", "{replicated shard_as 1}",
-    '{replicated metadata={op_name="a}b"}}', '{devices=[2]<=[2] metadata={{op_name="a"} {op_name="b"}}}',
-    "{maximal device=0 shard_like 2}",
+_WHOLE = ("replicated", "manual", "unknown", "unreduced", "maximal device=3", "maximal device=0")
+_SUBGROUPS = (
+    ("", 0), ("", 0), (" last_tile_dim_replicate", 1), (" last_tile_dims={manual}", 1),
+    (" last_tile_dims={manual, replicated}", 2), (" last_tile_dims={unreduced, manual}", 2),
 )  # fmt: skip
+_NOTES = (
+    "", "", "", " shard_as 1", " shard_like 2", ' metadata={op_name="a}b"}',
+    ' metadata={{op_name="a"}, {op_name="b"}}',
+)  # fmt: skip
+_NAMED = ("{mesh['x'=2,'y'=2], replicated}", "{maximal_mesh[device_id=3]}")
+_DEVICES = 8
 
 
 def _map(rng: Random) -> dict[str, str]:
@@ -51,13 +55,36 @@ def _map(rng: Random) -> dict[str, str]:
 
 
 COMMON: Mapping[str, Callable[[Random], Any]] = {
-    "sharding": lambda rng: Verbatim(rng.choice(_SHARDINGS)),
     "frontend_attributes": _map,
     "statistics": lambda rng: Verbatim("{visualizing_index=0,a=1.5,b=-2e-3}"),
     "parameter_replication": lambda rng: tuple(rng.random() < 0.5 for _ in range(rng.randint(0, 3))),
     "origin": lambda rng: Verbatim(rng.choice(('{"v1"}', '({"v1"}, {"v2" {1}})', "[synthetic_call]", '{{"a"}, {}}'))),
     "backend_config": lambda rng: rng.choice(_CONFIGS),
 }
+
+
+def sharding(rng: Random, shape: Shape) -> Verbatim:
+    """One that fits the shape, for at most the devices of `header`: of each array of a tuple, or of all at once."""
+    if shape.is_tuple and rng.random() < 0.7:
+        return Verbatim(f"{{{', '.join(_sharding(rng, leaf) for leaf in shape.leaves())}}}")
+    return Verbatim(_sharding(rng, shape))
+
+
+def _sharding(rng: Random, shape: Shape) -> str:
+    words, more = rng.choice(_SUBGROUPS)
+    rank = more + (shape.rank if shape.is_array else 0)
+    kind = rng.random()
+    if kind < 0.1:
+        return rng.choice(_NAMED)
+    if kind < 0.4 or not rank or not shape.is_array:
+        return f"{{{rng.choice(_WHOLE)}{rng.choice(_NOTES)}}}"
+    count = rng.choice((2, 4, _DEVICES))
+    tiles = [1] * rank
+    for _ in range(count.bit_length() - 1):
+        tiles[rng.randrange(rank)] *= 2
+    listed = ",".join(map(str, rng.sample(range(_DEVICES), count)))
+    devices = rng.choice((listed, f"<=[{count}]", f"<=[2,{count // 2}]T(1,0)"))
+    return f"{{devices=[{','.join(map(str, tiles))}]{devices}{words}{rng.choice(_NOTES)}}}"
 
 
 def _groups(rng: Random, row: Attribute, count: int) -> ReplicaGroups:
@@ -185,7 +212,7 @@ def header(rng: Random, entry: Computation) -> dict[str, Any]:
         "allow_spmd_sharding_propagation_to_parameters": Verbatim("{true,false}"),
         "allow_spmd_sharding_propagation_to_output": Verbatim("true"),
         "replica_count": 2,
-        "num_partitions": 8,
+        "num_partitions": _DEVICES,
         "frontend_attributes": _map(rng),
         "origin_recovery_table": Verbatim('{ {"old"} : {"new"} }'),
     }

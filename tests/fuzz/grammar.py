@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from fuzz.attributes import COMMON, NAMES, OPTIONAL, header, metadata, stack_frames
+from fuzz.attributes import COMMON, NAMES, OPTIONAL, header, metadata, sharding, stack_frames
 from fuzz.values import FLOATS, INTEGERS, NUMBERS, TYPES, any_shape, random_layout, random_literal
 from hlotool.ir import (
     ELEMENT_TYPES,
@@ -104,6 +104,8 @@ class Generator:
             self.names.add(name)
         if rng.random() < 0.3 and instruction.opcode != "constant":
             instruction.shape = random_layout(rng, instruction.shape)
+        if rng.random() < 0.08:
+            instruction.attributes["sharding"] = sharding(rng, instruction.shape)
         for name, make in COMMON.items():
             if rng.random() < 0.08:
                 instruction.attributes[name] = make(rng)
