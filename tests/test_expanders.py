@@ -164,7 +164,7 @@ def test_scan(line: str, expected: tuple[Any, ...]) -> None:
 def test_wrong_scans(line: str, message: str) -> None:
     with pytest.raises(HloError) as caught:
         check(parse(f"{SCANS}  ROOT r = {line}\n}}\n"))
-    assert message in str(caught.value)
+    assert any(message in found.message for found in caught.value.diagnostics)
 
 
 # ---- gather and scatter
