@@ -20,13 +20,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
 from hlotool.codegen.machine import host
 from hlotool.codegen.polling import COMPLETE, POLL, STOPPED
-from hlotool.evaluate.devices import Device
 from hlotool.ir import ExecutionError
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.load import Library, load
+
+if TYPE_CHECKING:  # a warm run needs no evaluator
+    from hlotool.evaluate.devices import Device
 
 __all__ = ["current_device", "enter", "incomplete", "nested", "on_device", "python_function", "symbols"]
 
