@@ -25,7 +25,7 @@ from hlotool.evaluate.bounds import Bounded, exact, is_inexact, rounded, smalles
 from hlotool.evaluate.combiner import combiners_of
 from hlotool.evaluate.interpreter import Interpreter
 from hlotool.evaluate.rules import RULES
-from hlotool.evaluate.truth_rules import TRUTH
+from hlotool.evaluate.truth_rules import TRUTH, loop_result
 from hlotool.evaluate.truth_sums import accumulated, product_parts, repeats
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
 from hlotool.ir import Computation, ExecutionError, Instruction, Shape
@@ -276,18 +276,7 @@ def _convert(instruction: Instruction, operands: Operands, context: Stochastic) 
 
 
 def _while(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
-    condition, body = instruction.attributes["condition"], instruction.attributes["body"]
-    state: Any = operands[0]
-    iterations, unsure = 0, False
-    while True:
-        goes_on: Any = context.apply(condition, [state])
-        unsure = unsure or _differs(goes_on)
-        if not goes_on.item():
-            return _lost(state) if unsure else state
-        if context.loop_limit is not None and iterations >= context.loop_limit:
-            raise ExecutionError(f"{instruction.name}: more than {context.loop_limit} iterations")
-        state = context.apply(body, [state])
-        iterations += 1
+    return loop_result(instruction, operands, context, _differs, _lost)
 
 
 def _conditional(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:

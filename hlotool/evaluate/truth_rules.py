@@ -6,7 +6,7 @@ Rules that move elements are those of the evaluator, applied to values and to er
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from hlotool.evaluate.truth_sums import SUMS
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape
 
-__all__ = ["SCALAR_TRUTH", "TRUTH", "undecided", "widened"]
+__all__ = ["SCALAR_TRUTH", "TRUTH", "loop_result", "undecided", "widened"]
 
 
 def widened(value: Any, shape: Shape) -> Any:
@@ -106,15 +106,26 @@ def _with_parts(instruction: Instruction, operands: Operands, context: Any) -> A
 
 
 def _while(instruction: Instruction, operands: Operands, context: Any) -> Any:
-    """A condition that is undecided leaves the results undecided: the loop goes on by its value."""
+    return loop_result(instruction, operands, context, lambda x: x.error is not None and bool(x.error.any()), undecided)
+
+
+def loop_result(
+    instruction: Instruction,
+    operands: Operands,
+    context: Any,
+    is_unsure: Callable[[Any], bool],
+    lost: Callable[[Any], Any],
+) -> Any:
+    """The state that a while loop ends with.  The loop goes on by the value of its condition; where one `is_unsure`,
+    the state is `lost`."""
     condition, body = instruction.attributes["condition"], instruction.attributes["body"]
     state: Any = operands[0]
     iterations, unsure = 0, False
     while True:
         goes_on: Any = context.apply(condition, [state])
-        unsure = unsure or (goes_on.error is not None and bool(goes_on.error.any()))
+        unsure = unsure or is_unsure(goes_on)
         if not goes_on.item():
-            return undecided(state) if unsure else state
+            return lost(state) if unsure else state
         if context.loop_limit is not None and iterations >= context.loop_limit:
             raise ExecutionError(f"{instruction.name}: more than {context.loop_limit} iterations")
         state = context.apply(body, [state])
