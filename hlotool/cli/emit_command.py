@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from hlotool.cli.common import read_module
 from hlotool.cli.options import cpu_option, file_argument, passes_option, strict_option
 from hlotool.cli.output import write_text
-from hlotool.codegen.machine import Machine, named
+from hlotool.codegen.machine import Machine, default_machine, without_tiles
 from hlotool.driver import LOWERING, optimise
 from hlotool.text.printer import print_module
 
@@ -38,7 +36,7 @@ def command(file: str, stage: str, passes: str, machine: Machine | None, output:
     from hlotool.codegen.program import build
     from hlotool.runtime.compile import assembly
 
-    target = machine or named(os.environ.get("HLOTOOL_CPU", "").strip() or "host")
+    target = machine or without_tiles(default_machine())
     units = build(module, target).texts
     if stage == "asm":
         units = tuple(assembly(text, target) for text in units)

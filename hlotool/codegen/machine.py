@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-__all__ = ["Machine", "Numerics", "default_machine", "host", "named", "runs_here"]
+__all__ = ["Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def named(text: str) -> Machine:
     name, *changes = text.split(",")
     mine = host()
     if name == "host":
-        machine = replace(mine, features=mine.features.replace("+amx-bf16", "-amx-bf16"))
+        machine = without_tiles(mine)
     elif name in _LEVELS:
         machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
     elif name == "aarch64":
@@ -111,6 +111,11 @@ def named(text: str) -> Machine:
             raise ValueError(f"{change!r}: expected l1, l2, l3 or cores = a number of bytes (K, M, G) or of cores")
         values[key] = int(number[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[number[2]]
     return _with_sizes(machine, values)
+
+
+def without_tiles(machine: Machine) -> Machine:
+    """The same processor without its tile registers."""
+    return replace(machine, features=machine.features.replace("+amx-bf16", "-amx-bf16"))
 
 
 def _with_sizes(machine: Machine, values: Mapping[str, int]) -> Machine:

@@ -19,7 +19,7 @@ __all__ = ["SECONDS", "Hang", "check", "check_module", "check_presets", "hang_af
 
 SECONDS = 60.0
 """Processor time after which a text of less than 100 kB counts as one that never ends; every further 100 kB may take as
-long.  It is a hundred times what any takes, so that no busy or slow machine sees a hang where there is none."""
+long.  It is no bound on how long one should take: a busy or slow machine must not see a hang where there is none."""
 
 _LIMITED = 100_000
 _LINE_END = re.compile(r"\r\n|\r|\n")
