@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from hlotool.evaluate import custom_calls
 
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("HLOTOOL_CACHE", str(Path(tempfile.gettempdir()) / f"hlotool-tests-{getpass.getuser()}"))
@@ -31,6 +33,15 @@ def environment(**changes: str | None) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     values: dict[str, str | None] = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **changes}
     return {key: value for key, value in values.items() if value is not None}
+
+
+@pytest.fixture(autouse=True)
+def own_handlers() -> Iterator[None]:
+    """No test sees the custom calls that another one has registered."""
+    before = dict(custom_calls._handlers)
+    yield
+    custom_calls._handlers.clear()
+    custom_calls._handlers.update(before)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ step {
   one = s32[] constant(1)
   j = s32[] add(i, one)
   x = f32[] get-tuple-element(p), index=1
-  y = f32[] custom-call(x), custom_call_target="test_step"
+  y = f32[] custom-call(x), custom_call_target="test_fault"
   ROOT t = (s32[], f32[]) tuple(j, y)
 }
 ENTRY main {
@@ -73,9 +73,9 @@ def interruptible() -> Iterator[None]:
 @pytest.fixture
 def handler() -> Iterator[Callable[[Any], None]]:
     """How to say what the custom call of `COUNTING` does."""
-    hlotool.register_custom_call("test_step", lambda inputs, call: [inputs[0] + 1])
-    yield lambda function: hlotool.register_custom_call("test_step", function, replace=True)
-    custom_calls.unregister_custom_call("test_step")
+    hlotool.register_custom_call("test_fault", lambda inputs, call: [inputs[0] + 1])
+    yield lambda function: hlotool.register_custom_call("test_fault", function, replace=True)
+    custom_calls.unregister_custom_call("test_fault")
 
 
 @pytest.mark.parametrize("usable", [True, False])
@@ -165,7 +165,7 @@ def test_a_handler_may_run_its_own_executable(handler: Callable[[Any], None]) ->
     text = """HloModule again
 ENTRY main {
   x = f32[4] parameter(0)
-  y = f32[4] custom-call(x), custom_call_target="test_step"
+  y = f32[4] custom-call(x), custom_call_target="test_fault"
   ROOT z = f32[4] add(y, y)
 }"""
     executable = hlotool.compile(parse(text))
@@ -190,7 +190,7 @@ def test_a_handler_may_keep_its_arrays(handler: Callable[[Any], None]) -> None:
 ENTRY main {
   x = f32[300000] parameter(0)
   m = f32[300000] negate(x)
-  y = f32[300000] custom-call(m), custom_call_target="test_step"
+  y = f32[300000] custom-call(m), custom_call_target="test_fault"
   ROOT z = f32[300000] add(y, y)
 }"""
     executable = hlotool.compile(parse(text))
