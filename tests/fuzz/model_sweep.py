@@ -18,7 +18,7 @@ from pathlib import Path
 if __package__ == "tests.fuzz":  # run as a module, not collected by pytest
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from wild.children import answers
+from wild.children import answers, requests
 from wild.judge import Array, judge
 from wild.sweep import table
 
@@ -36,8 +36,8 @@ _WORK = 2e7
 """Operations or bytes of a mutant that is judged."""
 
 
-_ENDLESS = 20.0
-"""Seconds of a mutant's loops."""
+_ENDLESS = 40.0
+"""Seconds of a mutant's loops, on a machine that may be busy."""
 
 
 def models(folder: Path) -> list[str]:
@@ -76,10 +76,9 @@ class _Oracle:
             return None
 
 
-def _work(folder: Path, seed: int, every: int) -> None:
+def _work(folder: Path, seed: int, every: int, seconds: float) -> None:
     pool, oracle = models(folder), _Oracle(every)
-    for line in sys.stdin:
-        number = int(line)
+    for number in map(int, requests(seconds)):
         text = mutant(pool, seed, number)
         if text is None or not _is_small(text, _WORK):
             word = "invalid" if text is None else "large"
@@ -100,21 +99,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log", type=Path, default=Path("mutants.jsonl"))
-    parser.add_argument("--seconds", type=float, default=60.0, help="for one mutant")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the processor, for one mutant")
     parser.add_argument("--xla", type=int, default=0, metavar="EVERY")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.work:
-        _work(options.folder, options.seed, options.xla)
+        _work(options.folder, options.seed, options.xla, options.seconds)
         return 0
     rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log.exists() else []
     done = {row["number"] for row in rows if row["seed"] == options.seed}
     numbers = [str(n) for n in range(options.count) if n not in done]
     found = options.log.with_name(options.log.name + ".found")
     child = ["-m", "tests.fuzz.model_sweep", str(options.folder), "--work", "--seed", str(options.seed)]
+    child += ["--xla", str(options.xla), "--seconds", str(options.seconds)]
     pool = models(options.folder)
     with options.log.open("a") as file:
-        for number, said in answers([*child, "--xla", str(options.xla)], numbers, options.seconds):
+        for number, said in answers(child, numbers, options.seconds):
             rows.append({"number": int(number), "seed": options.seed, **said})
             print(json.dumps(rows[-1]), file=file, flush=True)
             if said["word"] in ("mismatch", "bounds", "crash", "timeout", "refused"):

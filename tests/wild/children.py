@@ -1,25 +1,44 @@
-"""Requests answered by a child process that may die or hang: a line goes in, a line of JSON comes out."""
+"""Requests answered by a child process that may die or hang: a line goes in, a line of JSON comes out.
+
+The child counts its own processor time (`requests`): on a busy machine little of an hour may be one's own.
+"""
 
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
-__all__ = ["answers"]
+__all__ = ["answers", "requests"]
 
 _RENEWED = 2000
 """Requests after which a fresh child takes over: modules may leave memory behind."""
+
+_PATIENCE = 30
+"""Seconds that may pass for one of the processor's: a child that waits for ever uses none."""
+
+
+def requests(seconds: float) -> Iterator[str]:
+    """In the child: the requests, each of which may take so many seconds of the processor."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    for line in sys.stdin:
+        resource.setrlimit(resource.RLIMIT_CPU, (ceil(time.process_time() + seconds), most))
+        yield line.strip()
 
 
 def answers(arguments: Sequence[str], requests: Iterable[str], seconds: float) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each request with its answer; ``{"word": "crash" or "timeout", "detail": ...}`` where there was none.
 
-    `arguments` are those of a Python that runs in the folder of the tests' parent.
+    `arguments` are those of a Python that runs in the folder of the tests' parent and takes its `requests` with the
+    same `seconds`.
     """
     child: subprocess.Popen[str] | None = None
     asked = 0
@@ -32,7 +51,7 @@ def answers(arguments: Sequence[str], requests: Iterable[str], seconds: float) -
                 child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root)
             asked += 1
             late: list[bool] = []
-            timer = Timer(seconds, _kill, (child, late))
+            timer = Timer(seconds * _PATIENCE, _kill, (child, late))
             timer.start()
             line = _ask(child, request)
             timer.cancel()
@@ -41,8 +60,8 @@ def answers(arguments: Sequence[str], requests: Iterable[str], seconds: float) -
                 continue
             code = child.wait()
             child = None
-            if late:
-                yield request, {"word": "timeout", "detail": f"{seconds:g} s"}
+            if late or code == -signal.SIGXCPU:
+                yield request, {"word": "timeout", "detail": f"{seconds:g} s" + (", mostly waiting" if late else "")}
             else:
                 yield request, {"word": "crash", "detail": f"the process ended with {code}"}
     finally:

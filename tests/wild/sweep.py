@@ -18,19 +18,18 @@ if __package__ == "tests.wild":  # run as a module, not collected by pytest
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from wild import store
-from wild.children import answers
+from wild.children import answers, requests
 from wild.judge import VERDICTS, judge
 
 __all__ = ["main", "table"]
 
 
-def _work(folder: Path) -> None:
+def _work(folder: Path, seconds: float) -> None:
     """The child: a key on a line in, a verdict on a line out."""
     from hlotool.ir import HloError
     from hlotool.text.parser import parse
 
-    for line in sys.stdin:
-        key = line.strip()
+    for key in requests(seconds):
         text = store.text(folder, key)
         try:
             given, wanted = store.arrays(folder, key, parse(text))
@@ -60,12 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("store", type=Path)
     parser.add_argument("keys", nargs="*")
     parser.add_argument("--log", type=Path, help="a line of JSON for each module (default: STORE/verdicts.jsonl)")
-    parser.add_argument("--seconds", type=float, default=120.0, help="for one module")
+    parser.add_argument("--seconds", type=float, default=120.0, help="of the processor, for one module")
     parser.add_argument("--again", action="append", default=[], metavar="WORD", help="judge these verdicts anew")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.work:
-        _work(options.store)
+        _work(options.store, options.seconds)
         return 0
     log = options.log or options.store / "verdicts.jsonl"
     records = _records(log)
@@ -75,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if key not in records or records[key]["word"] in options.again or "all" in options.again
     ]
     with log.open("a") as file:
-        for key, said in answers(["-m", "tests.wild.sweep", str(options.store), "--work"], keys, options.seconds):
+        child = ["-m", "tests.wild.sweep", str(options.store), "--work", "--seconds", str(options.seconds)]
+        for key, said in answers(child, keys, options.seconds):
             programs = store.programs(options.store, key)
             records[key] = {"key": key, "programs": programs, **said}
             print(json.dumps(records[key]), file=file, flush=True)
