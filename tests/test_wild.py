@@ -75,7 +75,14 @@ def test_a_child_that_dies_or_hangs_is_replaced() -> None:
     found = [said for _, said in answers(child, ["a", "b", "a"], seconds=600)]
     assert found == [1, {"word": "crash", "detail": "the process ended with 3"}, 1]
     sleeper = ["-c", "import time; time.sleep(600)"]
-    assert [said["word"] for _, said in answers(sleeper, ["a", "b"], seconds=0.1)] == ["timeout", "timeout"]
+    assert [said["word"] for _, said in answers(sleeper, ["a", "b"], seconds=0.02)] == ["timeout", "timeout"]
+
+
+def test_a_child_may_use_so_much_of_the_processor() -> None:
+    spinner = "for line in requests(1):\n    while line != 'a': pass\n    print(1, flush=True)"
+    child = ["-c", f"import sys\nsys.path.insert(0, 'tests')\nfrom wild.children import requests\n{spinner}"]
+    found = [said for _, said in answers(child, ["a", "b", "a"], seconds=600)]
+    assert found == [1, {"word": "timeout", "detail": "600 s"}, 1]
 
 
 def test_sweeps_of_models_and_of_mutants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,9 @@
 """Judge mutants of whole models: compiled code against the truth and the evaluator, and XLA's.
 
-    python -m tests.fuzz.model_sweep FOLDER --count N [--seed S] [--log FILE] [--xla EVERY]
+    python -m tests.fuzz.model_sweep FOLDER --count N [--seed S] [--log FILE] [--xla EVERY] [--forms M]
 
-FOLDER has the models (small ``*.hlo`` of one device are taken).  The log gets a line of JSON for each mutant, and is
+FOLDER has the models (small ``*.hlo`` of one device are taken); with ``--forms`` M odd forms of single opcodes
+(`forms.py`) are mutated and spliced, too.  The log gets a line of JSON for each mutant, and is
 carried on by a later run; texts of mismatches, crashes, refusals and the like go to ``FILE.found/SEED-NUMBER.hlo``.
 With ``--xla`` one of so many mutants is run by XLA too (``HLOTOOL_XLA_PYTHON``), in a process that may die.
 """
@@ -22,6 +23,7 @@ from wild.children import answers, requests
 from wild.judge import Array, judge
 from wild.sweep import table
 
+from fuzz.forms import forms
 from fuzz.models import mutant
 from hlotool.analysis.cost import ModuleCost
 from hlotool.harness.inputs import random_inputs
@@ -76,8 +78,8 @@ class _Oracle:
             return None
 
 
-def _work(folder: Path, seed: int, every: int, seconds: float) -> None:
-    pool, oracle = models(folder), _Oracle(every)
+def _work(pool: Sequence[str], seed: int, every: int, seconds: float) -> None:
+    oracle = _Oracle(every)
     for number in map(int, requests(seconds)):
         text = mutant(pool, seed, number)
         if text is None or not _is_small(text, _WORK):
@@ -101,18 +103,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--seconds", type=float, default=60.0, help="of the processor, for one mutant")
     parser.add_argument("--xla", type=int, default=0, metavar="EVERY")
+    parser.add_argument("--forms", type=int, default=0, metavar="M")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    pool = models(options.folder) + forms(options.forms)
     if options.work:
-        _work(options.folder, options.seed, options.xla, options.seconds)
+        _work(pool, options.seed, options.xla, options.seconds)
         return 0
     rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log.exists() else []
     done = {row["number"] for row in rows if row["seed"] == options.seed}
     numbers = [str(n) for n in range(options.count) if n not in done]
     found = options.log.with_name(options.log.name + ".found")
     child = ["-m", "tests.fuzz.model_sweep", str(options.folder), "--work", "--seed", str(options.seed)]
-    child += ["--xla", str(options.xla), "--seconds", str(options.seconds)]
-    pool = models(options.folder)
+    child += ["--xla", str(options.xla), "--seconds", str(options.seconds), "--forms", str(options.forms)]
     with options.log.open("a") as file:
         for number, said in answers(child, numbers, options.seconds):
             rows.append({"number": int(number), "seed": options.seed, **said})

@@ -9,11 +9,11 @@
 set -u
 jax=$1 store=$2 mutants=${3:-20000}
 here=$(dirname "$0")
-export HLOTOOL_XLA_PYTHON="$jax" HLOTOOL_CACHE=off
+export HLOTOOL_XLA_PYTHON="$jax" HLOTOOL_CACHE=off HLOTOOL_STRICT=1
 for file in "$here"/programs/[a-z]*.py; do
     name=$(basename "$file" .py)
     # A process for each file: libraries may crash, and do not give memory back.
-    if [ "$name" = devices ]; then count=8; else count=1; fi
+    case $name in devices*) count=8 ;; *) count=1 ;; esac
     "$jax" "$here/recorder.py" "$store" "$count" "$name"
 done
 cd "$here/../.." || exit 2

@@ -39,7 +39,9 @@ def distributions(kind):
     jax.jit(hmm.forward_backward)(z[:, 0])
     mask = jnp.arange(3) % 2 == 0
     flow = distrax.MaskedCoupling(
-        mask, lambda x: jnp.stack([x, x * 0.1], -1), lambda p: distrax.ScalarAffine(p[..., 0], p[..., 1])
+        mask,
+        conditioner=lambda x: jnp.stack([x, x * 0.1], -1),
+        bijector=lambda p: distrax.ScalarAffine(p[..., 0], p[..., 1]),
     )
     jax.jit(flow.forward_and_log_det)(z)
     spline = distrax.RationalQuadraticSpline(random.normal(KEY, (20, 3, 16)), -3.0, 3.0)
