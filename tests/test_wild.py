@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from fuzz import model_sweep
 from fuzz.models import MUTATIONS, mutant
@@ -13,6 +15,7 @@ from wild import store, sweep
 from wild.children import answers
 from wild.judge import judge
 
+from hlotool import driver
 from hlotool.evaluate import evaluate
 from hlotool.harness.xla import xla_python
 from hlotool.ir.verifier import verify
@@ -62,6 +65,40 @@ def test_a_wrong_result_is_a_mismatch(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = _ADD.replace("add", "subtract")
     monkeypatch.setattr("wild.judge.compile_module", lambda module, **options: lambda *a: evaluate(parse(wrong), a))
     assert judge(_ADD).word == "mismatch"
+
+
+_STEEP = """HloModule m, num_partitions=2
+add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT r = f32[] add(a, b) }
+ENTRY e { p = f32[9] parameter(0)
+ k = f32[] constant(30000)
+ s = f32[9] broadcast(k), dimensions={}
+ t = f32[9] multiply(p, s)
+ w = f32[9] sine(t)
+ ROOT r = f32[9] all-reduce(w), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add }
+"""
+
+
+def test_several_devices_are_judged_by_how_far_their_inputs_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a unit of an input's last place moves a result by 1e-3, so may a rounding."""
+    compile_ = driver.compile_module
+
+    class Off:
+        def __init__(self, executable: Any) -> None:
+            self.executable = executable
+
+        def run_devices(self, *a: Any) -> Any:
+            return [[b + np.float32(1e-3) for b in row] for row in self.executable.run_devices(*a)]
+
+    def compiled(module: Any, backend: str = "cpu", **options: Any) -> Any:
+        made = compile_(module, backend, **options)
+        return made if backend == "evaluate" else Off(made)
+
+    monkeypatch.setattr("wild.judge.compile_module", compiled)
+    inputs = [[np.linspace(1, 2, 9, dtype=np.float32)]] * 2
+    assert judge(_STEEP, inputs, devices=2).word == "ok"
+    assert judge(_STEEP.replace("constant(30000)", "constant(1)"), inputs, devices=2).word == "mismatch"
 
 
 def test_a_crash_and_a_refusal_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

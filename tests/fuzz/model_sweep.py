@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 if __package__ == "tests.fuzz":  # run as a module, not collected by pytest
@@ -46,6 +47,11 @@ def models(folder: Path) -> list[str]:
     """The texts of one device that are small enough to be mutated by the thousand."""
     texts = [p.read_text() for p in sorted(folder.glob("*.hlo")) if p.stat().st_size <= 12_000]
     return [text for text in texts if "num_partitions" not in text and _is_small(text, 3e6)]
+
+
+@cache
+def _pool(folder: Path, more: int) -> tuple[str, ...]:
+    return (*models(folder), *forms(more))
 
 
 def _is_small(text: str, work: float) -> bool:
@@ -106,9 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--forms", type=int, default=0, metavar="M")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    pool = models(options.folder) + forms(options.forms)
     if options.work:
-        _work(pool, options.seed, options.xla, options.seconds)
+        _work(_pool(options.folder, options.forms), options.seed, options.xla, options.seconds)
         return 0
     rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log.exists() else []
     done = {row["number"] for row in rows if row["seed"] == options.seed}
@@ -122,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(rows[-1]), file=file, flush=True)
             if said["word"] in ("mismatch", "bounds", "crash", "timeout", "refused"):
                 found.mkdir(exist_ok=True)
-                (found / f"{options.seed}-{number}.hlo").write_text(mutant(pool, options.seed, int(number)) or "")
+                text = mutant(_pool(options.folder, options.forms), options.seed, int(number))
+                (found / f"{options.seed}-{number}.hlo").write_text(text or "")
                 print(f"{number} {said['word']}: {said['detail']}", flush=True)
     valid = [row for row in rows if row["word"] not in ("invalid", "large")]
     print(table(valid))
