@@ -19,6 +19,7 @@ from typing import Any, ParamSpec
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
 from hlotool.analysis.elided import refuse_elided
+from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.machine import Machine, Numerics, default_machine, named
 from hlotool.codegen.values import array_leaves
@@ -35,6 +36,7 @@ from hlotool.ir import (
 )
 from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
+from hlotool.ir.effects import ENDLESS
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
 from hlotool.passes.instruments import VerifyEach
@@ -43,7 +45,7 @@ from hlotool.passes.manager import Instrument, Pass, PassCrash, Pipeline, Progre
 from hlotool.passes.pipeline import carry_pipeline, parse_pipeline
 from hlotool.runtime.executable import Executable, Memory
 
-__all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "on_devices", "optimise"]
+__all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "keep_loops", "on_devices", "optimise"]
 
 
 class CompilerWarning(UserWarning):
@@ -190,6 +192,7 @@ def compile_module(
     cpu: str | None = None,
     strict: bool | None = None,
     elided_as_zeros: bool = False,
+    finite_loops: bool = True,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -213,8 +216,8 @@ def compile_module(
     does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
     has that name; UnsupportedError where this one cannot run its code.
 
-    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
-    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
+    Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
+    stay of which it is not known that they end.
 
     Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel
     becomes several, and one that is not fused a call of the evaluator; then `pipeline` is left out; and in the end the
@@ -241,6 +244,8 @@ def compile_module(
     build = _BACKENDS.get(backend) or _installed_backend(backend)
     log = DecisionLog() if log is None else log
     module = on_devices(module, replicas, partitions)
+    if not finite_loops:
+        module = keep_loops(module)
     donation = donation_of(module, donate)
     if donation.arguments:
         _check_donation(module, backend)
@@ -312,6 +317,16 @@ def on_devices(module: Module, replicas: int | None, partitions: int | None) -> 
         return module
     copy = clone_module(module)
     copy.attributes.update(given)
+    return copy
+
+
+def keep_loops(module: Module) -> Module:
+    """A copy in which the loops that may never end are marked to stay, whether their results are read or not."""
+    copy = clone_module(module)
+    for loop in copy.instructions():
+        if loop.opcode == "while" and known_trip_count(loop) is None:
+            attributes = loop.attributes.get("frontend_attributes", {})
+            loop.attributes["frontend_attributes"] = {**attributes, **dict([ENDLESS])}
     return copy
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from conftest import Run
 
 from hlotool.cli import cli
 from hlotool.driver import compile_module
-from hlotool.ir import HloError, Module
+from hlotool.ir import ExecutionError, HloError, Module
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
 from hlotool.text.parser import parse
@@ -242,3 +243,23 @@ def test_endless_loops_that_nothing_needs_are_left_out(pipeline: str) -> None:
     x = np.array([1, 2], np.float32)
     assert compile_module(module, pipeline=pipeline)(x)[0].tolist() == [-2, -4]
     assert compile_module(module, "evaluate")(x)[0].tolist() == [-2, -4]
+
+
+@pytest.mark.parametrize(("backend", "pipeline"), [("cpu", "default"), ("cpu", "none"), ("evaluate", "none")])
+def test_endless_loops_are_kept_where_asked_for(backend: str, pipeline: str) -> None:
+    kept = compile_module(parse(DEAD), backend, pipeline, timeout=0.1, finite_loops=False)
+    with pytest.raises(ExecutionError, match="the time limit"):
+        kept(np.array([1, 2], np.float32))
+
+
+def test_loops_that_end_need_not_be_kept(hlotool: Run) -> None:
+    counted = DEAD.replace("ROOT c = pred[] constant(true)", """n = s32[] get-tuple-element(s), index=0
+      limit = s32[] constant(10)
+      ROOT c = pred[] compare(n, limit), direction=LT""").replace("m = s32[] add(n, n)", """one = s32[] constant(1)
+      m = s32[] add(n, one)""")
+    for text, left in ((DEAD, True), (counted, False)):
+        assert "while(" not in hlotool("opt", "-", stdin=text).stdout
+        assert ("while(" in hlotool("opt", "--no-finite-loops", "-", stdin=text).stdout) == left
+    stopped = hlotool("run", "--no-finite-loops", "--timeout", "0.1", "-", stdin=DEAD)
+    assert (stopped.returncode, "time limit" in stopped.stderr) == (5, True)
+    assert hlotool("run", "-", stdin=DEAD).returncode == 0

@@ -37,7 +37,7 @@ def command(
     that of --dump-to.
     """
     single = file is None or choice.start_from is not None
-    modules = [choice.module(file)] if single else read_all_modules(file or "")
+    modules = [choice.module(file)] if single else [choice.prepared(m) for m in read_all_modules(file or "")]
     log = DecisionLog()
     texts = []
     for number, module in enumerate(modules):

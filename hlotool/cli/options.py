@@ -20,6 +20,7 @@ __all__ = [
     "donate_option",
     "elided_option",
     "file_argument",
+    "finite_loops_option",
     "format_option",
     "max_undecided_option",
     "numerics_options",
@@ -103,6 +104,14 @@ def _donate(context: click.Context, parameter: click.Parameter, value: str | Non
     if not all(part.strip().isdecimal() for part in value.split(",")):
         raise click.BadParameter("expected numbers with commas, or 'declared'", context, parameter)
     return tuple(int(part) for part in value.split(","))
+
+
+finite_loops_option = click.option(
+    "--finite-loops/--no-finite-loops",
+    default=True,
+    show_default=True,
+    help="Whether loops are taken to end, so that one whose results nobody reads is removed, as XLA does.",
+)
 
 
 donate_option = click.option(

@@ -15,12 +15,12 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
 from hlotool.cli.config import named_pipelines
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import max_undecided_option, strict_option
+from hlotool.cli.options import finite_loops_option, max_undecided_option, strict_option
 from hlotool.cli.output import write_text
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
 from hlotool.cli.words import say
-from hlotool.driver import optimise
+from hlotool.driver import keep_loops, optimise
 from hlotool.inspect.measures import measure
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
@@ -59,12 +59,17 @@ class PipelineChoice:
     time_passes: bool
     pass_statistics: bool
     statistics_to: str | None
+    finite_loops: bool
 
     def module(self, file: str | None) -> Module:
         """The module of FILE, or of --start-from."""
         if (file is None) == (self.start_from is None):
             raise click.UsageError("give FILE, or --start-from DUMP")
-        return read_module(file or self.start_from or "")
+        return self.prepared(read_module(file or self.start_from or ""))
+
+    def prepared(self, module: Module) -> Module:
+        """The module, or a copy in which loops that may never end are marked to stay."""
+        return module if self.finite_loops else keep_loops(module)
 
     def pipeline(self) -> Pipeline:
         """The passes to run.  With --start-from the module must have been read."""
@@ -287,6 +292,7 @@ _OPTIONS = [
         "--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones for --check-each."
     ),
     strict_option,
+    finite_loops_option,
     max_undecided_option("With --check-each: how much of an output may be undecided, as in 5% or 0.05."),
     click.option("--time-passes", is_flag=True, help="Show on standard error how long each pass took."),
     click.option(

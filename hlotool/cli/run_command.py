@@ -19,6 +19,7 @@ from hlotool.cli.options import (
     donate_option,
     elided_option,
     file_argument,
+    finite_loops_option,
     format_option,
     max_undecided_option,
     numerics_options,
@@ -134,6 +135,7 @@ class _Positive(_Bound):
 @numerics_options
 @format_option
 @passes_option
+@finite_loops_option
 @strict_option
 def command(
     file: str,
@@ -160,6 +162,7 @@ def command(
     flush_denormals: bool,
     form: str,
     passes: str,
+    finite_loops: bool,
 ) -> None:
     """Run FILE and print its outputs, or save them with -o.
 
@@ -179,11 +182,13 @@ def command(
     target = replace(machine or default_machine(), numerics=Numerics(excess_precision, flush_denormals))
     # The rest is for those who look closer, and costs less than what they ask for.
     plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
-    plain = plain and not donate and elided is None
+    plain = plain and not donate and elided is None and finite_loops
     one_device = replicas is None and partitions is None and infeed is None and outfeed is None
     program = warm(file, passes, target, threads) if plain and one_device else None
     if program is None:
-        program = _compiled(file, backend, passes, target, threads, replicas, partitions, timeout, donate, elided)
+        program = _compiled(
+            file, backend, passes, target, threads, replicas, partitions, timeout, donate, elided, finite_loops
+        )
     devices = program.devices
     recorded = None if inputs is not None or seed is not None else program.recorded
     arrays = input_arrays(program.inputs, program.parameters, devices, inputs, values, seed, recorded)

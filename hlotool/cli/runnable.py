@@ -65,6 +65,7 @@ def compiled(
     timeout: float | None,
     donate: Donate = (),
     elided: str | None = None,
+    finite_loops: bool = True,
 ) -> Runnable:
     """Read `file` and compile it."""
     from hlotool.cli.common import read_run
@@ -78,11 +79,11 @@ def compiled(
         module = filled(module, elided)
     executable = compile_module(
         module, backend, passes, threads, machine, replicas=replicas, partitions=partitions, timeout=timeout,
-        donate=donate,
+        donate=donate, finite_loops=finite_loops,
     )  # fmt: skip
     inputs = inputs_of(module)
     recorded = _recorded(snapshot, executable.devices)
-    alone = replicas is None and partitions is None and elided is None and not donate
+    alone = replicas is None and partitions is None and elided is None and not donate and finite_loops
     plain = recorded is None and snapshot.result is None and alone
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(file, source.digest, passes, machine, inputs, executable.image)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from hlotool.ir.module import Computation, Instruction
 from hlotool.ir.opcodes import CALLING, OPCODES
 
-__all__ = ["is_pure"]
+__all__ = ["ENDLESS", "is_pure"]
+
+ENDLESS = ("endless", "keep")
+"""The entry of ``frontend_attributes`` of a loop that may never end, and has to stay for that: not to end is an effect.
+Other loops are taken to end, as XLA takes them: those whose results nobody reads are removed."""
 
 _EFFECTS = frozenset({"side_effect", "collective", "async"})
 _IMPURE = frozenset(name for name, row in OPCODES.items() if row.traits & _EFFECTS) | {
@@ -24,8 +28,15 @@ def is_pure(instruction: Instruction, known: dict[Computation, bool] | None = No
         return True
     if instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_has_side_effect"):
         return False
+    if instruction.opcode == "while" and _is_kept(instruction):
+        return False
     known = {} if known is None else known
     return all(_is_pure_computation(callee, known) for callee in instruction.called)
+
+
+def _is_kept(loop: Instruction) -> bool:
+    attributes = loop.attributes.get("frontend_attributes")
+    return isinstance(attributes, dict) and attributes.get(ENDLESS[0]) == ENDLESS[1]
 
 
 def _is_pure_computation(computation: Computation, known: dict[Computation, bool]) -> bool:
