@@ -12,13 +12,13 @@ import click
 
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
-from hlotool.cli.common import read_module
 from hlotool.cli.options import format_option, strict_option
 from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
 from hlotool.driver import optimise
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
-from hlotool.ir import Instruction, Module
+from hlotool.ir import Instruction, Module, VerificationError
 from hlotool.text.codes import CATALOGUE, find_page, near_codes
 from hlotool.text.page import Page
 from hlotool.text.printer import PrintOptions, print_instruction
@@ -101,13 +101,19 @@ def _shown(example: str) -> str:
 
 
 def _compiled(file: str, passes: str) -> Compilation:
-    module, log = read_module(file), DecisionLog()
-    result = optimise(module, named_pipeline(passes), log)
-    return Compilation(module, result, tuple(log))
+    """The module before and after the passes; one that is not valid stays as it is."""
+    view, log = view_module(file), DecisionLog()
+    if view.notes:
+        return Compilation(view.module, view.module, (), "the module is not valid")
+    result = optimise(view.module, named_pipeline(passes), log)
+    return Compilation(view.module, result, tuple(log))
 
 
 def _explain_fusion(file: str, first: str, second: str, passes: str, form: str) -> None:
-    answer = explain_fusion(_compiled(file, passes), first, second)
+    compiled = _compiled(file, passes)
+    if compiled.problem:
+        raise VerificationError(f"no pass was run, so nothing was fused: {compiled.problem}")
+    answer = explain_fusion(compiled, first, second)
     if form == "json":
         head = {"schema_version": 1, "kind": "explain-fusion", "fused": answer.kernel is not None}
         hops = [
@@ -182,7 +188,7 @@ def _explain_name(name: str, file: str, passes: str, form: str) -> None:
             "refusals": [_decision_json(d) for d in blame.refusals],
             "notes": [_decision_json(d) for d in blame.notes],
         }
-        click.echo(json.dumps({**head, **places, **decisions}, indent=1))
+        click.echo(json.dumps({**head, **places, **decisions, "problem": compiled.problem}, indent=1))
     else:
         say("\n".join(_blame_lines(blame, compiled)))
 
@@ -201,7 +207,8 @@ def _blame_lines(blame: Blame, compiled: Compilation) -> list[str]:
     lines += _more(blame.sources)
     lines += ["", "became:" if blame.results else "became nothing: it was removed"]
     lines += [f"  {_line(instruction)}" for instruction in blame.results[:_MOST]] + _more(blame.results)
-    lines += ["", "by:" if blame.rewrites else "by: no pass changed it"]
+    nothing = f"by: no pass was run, as {compiled.problem}" if compiled.problem else "by: no pass changed it"
+    lines += ["", "by:" if blame.rewrites else nothing]
     lines += [f"  {_decision_line(d)}" for d in blame.rewrites[:_MOST]] + _more(blame.rewrites)
     if blame.refusals:
         lines += ["", "refused:", *(f"  {_decision_line(d)}" for d in blame.refusals[:_MOST]), *_more(blame.refusals)]

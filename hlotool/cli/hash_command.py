@@ -6,8 +6,8 @@ import json
 
 import click
 
-from hlotool.cli.common import read_all_modules
 from hlotool.cli.options import format_option
+from hlotool.cli.viewing import view_modules
 from hlotool.cli.words import say
 from hlotool.text.fingerprint import content_hash
 
@@ -25,7 +25,7 @@ def command(files: tuple[str, ...], form: str) -> None:
     """
     rows: list[tuple[str, str]] = []
     for file in files:
-        for number, module in enumerate(read_all_modules(file, verify=False), 1):
+        for number, module in enumerate(view_modules(file), 1):
             name = file if number == 1 else f"{file}#{number}"
             rows.append((content_hash(module), name))
     if form == "json":

@@ -61,11 +61,15 @@ class PipelineChoice:
     statistics_to: str | None
     finite_loops: bool
 
-    def module(self, file: str | None) -> Module:
-        """The module of FILE, or of --start-from."""
+    def file(self, file: str | None) -> str:
+        """FILE, or that of --start-from."""
         if (file is None) == (self.start_from is None):
             raise click.UsageError("give FILE, or --start-from DUMP")
-        return self.prepared(read_module(file or self.start_from or ""))
+        return file or self.start_from or ""
+
+    def module(self, file: str | None) -> Module:
+        """The module of FILE, or of --start-from."""
+        return self.prepared(read_module(self.file(file)))
 
     def prepared(self, module: Module) -> Module:
         """The module, or a copy in which loops that may never end are marked to stay."""

@@ -9,6 +9,7 @@ import click
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.options import devices_options, optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
 from hlotool.driver import compile_module, on_devices
 from hlotool.inspect.dump import Dump
@@ -36,21 +37,27 @@ def command(
     """Compile FILE and write a report: a folder of pages that any browser shows, without network.
 
     Every step with its drawing and its difference from the one before, all decisions and their reasons, how long the
-    passes took, what the instructions cost, and where the buffers lie in memory.  Open index.html in DIR.
+    passes took, what the instructions cost, and where the buffers lie in memory.  Open index.html in DIR.  Of a module
+    that is not valid, or holds what is unknown, the report has what there is without passes and code.
     """
-    module = on_devices(choice.module(file), replicas, partitions)
+    view = view_module(choice.file(file))
+    module = on_devices(choice.prepared(view.module), replicas, partitions)
     directory = Path(output)
     progress, log = Progress(), DecisionLog()
     dump = Dump(module, directory / "steps", _FORMATS, progress=progress, links=[("report", "../index.html")])
     statistics = Statistics(module, measure)
-    optimised = choice.apply(module, [statistics, dump], log, progress)
     executable, problem = None, ""
     try:
-        executable = compile_module(
-            optimised, pipeline="none", instruments=[statistics, dump], log=log, elided_as_zeros=True
-        )
+        if view.notes:
+            optimised, problem = module, "the module is not valid"
+        else:
+            optimised = choice.apply(module, [statistics, dump], log, progress)
+            executable = compile_module(
+                optimised, pipeline="none", instruments=[statistics, dump], log=log, elided_as_zeros=True
+            )
     except UnsupportedError as error:
         problem = error.message
+    if problem:
         say(f"no native code, so no memory and no kernels in the report: {problem}", err=True)
     plan = None
     kernels: list[tuple[str, str, float, bool]] = []

@@ -11,9 +11,9 @@ from hlotool.cli.common import read_source, show_diagnostics, warn_of_elided
 from hlotool.ir import NOTE, UNKNOWN, WRITTEN, Diagnostic, Module
 from hlotool.ir.verifier import is_valid, verify
 from hlotool.text.diagnostics import to_json
-from hlotool.text.load import one_module
+from hlotool.text.load import one_module, read_modules
 
-__all__ = ["View", "view_module"]
+__all__ = ["View", "view_module", "view_modules"]
 
 _SHOWN = 20  # notes on standard error
 
@@ -47,10 +47,22 @@ def view_module(file: str) -> View:
             instruction.attributes = {WRITTEN: instruction.opcode, **instruction.attributes}
             instruction.opcode = UNKNOWN
     _mark(module, notes)
+    _show(notes)
+    return View(module, notes)
+
+
+def view_modules(file: str) -> list[Module]:
+    """All modules in `file`, as they are written: notes say what is unknown, and rules are not asked."""
+    notes: list[Diagnostic] = []
+    modules = read_modules(read_source(file), notes)
+    _show(notes)
+    return modules
+
+
+def _show(notes: Sequence[Diagnostic]) -> None:
     show_diagnostics(notes[:_SHOWN])
     if len(notes) > _SHOWN:
         show_diagnostics([Diagnostic(f"{len(notes) - _SHOWN} more; 'hlotool verify' shows them", severity="note")])
-    return View(module, notes)
 
 
 def _mark(module: Module, notes: Sequence[Diagnostic]) -> None:

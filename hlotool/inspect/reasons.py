@@ -24,11 +24,12 @@ _FUSION_PASSES = frozenset({"fusion", "multi-output-fusion", "product-fusion", "
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A module before and after the passes, and what they decided."""
+    """A module before and after the passes, and what they decided; `problem` says why none was run."""
 
     source: Module
     result: Module
     decisions: tuple[Decision, ...]
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,10 @@ from math import prod
 
 from hlotool.ir.types import ELEMENT_TYPES, byte_size
 
-__all__ = ["UNBOUNDED", "Layout", "Shape", "array", "is_countable", "row_major", "scalar", "token", "tuple_shape"]
+__all__ = [
+    "UNBOUNDED", "Layout", "Shape", "UnknownShape", "array", "is_countable", "row_major", "scalar", "token",
+    "tuple_shape",
+]  # fmt: skip
 
 UNBOUNDED = -1
 """The size of a dimension written ``?``."""
@@ -157,6 +160,16 @@ class Shape:
             for size, flag in zip(self.dimensions, dynamic, strict=True)
         ]
         return f"{self.element_type}[{','.join(sizes)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownShape(Shape):
+    """The shape of a text that is only looked at, kept as it is `written`: nothing is known of it."""
+
+    written: str = ""
+
+    def __str__(self) -> str:
+        return self.written
 
 
 def array(element_type: str, dimensions: Sequence[int] = (), layout: Layout | None = None) -> Shape:

@@ -13,6 +13,7 @@ from typing import Any
 from hlotool.ir import (
     ELEMENT_TYPES,
     OPCODES,
+    WRITTEN,
     Computation,
     Instruction,
     Module,
@@ -69,6 +70,7 @@ _ORDER: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Where the order of printing is not that of the opcode table."""
 
+_LAYOUT = "entry_computation_layout"
 _SUFFIX = re.compile(r"(.+)\.(\d{1,18})\Z", re.DOTALL)
 
 
@@ -86,11 +88,9 @@ def arrange(module: Module) -> Module:
             computation.reorder(post_order(computation))
     copy.computations = {computation.name: computation for computation in order}
     header = {k: v for k, v in copy.attributes.items() if v not in _DEFAULTS.get(k, ())}
-    if "entry_computation_layout" in header:
-        parameters, result = header["entry_computation_layout"]
-    else:
-        parameters, result = (p.shape for p in copy.entry.parameters), copy.entry.root.shape
-    header["entry_computation_layout"] = tuple(map(with_layouts, parameters)), with_layouts(result)
+    parameters, result = header.get(_LAYOUT) or (tuple(p.shape for p in copy.entry.parameters), copy.entry.root.shape)
+    if f"{WRITTEN}{_LAYOUT}" not in header:  # where it is known
+        header[_LAYOUT] = tuple(map(with_layouts, parameters)), with_layouts(result)
     copy.attributes = header
     return copy
 

@@ -56,7 +56,7 @@ def read_tail(
     before, errors = len(attributes), len(cursor.diagnostics)
     whole = read_attributes(state, scope, opcode, rows, attributes, operands)
     clean = whole and cursor.position == end and len(cursor.diagnostics) == errors and not state.unread
-    if clean and state.notes is None and state.controls is None:
+    if clean and cursor.notes is None and state.controls is None:
         own = dict(list(attributes.items())[before:])
         if all(_is_fixed(state, value) for value in own.values()):
             state.tails[key] = own, state.metadata
@@ -104,36 +104,38 @@ def read_attributes(
         if row is None:
             if opcode != UNKNOWN:
                 close = _report_unknown(state, opcode, rows, name, start)
-                if close is not None and close not in attributes and state.notes is None:
+                if close is not None and close not in attributes and cursor.notes is None:
                     known = False
                     attributes[close] = None  # no second message that it is missing
                     state.unread.add(close)
             cursor.position = find_attribute(cursor, match.end(), rows)
-            if state.notes is not None:
+            if cursor.notes is not None:
                 attributes[name] = Verbatim(text[match.end() : cursor.position].strip())
             continue
         if name in places:
             first = cursor.location(places[name], places[name] + len(name))
             message = f"attribute '{name}' is given twice"
-            cursor.report(
+            cursor.not_known(
                 cursor.diagnostic(message, start, start + len(name), None, (("first given here", first),), "HLO0138")
             )
         places[name] = start
-        depth = cursor.depth
+        depth, before = cursor.depth, len(cursor.diagnostics)
         try:
             _read_value(state, opcode, row, attributes)
+            if not row.kind.startswith("computation") and cursor.only_noted(before):
+                raise SyntaxFailure(None)
         except SyntaxFailure as failure:
-            if failure.ends_statement:
+            if failure.ends_statement and cursor.notes is None:
                 raise
             if failure.diagnostic is not None and failure.diagnostic.code in _NO_VALUE:
                 cursor.report(failure.diagnostic)
             else:
-                state.not_known(failure.diagnostic)
+                cursor.not_known(failure.diagnostic)
             cursor.depth, known = depth, False
             cursor.position = find_attribute(cursor, match.end(), rows)
             attributes[name] = None
             state.unread.add(name)
-            if state.notes is not None:
+            if cursor.notes is not None:
                 attributes[name] = Verbatim(text[match.end() : cursor.position].strip())
             elif row.kind == "computation":
                 attributes[name] = _unread_computation(state, name)
@@ -145,7 +147,7 @@ def _report_unknown(state: State, opcode: str, rows: dict[str, Attribute], name:
     allowed = [n for n in rows if n not in ("parameter_number", "literal") or opcode == "custom-call"]
     hint = did_you_mean(name, allowed) or f"{opcode} takes {', '.join(allowed)}"
     message = f"unknown attribute '{name}' for {opcode}"
-    state.not_known(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0136"))
+    cursor.not_known(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0136"))
     close = hint.removeprefix("did you mean '").removesuffix("'?")
     return close if close in rows else None
 

@@ -10,9 +10,10 @@ from hlotool.ir import (
     Location,
     Shape,
 )
+from hlotool.ir.shape import UnknownShape
 from hlotool.text.instructions import FAST, read_instruction
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
-from hlotool.text.shapes import read_shape
+from hlotool.text.shapes import read_known_shape
 from hlotool.text.state import ANONYMOUS, HEADER_LINE, POISON, START, Scope, State
 
 __all__ = ["finish", "read_body", "read_computations"]
@@ -103,18 +104,20 @@ def _signature(state: State) -> tuple[Shape, int, int] | None:
     while not cursor.accept(")"):
         cursor.name("a parameter of the signature")
         cursor.accept(":")
-        read_shape(cursor)
+        read_known_shape(cursor)
         if not cursor.peek(")"):
             cursor.expect(",", "or ')' in a signature")
     cursor.expect("->", "after the parameters of a signature")
     start = cursor.skip()
-    return read_shape(cursor), start, cursor.position
+    result = read_known_shape(cursor)
+    return None if result is None else (result, start, cursor.position)
 
 
 def _check_result(state: State, computation: Computation, declared: Shape, start: int, end: int) -> None:
     root = computation.root.shape
-    if root != POISON and not state.cursor.diagnostics and not root.compatible(declared):
-        state.cursor.report(
+    unknown = root == POISON or isinstance(root, UnknownShape)
+    if not unknown and not state.cursor.diagnostics and not root.compatible(declared):
+        state.cursor.not_known(
             state.cursor.diagnostic(
                 f"the signature of {computation.name} gives {declared}, its root is {root}", start, end,
                 f"did you mean '{root}'?", code="HLO0155",

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hlotool.ir import Attribute, Shape, StackFrames, Verbatim
+from hlotool.ir import WRITTEN, Attribute, Shape, StackFrames, Verbatim
 from hlotool.text.lexer import NAME, Cursor, SyntaxFailure, did_you_mean, unescape
 from hlotool.text.recovery import find_attribute
-from hlotool.text.shapes import read_shape
+from hlotool.text.shapes import read_known_shape
 from hlotool.text.values import READERS
 
 __all__ = ["HEADER_ATTRIBUTES", "read_header", "read_stack_frames"]
@@ -59,8 +59,8 @@ def read_header(cursor: Cursor) -> tuple[str, dict[str, Any]]:
         if row is None:
             hint = did_you_mean(word, HEADER_ATTRIBUTES) or f"a module takes {', '.join(HEADER_ATTRIBUTES)}"
             message = f"unknown attribute '{word}' for a module"
-            cursor.report(cursor.diagnostic(message, start, key.end(1), hint, code="HLO0136"))
-            cursor.position = find_attribute(cursor, key.end(), HEADER_ATTRIBUTES)
+            cursor.not_known(cursor.diagnostic(message, start, key.end(1), hint, code="HLO0136"))
+            _keep(cursor, word, key.end(), attributes)
             continue
         if word in places:
             first = cursor.location(places[word], places[word] + len(word))
@@ -71,10 +71,17 @@ def read_header(cursor: Cursor) -> tuple[str, dict[str, Any]]:
         try:
             attributes[word] = _READERS[row.kind](cursor, row)
         except SyntaxFailure as failure:
-            cursor.report(failure.diagnostic)
+            cursor.not_known(failure.diagnostic)
             cursor.depth = 0
-            cursor.position = find_attribute(cursor, key.end(), HEADER_ATTRIBUTES)
+            _keep(cursor, word, key.end(), attributes)
     return name, attributes
+
+
+def _keep(cursor: Cursor, name: str, start: int, attributes: dict[str, Any]) -> None:
+    """Go past a value that cannot be read; where the text is only looked at, keep it as it is written."""
+    cursor.position = find_attribute(cursor, start, HEADER_ATTRIBUTES)
+    if cursor.notes is not None:
+        attributes[f"{WRITTEN}{name}"] = Verbatim(cursor.text[start : cursor.position].strip())
 
 
 def _entry_layout(cursor: Cursor, row: Attribute) -> tuple[tuple[Shape, ...], Shape]:
@@ -85,11 +92,19 @@ def _entry_layout(cursor: Cursor, row: Attribute) -> tuple[tuple[Shape, ...], Sh
     while not cursor.accept(")"):
         if parameters:
             cursor.expect(",", f"or ')' in '{row.name}'")
-        parameters.append(read_shape(cursor))
+        parameters.append(_known(cursor))
     cursor.expect("->", f"in '{row.name}'")
-    result = read_shape(cursor)
+    result = _known(cursor)
     cursor.expect("}", f"at the end of '{row.name}'")
     return tuple(parameters), result
+
+
+def _known(cursor: Cursor) -> Shape:
+    """A shape of the layout; where the text is only looked at, one that is unknown makes the whole layout so."""
+    shape = read_known_shape(cursor)
+    if shape is None:
+        raise SyntaxFailure(None)
+    return shape
 
 
 def _flags(cursor: Cursor, row: Attribute) -> Verbatim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -17,6 +18,7 @@ from hlotool.ir import (
     Opcode,
     Shape,
 )
+from hlotool.ir.shape import UnknownShape
 from hlotool.text.attributes import read_attributes, read_tail
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
 from hlotool.text.operands import (
@@ -24,12 +26,13 @@ from hlotool.text.operands import (
     default,
     infer_shape,
     kept_operands,
+    no_shape,
     plain_operands,
     read_operands,
     shape_follows,
 )
 from hlotool.text.recovery import find_opcode
-from hlotool.text.shapes import ARRAY, read_shape
+from hlotool.text.shapes import ARRAY, read_known_shape
 from hlotool.text.state import ANONYMOUS, POISON, REQUIRED, ROWS, START, Scope, State
 
 __all__ = ["FAST", "read_instruction"]
@@ -93,7 +96,7 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     wrapped = None
     if row.name == UNKNOWN:
         operands, rows = _unknown(state, scope, opcode, attributes)
-        shape, opcode = shape or POISON, UNKNOWN
+        shape, opcode = shape or no_shape(state), UNKNOWN
     elif operands is None:
         operands = read_operands(state, scope, opcode, shape, attributes, free)
     rows = rows or ROWS.get(opcode)
@@ -106,14 +109,14 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     for required in REQUIRED[row.name]:
         if required not in attributes and not default(opcode, required, operands, attributes):
             message = f"{opcode} needs the attribute '{required}'"
-            state.not_known(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
-            shape = shape or POISON
+            cursor.not_known(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
+            shape = shape or no_shape(state)
             state.unread.add(required)
     if shape is None:
-        shape = infer_shape(state, row, operands, attributes, stop) if all_known else POISON
+        shape = infer_shape(state, row, operands, attributes, stop) if all_known else no_shape(state)
     if wrapped is not None:
         _wrap(state, wrapped, row, shape, operands, attributes, stop)
-    if state.notes is not None and state.unread and row.name != UNKNOWN and opcode != "constant":
+    if cursor.notes is not None and row.name != UNKNOWN and (state.unread or _is_unknown(opcode, shape, operands)):
         row, attributes = OPCODES[UNKNOWN], {WRITTEN: opcode, **attributes}
         state.unread = set()
     instruction = Instruction(row.name, shape, operands, attributes, name, metadata, location)
@@ -135,16 +138,23 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
 def _shape(state: State) -> Shape:
     """The shape before an opcode; where it cannot be read, the cursor stands at the opcode."""
     cursor = state.cursor
-    start, depth = cursor.position, cursor.depth
+    start, depth = cursor.skip(), cursor.depth
     try:
-        return read_shape(cursor)
+        shape = read_known_shape(cursor)
     except SyntaxFailure as failure:
         opcode = find_opcode(cursor, start)
         if opcode is None:
             raise
-        cursor.report(failure.diagnostic)
+        cursor.not_known(failure.diagnostic)
         cursor.position, cursor.depth = opcode, depth
-        return POISON
+        shape = None if cursor.notes is not None else POISON
+    return shape or UnknownShape("opaque", written=cursor.text[start : cursor.position].strip())
+
+
+def _is_unknown(opcode: str, shape: Shape, operands: Sequence[Instruction]) -> bool:
+    """Whether nothing can be concluded from an instruction, as its shape, or that of an operand, is unknown."""
+    shapes = (shape, *(operand.shape for operand in operands))
+    return opcode != "parameter" and any(isinstance(one, UnknownShape) for one in shapes)
 
 
 def _unknown(
@@ -152,7 +162,7 @@ def _unknown(
 ) -> tuple[list[Instruction], dict[str, Attribute]]:
     """The operands of an opcode that does not exist, and the attributes that may follow."""
     attributes[WRITTEN] = opcode
-    if state.notes is not None:
+    if state.cursor.notes is not None:
         return kept_operands(state, scope, attributes), ROWS[UNKNOWN]
     meant = get_close_matches(opcode[:80], OPCODES, 1, _ALMOST)
     if not meant or meant[0] in ("parameter", "constant"):
@@ -196,8 +206,8 @@ def _opcode(state: State) -> tuple[str, Opcode, int]:
         if not cursor.peek("("):
             raise cursor.unexpected(f"'(' after {opcode}")
         hint = did_you_mean(opcode, OPCODES)
-        state.not_known(cursor.diagnostic(f"unknown opcode '{opcode}'", *match.span(), hint, code="HLO0108"))
-        if state.notes is None and hint in ("did you mean 'parameter'?", "did you mean 'constant'?"):
+        cursor.not_known(cursor.diagnostic(f"unknown opcode '{opcode}'", *match.span(), hint, code="HLO0108"))
+        if cursor.notes is None and hint in ("did you mean 'parameter'?", "did you mean 'constant'?"):
             opcode = hint.split("'")[1]
         row = OPCODES.get(opcode, OPCODES[UNKNOWN])
     return opcode, row, match.end()

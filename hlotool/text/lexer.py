@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import replace
 from difflib import get_close_matches
 
 from hlotool.ir import Diagnostic, Location, Shape
@@ -52,15 +53,16 @@ class SyntaxFailure(Exception):  # noqa: N818 - a control-flow signal that never
 class Cursor:
     """A text, a position in it, and the diagnostics found so far."""
 
-    __slots__ = ("_ends", "above", "depth", "diagnostics", "file", "position", "shapes", "starts", "text")
+    __slots__ = ("_ends", "above", "depth", "diagnostics", "file", "notes", "position", "shapes", "starts", "text")
 
-    def __init__(self, text: str, file: str, first_line: int = 1) -> None:
+    def __init__(self, text: str, file: str, first_line: int = 1, notes: list[Diagnostic] | None = None) -> None:
         self.text = text
         self.file = file
         self.above = first_line - 1  # lines of the file ahead of the text
         self.position = 0
         self.depth = 0
         self.diagnostics: list[Diagnostic] = []
+        self.notes = notes  # what is unknown is said here and kept, where the text is only looked at
         self.shapes: dict[str, Shape] = {}  # array shapes by their exact text
         self.starts = [0, *(m.end() for m in _LINE_END.finditer(text))]
         self._ends = len(text.rstrip())
@@ -112,6 +114,23 @@ class Cursor:
     ) -> SyntaxFailure:
         """The exception to raise where parsing cannot go on."""
         return SyntaxFailure(self.diagnostic(message, start, end, hint, related, code))
+
+    def not_known(self, diagnostic: Diagnostic | None) -> None:
+        """Something is of no known form or name: an error, or only a note where the text is looked at."""
+        if self.notes is None:
+            self.report(diagnostic)
+        elif diagnostic is not None:
+            self.notes.append(replace(diagnostic, severity="note"))
+
+    def only_noted(self, before: int) -> bool:
+        """Whether the text is only looked at, and errors were found since there were `before`: they become notes."""
+        found = self.diagnostics[before:]
+        if self.notes is None or not found:
+            return False
+        del self.diagnostics[before:]
+        for diagnostic in found:
+            self.not_known(diagnostic)
+        return True
 
     def report(self, diagnostic: Diagnostic | None) -> None:
         """Note an error and go on; stops the parse after the limit by raising `SyntaxFailure`."""

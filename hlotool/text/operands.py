@@ -16,15 +16,17 @@ from hlotool.ir import (
     Verbatim,
     array,
 )
+from hlotool.ir.shape import UnknownShape
 from hlotool.ir.shape_inference import infer
 from hlotool.text.lexer import NAME, SPACE, SyntaxFailure, did_you_mean
 from hlotool.text.literals import read_literal
 from hlotool.text.recovery import find_closing, find_separator
-from hlotool.text.shapes import ARRAY, read_shape
+from hlotool.text.shapes import ARRAY, read_known_shape
 from hlotool.text.state import OPERAND_NAME, POISON, REQUIRED, Scope, State
 
 __all__ = [
-    "anonymous_name", "default", "infer_shape", "kept_operands", "plain_operands", "read_operands", "shape_follows",
+    "anonymous_name", "default", "infer_shape", "kept_operands", "no_shape", "plain_operands", "read_operands",
+    "shape_follows",
 ]  # fmt: skip
 
 _TUPLE_START = re.compile(r"\((?:[\s(]|/\*(?s:.*?)\*/)*(?:\)|[a-z][a-z0-9_]*\s*\[|b\()")
@@ -140,8 +142,8 @@ def _constant(state: State, shape: Shape, attributes: dict[str, Any]) -> None:
     """A literal and the parenthesis after it."""
     cursor = state.cursor
     start, depth, before = cursor.position, cursor.depth, len(cursor.diagnostics)
-    if shape == POISON:  # nothing is known of its literal
-        _past_literal(state, SyntaxFailure(None), start)
+    if shape == POISON or isinstance(shape, UnknownShape):  # nothing is known of its literal
+        _past_literal(state, SyntaxFailure(None), start, attributes)
         return
     try:
         literal = read_literal(cursor, shape)
@@ -149,22 +151,30 @@ def _constant(state: State, shape: Shape, attributes: dict[str, Any]) -> None:
         cursor.expect(")", "after a literal")
     except SyntaxFailure as failure:
         cursor.depth = depth
-        _past_literal(state, failure, start)
+        _past_literal(state, failure, start, attributes)
+        return
+    if cursor.only_noted(before):
+        _past_literal(state, SyntaxFailure(None), start, attributes)
         return
     if shape.is_scalar and shape.layout is not None and len(cursor.diagnostics) == before:
         state.literals[str(shape), key] = literal
     attributes["literal"] = literal
 
 
-def _past_literal(state: State, failure: SyntaxFailure, start: int) -> None:
-    """Report a literal that cannot be read and go past its parenthesis, where there is one."""
+def _past_literal(state: State, failure: SyntaxFailure, start: int, attributes: dict[str, Any]) -> None:
+    """Report a literal that cannot be read and go past its parenthesis, where there is one.
+
+    Where the text is only looked at, `attributes` keep the literal as it is written.
+    """
     cursor = state.cursor
     end = find_closing(cursor, start, ")")
     if end is None:
         raise failure
-    cursor.report(failure.diagnostic)
+    cursor.not_known(failure.diagnostic)
     cursor.position = end + 1
     state.unread.add("literal")
+    if cursor.notes is not None:
+        attributes[f"{WRITTEN}operands"] = Verbatim(cursor.text[start:end].strip())
 
 
 def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
@@ -175,7 +185,7 @@ def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
     if cursor.peek("(") and not _tuple_shape_follows(state):
         raise cursor.fail("an operand cannot stand in parentheses", start, start + 1)
     if shape_follows(state):
-        shape = read_shape(cursor)
+        shape = read_known_shape(cursor)
     match = cursor.match(OPERAND_NAME)
     if match is None:
         if free and shape is not None:
@@ -190,9 +200,10 @@ def _operand(state: State, scope: Scope, free: bool, index: int) -> Instruction:
             return _free_parameter(state, scope, name, shape, start)
         _undefined(state, scope, name, match.start())
         return Instruction("custom-call", POISON, name=name)
-    if shape is not None and operand.shape != POISON and not _agree(shape, operand.shape):
+    unknown = operand.shape == POISON or isinstance(operand.shape, UnknownShape)
+    if shape is not None and not unknown and not _agree(shape, operand.shape):
         related = (("defined here", operand.location),) if operand.location else ()
-        cursor.report(
+        cursor.not_known(
             cursor.diagnostic(
                 f"operand '{name}' is {operand.shape}, not {shape}", start, match.end(), None, related, code="HLO0154"
             )
@@ -286,20 +297,25 @@ def infer_shape(state: State, row: Opcode, operands: list[Instruction], attribut
         begin -= 1
     where = (begin, stop)
     if "inferable" not in row.traits:
-        cursor.report(
+        cursor.not_known(
             cursor.diagnostic(f"{row.name} needs its result shape written before it", *where, code="HLO0114")
         )
-        return POISON
-    if any(o.shape == POISON for o in operands):
-        return POISON
+        return no_shape(state)
+    if any(o.shape == POISON or isinstance(o.shape, UnknownShape) for o in operands):
+        return no_shape(state)
     called = [v for v in attributes.values() if isinstance(v, Computation)]
-    if any(c.root.shape == POISON for c in called):
-        return POISON
+    if any(c.root.shape == POISON or isinstance(c.root.shape, UnknownShape) for c in called):
+        return no_shape(state)
     try:
         return infer(row.name, [o.shape for o in operands], attributes)
     except HloError as error:
-        cursor.report(cursor.diagnostic(error.message, *where, code=error.code))
-        return POISON
+        cursor.not_known(cursor.diagnostic(error.message, *where, code=error.code))
+        return no_shape(state)
+
+
+def no_shape(state: State) -> Shape:
+    """What stands for a shape that is not written and cannot be inferred."""
+    return POISON if state.cursor.notes is None else UnknownShape("opaque")
 
 
 def anonymous_name(state: State, scope: Scope, opcode: str) -> str:

@@ -42,11 +42,11 @@ def parse(text: str, file: str = "<text>", first_line: int = 1, notes: list[Diag
     """The module that `text` describes; ParseError with all diagnostics where it is not HLO.
 
     `first_line` is the number of the first line in messages, for a text that is a part of a file.  With `notes`,
-    unknown opcodes and attributes are no errors: they are kept as they are written, in instructions of the opcode
-    `UNKNOWN`, and said there.  Such a module can be looked at and printed, not run.
+    unknown opcodes, attributes, shapes and literals are no errors: they are kept as they are written, in instructions
+    of the opcode `UNKNOWN`, and said there.  Such a module can be looked at and printed, not run.
     """
-    cursor = Cursor(text, file, first_line)
-    state = State(cursor, read_body, notes)
+    cursor = Cursor(text, file, first_line, notes)
+    state = State(cursor, read_body)
     collecting = gc.isenabled()
     gc.disable()  # parsing only allocates: collections in between find nothing and make large modules quadratic
     try:

@@ -26,8 +26,6 @@ def print_shape(shape: Shape, layouts: bool = True, index_comments: bool = True)
         return f"({listed([print_shape(e, layouts, index_comments) for e in shape.elements], index_comments)})"
     if shape.element_type == "buffer":
         return f"b({print_shape(shape.elements[0], layouts)})"
-    if not shape.is_array:
-        return f"{shape.element_type}[]"
     text = str(shape)
     return text + _layout(shape.layout) if layouts and shape.layout is not None else text
 

@@ -69,6 +69,8 @@ def print_module(module: Module, options: PrintOptions = _DEFAULT) -> str:
     for name, row in HEADER_ATTRIBUTES.items():
         if name in module.attributes:
             head.append(f"{name}={_header_value(row, module.attributes[name], options)}")
+    unknown = ((name, value) for name, value in module.attributes.items() if name.startswith(WRITTEN))
+    head += [f"{name.removeprefix(WRITTEN)}={value.text}" for name, value in unknown]
     parts = [", ".join(head)]
     if module.stack_frames is not None and options.metadata:
         parts.append(_tables(module) + ("\n" if options.xla else ""))
@@ -103,8 +105,9 @@ def print_instruction(instruction: Instruction, options: PrintOptions = _DEFAULT
     """One instruction on one line, without ROOT; `indent` is where nested bodies begin."""
     sign = "%" if options.percent else ""
     shape = print_shape(instruction.shape, options.layouts, options.index_comments)
+    typed = f"{shape} " if shape else ""
     opcode = instruction.opcode if instruction.opcode != UNKNOWN else instruction.written
-    text = f"{sign}{instruction.name} = {shape} {opcode}({_operands(instruction, opcode, options)})"
+    text = f"{sign}{instruction.name} = {typed}{opcode}({_operands(instruction, opcode, options)})"
     rows = OPCODES.get(opcode, OPCODES[UNKNOWN])
     inside = ("parameter_number",) if opcode == "parameter" else ()
     inside = ("literal",) if opcode == "constant" else inside

@@ -10,7 +10,7 @@ from hlotool.ir.damage import POISON
 from hlotool.ir.shape import is_countable
 from hlotool.text.lexer import SPACE, Cursor, did_you_mean
 
-__all__ = ["ARRAY", "read_shape"]
+__all__ = ["ARRAY", "read_known_shape", "read_shape"]
 
 ARRAY = r"[a-z][a-z0-9_]*\[[^\[\](){}]*\](?:\{\s*[\d:][^{}]*\})?"
 """The text of an array shape; a brace after it begins a layout only before a number or a colon."""
@@ -53,6 +53,13 @@ def read_shape(cursor: Cursor) -> Shape:
     return shape
 
 
+def read_known_shape(cursor: Cursor) -> Shape | None:
+    """The same; None where the text is only looked at and the shape has errors, which become notes."""
+    before = len(cursor.diagnostics)
+    shape = read_shape(cursor)
+    return None if cursor.only_noted(before) else shape
+
+
 def _tuple(cursor: Cursor) -> Shape:
     depth = cursor.depth
     cursor.deeper()
@@ -73,16 +80,15 @@ def _array(cursor: Cursor) -> Shape:
     name = _LEADERS.get(head.group(1), head.group(1))
     row = ELEMENT_TYPES.get(name)
     cursor.position = head.end()
-    known = row is not None and row.kind not in ("tuple", "buffer")
-    if not known:
-        cursor.report(_unknown_type(cursor, name, head.start(1)))
-    elif row is not None and not row.is_array:
+    if row is not None and row.kind in ("token", "opaque"):
         cursor.expect("]", f"after {name}[")
-        if row.kind not in ("token", "opaque"):
-            message = f"{name} arrays need a newer ml_dtypes"
-            cursor.report(cursor.diagnostic(message, head.start(1), head.end(1), code="HLO0110"))
-            return POISON
         return Shape(name)
+    known = row is not None and row.is_array
+    if row is not None and not known and row.bits:
+        message = f"{name} arrays need a newer ml_dtypes"
+        cursor.report(cursor.diagnostic(message, head.start(1), head.end(1), code="HLO0110"))
+    elif not known:
+        cursor.report(_unknown_type(cursor, name, head.start(1)))
     before = len(cursor.diagnostics)
     dimensions, dynamic = _dimensions(cursor, head.start(1))
     if known and not is_countable(name, dimensions):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from hlotool.ir import (
@@ -12,7 +11,6 @@ from hlotool.ir import (
     OPCODES,
     Attribute,
     Computation,
-    Diagnostic,
     Instruction,
     Literal,
     Metadata,
@@ -55,16 +53,11 @@ class State:
     """One parse: the cursor, the computations so far, and what was just read for the current instruction."""
 
     __slots__ = (
-        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "notes", "order", "tails",
+        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "order", "tails",
         "unread",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        cursor: Cursor,
-        body: Callable[[State, Computation], None],
-        notes: list[Diagnostic] | None = None,
-    ) -> None:
+    def __init__(self, cursor: Cursor, body: Callable[[State, Computation], None]) -> None:
         self.cursor = cursor
         self.body = body  # reads the braces of a computation: attributes can hold whole bodies
         self.computations: dict[str, Computation] = {}
@@ -73,13 +66,5 @@ class State:
         self.controls: list[tuple[str, int]] | None = None
         self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text
         self.tails: dict[tuple[str, str], tuple[dict[str, Any], Metadata | None]] = {}  # by opcode and text
-        self.notes = notes  # what is unknown is said here and kept, where the text is only looked at
         self.damage = Damage()
         self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read
-
-    def not_known(self, diagnostic: Diagnostic | None) -> None:
-        """Something is of no known name: an error, or only a note where the text is looked at."""
-        if self.notes is None:
-            self.cursor.report(diagnostic)
-        elif diagnostic is not None:
-            self.notes.append(replace(diagnostic, severity="note"))
