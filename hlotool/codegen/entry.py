@@ -429,7 +429,7 @@ class Entry:
         self.unit.constant(name, f'[{len(text) // 3} x i8] c"{text}"')
         callee = self.unit.declare("i32", POLL, ["ptr", "ptr"])
         stop = body.f.let(f"call i32 {callee}(ptr {body.status}, ptr @{name})")
-        self._end_if(body.f.let(f"icmp ne i32 {stop}, 0"))
+        self._end_if(body.f.let(f"icmp sgt i32 {stop}, 0"))
 
     def conditional(self, instruction: Instruction) -> None:
         f = self.body.f

@@ -138,6 +138,7 @@ class Loop:
     phi_lines: list[int]
     entry: str
     starts: list[str]
+    most: int | None = None  # trips, where they are not known
     latch: str = ""
     latch_line: int = 0
     last_line: int = 0
@@ -231,8 +232,9 @@ class Function:
         step: Operand = 1,
         carried: Iterable[tuple[str, str]] = (),
         at_least_once: bool = False,
+        most: int | None = None,
     ) -> Loop:
-        """Open ``for (i64 index = start; index < stop; index += step)``.
+        """Open ``for (i64 index = start; index < stop; index += step)``, with `most` trips where the bounds do not say.
 
         `carried` lists (type, initial value).  Bounds known as integers with at least one trip, or
         the caller's word for it, give a loop tested at the bottom; any other is tested at the top
@@ -258,8 +260,8 @@ class Function:
             values.append(name)
         loop = Loop(
             index, values, label, leave, stop, step, [t for t, _ in carried], guarded, phi_lines, entry,
-            [str(start), *(v for _, v in carried)],
-        )
+            [str(start), *(v for _, v in carried)], most,
+        )  # fmt: skip
         if guarded:
             body = self.fresh("body")
             self.branch(self.let(f"icmp slt i64 {index}, {stop}"), body, leave)

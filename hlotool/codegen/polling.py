@@ -5,7 +5,9 @@ ahead of its arguments.  Work that may take long spends a budget of its own, abo
 used up, it calls ``i32 @hlo_poll(ptr status, ptr name)``.  That looks at the clock, at most every few
 milliseconds asks Python whether somebody wants the execution to end, and gives 1 when it is to end: then `STOPPED` is
 the status, and all threads that work for the execution return at their next look.  Behind the status is when it asked
-last; ``name`` is what to call the place in an error, or null.
+last; ``name`` is what to call the place in an error, or null.  It gives -1 when it is too early to ask; kernels then
+take twice the budget, as estimates of what trips take at most are far too high where loops without known bounds are
+inside.
 
 A kernel whose loops, as they are written, cannot run for long does not look at all.  In others the loops look whose
 trips are long enough for it to cost nothing, and those that are short but run for long by themselves, at few trips.
@@ -33,6 +35,9 @@ STOPPED = 1
 BUDGET = 1_000_000
 """Nanoseconds, as estimated, until the clock is looked at: estimates may be wrong by a factor of hundreds."""
 
+_MOST = BUDGET << 6
+"""What a budget grows to at most: trips may take much longer later on."""
+
 SHORT = 20_000_000
 """Nanoseconds, as estimated, that nobody minds to wait for."""
 
@@ -51,6 +56,7 @@ _CALL = 200
 _UNKNOWN = 1 << 10
 """Trips that a loop is taken for at most when its text does not say how many."""
 
+
 @dataclass(slots=True)
 class _Nest:
     """A loop and those in it: instructions of a trip, at least and at most."""
@@ -59,6 +65,12 @@ class _Nest:
     inner: list[_Nest] = field(default_factory=list)
     least: int = 0
     most: int = 0
+
+    @property
+    def trips(self) -> int:
+        """How often it goes round at most."""
+        known = self.loop.trips if self.loop.trips is not None else self.loop.most
+        return _UNKNOWN if known is None else known
 
     def count(self, lines: Sequence[str], calls: Sequence[int]) -> None:
         """Find out how many there are."""
@@ -69,7 +81,7 @@ class _Nest:
             nest.count(lines, calls)
             trips = nest.loop.trips
             self.least += nest.least * (1 if trips is None else trips - 1)  # one was counted with its lines
-            self.most += nest.most * (_UNKNOWN if trips is None else trips)
+            self.most += nest.most * nest.trips
 
 
 @dataclass(slots=True)
@@ -100,7 +112,7 @@ def work(f: Function, tasks: int) -> Work:
         if trips is None and not number:
             trips = tasks
         found.least += nest.least * (trips or 1)
-        found.most += nest.most * (_UNKNOWN if trips is None else trips)
+        found.most += nest.most * (nest.trips if trips is None else trips)
     return found
 
 
@@ -123,7 +135,9 @@ def add_polls(f: Function, found: Work, tasks: int, cost: float) -> bool:
             f"  %poll_at = getelementptr ptr, ptr {f.watch}, i64 -1",
             "  %poll_status = load ptr, ptr %poll_at",
             "  %poll_budget = alloca i64",
+            "  %poll_granted = alloca i64",
             f"  store i64 {BUDGET}, ptr %poll_budget",
+            f"  store i64 {BUDGET}, ptr %poll_granted",
         ]
         f.lines += ["poll_stop:", *(f"  {line}" for line in f.stop or ("ret void",))]
     return bool(chosen)
@@ -131,12 +145,7 @@ def add_polls(f: Function, found: Work, tasks: int, cost: float) -> bool:
 
 def _chosen(nest: _Nest, outermost: bool) -> list[_Nest]:
     """The loops of a nest that look: those with long trips, and of what runs long the innermost."""
-    inner = [
-        chosen
-        for n in nest.inner
-        if n.most * (_UNKNOWN if n.loop.trips is None else n.loop.trips) >= LEAST
-        for chosen in _chosen(n, False)
-    ]
+    inner = [chosen for n in nest.inner if n.most * n.trips >= LEAST for chosen in _chosen(n, False)]
     long = nest.least >= _WORTH or (nest.least >= _WORTH // 5 and nest.most >= 100 * _WORTH)
     return [nest, *inner] if outermost or long or not inner else inner
 
@@ -144,9 +153,9 @@ def _chosen(nest: _Nest, outermost: bool) -> list[_Nest]:
 def _look(nest: _Nest, number: int, go: str, weight: int) -> list[str]:
     """The end of a trip that looks, and takes `weight` nanoseconds."""
     loop, name = nest.loop, f"%poll{number}"
-    ask = [
-        f"  {name}_stop = call i32 @{POLL}(ptr %poll_status, ptr null)",
-        f"  {name}_ends = icmp ne i32 {name}_stop, 0",
+    ask = [f"  {name}_told = call i32 @{POLL}(ptr %poll_status, ptr null)"]
+    end = [
+        f"  {name}_ends = icmp sgt i32 {name}_told, 0",
         f"  br i1 {name}_ends, label %poll_stop, label %{go}",
         f"{go}:",
     ]
@@ -158,9 +167,10 @@ def _look(nest: _Nest, number: int, go: str, weight: int) -> list[str]:
             f"  br i1 {name}_due, label %poll{number}, label %{go}",
             f"poll{number}:",
             *ask,
+            *end,
         ]
     if weight >= BUDGET:
-        return [f"  br label %poll{number}", f"poll{number}:", *ask]
+        return [f"  br label %poll{number}", f"poll{number}:", *ask, *end]
     return [
         f"  {name}_left = load i64, ptr %poll_budget",
         f"  {name}_now = sub i64 {name}_left, {weight}",
@@ -168,6 +178,14 @@ def _look(nest: _Nest, number: int, go: str, weight: int) -> list[str]:
         f"  {name}_due = icmp slt i64 {name}_now, 0",
         f"  br i1 {name}_due, label %poll{number}, label %{go}",
         f"poll{number}:",
-        f"  store i64 {BUDGET}, ptr %poll_budget",
         *ask,
+        f"  {name}_early = icmp slt i32 {name}_told, 0",
+        f"  {name}_before = load i64, ptr %poll_granted",
+        f"  {name}_twice = shl i64 {name}_before, 1",
+        f"  {name}_most = icmp ugt i64 {name}_twice, {_MOST}",
+        f"  {name}_more = select i1 {name}_most, i64 {_MOST}, i64 {name}_twice",
+        f"  {name}_grant = select i1 {name}_early, i64 {name}_more, i64 {BUDGET}",
+        f"  store i64 {name}_grant, ptr %poll_granted",
+        f"  store i64 {name}_grant, ptr %poll_budget",
+        *end,
     ]

@@ -6,7 +6,7 @@ Three C functions, LLVM IR like the code that calls them:
   `COMPLETE` when that returned.  An exception, wherever it was raised, stays with the thread.
 * ``i32 hlo_poll(ptr status, ptr name)`` is for work that takes long (`hlotool.codegen.polling`): every few
   milliseconds a thread of Python's runs a little Python, in which a signal is handled and the time looked at.  Threads
-  of the pool only look at the status.
+  of the pool only look at the status.  It gives 1 when the execution is to end, -1 when it is too early to ask.
 * ``void hlo_enter(ptr function, ptr frame)`` calls an entry function without the GIL.
 
 Errors need no way of their own: the exception is set in the thread that called the code, which ends early (its status
@@ -168,7 +168,7 @@ look:
   %before = load atomic i64, ptr %last monotonic, align 8
   %passed = sub i64 %now, %before
   %early = icmp ult i64 %passed, {_NANOSECONDS}
-  br i1 %early, label %go, label %note
+  br i1 %early, label %wait, label %note
 note:
   %known = call ptr @PyGILState_GetThisThreadState()
   %worker = icmp eq ptr %known, null
@@ -184,6 +184,8 @@ ask:
 raised:
   store atomic i64 {STOPPED}, ptr %status monotonic, align 8
   br label %stop
+wait:
+  ret i32 -1
 go:
   ret i32 0
 stop:

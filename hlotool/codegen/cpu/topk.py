@@ -169,7 +169,7 @@ def _select(f: Function, offer: str, selection: _Selection, machine: Machine, ro
         f.label(some)
         # One trip per set bit: the loop counts them down by clearing the lowest.
         count = f.intrinsic("i64", "llvm.ctpop.i64", [("i64", mask)])
-        each = f.begin_loop(0, count, 1, [("i64", mask), (bits, "0")], at_least_once=True)
+        each = f.begin_loop(0, count, 1, [("i64", mask), (bits, "0")], at_least_once=True, most=lanes)
         lane = f.intrinsic("i64", "llvm.cttz.i64", [("i64", each.values[0]), ("i1", "true")])
         rest = f.let(f"and i64 {each.values[0]}, {f.let(f'add i64 {each.values[0]}, -1')}")
         _, limit = f.end_loop(each, [rest, candidate(add(f, loop.index, lane))])
