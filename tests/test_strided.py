@@ -56,3 +56,35 @@ def test_llvm_comes_to_an_end_with_every_second_small_integer() -> None:
     module, bits = parse(text), np.arange(85).reshape(17, 5) % 3 == 0
     got, want = (compile_module(module, backend)(bits)[0] for backend in ("cpu", "evaluate"))
     np.testing.assert_array_equal(got, want)
+
+
+def stacked(kind: str, count: int, sizes: tuple[int, ...]) -> str:
+    """For every size: the columns of an array in all pairs, sums in the first half and products in the second."""
+    lines, results, shapes = [], [], []
+    for number, size in enumerate(sizes):
+        whole, column = f"{kind}[{size},{count}]", f"{kind}[{size},1]"
+        lines.append(f"  x{number} = {whole} parameter({number})")
+        for k in range(count):
+            lines.append(f"  c{number}_{k} = {column} slice(x{number}), slice={{[0:{size}], [{k}:{k + 1}]}}")
+        for k in range(count):
+            opcode, other = ("add", "multiply")[2 * k >= count], (k + 1) % count
+            lines.append(f"  d{number}_{k} = {column} {opcode}(c{number}_{k}, c{number}_{other})")
+        parts = ", ".join(f"d{number}_{k}" for k in range(count))
+        lines.append(f"  r{number} = {whole} concatenate({parts}), dimensions={{1}}")
+        results.append(f"r{number}")
+        shapes.append(whole)
+    text = "\n".join([*lines, f"  ROOT r = ({', '.join(shapes)}) tuple({', '.join(results)})"])
+    return f"HloModule stacked\nENTRY e {{\n{text}\n}}\n"
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "s32", "u8", "c64"])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 8])
+def test_columns_that_share_what_they_are_made_of(kind: str, count: int, cpu: str) -> None:
+    """They are written together, those of two to four with whole vectors; nothing beyond the ends is touched."""
+    module = parse(stacked(kind, count, SIZES))
+    generator = np.random.default_rng(count)
+    arguments = [generator.integers(0, 4, p.shape.dimensions).astype(dtype_of(kind)) for p in module.entry.parameters]
+    got = compile_module(module, machine=None if cpu == "host" else named(cpu), threads=1)(*arguments)
+    for mine, theirs in zip(got, evaluate(module, arguments), strict=True):
+        assert mine.tobytes() == theirs.tobytes()

@@ -15,21 +15,19 @@ from hlotool.ir import byte_size
 
 __all__ = [
     "address_type",
+    "alignment",
     "constant_mask",
     "load_gathered",
+    "load_raw",
     "load_scalar",
-    "load_strided",
     "load_vector",
     "prefetch",
+    "store_raw",
     "store_scalar",
     "store_scattered",
-    "store_strided",
     "store_vector",
     "stream_vector",
 ]
-
-WIDEST_STEP = 4
-"""How far apart elements may lie to be picked from whole vectors instead of one by one."""
 
 _SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
 
@@ -45,7 +43,8 @@ def constant_mask(active: int, lanes: int) -> str:
     return "<" + ", ".join("i1 true" if k < active else "i1 false" for k in range(lanes)) + ">"
 
 
-def _alignment(element_type: str) -> int:
+def alignment(element_type: str) -> int:
+    """Bytes to a multiple of which elements are aligned."""
     size = byte_size(element_type)
     return size // 2 if is_complex(element_type) else size
 
@@ -55,7 +54,7 @@ def _name(kind: str, element: str, lanes: int) -> str:
 
 
 def load_scalar(f: Function, element_type: str, pointer: str) -> Value:
-    memory, align = memory_type(element_type), _alignment(element_type)
+    memory, align = memory_type(element_type), alignment(element_type)
     raw: Value = f.let(f"load {memory}, ptr {pointer}, align {align}")
     if is_complex(element_type):
         second = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1")
@@ -65,7 +64,7 @@ def load_scalar(f: Function, element_type: str, pointer: str) -> Value:
 
 
 def store_scalar(f: Function, element_type: str, pointer: str, value: Value) -> None:
-    memory, align = memory_type(element_type), _alignment(element_type)
+    memory, align = memory_type(element_type), alignment(element_type)
     raw = to_memory(f, element_type, 1, value)
     for number, part in enumerate((raw,) if isinstance(raw, str) else raw):
         at = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1") if number else pointer
@@ -75,10 +74,10 @@ def store_scalar(f: Function, element_type: str, pointer: str, value: Value) -> 
 def load_vector(f: Function, element_type: str, lanes: int, pointer: str, mask: str | None = None) -> Value:
     """`lanes` consecutive elements from `pointer`; lanes outside `mask` are not read and give zero."""
     if not is_complex(element_type):
-        return from_memory(f, element_type, lanes, _load(f, element_type, lanes, pointer, mask))
+        return from_memory(f, element_type, lanes, load_raw(f, element_type, lanes, pointer, mask))
     if mask is not None:
         mask = _doubled(f, mask, lanes)
-    both = _load(f, element_type, 2 * lanes, pointer, mask)
+    both = load_raw(f, element_type, 2 * lanes, pointer, mask)
     wide = type_text(memory_type(element_type), 2 * lanes)
     parts = []
     for first in (0, 1):
@@ -93,8 +92,9 @@ def _doubled(f: Function, mask: str, lanes: int) -> str:
     return f.let(f"shufflevector {kind} {mask}, {kind} poison, <{2 * lanes} x i32> <{order}>")
 
 
-def _load(f: Function, element_type: str, lanes: int, pointer: str, mask: str | None) -> str:
-    memory, align = memory_type(element_type), _alignment(element_type)
+def load_raw(f: Function, element_type: str, lanes: int, pointer: str, mask: str | None = None) -> str:
+    """As `load_vector`, as memory has it; two lanes are needed for a complex element."""
+    memory, align = memory_type(element_type), alignment(element_type)
     kind = type_text(memory, lanes)
     if mask is None:
         return f.let(f"load {kind}, ptr {pointer}, align {align}")
@@ -107,13 +107,18 @@ def store_vector(
 ) -> None:
     """Write `lanes` consecutive elements, those inside `mask` only."""
     raw = to_memory(f, element_type, lanes, value)
-    memory, align = memory_type(element_type), _alignment(element_type)
+    memory, align = memory_type(element_type), alignment(element_type)
     if not isinstance(raw, str):
         narrow, (real, imaginary) = type_text(memory, lanes), raw
         order = ", ".join(f"i32 {k // 2 + (k % 2) * lanes}" for k in range(2 * lanes))
         raw = f.let(f"shufflevector {narrow} {real}, {narrow} {imaginary}, <{2 * lanes} x i32> <{order}>")
         mask = None if mask is None else _doubled(f, mask, lanes)
         lanes *= 2
+    store_raw(f, memory, lanes, pointer, raw, align, mask)
+
+
+def store_raw(f: Function, memory: str, lanes: int, pointer: str, raw: str, align: int, mask: str | None) -> None:
+    """Write the lanes of `raw` inside `mask`, whose LLVM type is `memory`."""
     kind = type_text(memory, lanes)
     if mask is None:
         f.do(f"store {kind} {raw}, ptr {pointer}, align {align}")
@@ -126,68 +131,6 @@ def store_vector(
         return
     callee = f.unit.declare("void", _name("store", memory, lanes) + ".p0", [kind, "ptr", f"<{lanes} x i1>"])
     f.do(f"call void {callee}({kind} {raw}, ptr align {align} {pointer}, <{lanes} x i1> {mask})")
-
-
-def load_strided(f: Function, element_type: str, lanes: int, pointer: str, step: int, active: int) -> Value:
-    """Every `step`-th element from `pointer` for the first `active` lanes; the type is not complex.
-
-    Whole vectors are read, and nothing behind the last element: as many as `step`, from which the lanes are picked.
-    """
-    memory = memory_type(element_type)
-    kind = type_text(memory, lanes)
-    needed = (active - 1) * step + 1
-    if needed <= lanes:
-        chunks = [(0, _load(f, element_type, lanes, pointer, constant_mask(needed, lanes)))]
-    else:
-        starts = [*range(0, needed - lanes, lanes), needed - lanes]
-        chunks = [(start, _load(f, element_type, lanes, _at(f, memory, pointer, start), None)) for start in starts]
-    places = [step * min(k, active - 1) for k in range(lanes)]
-    start, picked = chunks[0]
-    order = [place - start if place < start + lanes else 0 for place in places]
-    if len(chunks) == 1:
-        return from_memory(f, element_type, lanes, _shuffled(f, kind, picked, "poison", order))
-    for number, (start, chunk) in enumerate(chunks[1:]):
-        before = places if number == 0 else list(range(lanes))
-        limit = chunks[number][0] + lanes
-        order = [b if place < limit else lanes + place - start for place, b in zip(places, before, strict=True)]
-        order = [o if o < 2 * lanes else 0 for o in order]  # of a later chunk: its turn comes
-        picked = _shuffled(f, kind, picked, chunk, order)
-    return from_memory(f, element_type, lanes, picked)
-
-
-def store_strided(
-    f: Function, element_type: str, lanes: int, pointer: str, step: int, active: int, value: Value
-) -> None:
-    """Write the first `active` lanes to every `step`-th element from `pointer`; what lies between is not written."""
-    raw = to_memory(f, element_type, lanes, value)
-    assert isinstance(raw, str)
-    memory, align = memory_type(element_type), _alignment(element_type)
-    kind = type_text(memory, lanes)
-    callee = f.unit.declare("void", _name("store", memory, lanes) + ".p0", [kind, "ptr", f"<{lanes} x i1>"])
-    for start in range(0, (active - 1) * step + 1, lanes):
-        places = range(start, start + lanes)
-        written = [place % step == 0 and place // step < active for place in places]
-        if sum(written) == 1:
-            lane = next(place // step for place, own in zip(places, written, strict=True) if own)
-            own = f.let(f"extractelement {kind} {raw}, i64 {lane}")
-            f.do(f"store {memory} {own}, ptr {_at(f, memory, pointer, lane * step)}, align {align}")
-            continue
-        # Were they repeated, LLVM 22's DAG combiner would swap this and the masks of small integers for ever.
-        order = [place // step if own else None for place, own in zip(places, written, strict=True)]
-        spread = _shuffled(f, kind, raw, "poison", order)
-        mask = "<" + ", ".join(f"i1 {str(own).lower()}" for own in written) + ">"
-        at = _at(f, memory, pointer, start)
-        f.do(f"call void {callee}({kind} {spread}, ptr align {align} {at}, <{lanes} x i1> {mask})")
-
-
-def _at(f: Function, memory: str, pointer: str, offset: int) -> str:
-    return f.let(f"getelementptr {memory}, ptr {pointer}, i64 {offset}") if offset else pointer
-
-
-def _shuffled(f: Function, kind: str, first: str, second: str, order: Sequence[int | None]) -> str:
-    """Lanes of two vectors; None is any."""
-    picks = ", ".join("i32 poison" if o is None else f"i32 {o}" for o in order)
-    return f.let(f"shufflevector {kind} {first}, {kind} {second}, <{len(order)} x i32> <{picks}>")
 
 
 def stream_vector(f: Function, element_type: str, lanes: int, pointer: str, value: Value) -> None:
@@ -213,7 +156,7 @@ def prefetch(f: Function, pointer: str) -> None:
 
 def load_gathered(f: Function, element_type: str, lanes: int, pointers: str, mask: str) -> Value:
     """The elements at a vector of pointers; lanes outside `mask` are not read and give zero."""
-    memory, align = memory_type(element_type), _alignment(element_type)
+    memory, align = memory_type(element_type), alignment(element_type)
     kind, wide = type_text(memory, lanes), f"<{lanes} x ptr>"
     callee = f.unit.declare(
         kind, _name("gather", memory, lanes) + f".v{lanes}p0", [wide, f"<{lanes} x i1>", kind]
@@ -231,7 +174,7 @@ def load_gathered(f: Function, element_type: str, lanes: int, pointers: str, mas
 def store_scattered(f: Function, element_type: str, lanes: int, pointers: Sequence[str], value: Value) -> None:
     """Write lane k to ``pointers[k]``, for as many lanes as there are pointers."""
     raw = to_memory(f, element_type, lanes, value)
-    memory, align = memory_type(element_type), _alignment(element_type)
+    memory, align = memory_type(element_type), alignment(element_type)
     for k, pointer in enumerate(pointers):
         for n, part in enumerate((raw,) if isinstance(raw, str) else raw):
             own = f.let(f"extractelement {type_text(memory, lanes)} {part}, i64 {k}")

@@ -7,7 +7,7 @@ loop: nodes that depend on its variable are vectors of `width` consecutive setti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +23,15 @@ from hlotool.codegen.cpu.microkernel import LINE
 from hlotool.codegen.cpu.nodes import Node, Row, body_of, closure, scope_of
 from hlotool.codegen.cpu.reduce import Reducer, parts, product_sum, reducer, unparts
 from hlotool.codegen.cpu.stages import BLOCK, Stage
+from hlotool.codegen.cpu.strided import (
+    WIDEST_STEP,
+    Chunk,
+    load_chunks,
+    load_strided,
+    pick,
+    store_interleaved,
+    store_strided,
+)
 from hlotool.codegen.cpu.vectors import broadcast_bit, divide, fits, literal, reversed_lanes, spread, transposed
 from hlotool.codegen.llvm import Function
 from hlotool.codegen.machine import Machine
@@ -31,6 +40,8 @@ from hlotool.ir import Instruction, Literal, UnsupportedError, byte_size, elemen
 __all__ = ["Lane", "Nest"]
 
 Carried = list[tuple[str, str]]
+Column = tuple[object, str, tuple[tuple[Atom, int], ...]]
+"""Buffer, type and index less its constant: of elements that lie at fixed distances from each other."""
 _MISSING = object()
 
 
@@ -82,6 +93,8 @@ class Nest:
         self.counters: dict[Atom, str] = {}
         self.sums: dict[tuple[tuple[Atom, int], ...], str] = {}
         self.addresses: dict[tuple[object, tuple[tuple[Atom, int], ...]], tuple[int, str]] = {}
+        self.columns: dict[Column, list[Node]] = {}
+        self.chunks: dict[tuple[Column, int, int], list[Chunk]] = {}
         self.bases = dict(bases)
         self.rows: dict[Node, Node] = {}
         self.row_stores: dict[Node, list[Node]] = {}
@@ -128,6 +141,8 @@ class Nest:
                 self.keep(self.sums, terms, _MISSING)
             for key in [k for k in self.addresses if any(a.variables & clash for a, _ in k[1])]:
                 self.keep(self.addresses, key, _MISSING)
+            for read in [k for k in self.chunks if any(a.variables & clash for a, _ in k[0][2])]:
+                self.keep(self.chunks, read, _MISSING)
         for atom in loop.absorbed:
             self.keep(self.counters, atom, "0")
         self.keep(self.counters, loop.atom, counter)
@@ -140,6 +155,7 @@ class Nest:
         self, loops: Sequence[Loop], nodes: Sequence[Node], carried: Carried, finish: Callable[[Carried], Carried]
     ) -> Carried:
         """Open `loops`, write `nodes` at their levels, and `finish` innermost; return the carried values after."""
+        self.columns = _columns(n for n in nodes if n.kind == "load" and not n.guards)
         levels: list[list[Node]] = [[] for _ in range(len(loops) + 1)]
         for node in nodes:
             depth = max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
@@ -271,8 +287,15 @@ class Nest:
 
     def write(self, nodes: Sequence[Node]) -> None:
         """Write nodes of one level, in order; reductions over the same space share their loops."""
+        beside = self._side_by_side([n for n in nodes if n.kind == "store"])
         for position, node in enumerate(nodes):
             if node in self.values:
+                continue
+            if node in beside:
+                stores = beside[node]
+                if node is max(stores, key=lambda n: n.serial):
+                    for copy in range(self.copies(node)):
+                        self._store_all(stores, copy)
                 continue
             if node.kind == "reduce":
                 self.reduce(self._together(node, nodes[position + 1 :]))
@@ -560,7 +583,7 @@ class Nest:
     def _is_close(self, kind: str, step: int | None) -> bool:
         """Whether lanes so far apart are picked from whole vectors, or put into them."""
         simple = kind != "pred" and not is_complex(kind)
-        return simple and step is not None and 1 < step <= memory.WIDEST_STEP
+        return simple and step is not None and 1 < step <= WIDEST_STEP
 
     def _masks(self, kind: str) -> bool:
         """Whether the processor writes single lanes of a vector of the type."""
@@ -607,11 +630,49 @@ class Nest:
             pointer = self._offset(self._place(node, index, copy), node.type, 1 - lanes)
             return reversed_lanes(f, node.type, lanes, memory.load_vector(f, node.type, lanes, pointer))
         if self._is_close(node.type, step) and not node.guards and step is not None:
-            active = self.lane.active if self.lane.is_partial(copy) else lanes
-            pointer = self._place(node, index, copy)
-            return memory.load_strided(f, node.type, lanes, pointer, step, active)
+            return self._load_strided(node, index, copy, lanes, step)
         pointers = self._pointers(node, copy, lanes)
         return memory.load_gathered(f, node.type, lanes, pointers, mask or "splat (i1 true)")
+
+    def _load_strided(self, node: Node, index: Index, copy: int, lanes: int, step: int) -> Value:
+        """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
+        assert self.lane is not None
+        active = self.lane.active if self.lane.is_partial(copy) else lanes
+        column = _column(node)
+        constants = [_constant(n) for n in self.columns.get(column, ())]
+        first = next((c for c in constants if c <= index.constant < c + step and c + step - 1 in constants), None)
+        if first is None:
+            return load_strided(self.f, node.type, lanes, self._place(node, index, copy), step, active)
+        key = column, first, copy
+        chunks = self.chunks.get(key)
+        if chunks is None:
+            pointer = self._offset(self._place(node, index, copy), node.type, first - index.constant)
+            chunks = load_chunks(self.f, node.type, lanes, pointer, step * active)
+            self.keep(self.chunks, key, chunks)
+        return pick(self.f, node.type, lanes, chunks, step, index.constant - first, active)
+
+    def _side_by_side(self, stores: Sequence[Node]) -> dict[Node, list[Node]]:
+        """The stores whose lanes lie between those of others without gaps: all of these, in order."""
+        found: dict[Node, list[Node]] = {}
+        for (_, kind, _), among in _columns(n for n in stores if self.is_vector(n.variables)).items():
+            assert among[0].index is not None
+            step = self._lane_form(among[0].index)
+            if step is None or not self._is_close(kind, step):
+                continue
+            for first in range(len(among) - step + 1):
+                group = among[first : first + step]
+                if group[0] not in found and _constant(group[-1]) - _constant(group[0]) == step - 1:
+                    found.update(dict.fromkeys(group, group))
+        return found
+
+    def _store_all(self, stores: Sequence[Node], copy: int) -> None:
+        """Write what lies side by side in all lanes, `stores` in the order of their places."""
+        first, lanes = stores[0], self.lanes(stores[0])
+        assert self.lane is not None
+        assert first.index is not None
+        active = self.lane.active if self.lane.is_partial(copy) else lanes
+        values = [self.value(store.operands[0], copy, lanes) for store in stores]
+        store_interleaved(self.f, first.type, lanes, self._place(first, first.index, copy), active, values)
 
     def _store(self, node: Node, copy: int, lanes: int) -> None:
         f, index = self.f, node.index
@@ -637,7 +698,7 @@ class Nest:
                     f.fetch(self._offset(self._place(there, where, copy), there.type, further))
             return
         if self._is_close(node.type, step) and step is not None and self._masks(node.type):
-            memory.store_strided(f, node.type, lanes, self._place(node, index, copy), step, active, value)
+            store_strided(f, node.type, lanes, self._place(node, index, copy), step, active, value)
             return
         if step is not None:
             pointer = self._place(node, index, copy)
@@ -820,3 +881,21 @@ def _rises(position: Node, bound: Sequence[Atom]) -> bool:
         reach += coefficient * (atom.high - atom.low)
         hidden |= atom.variables
     return all(atom in bound for atom, _ in index.terms if atom.variables & hidden)
+
+
+def _column(node: Node) -> Column:
+    assert node.index is not None
+    return node.slot, node.type, node.index.terms
+
+
+def _constant(node: Node) -> int:
+    assert node.index is not None
+    return node.index.constant
+
+
+def _columns(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
+    """Loads or stores by their columns, in the order of their places."""
+    found: dict[Column, list[Node]] = {}
+    for node in sorted(nodes, key=_constant):
+        found.setdefault(_column(node), []).append(node)
+    return found

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Annotated
 
 from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.loops import Loop, cost, merge, pick_lane, plain, refine
-from hlotool.codegen.cpu.memory import WIDEST_STEP
+from hlotool.codegen.cpu.loops import Loop, cost, merge, pick_lane, plain, refine, work
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.cpu.rules import can_split, region_starts, rule_of, split_dimension
 from hlotool.codegen.cpu.step import Job
+from hlotool.codegen.cpu.strided import WIDEST_STEP
 from hlotool.codegen.cpu.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, Shape
@@ -28,6 +29,9 @@ PART_WORK: Annotated[int, Threshold("elements")] = 1 << 15
 
 MOST_PIECES: Annotated[int, Threshold("pieces")] = 64
 """Pieces into which the space of a concatenation or pad is divided."""
+
+_SHARED = 0.75
+"""The work of pieces that are computed together over that of each by itself, up to which they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +101,8 @@ class Plan:
         return [*partial_jobs(self.tracer), Job(self.tracer, self.stores, self.atoms)]
 
 
-Box = Mapping[int, tuple[int, int]]
-"""For some dimensions, the part (start and size) that is to be computed."""
+Box = Mapping[int, tuple[tuple[int, ...], int]]
+"""For some dimensions, the parts of it (starts, and their size) that are to be computed, all in the same loops."""
 
 
 def plan_group(
@@ -107,9 +111,7 @@ def plan_group(
     """Plan the first group, in pieces if it is a concatenation; return the plans and the groups still to do."""
     plan = _plan(groups, slots, machine, {})
     pieces = _pieces(plan, groups[0], slots, machine, {}, MOST_PIECES)
-    if len(pieces) > 1:
-        return pieces, groups[1:]
-    return [plan], plan.left
+    return (pieces, groups[1:]) if pieces != [plan] else (pieces, plan.left)
 
 
 def _pieces(
@@ -123,13 +125,23 @@ def _pieces(
     d, cuts = found
     start = plan.space[d][0]
     ends = [*cuts, start + group[0].space[d] if d not in box else start + box[d][1]]
+    starts = (start, *cuts)
+    sizes = {end - start for start, end in zip(starts, ends, strict=True)}
+    if len(sizes) == 1:
+        together = _plan([group], slots, machine, {**box, d: (starts, sizes.pop())})
+        if _cuts(together) is None and _shares(together):
+            return [together]
     pieces = []
-    for end in ends:
-        part = {**box, d: (start, end - start)}
-        start = end
+    for start, end in zip(starts, ends, strict=True):
+        part = {**box, d: ((start,), end - start)}
         own = _plan([group], slots, machine, part)
         pieces += _pieces(own, group, slots, machine, part, budget // len(ends))
     return pieces
+
+
+def _shares(plan: Plan) -> bool:
+    """Whether the stores of a plan need much that is the same."""
+    return work(scope_of(plan.stores)) <= _SHARED * sum(work(scope_of([store])) for store in plan.stores)
 
 
 def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
@@ -172,19 +184,19 @@ def _plan(groups: list[list[Output]], slots: Sequence[int], machine: Machine, bo
 
 
 def _stores(tracer: Tracer, groups: Sequence[Sequence[Output]], box: Box) -> Plan:
-    index: list[Index] = []
+    index: list[list[Index]] = []
     atoms: list[Atom] = []
     taken = 0
     space = []
     for d, extent in enumerate(groups[0][0].space):
-        start, extent = box.get(d, (0, extent))
+        starts, extent = box.get(d, ((0,), extent))
         own, variables = tracer.dimension(extent, taken)
-        index.append(own + start)
-        space.append((start, variables))
+        index.append([own + start for start in starts])
+        space.append((starts[0], variables))
         for atom in variables:
             taken |= atom.variables
             atoms.append(atom)
-    stores = _store_all(tracer, groups[0], tuple(index))
+    stores = [store for place in product(*index) for store in _store_all(tracer, groups[0], place)]
     left = []
     for group in groups[1:]:
         at = _known_index(tracer, group)
