@@ -427,8 +427,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
             rows *= batch.extent if kept[0].c else 1
         product = replace(product, c_row=pitch, c_column=size, batch=tuple(kept))
         block = f.let(f"alloca [{rows * pitch} x i8], align 64")
-    again = _repeats(product, tiles, piece < extent)
-    variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece, again)
+    again, made = _repeats(product, tiles, piece < extent)
+    variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece, again, made)
     if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
     if product.thirds is not None and packing is None:
@@ -522,7 +522,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
 
     down = _Span(row_block, row_blocks, count_in_block(f, row_block, tiles, row_tiles, row_blocks))
     across = _Span(column_block, column_blocks, count_in_block(f, column_block, wide, panels, column_blocks))
-    used = safe or _Variants(variants, again)
+    used = safe or _Variants(variants, again, made)
     when(f, some, lambda: _emit_block(f, product, (a, b, c), down, across, (k, add), used))
     if pieces is not None:
         f.end_loop(pieces)
@@ -590,10 +590,12 @@ class _Span(NamedTuple):
 
 
 class _Variants(NamedTuple):
-    """Tile functions by (rest of the rows, rest of the columns); with `again` whole ones make the rest of the rows."""
+    """Tile functions by (rest of the rows, rest of the columns); with `again` whole ones make the rest of the rows, and
+    with `made` they leave the rows that are there already as they are."""
 
     names: Mapping[tuple[bool, bool], str]
     again: bool
+    made: bool
 
 
 def _emit_block(
@@ -627,6 +629,8 @@ def _emit_block(
         tile, which = _variant(f, tiles.names, short, narrow), ""
         if product.ends is not None:  # tiles of which rows leave terms out are told which they are
             which = f", i1 {down.begins(f, rows)}, i1 {short or down.ends(f, rows)}"
+        if tiles.made:
+            which += f", i1 {f.let(f'xor i1 {short}, true')}"
         if product.m > shape.rows:
             before = shape.rows - product.m % shape.rows
             at_a = _moved(f, short, at_a, before * product.a_row * (bool(product.a_tile) - tiles.again))
@@ -747,24 +751,27 @@ def _finish(
         call(advance(f, c, skipped, product.c_row), later, count)
 
 
-def _repeats(product: Product, tiles: int, accumulate: bool) -> bool:
-    """Whether the rest of the rows is made by a whole tile that makes some rows again, which saves tile functions.
+def _repeats(product: Product, tiles: int, accumulate: bool) -> tuple[bool, bool]:
+    """Whether the rest of the rows is made by a whole tile that makes some rows again, which saves tile functions; and
+    whether it must not write those.
 
-    Those rows are of the same task, with `tiles` tiles; nothing is added to what is there, and it is little work.
+    It may where they are of the same task, with `tiles` tiles, and nothing is added to what is there.
     """
-    rows, m = product.shape.rows, product.m
+    shape, rows, m = product.shape, product.shape.rows, product.m
     before, items = rows - m % rows, math.prod(batch.extent for batch in product.batch)
     flops = 2.0 * product.how.components**2 * before * product.n * product.depth * items
-    little = before * REPEATED <= m or flops <= REPEATED_FLOPS
-    return not accumulate and m % (tiles * rows) > rows and little
+    little = m % rows > 0 and m > rows and (before * REPEATED <= m or flops <= REPEATED_FLOPS)
+    if not accumulate and m % (tiles * rows) > rows:
+        return little, False
+    return (little and not (shape.inner or shape.registers),) * 2
 
 
 def _emit_tiles(
-    unit: Unit, name: str, product: Product, piece: int, again: bool
+    unit: Unit, name: str, product: Product, piece: int, again: bool, made: bool
 ) -> dict[tuple[bool, bool], str]:
     """The tile functions that the extents ask for, by (rest of the rows, rest of the columns).
 
-    With `again` the rest of the rows needs none.  They do `piece` of the outermost dimension of the sum at a time.
+    For `again` and `made` see `_Variants`.  They do `piece` of the outermost dimension of the sum at a time.
     """
     assert unit.machine is not None
     names: dict[tuple[bool, bool], str] = {}
@@ -786,7 +793,8 @@ def _emit_tiles(
             else:
                 outer = Outer(
                     rows, columns, a, product.a_row, product.taps, b,
-                    c, product.c_row, accumulate, shape.lanewise, product.b_line, product.ends, together,
+                    c, product.c_row, accumulate, shape.lanewise, product.b_line, product.ends,
+                    shape.rows - product.m % shape.rows if made else 0, together,
                 )
                 (emit_tiles if shape.registers else emit_outer)(unit, tile, outer, product.how)
     return names

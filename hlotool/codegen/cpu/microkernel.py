@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hlotool.codegen.cpu.addressing import offset
+from hlotool.codegen.cpu.addressing import offset, when
 from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vector_type
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -29,7 +29,6 @@ __all__ = ["LINE", "Ends", "Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
 LINE = 64  # bytes of a line of the caches
 AHEAD = 16  # steps of the sum from which `b` is fetched: longer than an access to the second-level cache
 TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
-ENDS_PARAMETERS = TILE_PARAMETERS[:-1] + ", i1 %first, i1 %last)"
 
 
 class Tap(NamedTuple):
@@ -60,7 +59,8 @@ class Outer(NamedTuple):
     depthwise convolution.  With `accumulate` the function looks at %add and adds to what `c` holds.  With `b_line` rows
     of `b` lie in lines of the caches, so many bytes apart.  With `ends`, what rows
     leave out of a tap that is not the first, the function is told by two more arguments, %first and %last, which tile
-    it is.  All counts of the last tap are multiples of `together`.
+    it is.  With `made` it is told by one more, %all, whether `c` gets its first rows too, so many, or has them already.
+    All counts of the last tap are multiples of `together`.
     """
 
     rows: int
@@ -75,6 +75,7 @@ class Outer(NamedTuple):
     lanewise: bool = False
     b_line: int = 0
     ends: Ends | None = None
+    made: int = 0
     together: int = 1
 
 
@@ -95,7 +96,8 @@ class Inner(NamedTuple):
 
 def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
     """Define tile function `name`."""
-    f = Function(unit, f"internal void @{name}{ENDS_PARAMETERS if tile.ends else TILE_PARAMETERS} nounwind")
+    more = ", i1 %first, i1 %last" * (tile.ends is not None) + ", i1 %all" * (tile.made > 0)
+    f = Function(unit, f"internal void @{name}{TILE_PARAMETERS[:-1]}{more}) nounwind")
     lanes, vectors = how.lanes, -(-tile.columns // how.columns)
     tail = (tile.columns - (vectors - 1) * how.columns) * how.components
     actives = [lanes] * (vectors - 1) + [tail]
@@ -185,8 +187,8 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
 
     sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count, 0, tile.rows)
 
-    def write(add: bool) -> None:
-        for row in range(tile.rows):
+    def write_rows(first: int, end: int, add: bool) -> None:
+        for row in range(first, end):
             for v in range(vectors):
                 at = offset(f, "%c", row * tile.c_row + v * lanes * tile.c.size)
                 place = row * how.components * vectors + v
@@ -197,6 +199,10 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
                     before = load(f, at, tile.c, how, lanes, actives[v])
                     value = plus(f, how, lanes, before, value)
                 store(f, value, at, tile.c, how, lanes, actives[v])
+
+    def write(add: bool) -> None:
+        when(f, "%all" if tile.made else None, lambda: write_rows(0, tile.made, add))
+        write_rows(tile.made, tile.rows, add)
 
     if tile.accumulate:
         more, first = f.fresh("more"), f.fresh("first")
