@@ -206,6 +206,26 @@ def test_small_second_level_cache(machine: Machine) -> None:
         close(multiply(lhs, rhs, replace(machine, l2=128 << 10), ("f32",) * 4, orders, 3), lhs, rhs)
 
 
+@every_machine
+@pytest.mark.parametrize("m", [25, 121, 128, 130, 256])
+def test_rows_left_over_of_sums_in_pieces(machine: Machine, m: int) -> None:
+    """A whole tile makes them, together with rows that are there already: to those nothing is added twice."""
+    small = replace(machine, l2=128 << 10)
+    lhs, rhs = normal((m, 1000), np.float32), normal((1000, 130), np.float32, 1)
+    for orders in [((0, 1),) * 3, ((1, 0), (0, 1), (0, 1)), ((1, 0), (1, 0), (1, 0))]:
+        whole = multiply(lhs, rhs, small, ("f32",) * 4, orders)
+        close(whole, lhs, rhs)
+        np.testing.assert_array_equal(whole, multiply(lhs, rhs, small, ("f32",) * 4, orders, 7))
+
+
+def test_few_rows_left_over_need_no_code_of_their_own() -> None:
+    spec = DotSpec((), 1024, 1152, 1024, (), 1024, 1, (), 1152, 1, (), 1152, 1)
+    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        for depth in (64, 1024):
+            text = emit_dot("dot", replace(spec, k=depth), named(f"{level},l2=512K")).text
+            assert text.count("define internal void @tile") == 1, (level, depth)
+
+
 EXACT = [
     ("bf16", "bf16", "bf16", "f32"), ("bf16", "bf16", "f32", "f32"), ("f16", "f16", "f16", "f32"),
     ("f32", "bf16", "f16", "f32"), ("s8", "s8", "s32", "s32"), ("s8", "u8", "s32", "s32"), ("s8", "s8", "s8", "s8"),
@@ -246,6 +266,40 @@ def test_exact_types(machine: Machine, types: tuple[str, str, str, str]) -> None
                 expected = (lhs.astype(np.float64) @ rhs.astype(np.float64)).astype(np.float32)
             expected = expected.astype(DTYPES[types[2]])
         np.testing.assert_array_equal(got.astype(np.float64), expected.astype(np.float64))
+
+
+NARROW = ["s4", "u4", "s8", "u8", "s16"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(MACHINES), st.integers(1, 70), st.integers(1, 150), st.integers(1, 90), st.integers(1, 3),
+    st.permutations(range(3)), st.permutations(range(3)), st.permutations(range(3)),
+    st.sampled_from(NARROW), st.sampled_from(NARROW), st.sampled_from(["s8", "u16", "s32"]),
+)
+def test_narrow_integers_of_any_shape_and_order(
+    machine: Machine, m: int, n: int, k: int, batch: int, left: list[int], right: list[int], to: list[int],
+    lhs_type: str, rhs_type: str, kind: str,
+) -> None:
+    """All values, and often the least ones: two products of those do not fit 32 bits, and wrap."""
+    generator = np.random.default_rng(m)
+    sides = []
+    for name, shape in ((lhs_type, (batch, m, k)), (rhs_type, (batch, k, n))):
+        bits = int(name[1:])
+        low = 0 if name[0] == "u" else -(1 << (bits - 1))
+        values = generator.integers(low, low + (1 << bits), shape)
+        sides.append(np.where(generator.random(shape) < 0.3, low, values))
+    arrays = [side.astype(DTYPES[name]) for side, name in zip(sides, (lhs_type, rhs_type), strict=True)]
+    got = multiply(*arrays, machine, (lhs_type, rhs_type, kind, "s32"), (left, right, to), 3)
+    np.testing.assert_array_equal(got, (sides[0] @ sides[1]).astype(DTYPES[kind]))
+
+
+def test_narrow_integers_are_multiplied_in_pairs() -> None:
+    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1, "s8", "u8", "s32", "s32")
+    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        assert "pmadd" in emit_dot("dot", spec, named(level)).text
+        assert "pmadd" not in emit_dot("dot", replace(spec, lhs="u16"), named(level)).text
+    assert "pmadd" not in emit_dot("dot", spec, named("aarch64")).text
 
 
 @every_machine

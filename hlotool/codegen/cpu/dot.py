@@ -4,9 +4,9 @@ The plan follows from shape and strides alone.  Products that are thin along m o
 contiguous along k run as dot products (`Inner` tiles).  All others broadcast the left operand over
 vectors of the right one (`Outer` tiles); large ones pack what is not laid out well for that first.
 
-Products of bf16 numbers on processors that multiply them in pairs are products of matrices half as deep whose
-elements are pairs: rows that lie along k are those already, anything else is copied into pairs, and an odd k
-is filled up with zeros.
+Products of bf16 numbers on processors that multiply them in pairs, and of integers that fit 16 bits, are products of
+matrices half as deep whose elements are pairs: rows that lie along k are those already, anything else is copied into
+pairs, and an odd k is filled up with zeros.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 
 from hlotool.codegen.cpu.addressing import Place, advance, argument, unravel
 from hlotool.codegen.cpu.elements import (
-    PAIR,
     Arithmetic,
     Element,
     arithmetic,
     element,
     multiplies_pairs,
+    multiplies_shorts,
     multiplies_thirds,
     multiplies_tiles,
 )
@@ -130,6 +130,7 @@ class _Plan:
     how: Arithmetic
     extents: tuple[int, ...]
     pairs: bool = False
+    shorts: bool = False
     tiles: bool = False
     thirds: bool = False
     epilogue: Epilogue | None = None
@@ -165,19 +166,25 @@ class _Plan:
         return _Matrix(place, batch, width * held.bytes, held.bytes), panel, packing
 
     def pair(self, label: str, source: _Matrix, rows: int, k: int, along: bool) -> _Matrix:
-        """`source` (`rows` x `k` bf16 numbers) as pairs along k; `along` asks for pairs that follow one another."""
-        size = source.element.bytes
-        steps = (*source.batch, source.down)
-        if source.made is None and source.across == size and k % 2 == 0 and not any(s % PAIR.bytes for s in steps):
-            return replace(source, place=replace(source.place, element=PAIR), across=PAIR.bytes)
+        """`source` (`rows` x `k` numbers) as pairs along k; `along` asks for pairs that follow one another."""
+        size, pair = source.element.bytes, self.how.element
+        if source.made is None and self.in_pairs(source, k):
+            return replace(source, place=replace(source.place, element=pair), across=pair.bytes)
         if source.down == size and not along:
             return replace(source, across=2 * source.across, partner=source.across, odd=k % 2 == 1)
-        dense = self.spread(label, source, rows, k, source.element)
+        half = source.element if source.element.kind == "float" else element("s16")
+        dense = self.spread(label, source, rows, k, half)
         if k % 2:
             outer = tuple(Axis(e, 0, s) for e, s in zip((*self.extents, rows), (*dense.batch, dense.down), strict=True))
-            end = replace(dense.place, start=dense.place.start + k * size)
-            self.steps.append(emit_zeros(self.unit, f"{label}_end_{self.name}", outer, Axis(1, 0, size), end))
-        return replace(dense, place=replace(dense.place, element=PAIR), across=PAIR.bytes)
+            end = replace(dense.place, start=dense.place.start + k * half.bytes)
+            self.steps.append(emit_zeros(self.unit, f"{label}_end_{self.name}", outer, Axis(1, 0, half.bytes), end))
+        return replace(dense, place=replace(dense.place, element=pair), across=pair.bytes)
+
+    def in_pairs(self, source: _Matrix, k: int) -> bool:
+        """Whether the rows of `source`, along k, are pairs as they lie."""
+        size = source.element.bytes
+        aligned = not any(step % (2 * size) for step in (*source.batch, source.down))
+        return size == 2 and source.across == size and k % 2 == 0 and aligned
 
     def spread(self, label: str, source: _Matrix, rows: int, columns: int, held: Element) -> _Matrix:
         """Copy `source` to rows, contiguous and a little more than `columns` apart."""
@@ -238,10 +245,12 @@ def emit_dot(
     extents, lhs, rhs, out = _operands(spec, slots)
     lhs.made, rhs.made = prologues
     pairs = multiplies_pairs(spec.lhs, spec.rhs, spec.accumulate, machine)
+    shorts = multiplies_shorts(spec.lhs, spec.rhs, spec.accumulate, machine) and not any(prologues)
     tiles = multiplies_tiles(spec.lhs, spec.rhs, spec.accumulate, machine)
     how = arithmetic(spec.accumulate, machine)
     thirds = multiplies_thirds(spec.lhs, spec.rhs, spec.accumulate, machine)
-    plan = _Plan(name, unit, machine, how, extents, pairs, tiles, thirds, epilogue, Scratch(slot=slots[SCRATCH]))
+    scratch = Scratch(slot=slots[SCRATCH])
+    plan = _Plan(name, unit, machine, how, extents, pairs, shorts, tiles, thirds, epilogue, scratch)
     m, n, k = spec.m, spec.n, spec.k
     if min(m, n, *extents, 1) > 0:
         if k == 0:
@@ -322,7 +331,8 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
     if plan.thirds and c.across == c.element.bytes and _serve_thirds(plan, m, n, k, a, b):
         return _emit_thirds(plan, m, n, k, a, b, c)
     plan.tiles = plan.tiles and not inner and k % (2 * SIDE) == 0
-    if (plan.pairs and inner) or ((plan.pairs or plan.tiles) and min(m, k) >= 8):
+    shorts = plan.shorts and not inner
+    if (plan.pairs and inner) or ((plan.pairs or plan.tiles or shorts) and min(m, k) >= 8):
         # Below eight rows, making pairs of `b` takes longer than they save.
         plan.how = replace(plan.how, pairs=True)
         a = plan.pair("pair_lhs", a, m, k, inner or plan.tiles)

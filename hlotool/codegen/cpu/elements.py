@@ -4,7 +4,8 @@ A product reads its operands in their *storage* type, multiplies and adds in the
 `Arithmetic`, and rounds once when the result is stored.
 
 Where the processor multiplies bf16 numbers in pairs (AVX512-BF16), a *pair* of neighbours along the sum is an
-element of its own, "bf16x2": 32 bits that travel as one float and that only `multiply_add` looks into.
+element of its own, "bf16x2": 32 bits that travel as one float and that only `multiply_add` looks into.  Pairs of
+integers of 16 bits ("s16x2") travel as an i32.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hlotool.ir import UnsupportedError
 
 __all__ = [
     "PAIR",
+    "PAIR_OF_SHORTS",
     "PAIR_OF_THIRDS",
     "Arithmetic",
     "Element",
@@ -27,6 +29,7 @@ __all__ = [
     "has_tiles",
     "load",
     "multiplies_pairs",
+    "multiplies_shorts",
     "multiplies_thirds",
     "multiplies_tiles",
     "narrow",
@@ -61,7 +64,7 @@ class Arithmetic:
     lanes: int
     boolean: bool
     complex: bool
-    pairs: bool = False  # elements of the operands are pairs of bf16: two multiply-adds per lane
+    pairs: bool = False  # elements of the operands are pairs of bf16 or s16: two multiply-adds per lane
     thirds: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `thirds`
 
     @property
@@ -77,12 +80,13 @@ class Arithmetic:
     def element(self) -> Element:
         """The element whose memory form is this arithmetic's own."""
         if self.pairs:
-            return PAIR_OF_THIRDS if self.thirds else PAIR
+            return PAIR_OF_THIRDS if self.thirds else PAIR if self.type == "float" else PAIR_OF_SHORTS
         names = {"float": ("f32", "c64"), "double": ("f64", "c128"), "i32": ("s32", ""), "i64": ("s64", "")}
         return element(names[self.type][self.components - 1])
 
 
 PAIR = Element("bf16x2", "float", "float", 4)
+PAIR_OF_SHORTS = Element("s16x2", "signed", "i32", 4)
 PAIR_OF_THIRDS = Element("bf16x2x3", "float", "float", 12)
 _FLOATS = {"f16": ("i16", 2), "bf16": ("i16", 2), "f32": ("float", 4), "f64": ("double", 8)}
 _COMPLEX = {"c64": ("float", 4), "c128": ("double", 8)}
@@ -124,6 +128,16 @@ def multiplies_pairs(lhs: str, rhs: str, accumulate: str, machine: Machine) -> b
     features = machine.features.split(",")
     fast = machine.vector_bits == 512 and "+avx512bf16" in features and "+amx-tile" not in features
     return fast and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
+
+
+def multiplies_shorts(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
+    """Whether `machine` has dot products of pairs of s16, and numbers of these element types fit that.
+
+    It adds up two products in 32 bits (the sum of two of the least numbers wraps as it should), while those of
+    32 bits are multiplied one by one, and take longer.
+    """
+    fit = {lhs, rhs} <= {"s2", "u2", "s4", "u4", "s8", "u8", "s16"}
+    return fit and accumulate == "s32" and machine.triple.startswith("x86_64")
 
 
 def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:

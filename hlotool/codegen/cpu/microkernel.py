@@ -275,9 +275,13 @@ def multiply_add(f: Function, how: Arithmetic, lanes: int, x: str, y: str, to: s
     """`x * y + to`, fused where the processor can; `(x and y) or to` for booleans.
 
     Pairs of bf16 add both their products, in f32 with rounding to nearest; VDPBF16PS takes subnormal numbers
-    for zeros, operands and sums alike.
+    for zeros, operands and sums alike.  Pairs of s16 add both theirs by PMADDWD.
     """
     kind = vector_type(how.type, lanes)
+    if how.pairs and how.type == "i32":
+        halves, name = vector_type("i16", 2 * lanes), _PAIRS_OF_SHORTS[lanes]
+        both = [(halves, f.let(f"bitcast {kind} {value} to {halves}")) for value in (x, y)]
+        return plus(f, how, lanes, f.intrinsic(kind, f"llvm.x86.{name}", both), to)
     if how.pairs:
         halves = vector_type("bfloat", 2 * lanes)
         both = [(halves, f.let(f"bitcast {kind} {value} to {halves}")) for value in (x, y)]
@@ -287,6 +291,10 @@ def multiply_add(f: Function, how: Arithmetic, lanes: int, x: str, y: str, to: s
         return f.intrinsic(kind, f"llvm.fmuladd.{short}", [(kind, x), (kind, y), (kind, to)])
     product = f.let(f"{'and' if how.boolean else 'mul'} {kind} {x}, {y}")
     return plus(f, how, lanes, product, to)
+
+
+_PAIRS_OF_SHORTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+"""LLVM's names of the sums of two products, by how many of them."""
 
 
 def plus(f: Function, how: Arithmetic, lanes: int, x: str, y: str) -> str:

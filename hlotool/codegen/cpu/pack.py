@@ -195,7 +195,8 @@ def _scattered(f: Function, copy: Copy) -> bool:
 
 def _pairs(f: Function, copy: Copy, read: str, write: str, columns: int, alone: str | None) -> None:
     """Interleave `columns` elements of two rows; under `alone` the second row is not there."""
-    half, whole, lanes = element("u16"), element("u32"), copy.how.lanes
+    half, whole, lanes = copy.source.element, element("u32"), copy.how.lanes
+    half = element("u16") if half.kind == "float" else half
     how, kind = Arithmetic("i32", 32, lanes, False, False, False), vector_type("i32", lanes)
     second, kept = str(copy.partner), ""
     if alone is not None:
@@ -206,6 +207,8 @@ def _pairs(f: Function, copy: Copy, read: str, write: str, columns: int, alone: 
         active = min(lanes, columns - at)
         low = load(f, offset(f, read, at * half.size), half, how, lanes, active)
         high = load(f, offset(f, second, at * half.size), half, how, lanes, active)
+        if half.kind == "signed":
+            low = f.let(f"and {kind} {low}, splat (i32 65535)")
         high = f.let(f"shl {kind} {high}, splat (i32 16)")
         if kept:
             high = f.let(f"and {kind} {high}, {kept}")
