@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlotool.evaluate.values import Context, Operands, Rule, Value
-from hlotool.ir import ExecutionError, Instruction, Literal, UnsupportedError, dtype_of
+from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.ir import Computation, ExecutionError, Instruction, Literal, UnsupportedError, dtype_of
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "branch_of"]
 
 
 def _while(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -44,9 +44,8 @@ def _scan(instruction: Instruction, operands: Operands, context: Context) -> Val
     return results if instruction.shape.is_tuple else results[0]
 
 
-def _conditional(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    """A predicate picks true or false; an index outside the branches picks the last one."""
-    selector, *arguments = operands
+def branch_of(instruction: Instruction, selector: AnyArray) -> tuple[int, Computation]:
+    """The branch of a conditional that a predicate (true or false) or an index picks: outside of them the last one."""
     branches = instruction.attributes.get("branch_computations")
     if branches is None:
         branches = (instruction.attributes["true_computation"], instruction.attributes["false_computation"])
@@ -55,7 +54,13 @@ def _conditional(instruction: Instruction, operands: Operands, context: Context)
     else:
         index = int(selector.item())
         chosen = index if 0 <= index < len(branches) else len(branches) - 1
-    return context.apply(branches[chosen], [arguments[chosen]])
+    return chosen, branches[chosen]
+
+
+def _conditional(instruction: Instruction, operands: Operands, context: Context) -> Value:
+    selector, *arguments = operands
+    place, branch = branch_of(instruction, np.asarray(selector))
+    return context.apply(branch, [arguments[place]])
 
 
 def _call(instruction: Instruction, operands: Operands, context: Context) -> Value:

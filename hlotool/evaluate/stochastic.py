@@ -5,7 +5,7 @@ beside `RUNS` others, in each of which every result was moved at random by what 
 arithmetic: Parker, UCLA CSD-970002, 1997), and the spread of the results times `SAFETY` is the bound.  As the runs go
 in step, what is not smooth (comparisons, roundings to integers, orders) is decided by `SAFETY` times the spread of its
 operands, and where that reaches across a border the runs take both sides (discrete stochastic arithmetic: Vignes,
-Numerical Algorithms 37, 2004).
+Numerical Algorithms 37, 2004).  Where they go different ways at a loop or branch, each follows its own.
 
 A rounding is moved by a random part of its own and by one that all roundings of an instruction in a run share: those of
 equal terms, and of one step after another of a loop, may all go the same way.
@@ -25,7 +25,8 @@ from hlotool.evaluate.bounds import Bounded, exact, is_inexact, rounded, smalles
 from hlotool.evaluate.combiner import combiners_of
 from hlotool.evaluate.interpreter import Interpreter
 from hlotool.evaluate.rules import RULES
-from hlotool.evaluate.truth_rules import TRUTH, loop_result
+from hlotool.evaluate.truth_elementwise import convert_loosely, rounding
+from hlotool.evaluate.truth_rules import TRUTH
 from hlotool.evaluate.truth_sums import accumulated, product_parts, repeats
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
 from hlotool.ir import Computation, ExecutionError, Instruction, Shape
@@ -40,6 +41,15 @@ SAFETY = 6.0
 
 _PART = 0.5**0.5
 """Of a rounding's bound, for each of its two parts: together they vary as roundings do, evenly up to the bound."""
+
+_ALL = (None, *range(RUNS))
+"""The true run, which has no number, and the others."""
+
+_STEPS = 2.0
+"""Of a step that a function may take: how often it counts, as there may be more of them than runs show."""
+
+_LONGER = 16
+"""Iterations that a run may make after the true one is done, beside as many as that made."""
 
 _SEED = 0x5EED
 
@@ -68,9 +78,9 @@ class Runs:
         """The true value of a scalar."""
         return self.value.item()
 
-    def run(self, number: int) -> AnyArray:
-        """The value in a run."""
-        return self.value if self.others is None else self.others[number]
+    def run(self, number: int | None) -> AnyArray:
+        """The value in a run (None: the true one)."""
+        return self.value if self.others is None or number is None else self.others[number]
 
 
 def statistical(runs: Runs, kind: str) -> Bounded:
@@ -90,7 +100,8 @@ def statistical(runs: Runs, kind: str) -> Bounded:
     size = np.where(np.isfinite(size), size, 0.0)
     moved = np.isfinite(deviation) & (deviation > 0)
     if moved.any():
-        ratio = float(np.median(deviation[moved] / np.maximum(size[moved], 1e-300)))
+        known = moved & (deviation < size)
+        ratio = float(np.median(deviation[known] / size[known])) if known.any() else 0.0
         usual = np.maximum(ratio * size, float(np.median(deviation[moved])))
         deviation = np.where(deviation > 0, np.maximum(deviation, usual), deviation)
     error = SAFETY * deviation + np.where(deviation > 0, 2 * unit(kind) * size + smallest(kind), 0.0)
@@ -129,11 +140,15 @@ def _strided(runs: Runs, factor: float) -> Runs:
 class Stochastic(Interpreter):
     """Interprets on `Runs` leaves; `local` is the truth mode of one instruction on exact operands."""
 
-    __slots__ = ("_biases", "_random", "local")
+    __slots__ = ("_biases", "_random", "going", "local", "rounds")
 
     def __init__(self, loop_limit: int | None, local: Any) -> None:
         super().__init__(None, loop_limit)
         self.local = local
+        self.rounds: dict[Instruction, int] = {}
+        """Iterations that the true run made in a loop, at most."""
+        self.going: tuple[int | None, ...] = _ALL
+        """The runs that are here; the others are in another branch, or done with a loop."""
         self._table = _RUNS
         self._biases: dict[Instruction, AnyArray] = {}
         self._random = np.random.Generator(np.random.SFC64(_SEED))
@@ -167,8 +182,12 @@ class Stochastic(Interpreter):
     def either(self, value: AnyArray, unsure: AnyArray) -> Runs:
         """A predicate; where it is `unsure` the runs take one side or the other, and not all the true one."""
         others = [np.where(unsure, ~value, value)]
-        others += [value ^ (unsure & (self._random.random(value.shape, np.float32) < 0.5)) for _ in range(RUNS - 1)]
+        others += [value ^ (unsure & self.some(value.shape)) for _ in range(RUNS - 1)]
         return Runs(value, tuple(others))
+
+    def some(self, shape: tuple[int, ...]) -> AnyArray:
+        """True for half of the elements."""
+        return np.asarray(self._random.random(shape, np.float32) < 0.5)
 
 
 def _another(value: AnyArray, unsure: AnyArray, number: int) -> AnyArray:
@@ -186,10 +205,6 @@ def _lost(value: Any) -> Any:
         return Runs(value.value, (np.full_like(value.value, np.nan),) * RUNS)
     every = np.ones(value.shape, np.bool_)
     return Runs(value.value, tuple(_another(value.value, every, number) for number in range(RUNS)))
-
-
-def _differs(runs: Runs) -> bool:
-    return runs.others is not None and any(bool((other != runs.value).any()) for other in runs.others)
 
 
 def as_runs(value: Any, shape: Shape) -> Any:
@@ -211,7 +226,7 @@ def _picked(value: Any, number: int | None) -> Any:
     """A value as truth mode has it, exact: the true one (None) or that of a run."""
     if isinstance(value, tuple):
         return tuple(_picked(part, number) for part in value)
-    return Bounded(value.value if number is None else value.run(number))
+    return Bounded(value.run(number))
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -225,9 +240,9 @@ def _is_exact(operands: Sequence[Any]) -> bool:
 # ---- rules
 
 
-def _each(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+def _each(instruction: Instruction, operands: Operands, context: Stochastic, rule: Any = None) -> Any:
     """The rule of truth mode in every run, and the result moved within the bound that it has on exact operands."""
-    rule = TRUTH[instruction.opcode]
+    rule = rule or TRUTH[instruction.opcode]
     numbers = [None] if _is_exact(operands) else [None, *range(RUNS)]
     scale = 0.25 if instruction.opcode in _GENEROUS else 1.0
     found = [rule(instruction, [_picked(o, number) for o in operands], context.local) for number in numbers]
@@ -251,7 +266,7 @@ def _jumping(which: Callable[[int], bool] | None = None) -> Any:
     come of it deviate as much too far."""
 
     def rule(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
-        if _is_exact(operands):
+        if _is_exact(operands) or context.going != _ALL:
             return _each(instruction, operands, context)
         given = [_strided(o, SAFETY) if which is None or which(n) else o for n, o in enumerate(operands)]
         found = _each(instruction, given, context)
@@ -263,26 +278,121 @@ def _jumping(which: Callable[[int], bool] | None = None) -> Any:
 
 
 def _compare(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """By the spread of the difference, which of a number and the extreme that it is, say, is none.
+
+    Runs that went different ways compare what they have."""
+    left, right = operands
     kind = instruction.operands[0].shape.element_type
-    if _is_exact(operands) or not is_inexact(kind) or instruction.attributes.get("type") == "TOTALORDER":
+    if left is right or context.going != _ALL or _is_exact(operands) or not is_inexact(kind):
         return _each(instruction, operands, context)
-    found = TRUTH["compare"](instruction, [_estimated(o, kind) for o in operands], context.local)
-    return Runs(found.value) if found.error is None else context.either(found.value, found.error != 0)
+    if instruction.attributes.get("type") == "TOTALORDER":
+        return _each(instruction, operands, context)
+    value = TRUTH["compare"](instruction, [Bounded(left.value), Bounded(right.value)], context.local).value
+    apart = left.value - right.value
+    spread = SAFETY * _deviation(Runs(apart, tuple(left.run(n) - right.run(n) for n in range(RUNS))))
+    special = ~np.isfinite(apart)  # infinities and NaN are so in all runs, or nothing is known
+    one_sided = np.zeros(value.shape, np.bool_)
+    for number in range(RUNS):
+        one_sided |= (np.isnan(left.run(number)) & ~np.isnan(left.value)) | (
+            np.isnan(right.run(number)) & ~np.isnan(right.value)
+        )
+    unsure = np.where(special, one_sided, ~(np.abs(apart) > spread) & (spread != 0))
+    return context.either(value, unsure) if unsure.any() else Runs(value)
 
 
 def _convert(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
-    smooth = is_inexact(instruction.shape.element_type)
-    return (_each if smooth else _jumping())(instruction, operands, context)
+    """Roundings to a narrower type that are sure are made; others may go either way."""
+    if not is_inexact(instruction.shape.element_type):
+        return _stepped(instruction, operands, context)
+    (x,) = operands
+    kind = instruction.operands[0].shape.element_type
+    sure = None
+    if not _is_exact(operands) and not context.local.excess_precision:
+        sure = rounding(instruction, _estimated(x, kind))
+    if sure is None:
+        return _each(instruction, operands, context)
+    loose: Runs = _each(instruction, operands, context, convert_loosely)
+    near, alike = sure
+    if alike.all():
+        return Runs(near)
+    others = tuple(np.where(alike, near, loose.run(number)) for number in range(RUNS))
+    return Runs(np.where(alike, near, loose.value), others)
+
+
+def _stepped(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """A function that goes up in steps: where a step lies within `SAFETY` deviations of the operand, half of the runs
+    are on either side of it, an element's two of them together."""
+    (x,) = operands
+    kind = instruction.operands[0].shape.element_type
+    if _is_exact(operands) or context.going != _ALL or not is_inexact(kind) or x.value.dtype.kind == "c":
+        return _each(instruction, operands, context)
+    estimate, rule = _estimated(x, kind), TRUTH[instruction.opcode]
+    if instruction.shape.element_type == "pred":
+        found = rule(instruction, [estimate], context.local)
+        return Runs(found.value) if found.error is None else context.either(found.value, found.error != 0)
+    ends = [x.value, x.value - estimate.errors(), x.value + estimate.errors()]
+    value, low, high = (rule(instruction, [Bounded(end)], context.local).value for end in ends)
+    unknown = ~np.isfinite(estimate.errors())
+    sides = [side for _ in range(RUNS // 2) for up in (context.some(value.shape),) for side in (up, ~up)]
+    others: list[AnyArray] = []
+    for number, up in enumerate(sides):
+        taken = np.where(up, high, low)
+        if value.dtype.kind == "f":
+            taken = np.where(taken == value, value, value + _STEPS / SAFETY * (taken - value))
+            others.append(np.where(unknown, np.nan, taken))
+        else:
+            others.append(_another(taken, unknown, number))
+    return Runs(value, tuple(others))
 
 
 def _while(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
-    return loop_result(instruction, operands, context, _differs, _lost)
+    """Each run goes round as often as its own condition says; those that go on for too long are lost."""
+    condition, body = instruction.attributes["condition"], instruction.attributes["body"]
+    state: Any = operands[0]
+    before, limit = context.going, context.loop_limit
+    iterations = 0
+    while True:
+        goes_on: Any = context.apply(condition, [state])
+        following = tuple(number for number in context.going if goes_on.run(number).item())
+        if None in following:
+            if limit is not None and iterations >= limit:
+                raise ExecutionError(f"{instruction.name}: more than {limit} iterations")
+            context.rounds[instruction] = max(context.rounds.get(instruction, 0), iterations + 1)
+        elif following and iterations >= 2 * context.rounds.get(instruction, 0) + _LONGER:
+            state = _of_runs(state, _lost(state), following)
+            break
+        if not following:
+            break
+        context.going = following
+        after = context.apply(body, [state])
+        state = after if following == _ALL else _of_runs(state, after, following)
+        iterations += 1
+    context.going = before
+    return state
 
 
 def _conditional(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """Each run takes the branch that its own selector says."""
     selector, *arguments = operands
-    found: Any = control.RULES["conditional"](instruction, [selector.value, *arguments], context)
-    return _lost(found) if _differs(selector) else found
+    before = context.going
+    chosen = {number: control.branch_of(instruction, selector.run(number)) for number in before}
+    found: Any = None
+    for place, branch in dict.fromkeys(chosen.values()):
+        context.going = tuple(number for number in before if chosen[number][0] == place)
+        value = context.apply(branch, [arguments[place]])
+        found = value if found is None else _of_runs(found, value, context.going)
+    context.going = before
+    return found
+
+
+def _of_runs(value: Any, new: Any, numbers: Sequence[int | None]) -> Any:
+    """A value with that of some runs replaced by a new one."""
+    if isinstance(value, tuple):
+        return tuple(_of_runs(old, part, numbers) for old, part in zip(value, new, strict=True))
+    if value is new:
+        return value
+    chosen = [(new if number in numbers else value).run(number) for number in _ALL]
+    return Runs(chosen[0], tuple(chosen[1:]))
 
 
 def _parts(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
@@ -361,7 +471,8 @@ _CONTROL = (
     "call fusion tuple get-tuple-element constant after-all add-dependency opt-barrier domain copy-start copy-done "
     "async-start async-update async-done"
 )
-_JUMPS = "sort topk floor ceil round-nearest-afz round-nearest-even sign remainder map"
+_JUMPS = "sort topk remainder map"
+_STEPPED = "floor ceil round-nearest-afz round-nearest-even sign"
 _GENEROUS = frozenset(["reduce", "reduce-window", "scatter", "select-and-scatter"])
 """Whose bounds are eight standard deviations of the roundings of their sums."""
 
@@ -375,6 +486,7 @@ _RUNS: dict[str, Any] = {
     **dict.fromkeys(TRUTH, _each),
     **dict.fromkeys(_CONTROL.split(), _parts),
     **dict.fromkeys(_JUMPS.split(), _jumping()),
+    **dict.fromkeys(_STEPPED.split(), _stepped),
     "compare": _compare,
     "convert": _convert,
     "while": _while,

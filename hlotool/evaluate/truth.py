@@ -32,17 +32,17 @@ _NOTHING = 64.0
 
 
 def bounded_results(
-    module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None
+    module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None, excess_precision: bool = False
 ) -> tuple[Bounded, ...]:
     """As `truth`, but where its bounds are so wide that they say little, those of `hlotool.evaluate.stochastic`.
 
     An element whose bound is as large as the numbers around it is undecided.
     """
-    found = truth(module, arguments, loop_limit)
+    found = truth(module, arguments, loop_limit, excess_precision)
     kinds = [leaf.element_type for leaf in module.entry.root.shape.leaves() if leaf.is_array]
     if not any(_is_wide(one, kind) for one, kind in zip(found, kinds, strict=True)):
         return found
-    local = _Truth(loop_limit)
+    local = _Truth(loop_limit, excess_precision)
     given: Any = iter([Runs(one.value) for one in _exact_leaves(module, arguments)])
     values = [value_from_leaves(parameter.shape, given) for parameter in module.entry.parameters]
     root = guarded(lambda: Stochastic(loop_limit, local).apply(module.entry, values))
@@ -79,18 +79,21 @@ def _narrower(bound: Bounded, likely: Bounded, kind: str) -> Bounded:
     return Bounded(value, error)
 
 
-def truth(module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None) -> tuple[Bounded, ...]:
+def truth(
+    module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None, excess_precision: bool = False
+) -> tuple[Bounded, ...]:
     """The results of the entry computation, one per array leaf of its root, with error bounds.
 
     `arguments` and exceptions are those of `evaluate`.  The values are in f64 where the text has a narrower float, in
     extended precision (where NumPy has it) for f64, and alike for complex numbers; all others are as they are.
+    A conversion to a narrower type rounds, as the program says; with `excess_precision` it need not.
     UnsupportedError for modules with dynamic dimensions.
     """
     if is_dynamic(module):
         raise UnsupportedError("truth mode does not know sizes of run time")
     given: Any = iter(_exact_leaves(module, arguments))
     values = [value_from_leaves(parameter.shape, given) for parameter in module.entry.parameters]
-    root = guarded(lambda: _Truth(loop_limit).apply(module.entry, values))
+    root = guarded(lambda: _Truth(loop_limit, excess_precision).apply(module.entry, values))
     found: Any = leaves_of(widened(root, module.entry.root.shape))
     return tuple(found)
 
@@ -105,12 +108,13 @@ def _exact_leaves(module: Module, arguments: Sequence[AnyArray]) -> list[Bounded
 class _Truth(Interpreter):
     """Interprets on `Bounded` leaves.  `plain` interprets what is known to be exact, on arrays."""
 
-    __slots__ = ("plain",)
+    __slots__ = ("excess_precision", "plain")
 
-    def __init__(self, loop_limit: int | None, scalars: bool = False) -> None:
+    def __init__(self, loop_limit: int | None, excess_precision: bool, scalars: bool = False) -> None:
         super().__init__(None, loop_limit, scalars=scalars)
         self._table = SCALAR_TRUTH if scalars else TRUTH
-        self._scalars = None if scalars else _Truth(loop_limit, scalars=True)
+        self._scalars = None if scalars else _Truth(loop_limit, excess_precision, scalars=True)
+        self.excess_precision = excess_precision
         self.plain = Interpreter(None, loop_limit, scalars=scalars)
 
     def map(self, computation: Computation, arrays: Sequence[Any]) -> tuple[Any, ...]:

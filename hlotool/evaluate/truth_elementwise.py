@@ -28,11 +28,11 @@ from hlotool.evaluate.bounds import (
     unit,
     wide_dtype,
 )
-from hlotool.evaluate.rounding import convert
+from hlotool.evaluate.rounding import convert, round_to
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["ELEMENTWISE", "add", "divide", "multiply", "plain", "rsqrt", "subtract"]
+__all__ = ["ELEMENTWISE", "add", "convert_loosely", "divide", "multiply", "plain", "rounding", "rsqrt", "subtract"]
 
 Spread = Callable[[AnyArray, AnyArray, AnyArray], AnyArray]
 """(argument, its error, result) to a bound of the result's change; infinite or NaN where there is none."""
@@ -505,7 +505,35 @@ def _complex(instruction: Instruction, operands: Operands, context: Any) -> Boun
 
 
 def _convert(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
-    """Floats round, and become integers or predicates for sure where both ends of their interval do."""
+    """Where both ends of an interval round to the same number of a narrower type, that is the result."""
+    found = convert_loosely(instruction, operands, context)
+    sure = None if context.excess_precision else rounding(instruction, operands[0])
+    if sure is None:
+        return found
+    near, alike = sure
+    return bounded(np.where(alike, near, found.value), np.where(alike, 0.0, found.errors()))
+
+
+def rounding(instruction: Instruction, x: Bounded) -> tuple[AnyArray, AnyArray] | None:
+    """Of a conversion from one float type to a narrower one: the rounded value, and where all of the interval rounds to
+    it; None for other conversions."""
+    source, target = instruction.operands[0].shape.element_type, instruction.shape.element_type
+    if not (ELEMENT_TYPES[source].is_float and ELEMENT_TYPES[target].is_float and unit(target) > unit(source)):
+        return None
+
+    def at(value: AnyArray) -> AnyArray:
+        return round_to(value.astype(wide_dtype(target)), target).astype(wide_dtype(target))
+
+    near = at(x.value)
+    alike = np.ones(x.shape, np.bool_)
+    for end in () if x.error is None else (x.value - x.error, x.value + x.error):
+        there = at(end)
+        alike &= (there == near) | (np.isnan(there) & np.isnan(near) & np.isfinite(x.errors()))
+    return near, alike
+
+
+def convert_loosely(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """Floats may round or not, and become integers or predicates for sure where both ends of their interval do."""
     (x,) = operands
     source, target = instruction.operands[0].shape.element_type, instruction.shape.element_type
     if not is_inexact(source):
@@ -583,6 +611,19 @@ def _in_blocks(rule: Any) -> Any:
     return run
 
 
+_compare_in_blocks = _in_blocks(_compare)
+
+
+def _compare_all(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
+    """A number is equal to itself, and NaN is not, however they are rounded."""
+    left, right = operands
+    if left is not right or left.error is None:
+        found: Bounded = _compare_in_blocks(instruction, operands, context)
+        return found
+    value = plain(instruction, [Bounded(left.value)] * 2, context).value
+    return bounded(value, np.where(np.isinf(left.error), np.inf, 0.0))
+
+
 def _flattened(x: Bounded) -> Bounded:
     return Bounded(x.value.reshape(-1), None if x.error is None else x.error.reshape(-1))
 
@@ -595,7 +636,6 @@ _RULES: dict[str, Any] = {
     **dict.fromkeys(elementwise.RULES, plain),
     **dict.fromkeys([*_REAL, *_COMPLEX, "real", "imag", "is-finite"], _unary),
     **dict.fromkeys(_BINARY, _binary),
-    "compare": _compare,
     "select": _select,
     "clamp": _clamp,
     "complex": _complex,
@@ -603,4 +643,5 @@ _RULES: dict[str, Any] = {
     "reduce-precision": _reduce_precision,
 }
 
-ELEMENTWISE: dict[str, Any] = {name: _in_blocks(rule) for name, rule in _RULES.items()} | {"bitcast-convert": plain}
+ELEMENTWISE: dict[str, Any] = {name: _in_blocks(rule) for name, rule in _RULES.items()}
+ELEMENTWISE |= {"bitcast-convert": plain, "compare": _compare_all}

@@ -6,7 +6,7 @@ Rules that move elements are those of the evaluator, applied to values and to er
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from hlotool.evaluate.truth_sums import SUMS
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape
 
-__all__ = ["SCALAR_TRUTH", "TRUTH", "loop_result", "undecided", "widened"]
+__all__ = ["SCALAR_TRUTH", "TRUTH", "widened"]
 
 
 def widened(value: Any, shape: Shape) -> Any:
@@ -34,10 +34,10 @@ def widened(value: Any, shape: Shape) -> Any:
     return value_from_leaves(shape, iter(made))
 
 
-def undecided(value: Any) -> Any:
+def _undecided(value: Any) -> Any:
     """The value with nothing known of it."""
     if isinstance(value, tuple):
-        return tuple(map(undecided, value))
+        return tuple(map(_undecided, value))
     return Bounded(value.value, np.full(value.shape, np.inf))
 
 
@@ -52,7 +52,7 @@ def _declared(instruction: Instruction, operands: Operands, context: Any) -> Any
         arrays = [narrow(leaf, kind) for leaf, kind in zip(leaves, kinds, strict=True)]
         given.append(value_from_leaves(operand.shape, iter(arrays)))
     found = widened(RULES[instruction.opcode](instruction, given, context.plain), instruction.shape)
-    return undecided(found) if inexact else found
+    return _undecided(found) if inexact else found
 
 
 def _moving(data: Sequence[int] | None) -> Any:
@@ -67,7 +67,7 @@ def _moving(data: Sequence[int] | None) -> Any:
         if all(operands[place].error is None for place in places) and all(o.error is None for o in indices):
             return _zipped(value, None)
         if any(o.error is not None and o.error.any() for o in indices):
-            return undecided(_zipped(value, None))
+            return _undecided(_zipped(value, None))
         errors = [o.errors() if place in places else o.value for place, o in enumerate(operands)]
         return _zipped(value, rule(instruction, errors, plain))
 
@@ -106,26 +106,15 @@ def _with_parts(instruction: Instruction, operands: Operands, context: Any) -> A
 
 
 def _while(instruction: Instruction, operands: Operands, context: Any) -> Any:
-    return loop_result(instruction, operands, context, lambda x: x.error is not None and bool(x.error.any()), undecided)
-
-
-def loop_result(
-    instruction: Instruction,
-    operands: Operands,
-    context: Any,
-    is_unsure: Callable[[Any], bool],
-    lost: Callable[[Any], Any],
-) -> Any:
-    """The state that a while loop ends with.  The loop goes on by the value of its condition; where one `is_unsure`,
-    the state is `lost`."""
+    """The loop goes on by the value of its condition; where one is unsure, nothing is known of the state."""
     condition, body = instruction.attributes["condition"], instruction.attributes["body"]
     state: Any = operands[0]
     iterations, unsure = 0, False
     while True:
         goes_on: Any = context.apply(condition, [state])
-        unsure = unsure or is_unsure(goes_on)
+        unsure = unsure or (goes_on.error is not None and bool(goes_on.error.any()))
         if not goes_on.item():
-            return lost(state) if unsure else state
+            return _undecided(state) if unsure else state
         if context.loop_limit is not None and iterations >= context.loop_limit:
             raise ExecutionError(f"{instruction.name}: more than {context.loop_limit} iterations")
         state = context.apply(body, [state])
@@ -172,7 +161,7 @@ def _stacked(parts: Sequence[Bounded], axis: int) -> Bounded:
 def _conditional(instruction: Instruction, operands: Operands, context: Any) -> Any:
     selector, *arguments = operands
     result: Any = control.RULES["conditional"](instruction, [selector.value, *arguments], context)
-    return undecided(result) if selector.error is not None and selector.error.any() else result
+    return _undecided(result) if selector.error is not None and selector.error.any() else result
 
 
 # ---- order

@@ -73,8 +73,9 @@ def random_arrays(inputs: Sequence[Input], seed: int, device: int = 0) -> list[n
 
     Floats are standard normal, divided by the root of the number of terms where they are weights of a product; from
     0.5 to 1.5 where a root or logarithm is taken of them or something is divided by them (see `Role`).  Integers lie
-    in [0, 8), from 1 where they are scalars or enter a loop, or within what they index where a gather, scatter or
-    dynamic slice reads them.  Every leaf on every device has a random stream of its own.
+    in [0, 8), from 1 where they are scalars or enter a loop (below 4 where they are the argument of a function), or
+    within what they index where a gather, scatter or dynamic slice reads them.  Every leaf on every device has a random
+    stream of its own.
     """
     for leaf in inputs:
         if UNBOUNDED in leaf.shape.dimensions:
@@ -95,7 +96,7 @@ def _fill(leaf: Input, generator: np.random.Generator) -> npt.NDArray[Any]:
     if row.kind == "pred":
         return generator.integers(0, 2, size).astype(np.bool_)
     if row.is_integer:
-        top = min(leaf.bound or 8, 1 << (row.bits - (row.kind == "signed")))
+        top = min(leaf.bound or role.below, 1 << (row.bits - (row.kind == "signed")))
         least = min(role.least, top - 1) if leaf.bound is None else 0
         return generator.integers(least, max(1, top), size).astype(dtype_of(row.name))
     # Half the numbers' width takes half the time, and large models have many weights.

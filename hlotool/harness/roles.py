@@ -17,6 +17,8 @@ __all__ = ["NORMAL", "RANGES", "Role", "roles_of"]
 Place = tuple[Instruction, int]
 """An array leaf of an instruction's value."""
 
+_Callers = Mapping[Computation, Sequence[Instruction]]
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -24,12 +26,14 @@ class Role:
 
     `values` is ``normal``; ``positive`` (0.5 to 1.5); ``fraction`` (-0.9 to 0.9); ``step`` (0.01 to 0.03: of time or
     descent, a scalar that enters a loop); ``definite`` (symmetric and positive definite); or ``dominant`` (far from
-    singular, and so are its triangles).  `scale` is a factor of normal numbers, `least` the smallest integer.
+    singular, and so are its triangles).  `scale` is a factor of normal numbers; integers are from `least` on, less
+    than `below`.
     """
 
     values: str = "normal"
     scale: float = 1.0
     least: int = 0
+    below: int = 8
 
 
 NORMAL = Role()
@@ -57,6 +61,7 @@ def roles_of(module: Module, values: Sequence[Instruction] | None = None) -> dic
     fractions = graph.sources(dict.fromkeys(_FRACTIONS, (0,)), _MOVES)
     definite = graph.sources({"cholesky": (0,)}, _MOVES | _SYMMETRIC)
     definite |= graph.sources({"custom-call": (0,)}, _MOVES | _SYMMETRIC, "potrf")
+    definite |= graph.reaching(_matrices_of_forms(graph.instructions), _MOVES | _SYMMETRIC)
     dominant = graph.sources({"triangular-solve": (0,)}, _MOVES | {"select"})
     dominant |= graph.sources({"custom-call": (0,)}, _MOVES, "trsm")
     found: dict[Place, Role] = {}
@@ -67,7 +72,9 @@ def roles_of(module: Module, values: Sequence[Instruction] | None = None) -> dic
             row = element_type(leaf.element_type)
             square = leaf.rank >= 2 and leaf.dimensions[-1] == leaf.dimensions[-2]
             if row.is_integer:
-                if not leaf.dimensions or _enters_a_loop(place):
+                if not leaf.dimensions and _becomes_a_float(place, graph.callers):
+                    found[place] = Role(least=1, below=4)
+                elif not leaf.dimensions or _enters_a_loop(place, graph.callers):
                     found[place] = Role(least=1)
             elif not (row.is_float or row.is_complex):
                 continue
@@ -79,9 +86,9 @@ def roles_of(module: Module, values: Sequence[Instruction] | None = None) -> dic
                 found[place] = Role("fraction")
             elif row.is_float and place in positive:
                 found[place] = Role("positive")
-            elif row.is_float and not leaf.dimensions and _enters_a_loop(place):
+            elif row.is_float and not leaf.dimensions and _enters_a_loop(place, graph.callers):
                 found[place] = Role("step")
-            elif (terms := _terms(place)) > 1:
+            elif (terms := _terms(place, graph.callers)) > 1:
                 found[place] = Role(scale=terms**-0.5)
     return found
 
@@ -122,32 +129,68 @@ def _forward(place: Place) -> Iterator[tuple[Instruction, int, Place | None]]:
             elif user.opcode == "conditional":
                 if number:
                     yield user, number, (user.called[number - 1].parameters[0], leaf)
+            elif user.opcode == "opt-barrier":
+                yield user, number, (user, leaf)
             else:
                 yield user, number, (user, 0) if user.opcode in _MOVES else None
 
 
-def _reached(place: Place) -> Iterator[tuple[Instruction, int]]:
-    """(user, operand number) of all that a leaf comes to unchanged, nearest first."""
-    pending, seen = [place], {place}
+def _returned(place: Place, caller: Instruction) -> Iterator[Place]:
+    """What a leaf of the root of a computation becomes where that is called."""
+    value, leaf = place
+    if caller.opcode in ("call", "fusion", "conditional"):
+        yield caller, leaf
+    elif caller.opcode == "while":
+        body: Computation = caller.attributes["body"]
+        if value.parent is body:
+            yield body.parameters[0], leaf
+            yield caller, leaf
+
+
+def _reached(place: Place, callers: _Callers) -> Iterator[tuple[Instruction, int]]:
+    """(user, operand number) of all that a leaf comes to unchanged, nearest first.
+
+    From a computation that it came into it goes back to where it came from, of several callers; of the callers of
+    those all count.
+    """
+    start: tuple[Place, Instruction | None] = (place, None)
+    pending, seen = [start], {start}
     while pending:
-        following = []
-        for one in pending:
-            for user, number, after in _forward(one):
+        after: list[tuple[Place, Instruction | None]] = []
+        for one, caller in pending:
+            for user, number, passed in _forward(one):
                 yield user, number
-                if after is not None and after not in seen:
-                    seen.add(after)
-                    following.append(after)
-        pending = following
+                if passed is not None:
+                    after.append((passed, caller if passed[0].parent is user.parent else user))
+            computation = one[0].parent
+            if one[0].is_root and computation is not None:
+                for outer in callers.get(computation, ()) if caller is None else (caller,):
+                    after += [(passed, None if passed[0] is outer else outer) for passed in _returned(one, outer)]
+        pending = [step for step in dict.fromkeys(after) if step not in seen]
+        seen.update(pending)
 
 
-def _enters_a_loop(place: Place) -> bool:
-    return any(user.opcode == "while" for user, _ in _reached(place))
+def _enters_a_loop(place: Place, callers: _Callers) -> bool:
+    return any(user.opcode == "while" for user, _ in _reached(place, callers))
 
 
-def _terms(place: Place) -> int:
+def _becomes_a_float(place: Place, callers: _Callers) -> bool:
+    """Whether a number serves as nothing else: the argument of a function, say, and no count."""
+    users = [
+        user
+        for user, number in _reached(place, callers)
+        if user.opcode not in ("call", "fusion", "tuple") and user.shape.is_array
+        and element_type(user.operands[number].shape.element_type).is_integer
+    ]  # fmt: skip
+    return bool(users) and all(
+        user.opcode == "convert" and element_type(user.shape.element_type).is_float for user in users
+    )
+
+
+def _terms(place: Place, callers: _Callers) -> int:
     """How many terms the sums of products have in which a leaf is the weights: the right operand, or beside one that
     is no parameter; 1 where it is first used otherwise."""
-    for user, number in _reached(place):
+    for user, number in _reached(place, callers):
         if user.opcode == "convolution":
             if number != 1:
                 return 1
@@ -159,6 +202,18 @@ def _terms(place: Place) -> int:
             axes = user.attributes.get(("lhs", "rhs")[number] + "_contracting_dims") or ()
             return prod(user.operands[number].shape.dimensions[axis] for axis in axes)
     return 1
+
+
+def _matrices_of_forms(instructions: Sequence[Instruction]) -> list[Place]:
+    """The matrices A of quadratic forms x'Ax: as in conjugate gradients, most of them are to be positive."""
+    found: list[Place] = []
+    for form in instructions:
+        if form.opcode not in ("dot", "multiply"):
+            continue
+        for vector, product in (form.operands[:2], form.operands[1::-1]):
+            if product.opcode == "dot" and vector in product.operands and vector.shape.rank < 2:
+                found += [(matrix, 0) for matrix in product.operands if matrix is not vector]
+    return found
 
 
 def _is_given(value: Instruction) -> bool:
@@ -184,6 +239,7 @@ class _Graph:
         self.values = frozenset(values)
         self.instructions = [i for computation in module.computations.values() for i in computation]
         self.callers: dict[Computation, list[Instruction]] = {}
+        """The instructions that call a computation."""
         for instruction in self.instructions:
             for called in instruction.called:
                 self.callers.setdefault(called, []).append(instruction)
@@ -192,13 +248,18 @@ class _Graph:
         self, ends: Mapping[str, tuple[int, ...]], through: frozenset[str], target: str = ""
     ) -> set[Place]:
         """The values that come to an operand of `ends` (calls of a `target`) by way of opcodes of `through`."""
-        pending: list[Place] = [
+        places = [
             (instruction.operands[number], 0)
             for instruction in self.instructions
             if instruction.opcode in ends and target in str(instruction.attributes.get("custom_call_target") or "")
             for number in ends[instruction.opcode]
             if number < len(instruction.operands) and instruction.operands[number].shape.is_array
         ]
+        return self.reaching(places, through)
+
+    def reaching(self, places: Sequence[Place], through: frozenset[str]) -> set[Place]:
+        """The values that come to one of `places` by way of opcodes of `through`."""
+        pending = list(places)
         seen, found = set(pending), set()
         while pending:
             place = pending.pop()
@@ -224,7 +285,7 @@ class _Graph:
                     yield operand, leaf
                     return
                 leaf -= count
-        elif value.opcode == "while":
+        elif value.opcode in ("while", "opt-barrier"):
             yield value.operands[0], leaf
         elif value.opcode in ("call", "fusion"):
             yield value.called[0].root, leaf
