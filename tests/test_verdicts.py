@@ -15,6 +15,7 @@ import hlotool
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.bounds import growth, unit
+from hlotool.evaluate.stochastic import Runs, statistical
 from hlotool.evaluate.truth import bounded_results, truth
 from hlotool.evaluate.truth_sums import repeats
 from hlotool.harness.check_each import CheckEach, NumbersUndecided
@@ -261,6 +262,205 @@ def test_terms_that_round_alike() -> None:
     assert growth(200_000, u) < 0.05 * growth(200_000, u, 200_000) <= 0.05 * 200_000 * u / (1 - 200_000 * u) * 1.001
 
 
+FOLD = """sum { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] add(a, b) }"""
+
+
+def all_decided(text: str, *arrays: Array) -> bool:
+    return all(row.verdict == "ok" and not row.undecided for row in within(text, *arrays))
+
+
+@pytest.mark.parametrize("narrow", ["f8e5m2", "f8e4m3fn", "bf16", "f16"])
+def test_conversions_round_and_are_no_errors(narrow: str) -> None:
+    text = f"""HloModule m
+    {FOLD}
+    ENTRY main {{ p = f32[256,16] parameter(0)
+      a = {narrow}[256,16] convert(p)
+      b = bf16[256,16] convert(a)
+      c = f32[256,16] convert(b)
+      z = f32[] constant(0)
+      s = f32[16] reduce(c, z), dimensions={{0}}, to_apply=sum
+      d = f32[16,16] dot(c, c), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}
+      ROOT r = (f32[16], f32[16,16]) tuple(s, d) }}"""
+    x = np.random.default_rng(4).standard_normal((256, 16)).astype(np.float32)
+    assert all_decided(text, x)
+    for bound in bounded_results(parse(text), [x]):
+        assert float(bound.errors().max()) < unit("bf16") / 5 * float(np.abs(bound.value).max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_rounding_that_all_terms_share(seed: int) -> None:
+    text = f"""HloModule m
+    {FOLD}
+    ENTRY main {{ p = f32[1000] parameter(0)
+      s = f32[] parameter(1)
+      r = bf16[] convert(s)
+      w = f32[] convert(r)
+      b = f32[1000] broadcast(w), dimensions={{}}
+      q = f32[1000] divide(p, b)
+      m = f32[1000] multiply(q, q)
+      z = f32[] constant(0)
+      ROOT t = f32[] reduce(m, z), dimensions={{0}}, to_apply=sum }}"""
+    random = np.random.default_rng(seed)
+    p, s = random.standard_normal(1000).astype(np.float32), np.float32(random.uniform(0.5, 1.5))
+    assert all_decided(text, p, np.asarray(s))
+    (bound,) = bounded_results(parse(text), [p, np.asarray(s)])
+    assert float(bound.errors()) < 1e-3 * float(bound.value)  # the scalar alone is rounded by up to 4e-3 of it
+    (loose,) = bounded_results(parse(text), [p, np.asarray(s)], excess_precision=True)
+    assert abs(float(loose.value) - float(bound.value)) <= float(loose.errors())
+
+
+def test_roundings_after_other_roundings() -> None:
+    """Where what comes before them is inexact they may go either way, but most of them are sure."""
+    text = f"""HloModule m
+    {FOLD}
+    ENTRY main {{ p = f32[2000,8] parameter(0)
+      e = f32[2000,8] exponential(p)
+      a = bf16[2000,8] convert(e)
+      b = f32[2000,8] convert(a)
+      k = f32[] constant(0.00042517006)
+      s = f32[2000,8] broadcast(k), dimensions={{}}
+      m = f32[2000,8] multiply(b, s)
+      c = bf16[2000,8] convert(m)
+      f = f32[2000,8] convert(c)
+      z = f32[] constant(0)
+      t = f32[8] reduce(f, z), dimensions={{0}}, to_apply=sum
+      ROOT r = (bf16[2000,8], f32[8]) tuple(c, t) }}"""
+    x = np.random.default_rng(5).standard_normal((2000, 8)).astype(np.float32)
+    assert all_decided(text, x)
+    rounded, total = bounded_results(parse(text), [x])
+    assert (rounded.errors() == 0).mean() > 0.99
+    assert float((total.errors() / total.value).max()) < unit("bf16") / 50
+
+
+# ---- what is the same, and what goes its own way
+
+
+def test_what_hangs_together_is_compared_by_its_difference() -> None:
+    """NaN tests (x != x) and gradients of extremes (x == max(x, y)) are sure, however far off x itself may be."""
+    text = """HloModule m
+    max { a = f32[] parameter(0)
+      b = f32[] parameter(1)
+      ROOT c = f32[] maximum(a, b) }
+    ENTRY main { p = f32[40,30] parameter(0)
+      w = f32[30,30] parameter(1)
+      x = f32[40,30] dot(p, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      n = pred[40,30] compare(x, x), direction=NE
+      y = f32[40,30] tanh(x)
+      m = f32[40,30] maximum(x, y)
+      g = pred[40,30] compare(x, m), direction=EQ
+      low = f32[] constant(-inf)
+      t = f32[40] reduce(x, low), dimensions={1}, to_apply=max
+      b = f32[40,30] broadcast(t), dimensions={0}
+      h = pred[40,30] compare(x, b), direction=EQ
+      ROOT r = (pred[40,30], pred[40,30], pred[40,30]) tuple(n, g, h) }"""
+    random = np.random.default_rng(6)
+    p, w = (random.standard_normal(sizes).astype(np.float32) for sizes in ((40, 30), (30, 30)))
+    assert all_decided(text, p, w)
+    itself, _, largest = truth(parse(text), [p, w])
+    assert itself.error is None
+    assert largest.errors().any()  # in the worst case each of two equal numbers may be the larger
+
+
+ROOT_OF = """HloModule m
+    body { s = (f32[], f32[], s32[]) parameter(0)
+      a = f32[] get-tuple-element(s), index=0
+      x = f32[] get-tuple-element(s), index=1
+      i = s32[] get-tuple-element(s), index=2
+      q = f32[] divide(a, x)
+      t = f32[] add(x, q)
+      h = f32[] constant(0.5)
+      y = f32[] multiply(t, h)
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      ROOT r = (f32[], f32[], s32[]) tuple(a, y, j) }
+    more { s = (f32[], f32[], s32[]) parameter(0)
+      a = f32[] get-tuple-element(s), index=0
+      x = f32[] get-tuple-element(s), index=1
+      i = s32[] get-tuple-element(s), index=2
+      q = f32[] multiply(x, x)
+      d = f32[] subtract(q, a)
+      e = f32[] abs(d)
+      l = f32[] constant(LIMIT)
+      c = pred[] compare(e, l), direction=GT
+      n = s32[] constant(40)
+      f = pred[] compare(i, n), direction=LT
+      ROOT r = pred[] and(c, f) }
+    ENTRY main { a = f32[] parameter(0)
+      x = f32[] constant(1)
+      i = s32[] constant(0)
+      s = (f32[], f32[], s32[]) tuple(a, x, i)
+      w = (f32[], f32[], s32[]) while(s), condition=more, body=body
+      y = f32[] get-tuple-element(w), index=1
+      k = s32[] get-tuple-element(w), index=2
+      ROOT r = (f32[], s32[]) tuple(y, k) }"""
+"""The square root by Newton's method, until it is no further off than LIMIT, or for 40 steps."""
+
+
+def test_what_a_loop_converges_to_is_decided() -> None:
+    """Not how long it takes where that hangs on roundings."""
+    a = np.asarray(np.float32(7))
+    # 2e-7 is less than a unit of 7 in f32: whether that is ever reached is a matter of luck.
+    root, count = bounded_results(parse(ROOT_OF.replace("LIMIT", "2e-7")), [a])
+    assert abs(float(root.value) - 7**0.5) < 1e-6
+    assert 0 < float(root.errors()) < 1e-4
+    assert np.isinf(count.errors())
+    assert {row.verdict for row in within(ROOT_OF.replace("LIMIT", "2e-7"), a)[::2]} == {"ok"}
+    assert all_decided(ROOT_OF.replace("LIMIT", "0.001"), a)
+    wrong = parse(ROOT_OF.replace("LIMIT", "2e-7").replace("constant(0.5)", "constant(0.6)"))
+    row, _ = compare_with_truth(compile_module(wrong, threads=1)(a), [root, count])
+    assert row.verdict == "MISMATCH"
+
+
+def test_branches_that_meet_are_decided() -> None:
+    """Where either may be taken, and both give nearly the same."""
+    text = """HloModule m
+    up { x = f32[] parameter(0)
+      ROOT r = f32[] exponential(x) }
+    down { x = f32[] parameter(0)
+      e = f32[] exponential(x)
+      ROOT r = f32[] abs(e) }
+    flat { x = f32[] parameter(0)
+      ROOT r = f32[] constant(-3) }
+    ENTRY main { p = f32[] parameter(0)
+      e = f32[] exponential(p)
+      l = f32[] log(e)
+      c = pred[] compare(l, p), direction=GE
+      ROOT r = f32[] conditional(c, p, p), true_computation=up, false_computation=OTHER }"""
+    x = np.asarray(np.float32(0.3))
+    assert all_decided(text.replace("OTHER", "down"), x)
+    assert {row.verdict for row in within(text.replace("OTHER", "flat"), x)} == {"UNDECIDED"}
+
+
+def test_zeros_beside_other_numbers_do_not_widen_their_bounds() -> None:
+    """What is left of sums that cancel is large beside them, and not beside others."""
+    value = np.full(64, 1e-17)
+    value[:3] = (6.7e-4, 0.5, 3)
+    noise = 1e-7 * np.random.default_rng(7).standard_normal((4, 64))
+    bound = statistical(Runs(value, tuple(value + row for row in noise)), "f32")
+    assert (bound.errors() > 0).all()
+    assert float(bound.errors().max()) < 1e-5
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_steps_that_few_elements_take(seed: int) -> None:
+    """Numbers that a rounding may bring to the next whole one: few in a sum, each of which counts."""
+    text = """ENTRY main { a = bf16[40,65] parameter(0)
+      b = bf16[40,65] parameter(1)
+      v = f32[40,65] parameter(2)
+      m = bf16[40,65] multiply(a, b)
+      n = bf16[40,65] add(m, a)
+      f = bf16[40,65] floor(n)
+      g = f32[40,65] convert(f)
+      ROOT r = f32[40] dot(g, v), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1},
+        rhs_contracting_dims={1} }"""
+    random = np.random.default_rng(seed)
+    a, b = (random.standard_normal((40, 65)).astype(dtype_of("bf16")) for _ in range(2))
+    v = random.standard_normal((40, 65)).astype(np.float32)
+    assert not [str(row) for row in within(text, a, b, v) if row.bad]
+
+
 # ---- inputs
 
 
@@ -319,6 +519,70 @@ def test_inputs_suit_what_a_program_does_with_them() -> None:
     assert np.abs(angle).max() < 1
     assert 0 < step < 0.1
     assert all(np.isfinite(output).all() for output in evaluate(module, [x, w, v, variance, a, count, angle, step]))
+
+
+def test_weights_are_known_by_what_happens_to_them_in_computations_and_loops() -> None:
+    """Slices of stacked weights, taken by a computation that others share, in the body of a loop; behind a barrier."""
+    text = """HloModule m
+    pick { w = f32[3,64,64] parameter(0)
+      i = s32[] parameter(1)
+      z = s32[] constant(0)
+      s = f32[1,64,64] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,64,64}
+      ROOT r = f32[64,64] reshape(s) }
+    body { s = (s32[], f32[8,64], f32[3,64,64], f32[3,64,64]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      x = f32[8,64] get-tuple-element(s), index=1
+      w = f32[3,64,64] get-tuple-element(s), index=2
+      b = f32[3,64,64] get-tuple-element(s), index=3
+      v = f32[64,64] call(w, i), to_apply=pick
+      c = f32[64,64] call(b, i), to_apply=pick
+      d = f32[8,64] slice(c), slice={[0:8], [0:64]}
+      h = f32[8,64] dot(x, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      y = f32[8,64] add(h, d)
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      ROOT t = (s32[], f32[8,64], f32[3,64,64], f32[3,64,64]) tuple(j, y, w, b) }
+    more { s = (s32[], f32[8,64], f32[3,64,64], f32[3,64,64]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(3)
+      ROOT c = pred[] compare(i, n), direction=LT }
+    ENTRY main { x = f32[8,64] parameter(0)
+      w = f32[3,64,64] parameter(1)
+      b = f32[3,64,64] parameter(2)
+      u = f32[64,16] parameter(3)
+      lower = s32[] parameter(4)
+      count = s32[] parameter(5)
+      z = s32[] constant(0)
+      s = (s32[], f32[8,64], f32[3,64,64], f32[3,64,64]) tuple(z, x, w, b)
+      o = (s32[], f32[8,64], f32[3,64,64], f32[3,64,64]) while(s), condition=more, body=body
+      y = f32[8,64] get-tuple-element(o), index=1
+      p = (f32[8,64], f32[64,16]) tuple(y, u)
+      q = (f32[8,64], f32[64,16]) opt-barrier(p)
+      left = f32[8,64] get-tuple-element(q), index=0
+      right = f32[64,16] get-tuple-element(q), index=1
+      a = f32[8,16] dot(left, right), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      l = f32[] convert(lower)
+      e = f32[] erf(l)
+      f = f32[] convert(count)
+      k = s32[] add(count, z)
+      ROOT r = (f32[8,16], f32[], f32[], s32[]) tuple(a, e, f, k) }"""
+    roles = {leaf.name: leaf.role for leaf in inputs_of(parse(text))}
+    assert {name: roles[name].scale for name in "xwbu"} == {"x": 1, "w": 64**-0.5, "b": 1, "u": 64**-0.5}
+    assert (roles["lower"].least, roles["lower"].below) == (1, 4)  # an argument of erf
+    assert (roles["count"].least, roles["count"].below) == (1, 8)
+
+
+def test_matrices_of_quadratic_forms_are_positive() -> None:
+    """As those of conjugate gradients, which divide by x'Ax."""
+    text = """ENTRY main { A = f32[20,20] parameter(0)
+      B = f32[20,20] parameter(1)
+      x = f32[20] parameter(2)
+      p = f32[20] dot(A, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      q = f32[20] dot(B, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      f = f32[] dot(x, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+      ROOT r = (f32[], f32[20]) tuple(f, q) }"""
+    roles = {leaf.name: leaf.role.values for leaf in inputs_of(parse(text))}
+    assert roles == {"A": "definite", "B": "normal", "x": "normal"}
 
 
 # ---- constants without contents

@@ -199,7 +199,9 @@ def command(
         from hlotool.cli.truth_report import report_truth
 
         assert program.module is not None
-        report_truth(program.module, arrays[0], program.outputs, output, reference, form, max_undecided)
+        report_truth(
+            program.module, arrays[0], program.outputs, output, reference, form, max_undecided, excess_precision
+        )
         return
     run = program.run
     given = [[array.copy() for array in row] for row in arrays] if donate else arrays  # they are still to be compared
@@ -256,19 +258,19 @@ def _compared(
     assert module is not None
     feeds = _feeds(infeed, outfeed, program.devices)
     if tolerance is None and program.devices == 1 and feeds is None and not flush:
-        bounds = _truth(module, arrays[0])
+        bounds = _truth(module, arrays[0], machine.numerics.excess_precision)
         if bounds is not None:
             return compare_with_truth(results, bounds, max_undecided=max_undecided)
     evaluated = compile_module(module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush)
     return compare_all(results, [array for row in evaluated.run_devices(arrays, feeds) for array in row], tolerance)
 
 
-def _truth(module: Module, arrays: list[npt.NDArray[Any]]) -> tuple[Bounded, ...] | None:
+def _truth(module: Module, arrays: list[npt.NDArray[Any]], excess_precision: bool) -> tuple[Bounded, ...] | None:
     """True results with error bounds; None for programs that they are not defined for."""
     from hlotool.evaluate.truth import bounded_results
 
     try:
-        return bounded_results(module, arrays)
+        return bounded_results(module, arrays, excess_precision=excess_precision)
     except UnsupportedError:
         return None
 

@@ -30,9 +30,10 @@ def report_truth(
     reference: str | None,
     form: str,
     max_undecided: float,
+    excess_precision: bool = False,
 ) -> None:
     """Print the values and bounds (or save them: ``out0, bound0, out1...``); compare the arrays of a file with them."""
-    found = bounded_results(module, arrays)
+    found = bounded_results(module, arrays, excess_precision=excess_precision)
     if output is not None:
         named = [pair for n, t in enumerate(found) for pair in ((f"out{n}", _storable(t)), (f"bound{n}", t.errors()))]
         write_bytes(output, lambda stream: write_named(stream, named))

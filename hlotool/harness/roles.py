@@ -223,9 +223,12 @@ def _is_given(value: Instruction) -> bool:
         seen.add(value)
         if value.opcode in ("parameter", "constant"):
             return True
-        if value.opcode not in _MOVES or not value.operands:
+        if value.opcode in ("call", "fusion"):
+            value = value.called[0].root
+        elif value.opcode in _MOVES and value.operands:
+            value = value.operands[0]
+        else:
             return False
-        value = value.operands[0]
     return False
 
 
