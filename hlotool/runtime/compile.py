@@ -17,18 +17,21 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from queue import Empty, SimpleQueue
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding
 from llvmlite.binding import ffi
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["SWITCHES", "CodeError", "assembly", "compile_units", "initialize", "target_machine"]
+if TYPE_CHECKING:
+    from hlotool.runtime.compile_queue import Queue
+
+__all__ = ["SWITCHES", "CodeError", "Compiler", "assembly", "compile_units", "initialize", "target_machine"]
 
 
 SWITCHES = ("-disable-lsr", "-disable-constant-hoisting")
@@ -63,24 +66,81 @@ def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> l
     The objects are the same whatever the number of threads.  Raises CodeError with LLVM's message
     when a text does not parse or verify.
     """
-    initialize()
-    compile_one = _compile_unlocked if _raw_functions() is not None else _compile_locked
-    workers = min(threads, len(texts))
-    if workers <= 1 or compile_one is _compile_locked:
-        return [compile_one(text, machine) for text in texts]
-    found: dict[int, bytes] = {}
-    left = iter(sorted(range(len(texts)), key=lambda number: -len(texts[number])))
+    order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
+    with Compiler(machine, min(threads, len(texts))) as compiler:
+        for number in order:
+            compiler.add(texts[number])
+        objects = dict(zip(order, compiler.finish(), strict=True))
+    return [objects[number] for number in range(len(texts))]
 
-    def work() -> None:
-        for number in left:
-            found[number] = compile_one(texts[number], machine)
 
-    with ThreadPoolExecutor(workers - 1) as pool:
-        others = [pool.submit(work) for _ in range(workers - 1)]
-        work()  # here as well: this thread's memory is warm, and a new one takes its first from the system
-        for other in others:
-            other.result()
-    return [found[number] for number in range(len(texts))]
+class Compiler:
+    """Texts on their way to objects: with `threads` of two and more, others begin with them while Python writes more.
+
+    To be left as a context: then nobody is at work any longer.
+    """
+
+    __slots__ = ("_machine", "_objects", "_queue", "_texts", "_threads", "_workers")
+
+    def __init__(self, machine: Machine, threads: int = 1) -> None:
+        initialize()
+        self._machine = machine
+        self._threads = threads if _raw_functions() is not None else 1
+        self._texts: list[str] = []
+        self._objects: list[bytes | None] = []
+        self._queue: Queue | None = None
+        self._workers: list[Thread] = []
+
+    def __enter__(self) -> Compiler:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._queue is not None:
+            self._queue.close(abandon=True)
+            self._gather(self._queue)
+
+    def add(self, text: str) -> None:
+        """Have `text` compiled, by another thread if there may be one."""
+        from hlotool.runtime.compile_queue import CAPACITY, Queue
+
+        self._texts.append(text)
+        if self._threads <= 1:
+            return
+        if self._queue is None:
+            self._queue = Queue()
+        with _emitter(self._machine) as emitter:
+            self._queue.add(_header(text, emitter))
+        if len(self._workers) < self._threads - 1:
+            self._workers.append(Thread(target=self._work, args=(self._queue,)))
+            self._workers[-1].start()
+        if len(self._texts) % CAPACITY == 0:
+            self._finish(self._queue)
+
+    def finish(self) -> list[bytes]:
+        """The objects of all texts, in the order in which they came; CodeError as in `compile_units`."""
+        if self._queue is not None:
+            self._finish(self._queue)
+        done = [*self._objects, *(None for _ in self._texts[len(self._objects) :])]
+        return [_compile(t, self._machine) if found is None else found for t, found in zip(self._texts, done, strict=True)]
+
+    def _finish(self, queue: Queue) -> None:
+        queue.close()
+        self._work(queue)  # here as well: this thread's memory is warm, and a new one takes its first from the system
+        self._gather(queue)
+
+    def _work(self, queue: Queue) -> None:
+        with _emitter(self._machine) as emitter:
+            queue.work(emitter)
+
+    def _gather(self, queue: Queue) -> None:
+        for worker in self._workers:
+            worker.join()
+        self._objects += queue.objects()
+        self._queue, self._workers = None, []
+
+
+def _compile(text: str, machine: Machine) -> bytes:
+    return _compile_locked(text, machine) if _raw_functions() is None else _compile_unlocked(text, machine)
 
 
 def assembly(text: str, machine: Machine) -> str:

@@ -1,0 +1,203 @@
+"""Texts that wait for LLVM, and native code that takes them one by one until there are no more.
+
+A thread that runs this code needs the interpreter's lock only to begin and to end, so Python can go on writing texts
+while others are compiled: between two calls of ctypes a thread would wait for the lock for milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from llvmlite import binding
+from llvmlite.binding import ffi
+
+from hlotool.codegen.machine import host
+from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.load import Library, load
+
+__all__ = ["CAPACITY", "Queue", "is_there"]
+
+CAPACITY = 1 << 12
+"""Texts in one queue."""
+
+_HEAD = 3
+"""Words ahead of the texts: how many are taken, how many there are, whether there will be no more."""
+
+
+class Queue:
+    """Texts, each in its own context, to be compiled by all threads that call `work`."""
+
+    __slots__ = ("_code", "_texts", "_words")
+
+    def __init__(self) -> None:
+        self._code = _code()
+        self._texts: list[bytes] = []  # LLVM reads them in place
+        self._words = (ctypes.c_size_t * (_HEAD + 2 * CAPACITY))()
+
+    def add(self, text: str) -> None:
+        """Append a text, of at most `CAPACITY`."""
+        self._texts.append(text.encode())
+        place = _HEAD + 2 * (len(self._texts) - 1)
+        self._words[place] = ctypes.cast(self._texts[-1], ctypes.c_void_p).value or 0
+        self._code.add(self._words)
+
+    def work(self, emitter: binding.TargetMachine) -> None:
+        """Compile with `emitter`, which no other thread uses, until the queue is closed and every text is taken."""
+        self._code.work(self._words, emitter)
+
+    def close(self, abandon: bool = False) -> None:
+        """There will be no more texts; `abandon` those that nobody has begun with."""
+        self._code.close(self._words, int(abandon))
+
+    def objects(self) -> list[bytes | None]:
+        """What the texts became, once everybody who worked is back; None for those that failed or were abandoned."""
+        found: list[bytes | None] = []
+        for number in range(len(self._texts)):
+            place = _HEAD + 2 * number + 1
+            address, self._words[place] = self._words[place], 0
+            if not address:
+                found.append(None)
+                continue
+            memory = ctypes.cast(address, ffi.LLVMMemoryBufferRef)
+            try:
+                start, size = ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory)
+                found.append(ctypes.string_at(start, size))
+            finally:
+                ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The native functions, and the library that they are in."""
+
+    work: Callable[..., None]
+    add: Callable[..., None]
+    close: Callable[..., None]
+    library: Library
+
+
+@cache
+def _code() -> _Code:
+    machine = host()
+    library = load(compiled([_TEXT], machine, cache=default_cache()), _symbols())
+    words = ctypes.POINTER(ctypes.c_size_t)
+    return _Code(
+        ctypes.CFUNCTYPE(None, words, ffi.LLVMTargetMachineRef)(library.address("hlo_compile_all")),
+        ctypes.PYFUNCTYPE(None, words)(library.address("hlo_compile_add")),
+        ctypes.PYFUNCTYPE(None, words, ctypes.c_size_t)(library.address("hlo_compile_close")),
+        library,
+    )
+
+
+@cache
+def is_there() -> bool:
+    """Whether llvmlite has the functions that the native code calls where expected, and the system has its own."""
+    try:
+        return os.name == "posix" and all(_symbols().values())
+    except AttributeError:
+        return False
+
+
+def _symbols() -> dict[str, int]:
+    """Where LLVM's functions are, without llvmlite's lock around them."""
+    names = (line.partition("@")[2].partition("(")[0] for line in _TEXT.splitlines() if line.startswith("declare "))
+    return {
+        name: ctypes.cast(getattr(ffi.lib, name)._cfn, ctypes.c_void_p).value or 0
+        for name in names
+        if name.startswith("LLVMPY_")
+    }
+
+
+_TEXT = """declare ptr @LLVMPY_ContextCreate()
+declare void @LLVMPY_ContextDispose(ptr)
+declare ptr @LLVMPY_ParseAssembly(ptr, ptr, ptr)
+declare i32 @LLVMPY_VerifyModule(ptr, ptr)
+declare void @LLVMPY_DisposeModule(ptr)
+declare ptr @LLVMPY_TargetMachineEmitToMemory(ptr, ptr, i32, ptr)
+declare void @LLVMPY_DisposeString(ptr)
+declare i32 @usleep(i32)
+define void @hlo_compile_add(ptr %queue) nounwind {
+  %there = getelementptr i64, ptr %queue, i64 1
+  %before = atomicrmw add ptr %there, i64 1 release
+  ret void
+}
+define void @hlo_compile_close(ptr %queue, i64 %abandon) nounwind {
+entry:
+  %all = icmp eq i64 %abandon, 0
+  br i1 %all, label %close, label %forget
+forget:
+  %there = getelementptr i64, ptr %queue, i64 1
+  store atomic i64 0, ptr %there release, align 8
+  br label %close
+close:
+  %closed = getelementptr i64, ptr %queue, i64 2
+  store atomic i64 1, ptr %closed release, align 8
+  ret void
+}
+define void @hlo_compile_all(ptr %queue, ptr %emitter) nounwind {
+entry:
+  %message = alloca ptr
+  %there = getelementptr i64, ptr %queue, i64 1
+  %closed = getelementptr i64, ptr %queue, i64 2
+  %jobs = getelementptr i64, ptr %queue, i64 3
+  br label %take
+take:
+  %number = atomicrmw add ptr %queue, i64 1 monotonic
+  br label %look
+look:
+  %last = load atomic i64, ptr %closed acquire, align 8
+  %count = load atomic i64, ptr %there acquire, align 8
+  %given = icmp slt i64 %number, %count
+  br i1 %given, label %work, label %wait
+wait:
+  %over = icmp ne i64 %last, 0
+  br i1 %over, label %leave, label %sleep
+sleep:
+  %slept = call i32 @usleep(i32 50)
+  br label %look
+work:
+  %job = getelementptr [2 x ptr], ptr %jobs, i64 %number
+  %text = load ptr, ptr %job
+  %context = call ptr @LLVMPY_ContextCreate()
+  store ptr null, ptr %message
+  %module = call ptr @LLVMPY_ParseAssembly(ptr %context, ptr %text, ptr %message)
+  call void @forget(ptr %message)
+  %parsed = icmp ne ptr %module, null
+  br i1 %parsed, label %verify, label %end
+verify:
+  %wrong = call i32 @LLVMPY_VerifyModule(ptr %module, ptr %message)
+  call void @forget(ptr %message)
+  %right = icmp eq i32 %wrong, 0
+  br i1 %right, label %emit, label %dispose
+emit:
+  %object = call ptr @LLVMPY_TargetMachineEmitToMemory(ptr %emitter, ptr %module, i32 1, ptr %message)
+  call void @forget(ptr %message)
+  %result = getelementptr ptr, ptr %job, i64 1
+  store ptr %object, ptr %result
+  br label %dispose
+dispose:
+  call void @LLVMPY_DisposeModule(ptr %module)
+  br label %end
+end:
+  call void @LLVMPY_ContextDispose(ptr %context)
+  br label %take
+leave:
+  ret void
+}
+define internal void @forget(ptr %message) nounwind {
+  %text = load ptr, ptr %message
+  %none = icmp eq ptr %text, null
+  br i1 %none, label %end, label %dispose
+dispose:
+  call void @LLVMPY_DisposeString(ptr %text)
+  store ptr null, ptr %message
+  br label %end
+end:
+  ret void
+}
+"""
