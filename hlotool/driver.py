@@ -216,6 +216,9 @@ def compile_module(
     does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
     has that name; UnsupportedError where this one cannot run its code.
 
+    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
+    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
+
     Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
     stay of which it is not known that they end.
 
