@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -23,9 +24,11 @@ from hlotool.codegen.cpu.math.elementwise import (
 )
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine, host, named
+from hlotool.evaluate import evaluate
 from hlotool.evaluate.rounding import round_to as round_once
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES, dtype_of
+from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 np.seterr(all="ignore")
@@ -768,6 +771,28 @@ def test_complex_arithmetic(element_type: str, cpu: str, lanes: int) -> None:
     np.testing.assert_array_equal(run("imag", [element_type], real, cpu, lanes, z), z.imag)
     got = run("complex", [real, real], element_type, cpu, lanes, z.real.copy(), z.imag.copy())
     np.testing.assert_array_equal(got, z)
+
+
+@every_machine
+def test_c64_quotients_of_all_kinds_of_parts(cpu: str, lanes: int) -> None:
+    """Zeros of both signs, infinities, NaN and the ends of the range in every place, bit by bit."""
+    ends = np.finfo(np.float32)
+    kinds = [0, -0.0, 1, -2, 0.5, np.inf, -np.inf, np.nan, ends.max, -ends.max, ends.tiny, ends.smallest_subnormal]
+    parts = np.array(list(itertools.product(kinds, repeat=4)), np.float32)
+    z, w = parts[:, 0].astype(np.complex64), parts[:, 2].astype(np.complex64)
+    z.imag, w.imag = parts[:, 1], parts[:, 3]
+    got = run("divide", ["c64"] * 2, "c64", cpu, lanes, z, w)
+    size = run("abs", ["c64"], "f32", cpu, lanes, z)
+    module = parse(
+        f"HloModule m\nENTRY e {{\n z = c64[{len(z)}] parameter(0)\n w = c64[{len(z)}] parameter(1)\n"
+        f" q = c64[{len(z)}] divide(z, w)\n s = f32[{len(z)}] abs(z)\n"
+        f" ROOT r = (c64[{len(z)}], f32[{len(z)}]) tuple(q, s)\n}}\n"
+    )
+    quotient, sizes = evaluate(module, [z, w])
+    for mine, theirs in ((got.real, quotient.real), (got.imag, quotient.imag), (size, sizes)):
+        np.testing.assert_array_equal(mine, theirs)
+        known = ~np.isnan(theirs)
+        np.testing.assert_array_equal(np.signbit(mine[known]), np.signbit(theirs[known]))
 
 
 def test_complex_does_not_overflow() -> None:

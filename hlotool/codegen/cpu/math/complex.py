@@ -29,10 +29,14 @@ def emit(f: Function, opcode: str, element_type: str, lanes: int, operands: Sequ
     if opcode in _EXACT and len(pairs) == _EXACT[opcode][0]:
         real, imaginary = _EXACT[opcode][1](*pairs)
         return real.name, imaginary.name
-    wide = [(a.cast("fpext", "double"), b.cast("fpext", "double")) for a, b in pairs]
     part = compute_element(element_type)
+    if opcode == "divide" and part == "float":
+        real, imaginary = _divide_singles(*pairs)
+        return real.cast("fptrunc", part).name, imaginary.cast("fptrunc", part).name
+    wide = [(a.cast("fpext", "double"), b.cast("fpext", "double")) for a, b in pairs]
     if opcode == "abs":
-        return magnitude(wide[0]).cast("fptrunc", part).name
+        size = _magnitude_of_single if part == "float" else magnitude
+        return size(wide[0]).cast("fptrunc", part).name
     if opcode in _SHORT and len(wide) == _SHORT[opcode][0]:
         result = _SHORT[opcode][1](*wide)
     elif opcode in _LONG and len(wide) == _LONG[opcode][0]:
@@ -89,15 +93,56 @@ def divide(z: Pair, w: Pair) -> Pair:
     or loses bits; infinities and zeros as in C99 Annex G."""
     (a, b), (c, d) = z, w
     swap = d.fabs().gt(c.fabs())
-    above, below = _quotient_scale(where(a.fabs().gt(b.fabs()), a, b)), _quotient_scale(where(swap, d, c))
+    above, restore = _quotient_scale(where(a.fabs().gt(b.fabs()), a, b))
+    below, _ = _quotient_scale(where(swap, d, c))
     large, small = where(swap, d, c) * below, where(swap, c, d) * below
     p, q = a * above, b * above
     first, second = where(swap, q, p), where(swap, p, q)
     ratio = where(large.eq(0.0), 0.0, small / large)
     denominator = fma(small, ratio, large)
-    back = below / above
+    back = below * restore
     real = fma(second, ratio, first) / denominator * back
     imaginary = where(swap, fma(q, ratio, -p), fma(-p, ratio, q)) / denominator * back
+    return _with_infinities(z, w, (real, imaginary), large.fabs().eq(INFINITY) | _is_special(real, imaginary))
+
+
+def _quotient_scale(x: Vector) -> tuple[Vector, Vector]:
+    """A power of two for numbers close to the ends of the range, and its inverse."""
+    size = x.fabs()
+    tiny, huge = size.lt(2.0**-960), size.gt(2.0**1020)
+    return (
+        where(tiny, x.like(2.0**60), where(huge, x.like(2.0**-4), 1.0)),
+        where(tiny, x.like(2.0**-60), where(huge, x.like(2.0**4), 1.0)),
+    )
+
+
+def _divide_singles(z: Pair, w: Pair) -> Pair:
+    """A quotient of c64, in double precision, where the products of the schoolbook formula are exact and stay in range.
+
+    The divisor is turned so that its larger part is positive: zeros get the signs that Smith's method gives them.
+    """
+    (a, b), (c, d) = z, w
+    sign = where(d.fabs().gt(c.fabs()), d, c).bits() & -(1 << 31)
+    turned = ((x.bits() ^ sign).as_float() for x in (c, d, c.like(1.0)))
+    a, b, c, d, one = (x.cast("fpext", "double") for x in (a, b, *turned))
+    inverse = one / fma(c, c, d * d)
+    real, imaginary = fma(a, c, b * d) * inverse, fma(b, c, -(a * d)) * inverse
+    return _with_infinities(z, w, (real, imaginary), _is_special(real, imaginary))
+
+
+def _is_special(real: Vector, imaginary: Vector) -> Vector:
+    """Whether one of two numbers is infinite or NaN."""
+    return (real * 0.0).compare("uno", imaginary * 0.0)
+
+
+def _with_infinities(z: Pair, w: Pair, quotient: Pair, where_special: Vector) -> Pair:
+    """The quotient of z and w as C99 Annex G has it where a part of them is infinite or w is zero: nowhere else than
+    `where_special`."""
+    f = where_special.f
+    special, done, before = f.fresh("special"), f.fresh("done"), f.block
+    f.branch(any_lane(where_special), special, done)
+    f.label(special)
+    a, b, c, d = (x.cast("fpext", "double") for x in (*z, *w))
     infinite = [x.fabs().eq(INFINITY) for x in (a, b, c, d)]
     finite = a.fabs().lt(INFINITY) & b.fabs().lt(INFINITY)
     divisor_finite = c.fabs().lt(INFINITY) & d.fabs().lt(INFINITY)
@@ -106,23 +151,24 @@ def divide(z: Pair, w: Pair) -> Pair:
     def replace(mask: Vector, new: Pair, old: Pair) -> Pair:
         return where(mask, new[0], old[0]), where(mask, new[1], old[1])
 
-    e, f, g, h = units
+    unit_a, unit_b, unit_c, unit_d = units
     result = replace(
-        finite & (infinite[2] | infinite[3]), ((a * g + b * h) * 0.0, (b * g - a * h) * 0.0), (real, imaginary)
+        finite & (infinite[2] | infinite[3]),
+        ((a * unit_c + b * unit_d) * 0.0, (b * unit_c - a * unit_d) * 0.0),
+        quotient,
     )
     result = replace(
         (infinite[0] | infinite[1]) & divisor_finite,
-        ((e * c + f * d) * INFINITY, (f * c - e * d) * INFINITY),
+        ((unit_a * c + unit_b * d) * INFINITY, (unit_b * c - unit_a * d) * INFINITY),
         result,
     )
     pole = c.like(INFINITY).copysign(c)
-    return replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
-
-
-def _quotient_scale(x: Vector) -> Vector:
-    """A power of two for numbers close to the ends of the range."""
-    size = x.fabs()
-    return where(size.lt(2.0**-960), x.like(2.0**60), where(size.gt(2.0**1020), x.like(2.0**-4), 1.0))
+    result = replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
+    f.jump(done)
+    f.label(done)
+    ends = zip(quotient, result, strict=True)
+    real, imaginary = (x.let(f"phi {x.type} [ {x.name}, %{before} ], [ {y.name}, %{special} ]") for x, y in ends)
+    return real, imaginary
 
 
 def _scaled(z: Pair) -> tuple[Vector, Vector, Vector]:
@@ -138,8 +184,17 @@ def _scaled(z: Pair) -> tuple[Vector, Vector, Vector]:
 def magnitude(z: Pair) -> Vector:
     """|z| without overflow; infinite if either part is."""
     a, b, back = _scaled(z)
-    result = fma(a, a, b * b).sqrt() * back
-    return where(a.eq(INFINITY) | b.eq(INFINITY), INFINITY, result)
+    return _infinite_with((a, b), fma(a, a, b * b).sqrt() * back)
+
+
+def _magnitude_of_single(z: Pair) -> Vector:
+    """|z| of c64 in double precision, in which squares are exact and stay in range."""
+    a, b = z
+    return _infinite_with((a.fabs(), b.fabs()), fma(a, a, b * b).sqrt())
+
+
+def _infinite_with(sizes: Pair, size: Vector) -> Vector:
+    return where(sizes[0].eq(INFINITY) | sizes[1].eq(INFINITY), INFINITY, size)
 
 
 def sign(z: Pair) -> Pair:
