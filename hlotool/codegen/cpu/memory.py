@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from hlotool.codegen.cpu.math.elements import Value, from_memory, is_complex, memory_type, to_memory
 from hlotool.codegen.cpu.math.vector import type_text
 from hlotool.codegen.llvm import Function
+from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size
 
 __all__ = [
     "address_type",
     "alignment",
     "constant_mask",
+    "has_masks",
     "load_gathered",
     "load_raw",
     "load_scalar",
@@ -96,10 +98,31 @@ def load_raw(f: Function, element_type: str, lanes: int, pointer: str, mask: str
     """As `load_vector`, as memory has it; two lanes are needed for a complex element."""
     memory, align = memory_type(element_type), alignment(element_type)
     kind = type_text(memory, lanes)
+    whole = f"load {kind}, ptr {pointer}, align {align}"
     if mask is None:
-        return f.let(f"load {kind}, ptr {pointer}, align {align}")
+        return f.let(whole)
     callee = f.unit.declare(kind, _name("load", memory, lanes) + ".p0", ["ptr", f"<{lanes} x i1>", kind])
-    return f.let(f"call {kind} {callee}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {kind} zeroinitializer)")
+    part = f"call {kind} {callee}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {kind} zeroinitializer)"
+    if not mask.startswith("%") or has_masks(f.unit.machine, element_type):
+        return f.let(part)
+    # LLVM looks at one lane after the other: not where all of them are wanted.
+    lacking = f.let(f"icmp ne i{lanes} {f.let(f'bitcast <{lanes} x i1> {mask} to i{lanes}')}, -1")
+    some, all_, done = f.fresh("some"), f.fresh("all"), f.fresh("done")
+    f.branch(lacking, some, all_)
+    f.label(some)
+    few = f.let(part)
+    f.jump(done)
+    f.label(all_)
+    many = f.let(whole)
+    f.jump(done)
+    f.label(done)
+    return f.let(f"phi {kind} [ {few}, %{some} ], [ {many}, %{all_} ]")
+
+
+def has_masks(machine: Machine | None, element_type: str) -> bool:
+    """Whether the processor reads and writes single lanes of a vector of the type."""
+    bits = 128 if machine is None else machine.vector_bits
+    return bits == 512 or (bits == 256 and byte_size(element_type) >= 4)
 
 
 def store_vector(

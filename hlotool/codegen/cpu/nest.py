@@ -44,6 +44,12 @@ Column = tuple[object, str, tuple[tuple[Atom, int], ...]]
 """Buffer, type and index less its constant: of elements that lie at fixed distances from each other."""
 _MISSING = object()
 
+_NOTHING = object()
+"""The buffer to read where there is nothing to read."""
+
+_WIDEST = 128
+"""Bytes of the widest vector that is read: of complex numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -505,12 +511,12 @@ class Nest:
     # ---- memory
 
     def base(self, slot: object) -> str:
-        """The pointer of a buffer; those of the argument table were loaded at the entry, literals are globals."""
+        """The pointer of a buffer; those of the argument table were loaded at the entry, others are globals."""
         if slot not in self.bases:
-            if not isinstance(slot, Literal):
+            if not (isinstance(slot, Literal) or slot is _NOTHING):
                 raise KeyError(f"buffer {slot} was not loaded at the entry")
             name = f"constant{len(self.f.unit.definitions)}_{self.name}"
-            self.f.unit.data(name, slot.value().tobytes())
+            self.f.unit.data(name, slot.value().tobytes() if isinstance(slot, Literal) else bytes(_WIDEST))
             self.bases[slot] = f"@{name}"
         return self.bases[slot]
 
@@ -585,10 +591,6 @@ class Nest:
         simple = kind != "pred" and not is_complex(kind)
         return simple and step is not None and 1 < step <= WIDEST_STEP
 
-    def _masks(self, kind: str) -> bool:
-        """Whether the processor writes single lanes of a vector of the type."""
-        return self.machine.vector_bits == 512 or (self.machine.vector_bits == 256 and byte_size(kind) >= 4)
-
     def _pointers(self, node: Node, copy: int, lanes: int) -> str:
         """The vector of addresses of a node whose lanes do not lie side by side."""
         assert node.index is not None
@@ -611,10 +613,15 @@ class Nest:
         mask: str | None = None
         if self.lane.is_partial(copy):
             mask = memory.constant_mask(self.lane.active, lanes)
+        step = self._lane_form(index)
+        if node.guards and not wide and step == 1:
+            # All lanes or none: what is read in the latter case is of no interest.
+            pointer = self._place(node, index, copy)
+            pointer = f.let(f"select i1 {condition}, ptr {pointer}, ptr {self.base(_NOTHING)}")
+            return memory.load_vector(f, node.type, lanes, pointer, mask)
         if node.guards:
             own = condition if wide else broadcast_bit(f, condition, lanes)
             mask = own if mask is None else f.let(f"and <{lanes} x i1> {own}, {mask}")
-        step = self._lane_form(index)
         if step == 0:
             # The guards alone make it a vector: one element, if any lane may read it.
             pointer = self._place(node, index, copy)
@@ -697,7 +704,7 @@ class Nest:
                 for there, where, further in self.coming:
                     f.fetch(self._offset(self._place(there, where, copy), there.type, further))
             return
-        if self._is_close(node.type, step) and step is not None and self._masks(node.type):
+        if self._is_close(node.type, step) and step is not None and memory.has_masks(self.machine, node.type):
             store_strided(f, node.type, lanes, self._place(node, index, copy), step, active, value)
             return
         if step is not None:
