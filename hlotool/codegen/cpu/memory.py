@@ -105,18 +105,18 @@ def load_raw(f: Function, element_type: str, lanes: int, pointer: str, mask: str
     part = f"call {kind} {callee}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {kind} zeroinitializer)"
     if not mask.startswith("%") or has_masks(f.unit.machine, element_type):
         return f.let(part)
-    # LLVM looks at one lane after the other: not where all of them are wanted.
-    lacking = f.let(f"icmp ne i{lanes} {f.let(f'bitcast <{lanes} x i1> {mask} to i{lanes}')}, -1")
-    some, all_, done = f.fresh("some"), f.fresh("all"), f.fresh("done")
-    f.branch(lacking, some, all_)
+    # LLVM looks at one lane after the other: not where all of them are wanted, or none.
+    some, every, done, before = f.fresh("some"), f.fresh("every"), f.fresh("done"), f.block
+    wanted = f.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
+    f.do(f"switch i{lanes} {wanted}, label %{some} [ i{lanes} 0, label %{done} i{lanes} -1, label %{every} ]")
     f.label(some)
     few = f.let(part)
     f.jump(done)
-    f.label(all_)
-    many = f.let(whole)
+    f.label(every)
+    all_ = f.let(whole)
     f.jump(done)
     f.label(done)
-    return f.let(f"phi {kind} [ {few}, %{some} ], [ {many}, %{all_} ]")
+    return f.let(f"phi {kind} [ zeroinitializer, %{before} ], [ {few}, %{some} ], [ {all_}, %{every} ]")
 
 
 def has_masks(machine: Machine | None, element_type: str) -> bool:

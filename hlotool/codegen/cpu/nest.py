@@ -101,6 +101,7 @@ class Nest:
         self.addresses: dict[tuple[object, tuple[tuple[Atom, int], ...]], tuple[int, str]] = {}
         self.columns: dict[Column, list[Node]] = {}
         self.chunks: dict[tuple[Column, int, int], list[Chunk]] = {}
+        self.conditions: dict[tuple[tuple[Condition, ...], int], tuple[str, bool]] = {}
         self.bases = dict(bases)
         self.rows: dict[Node, Node] = {}
         self.row_stores: dict[Node, list[Node]] = {}
@@ -149,6 +150,8 @@ class Nest:
                 self.keep(self.addresses, key, _MISSING)
             for read in [k for k in self.chunks if any(a.variables & clash for a, _ in k[0][2])]:
                 self.keep(self.chunks, read, _MISSING)
+            for guards in [k for k in self.conditions if any(g.index.variables & clash for g in k[0])]:
+                self.keep(self.conditions, guards, _MISSING)
         for atom in loop.absorbed:
             self.keep(self.counters, atom, "0")
         self.keep(self.counters, loop.atom, counter)
@@ -473,27 +476,22 @@ class Nest:
             total = f.let(f"add {wide} {total}, {own}")
         return total
 
-    def condition(self, guards: Sequence[Condition], copy: int) -> tuple[str, bool]:
+    def condition(self, guards: tuple[Condition, ...], copy: int) -> tuple[str, bool]:
         """Whether all guards hold: an i1, or a vector of them (then True) when they depend on the lane."""
+        known = self.conditions.get((guards, copy))
+        if known is None:
+            known = self._condition(guards, copy)
+            self.keep(self.conditions, (guards, copy), known)
+        return known
+
+    def _condition(self, guards: tuple[Condition, ...], copy: int) -> tuple[str, bool]:
         f = self.f
         scalar: str | None = None
         vector: str | None = None
         for guard in guards:
             wide = self.is_vector(guard.index.variables)
             lanes = self.lane.width if wide and self.lane is not None else 1
-            kind, value = self.integers(guard.index, copy, lanes)
-            full = f"<{lanes} x {kind}>" if wide else kind
-            own = None
-            # One unsigned comparison tells 0 <= x < n.
-            if guard.index.low < guard.low and guard.low == 0 and guard.index.high >= guard.high:
-                own = f.let(f"icmp ult {full} {value}, {literal(kind, lanes, guard.high)}")
-            else:
-                if guard.index.low < guard.low:
-                    own = f.let(f"icmp sge {full} {value}, {literal(kind, lanes, guard.low)}")
-                if guard.index.high >= guard.high:
-                    below = f.let(f"icmp slt {full} {value}, {literal(kind, lanes, guard.high)}")
-                    bits = f"<{lanes} x i1>" if wide else "i1"
-                    own = below if own is None else f.let(f"and {bits} {own}, {below}")
+            own = self._within(guard, copy, lanes)
             if own is None:
                 continue
             if wide:
@@ -507,6 +505,43 @@ class Nest:
                 vector = f.let(f"and <{self.lane.width} x i1> {vector}, {wide_scalar}")
             return vector, True
         return scalar or "true", False
+
+    def _within(self, guard: Condition, copy: int, lanes: int) -> str | None:
+        """Whether `guard` holds for each lane; None where it always does."""
+        f, index = self.f, guard.index
+        bits = "i1" if lanes == 1 else f"<{lanes} x i1>"
+        rises, falls = index.low < guard.low, index.high >= guard.high
+        if not rises and not falls:
+            return None
+        if lanes * 32 > self.machine.vector_bits and lanes > 1 and self._lane_form(index) == 1:
+            # Of so many lanes only their numbers fill no more than one vector.
+            kind = f"i{max(8, self.machine.vector_bits // lanes)}"
+            first = self._add(self.integer(index), str(self.shift(index, copy)))
+            ramp = "<" + ", ".join(f"{kind} {k}" for k in range(lanes)) + ">"
+            sides = [("sge", guard.low)] * rises + [("slt", guard.high)] * falls
+            ends = [
+                f.let(f"icmp {predicate} <{lanes} x {kind}> {ramp}, {self._lane_at(limit, first, lanes, kind)}")
+                for predicate, limit in sides
+            ]
+            return ends[0] if len(ends) == 1 else f.let(f"and {bits} {ends[0]}, {ends[1]}")
+        kind, value = self.integers(index, copy, lanes)
+        full = f"<{lanes} x {kind}>" if lanes > 1 else kind
+        # One unsigned comparison tells 0 <= x < n.
+        if rises and falls and guard.low == 0:
+            return f.let(f"icmp ult {full} {value}, {literal(kind, lanes, guard.high)}")
+        own = f.let(f"icmp sge {full} {value}, {literal(kind, lanes, guard.low)}") if rises else None
+        if falls:
+            below = f.let(f"icmp slt {full} {value}, {literal(kind, lanes, guard.high)}")
+            own = below if own is None else f.let(f"and {bits} {own}, {below}")
+        return own
+
+    def _lane_at(self, place: int, first: str, lanes: int, kind: str) -> str:
+        """The number of the lane at `place`, if lane 0 is at `first`, in all lanes; 0 or `lanes` if there is none."""
+        f = self.f
+        lane = f.let(f"sub i64 {place}, {first}")
+        for intrinsic, limit in (("smax", 0), ("smin", lanes)):
+            lane = f.intrinsic("i64", f"llvm.{intrinsic}.i64", [("i64", lane), ("i64", str(limit))])
+        return spread(f, kind, lanes, f.let(f"trunc i64 {lane} to {kind}"))
 
     # ---- memory
 
