@@ -29,8 +29,9 @@ def load_strided(f: Function, element_type: str, lanes: int, pointer: str, step:
     needed = (active - 1) * step + 1
     if needed <= lanes:
         return pick(f, element_type, lanes, load_chunks(f, element_type, lanes, pointer, needed), step, 0, active)
-    memory = memory_type(element_type)
-    starts = [*range(0, needed - lanes, lanes), needed - lanes]
+    memory, count = memory_type(element_type), -(-needed // lanes)
+    # Evenly spaced they mostly have no two elements in the same lane: `step` of them are lanes - 1 apart.
+    starts = [k * (needed - lanes) // (count - 1) for k in range(count)]
     chunks = [(start, load_raw(f, element_type, lanes, _at(f, memory, pointer, start))) for start in starts]
     return pick(f, element_type, lanes, chunks, step, 0, active)
 
@@ -51,7 +52,7 @@ def pick(
     """Every `step`-th element from number `first` on for the first `active` lanes; they lie in `chunks`."""
     kind = type_text(memory_type(element_type), lanes)
     places = [first + step * min(k, active - 1) for k in range(lanes)]
-    holders = [max(n for n, (start, _) in enumerate(chunks) if start <= place) for place in places]
+    holders = [next(n for n, (start, _) in enumerate(chunks) if place < start + lanes) for place in places]
     found = [place - chunks[n][0] for place, n in zip(places, holders, strict=True)]
     owner = dict(zip(found, holders, strict=True))
     if len(owner) == active:  # no two lie in the same lane: blend, and rearrange once
