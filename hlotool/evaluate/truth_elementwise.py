@@ -32,7 +32,18 @@ from hlotool.evaluate.rounding import convert, round_to
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["ELEMENTWISE", "add", "convert_loosely", "divide", "multiply", "plain", "rounding", "rsqrt", "subtract"]
+__all__ = [
+    "ELEMENTWISE",
+    "add",
+    "convert_loosely",
+    "divide",
+    "multiply",
+    "plain",
+    "rounding",
+    "rsqrt",
+    "subtract",
+    "without_bounds",
+]
 
 Spread = Callable[[AnyArray, AnyArray, AnyArray], AnyArray]
 """(argument, its error, result) to a bound of the result's change; infinite or NaN where there is none."""
@@ -416,6 +427,27 @@ _BINARY: dict[str, Callable[[Bounded, Bounded, str], Bounded]] = {
     "maximum": _maximum,
     "minimum": _minimum,
 }
+
+
+_WITHOUT_BOUNDS: dict[str, Callable[..., Any]] = {
+    **{name: function.evaluate for name, function in _REAL.items()},
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "select": np.where,
+}
+
+
+def without_bounds(instruction: Instruction) -> Callable[..., Any] | None:
+    """What a function of real numbers makes of values in the wide type, as long as they do not overflow; None where it
+    takes more than that."""
+    kinds = [o.shape.element_type for o in (instruction, *instruction.operands)]
+    if kinds[0] == "pred" or any(kind == "f8e8m0fnu" or ELEMENT_TYPES[kind].is_complex for kind in kinds):
+        return None
+    return _WITHOUT_BOUNDS.get(instruction.opcode) if ELEMENT_TYPES[kinds[0]].is_float else None
 
 
 def _binary(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
