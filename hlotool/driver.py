@@ -398,15 +398,16 @@ def _native(
     from hlotool.codegen.program import build
     from hlotool.runtime.border import at_border
     from hlotool.runtime.compile import CodeError
-    from hlotool.runtime.executable import link
+    from hlotool.runtime.executable import compilation, link
 
     lowering = parse_pipeline(LOWERING)
     optimised = _optimised(module, steps, lowering, log, instruments, Progress(), strict, verify)
     while True:
         start = len(log), log.rewrites
         try:
-            program = build(optimised, machine, donation=donation, log=log)
-            executable = link(program, optimised, machine, log.decisions, threads, timeout)
+            with compilation(machine, threads) as units:
+                program = build(optimised, machine, donation=donation, log=log, begin=units.begin)
+                executable = link(program, optimised, machine, units, log.decisions, threads, timeout)
             return at_border(executable, *_border(module))
         except KernelCrash as crash:
             if strict:

@@ -408,8 +408,7 @@ def test_llvm_refuses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise CodeError("no target")
 
-    monkeypatch.setattr("hlotool.runtime.executable.compiled", fail)
-    assert cache is not None
+    monkeypatch.setattr(cache.Compilation, "finish", fail)
     module = layer()
     with pytest.warns(CompilerWarning) as said:
         executable = compile_module(module, strict=False)

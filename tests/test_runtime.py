@@ -23,10 +23,10 @@ import pytest
 from hlotool.codegen.machine import default_machine
 from hlotool.codegen.polling import COMPLETE
 from hlotool.ir import ExecutionError, InputError
-from hlotool.runtime import callback, fastcall, memory, pool
+from hlotool.runtime import callback, compile_queue, fastcall, memory, pool
 from hlotool.runtime import compile as compile_module
 from hlotool.runtime.cache import Cache, compiled, default_cache, pack, text_key, unpack
-from hlotool.runtime.compile import assembly, compile_units
+from hlotool.runtime.compile import Compiler, assembly, compile_units
 from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_call, unregister_custom_call
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import Library, load
@@ -55,6 +55,27 @@ def test_compile_is_the_same_at_any_thread_count_and_with_the_lock(monkeypatch: 
     assert compile_units(texts, MACHINE, 4) == serial
     monkeypatch.setattr(compile_module, "_raw_functions", lambda: None)
     assert compile_units(texts, MACHINE, 4) == serial
+
+
+def test_texts_are_compiled_while_more_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than a queue takes; some belong to the thread that waits for all."""
+    monkeypatch.setattr(compile_queue, "_CAPACITY", 3)
+    texts = [f"define i64 @f{i}(i64 %x) {{ %y = add i64 %x, {i} ret i64 %y }}" for i in range(11)]
+    serial = [compile_units([text], MACHINE)[0] for text in texts]
+    for threads in (1, 2, 5):
+        with Compiler(MACHINE, threads) as compiler:
+            for text in texts[:9]:
+                compiler.add(text)
+            assert compiler.finish(texts[9:]) == serial
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_nobody_compiles_for_those_who_gave_up(threads: int) -> None:
+    before = threading.active_count()
+    with Compiler(MACHINE, threads) as compiler:
+        for number in range(20):
+            compiler.add(f"define void @f{number}() {{ ret void }}")
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize("locked", [False, True])
@@ -165,10 +186,11 @@ def test_compiled_takes_objects_from_the_cache(tmp_path: Path, monkeypatch: pyte
     def unwanted(*_: object) -> list[bytes]:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(compile_module, "compile_units", unwanted)
+    monkeypatch.setattr(compile_module, "_compile_unlocked", unwanted)
     assert compiled(texts, MACHINE, cache=cache) == objects
+    assert compiled(texts[1:], MACHINE, cache=cache) == objects[1:]
     with pytest.raises(AssertionError):
-        compiled(texts[:1], MACHINE, cache=cache)
+        compiled(["define i64 @h() { ret i64 3 }"], MACHINE, cache=cache)
 
 
 def test_cache_keys_and_packing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ from hlotool.codegen.steps import (
 )  # fmt: skip
 from hlotool.codegen.steps import called as steps_of
 from hlotool.codegen.task_loops import TaskLoop, task_loop
-from hlotool.codegen.units import Piece, gather
+from hlotool.codegen.units import Piece, Units
 from hlotool.codegen.values import Assignment, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
@@ -77,23 +77,24 @@ def build(
     machine: Machine,
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
+    begin: Callable[[str], None] = lambda unit: None,
 ) -> Program:
     """Plan and emit `module`, whose loops and branches each own their computations; calls become calls of functions.
 
-    Arguments in `donation` may be overwritten.  What buffer assignment and
-    scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native code, and the
-    collectives that do not fit the devices which the module says it runs on; KernelCrash the instructions whose kernels
-    could not be written.
+    Arguments in `donation` may be overwritten.  `begin` is given the first units, in order, each as soon as its text
+    is known.  What buffer assignment and scheduling decide goes to `log`.  UnsupportedError names the first instruction
+    that has no native code, and the collectives that do not fit the devices which the module says it runs on;
+    KernelCrash the instructions whose kernels could not be written.
     """
     check_devices(module)
     log = DecisionLog() if log is None else log
     in_place = module_in_place_pairs(module)
     constants = _Constants()
-    kernels = _Kernels(machine)
+    units = Units(begin)
+    kernels = _Kernels(machine, units)
     routines: dict[Computation, Routine] = {}
     host_calls: list[HostCall] = []
     uses: list[KernelUse] = []
-    pieces: list[Piece] = []
     name = f"run_{_identifier(module.name)}"
     for computation in _functions(module):
         is_entry = computation is module.entry
@@ -113,9 +114,9 @@ def build(
             entry.emit()
         else:
             routines[computation] = entry.emit_routine()
-        pieces.append(entry.piece())
+        units.add(entry.piece())
     return Program(
-        units=gather([*kernels.pieces(), *pieces]),
+        units=units.finish(),
         library=kernels.library(),
         entry=name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
@@ -134,7 +135,7 @@ def kernel_texts(module: Module, machine: Machine, donation: Donation) -> Iterat
     """The texts of the kernels of `module`, as `build` makes them, each with what it needs to compile alone, and the
     instructions that it computes."""
     in_place = module_in_place_pairs(module)
-    kernels = _Kernels(machine)
+    kernels = _Kernels(machine, Units(lambda unit: None))
     for computation in _functions(module):
         own = donation if computation is module.entry else NOTHING_DONATED
         kernels.add_all(assign(computation, in_place, own))
@@ -163,15 +164,17 @@ def _functions(module: Module) -> list[Computation]:
 
 
 class _Kernels:
-    """Kernels by structure: equal instructions share one."""
+    """Kernels by structure: equal instructions share one.  Their functions, and their helpers, go to `units`."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, units: Units) -> None:
         self.machine = machine
+        self.units = units
         self.of: dict[Instruction, Kernel] = {}
         self.names: dict[Instruction, str] = {}
         self.scratch: dict[Instruction, Value] = {}
         self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
-        self.functions = Functions()
+        self.functions = Functions(units.add)
+        self.helpers: dict[Helper, None] = {}
         self._structures = Structures()
 
     def add_all(self, assignment: Assignment) -> None:
@@ -201,6 +204,8 @@ class _Kernels:
                 kernel = emit_kernel(name, instruction, self.machine, in_place, there)
             found = name, self.functions.add(name, kernel)
             self.distinct[key] = found
+            for helper in kernel.helpers:
+                self._take(helper)
         self.names[instruction], kernel = found
         self.of[instruction] = kernel
         if kernel.scratch:
@@ -212,17 +217,15 @@ class _Kernels:
         self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost),), routine.arena_bytes)
         self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes)
 
-    def pieces(self) -> list[Piece]:
-        """Their functions, in order of first use, and their helpers."""
-        texts = (Piece(h.declarations, h.definitions, (h.declared,)) for h in self._helpers() if not h.kept)
-        return [*self.functions.pieces, *texts]
-
     def library(self) -> tuple[str, ...]:
         """The texts of the helpers that a process keeps."""
-        return tuple(helper.text for helper in self._helpers() if helper.kept)
+        return tuple(helper.text for helper in self.helpers if helper.kept)
 
-    def _helpers(self) -> Iterable[Helper]:
-        return dict.fromkeys(helper for _, kernel in self.distinct.values() for helper in kernel.helpers)
+    def _take(self, helper: Helper) -> None:
+        if helper not in self.helpers:
+            self.helpers[helper] = None
+            if not helper.kept:
+                self.units.add(Piece(helper.declarations, helper.definitions, (helper.declared,)))
 
 
 def _task_loops(

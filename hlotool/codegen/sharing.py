@@ -10,7 +10,7 @@ functions say the same if their texts are equal without the names of their kerne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hlotool.codegen.kernel import Definition, Kernel
@@ -41,9 +41,9 @@ class _Group:
 
 @dataclass(slots=True)
 class Functions:
-    """The functions of a program's kernels."""
+    """The functions of a program's kernels; `take` is given the pieces with them."""
 
-    pieces: list[Piece] = field(default_factory=list)
+    take: Callable[[Piece], None]
     _known: dict[tuple[str, ...], list[Definition]] = field(default_factory=dict)
 
     def add(self, name: str, kernel: Kernel) -> Kernel:
@@ -63,7 +63,9 @@ class Functions:
                 there.update(zip(own, known, strict=True))
             if known is group.definitions:
                 kept.append(group)
-        self.pieces += [_piece(name, kernel, group, there) for group in groups if group in kept]
+        for group in groups:
+            if group in kept:
+                self.take(_piece(name, kernel, group, there))
         steps = (replace(step, function=there[step.function.removesuffix(name)].name) for step in kernel.steps)
         return replace(kernel, steps=tuple(steps))
 

@@ -1,23 +1,20 @@
 """Which pieces of a program's text LLVM compiles together.
 
-Units are compiled at the same time, so they should take equally long; but each takes a millisecond for being one.
-How a program is cut follows from its text alone, not from how many threads there are to compile it.
+Units are compiled at the same time, and while the next ones are being written; but each takes a millisecond for being
+one.  How a program is cut follows from its text alone, not from how many threads there are to compile it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hlotool.codegen.kernel import PLUMBING
 
-__all__ = ["Piece", "gather"]
+__all__ = ["Piece", "Units"]
 
-_UNIT = 15_500
+_UNIT = 6_000
 """About how many microseconds make a unit."""
-
-_LEAST = 5_000
-"""Less than this is not worth a unit: one takes a millisecond for being one, and a thread three to get going."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +27,32 @@ class Piece:
     offers: tuple[str, ...] = ()
 
 
-def gather(pieces: Sequence[Piece]) -> tuple[str, ...]:
-    """The texts of units of similar size; pieces keep their order in them."""
-    units = _balanced([_microseconds(piece) for piece in pieces])
-    parts = [[pieces[number] for number in sorted(unit)] for unit in sorted(units, key=min)]
-    called = [{line for piece in part for line in piece.declarations} for part in parts]
-    return tuple(
-        _text(part, set[str]().union(*(lines for other, lines in enumerate(called) if other != number)))
-        for number, part in enumerate(parts)
-    )
+class Units:
+    """Pieces on their way to units.  `begin` is given a unit as soon as it is whole, so that LLVM can begin with it."""
 
+    __slots__ = ("_begin", "_begun", "_called", "_pieces", "_size")
 
-def _balanced(sizes: Sequence[int]) -> list[list[int]]:
-    """Numbers of pieces, shared out: the longest first, each to where there is least so far."""
-    units: list[list[int]] = [[] for _ in range(2 * -(-sum(sizes) // (2 * _UNIT)))]
-    filled = [0] * len(units)
-    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
-        least = filled.index(min(filled))
-        units[least].append(number)
-        filled[least] += sizes[number]
-    while len(units) > 1 and min(filled) < _LEAST:
-        least = filled.index(min(filled))
-        unit, size = units.pop(least), filled.pop(least)
-        least = filled.index(min(filled))
-        units[least] += unit
-        filled[least] += size
-    return units
+    def __init__(self, begin: Callable[[str], None]) -> None:
+        self._begin = begin
+        self._begun: list[str] = []
+        self._called: set[str] = set()
+        self._pieces: list[Piece] = []
+        self._size = 0
+
+    def add(self, piece: Piece) -> None:
+        """Take another piece; those that are there make a unit once they take long enough."""
+        self._pieces.append(piece)
+        self._size += _microseconds(piece)
+        if self._size >= _UNIT:
+            self._begun.append(_text(self._pieces, {line for one in self._pieces for line in one.offers}))
+            self._begin(self._begun[-1])
+            self._called.update(line for one in self._pieces for line in one.declarations)
+            self._pieces, self._size = [], 0
+
+    def finish(self) -> tuple[str, ...]:
+        """All units: those that have begun, and what is left; pieces keep their order."""
+        left = (_text(self._pieces, self._called),) if self._pieces else ()
+        return *self._begun, *left
 
 
 def _microseconds(piece: Piece) -> int:

@@ -205,7 +205,7 @@ class Interpreter:
     """
 
     __slots__ = (
-        "_check", "_flushes", "_observe", "_on_arrays", "_plans", "_scalars", "_table", "device", "generator",
+        "_check", "_flushes", "_generator", "_observe", "_on_arrays", "_plans", "_scalars", "_table", "device",
         "loop_limit", "states",
     )  # fmt: skip
 
@@ -217,7 +217,7 @@ class Interpreter:
         flushes: bool = False,
         scalars: bool = False,
     ) -> None:
-        self.generator = np.random.default_rng(_SEED)
+        self._generator: np.random.Generator | None = None
         self.states: dict[Instruction, int] = {}
         self.loop_limit = loop_limit
         self.device = device or Device(World())
@@ -228,6 +228,13 @@ class Interpreter:
         self._flushes = flushes
         self._scalars: Interpreter | None = None if scalars else Interpreter(None, loop_limit, device, flushes, True)
         self._on_arrays: dict[Computation, bool] = {}
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Made on first use: NumPy loads its random numbers then, which takes milliseconds."""
+        if self._generator is None:
+            self._generator = np.random.default_rng(_SEED)
+        return self._generator
 
     def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The root value of `computation` on `arguments`."""

@@ -25,10 +25,14 @@ Operands: TypeAlias = Sequence[Any]
 class Context(Protocol):
     """What rules see of the interpreter."""
 
-    generator: np.random.Generator  # of ``rng``, whose numbers HLO leaves open
     states: dict[Instruction, int]  # 128 bits each, of ``rng-get-and-update-state``
     loop_limit: int | None  # iterations that one ``while`` may make
     device: Device  # the one that runs the program, and its way to the others
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Of ``rng``, whose numbers HLO leaves open."""
+        ...
 
     def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The root value of `computation` on `arguments`."""

@@ -24,7 +24,17 @@ from pathlib import Path
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Cache", "CacheWarning", "compiled", "compiler_identity", "default_cache", "pack", "text_key", "unpack"]
+__all__ = [
+    "Cache",
+    "CacheWarning",
+    "Compilation",
+    "compiled",
+    "compiler_identity",
+    "default_cache",
+    "pack",
+    "text_key",
+    "unpack",
+]
 
 _MAGIC = b"hlotool object cache 1\n"
 _SUFFIX = ".hlo-cache"
@@ -194,27 +204,65 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield entry.path, status.st_size, status.st_mtime_ns
 
 
-def compiled(
-    texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None, library: Sequence[str] = ()
-) -> list[bytes]:
-    """The objects of `texts` and `library`, as `compile_units` makes them, taken from `cache` when they are there.
+class Compilation:
+    """Texts on their way to objects, taken from `cache` where they are there, as `Compiler` makes them where not.
 
-    What is in `library` other programs have too: a process compiles it once.
+    To be left as a context.
     """
-    from hlotool.runtime.compile import compile_units
 
-    key = "" if cache is None else text_key([*texts, *library], machine)
-    found = None if cache is None else cache.get(key)
-    if found is not None:
-        return unpack(found)
-    kept = _kept(machine, cache)
-    new = [text for text in library if text not in kept]
-    objects = compile_units([*texts, *new], machine, threads)
-    kept.update(zip(new, objects[len(texts) :], strict=True))
-    objects[len(texts) :] = [kept[text] for text in library]
-    if cache is not None:
-        cache.put(key, pack(objects))
-    return objects
+    __slots__ = ("_cache", "_compiler", "_keys", "_machine", "_objects")
+
+    def __init__(self, machine: Machine, threads: int = 1, cache: Cache | None = None) -> None:
+        from hlotool.runtime.compile import Compiler
+
+        self._machine, self._cache = machine, cache
+        self._compiler = Compiler(machine, threads)
+        self._keys: list[str] = []
+        self._objects: list[bytes | None] = []
+
+    def __enter__(self) -> Compilation:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._compiler.__exit__(*exception)
+
+    def begin(self, text: str) -> None:
+        """Have `text` compiled; the threads that there are to spare begin with it."""
+        if not self._found(text):
+            self._compiler.add(text)
+
+    def finish(self, texts: Sequence[str], library: Sequence[str] = ()) -> list[bytes]:
+        """The objects of `texts`, of which the first have begun, in order, and of those in `library`.
+
+        What is in `library` other programs have too: a process compiles it once.
+        """
+        kept = _kept(self._machine, self._cache) if library else {}
+        new = [text for text in library if text not in kept]
+        late = [*texts[len(self._objects) :], *new]
+        for text in late[:-1]:
+            self.begin(text)
+        made = iter(self._compiler.finish([text for text in late[-1:] if not self._found(text)]))
+        objects = [next(made) if found is None else found for found in self._objects]
+        if self._cache is not None:
+            for key, found, data in zip(self._keys, self._objects, objects, strict=True):
+                if found is None:
+                    self._cache.put(key, data)
+        kept.update(zip(new, objects[len(texts) :], strict=True))
+        return [*objects[: len(texts)], *(kept[text] for text in library)]
+
+    def _found(self, text: str) -> bool:
+        found = None
+        if self._cache is not None:
+            self._keys.append(text_key([text], self._machine))
+            found = self._cache.get(self._keys[-1])
+        self._objects.append(found)
+        return found is not None
+
+
+def compiled(texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None) -> list[bytes]:
+    """The objects of `texts`, as `compile_units` makes them, taken from `cache` when they are there."""
+    with Compilation(machine, min(threads, len(texts)), cache) as compilation:
+        return compilation.finish(texts)
 
 
 @cache

@@ -68,9 +68,10 @@ def compile_units(texts: Sequence[str], machine: Machine, threads: int = 1) -> l
     """
     order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
     with Compiler(machine, min(threads, len(texts))) as compiler:
-        for number in order:
+        for number in order[1:]:
             compiler.add(texts[number])
-        objects = dict(zip(order, compiler.finish(), strict=True))
+        made = compiler.finish([texts[number] for number in order[:1]])
+    objects = dict(zip([*order[1:], *order[:1]], made, strict=True))
     return [objects[number] for number in range(len(texts))]
 
 
@@ -80,15 +81,15 @@ class Compiler:
     To be left as a context: then nobody is at work any longer.
     """
 
-    __slots__ = ("_machine", "_objects", "_queue", "_texts", "_threads", "_workers")
+    __slots__ = ("_machine", "_objects", "_others", "_queue", "_texts", "_workers")
 
     def __init__(self, machine: Machine, threads: int = 1) -> None:
         initialize()
         self._machine = machine
-        self._threads = threads if _raw_functions() is not None else 1
+        self._others = threads - 1
         self._texts: list[str] = []
         self._objects: list[bytes | None] = []
-        self._queue: Queue | None = None
+        self._queue = _queue() if threads > 1 else None
         self._workers: list[Thread] = []
 
     def __enter__(self) -> Compiler:
@@ -101,27 +102,27 @@ class Compiler:
 
     def add(self, text: str) -> None:
         """Have `text` compiled, by another thread if there may be one."""
-        from hlotool.runtime.compile_queue import CAPACITY, Queue
-
         self._texts.append(text)
-        if self._threads <= 1:
-            return
         if self._queue is None:
-            self._queue = Queue()
+            return
         with _emitter(self._machine) as emitter:
             self._queue.add(_header(text, emitter))
-        if len(self._workers) < self._threads - 1:
+        if len(self._workers) < self._others:
             self._workers.append(Thread(target=self._work, args=(self._queue,)))
             self._workers[-1].start()
-        if len(self._texts) % CAPACITY == 0:
+        if self._queue.is_full:
             self._finish(self._queue)
+            self._queue = _queue()
 
-    def finish(self) -> list[bytes]:
-        """The objects of all texts, in the order in which they came; CodeError as in `compile_units`."""
+    def finish(self, own: Sequence[str] = ()) -> list[bytes]:
+        """The objects of all texts, in the order in which they came, then of those in `own`, which this thread does
+        before it helps the others.  CodeError as in `compile_units`."""
+        last = [_compile(text, self._machine) for text in own]
         if self._queue is not None:
             self._finish(self._queue)
-        done = [*self._objects, *(None for _ in self._texts[len(self._objects) :])]
-        return [_compile(t, self._machine) if found is None else found for t, found in zip(self._texts, done, strict=True)]
+        made = [*self._objects, *(None for _ in self._texts[len(self._objects) :])]
+        pairs = zip(self._texts, made, strict=True)
+        return [*(_compile(text, self._machine) if found is None else found for text, found in pairs), *last]
 
     def _finish(self, queue: Queue) -> None:
         queue.close()
@@ -137,6 +138,13 @@ class Compiler:
             worker.join()
         self._objects += queue.objects()
         self._queue, self._workers = None, []
+
+
+def _queue() -> Queue | None:
+    """A queue, if there can be one: its code is compiled here, too."""
+    from hlotool.runtime.compile_queue import Queue, is_there
+
+    return Queue() if is_there() and _raw_functions() is not None else None
 
 
 def _compile(text: str, machine: Machine) -> bytes:

@@ -19,9 +19,9 @@ from hlotool.codegen.machine import host
 from hlotool.runtime.cache import compiled, default_cache
 from hlotool.runtime.load import Library, load
 
-__all__ = ["CAPACITY", "Queue", "is_there"]
+__all__ = ["Queue", "is_there"]
 
-CAPACITY = 1 << 12
+_CAPACITY = 1 << 12
 """Texts in one queue."""
 
 _HEAD = 3
@@ -36,14 +36,19 @@ class Queue:
     def __init__(self) -> None:
         self._code = _code()
         self._texts: list[bytes] = []  # LLVM reads them in place
-        self._words = (ctypes.c_size_t * (_HEAD + 2 * CAPACITY))()
+        self._words = (ctypes.c_size_t * (_HEAD + 2 * _CAPACITY))()
 
     def add(self, text: str) -> None:
-        """Append a text, of at most `CAPACITY`."""
+        """Append a text."""
         self._texts.append(text.encode())
         place = _HEAD + 2 * (len(self._texts) - 1)
-        self._words[place] = ctypes.cast(self._texts[-1], ctypes.c_void_p).value or 0
+        self._words[place] = ctypes.cast(ctypes.c_char_p(self._texts[-1]), ctypes.c_void_p).value or 0
         self._code.add(self._words)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no more texts."""
+        return len(self._texts) == _CAPACITY
 
     def work(self, emitter: binding.TargetMachine) -> None:
         """Compile with `emitter`, which no other thread uses, until the queue is closed and every text is taken."""

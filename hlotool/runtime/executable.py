@@ -22,7 +22,7 @@ from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
 from hlotool.runtime import pool
-from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.cache import Compilation, default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compile import assembly
 from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of
@@ -175,29 +175,33 @@ def _name(value: object) -> str:
     return type(value).__name__
 
 
+def compilation(machine: Machine, threads: int | None = None) -> Compilation:
+    """Makes objects for this process.  UnsupportedError if `machine` is not like the one that it is on."""
+    if not runs_here(machine):
+        raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
+    return Compilation(machine, pool.default_threads() if threads is None else threads, default_cache())
+
+
 def link(
     program: Program,
     module: Module,
     machine: Machine,
+    units: Compilation,
     decisions: Sequence[Decision] = (),
     threads: int | None = None,
     timeout: float | None = None,
 ) -> Executable:
-    """Compile the units of `program` (or find them in the cache) and load them.
+    """Load `program`, whose `units` are being compiled.
 
-    `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom
-    call without a handler, or the machine if it is not like this one.
+    `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom call without a handler.
     """
-    if not runs_here(machine):
-        raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
     sites = [_site(call) for call in program.host_calls]
-    workers = pool.default_threads() if threads is None else threads
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     cost = sum(use.cost for use in program.kernels)
     devices = topology_of(module).devices
     loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
     image = Image(
-        tuple(compiled(program.units, machine, workers, default_cache(), program.library)),
+        tuple(units.finish(program.units, program.library)),
         program.entry,
         program.parameters,
         program.outputs,
