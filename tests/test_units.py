@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.codegen.units import Piece, Units
@@ -48,6 +48,7 @@ def test_units_begin_as_soon_as_they_are_long_enough() -> None:
     assert list(units.finish()[: len(begun)]) == begun
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 60_000), max_size=30))
 def test_every_piece_is_in_one_unit_and_declared_elsewhere_only(sizes: list[int]) -> None:
     pieces = [piece(number, size) for number, size in enumerate(sizes)]

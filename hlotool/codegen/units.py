@@ -16,6 +16,9 @@ __all__ = ["Piece", "Units"]
 _UNIT = 6_000
 """About how many microseconds make a unit."""
 
+_LEAST = _UNIT // 2
+"""Less than this waits for more, even if that makes the unit much too long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -41,13 +44,19 @@ class Units:
 
     def add(self, piece: Piece) -> None:
         """Take another piece; those that are there make a unit once they take long enough."""
+        size = _microseconds(piece)
+        if self._size >= _LEAST and self._size + size > _UNIT:
+            self._cut()
         self._pieces.append(piece)
-        self._size += _microseconds(piece)
+        self._size += size
         if self._size >= _UNIT:
-            self._begun.append(_text(self._pieces, {line for one in self._pieces for line in one.offers}))
-            self._begin(self._begun[-1])
-            self._called.update(line for one in self._pieces for line in one.declarations)
-            self._pieces, self._size = [], 0
+            self._cut()
+
+    def _cut(self) -> None:
+        self._begun.append(_text(self._pieces, {line for one in self._pieces for line in one.offers}))
+        self._begin(self._begun[-1])
+        self._called.update(line for one in self._pieces for line in one.declarations)
+        self._pieces, self._size = [], 0
 
     def finish(self) -> tuple[str, ...]:
         """All units: those that have begun, and what is left; pieces keep their order."""
