@@ -243,6 +243,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.buffers.SWAPPED_BYTES": (swapped_state,),
     "codegen.cpu.cholesky._PANEL": (cholesky, lambda n: cholesky(2 * n)),
     "codegen.cpu.fft._SHORT": (fft,),
+    "codegen.cpu.fft._TABLE": (fft,),  # 23 * 89, and 3 * 683
     "codegen.cpu.fusion.SMALL": (concatenate_bytes,),
     "codegen.cpu.fusion.MOST_JOBS": (concatenate, lambda n: concatenate(2 * n), lambda n: concatenate(n, 1)),
     "codegen.cpu.pad.SHORT_BYTES": (pad,),

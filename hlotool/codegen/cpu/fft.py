@@ -23,7 +23,6 @@ from hlotool.codegen.cpu.access import (
     minimum,
     multiply,
     quotient,
-    splat,
     subtract,
 )
 from hlotool.codegen.cpu.fourier import (
@@ -33,9 +32,11 @@ from hlotool.codegen.cpu.fourier import (
     Sink,
     Source,
     bluestein_length,
+    chirp_filter,
     conjugate,
     product,
     radices,
+    spread,
     transform,
 )
 from hlotool.codegen.cpu.math.vector import BITS, Vector, type_text
@@ -49,6 +50,8 @@ __all__ = ["emit_fft"]
 
 _SLOTS = 16
 """Tasks with scratch of their own."""
+_TABLE: Annotated[int, Threshold("elements")] = 2048
+"""Up to this length the chirp and the spectrum of its filter are constants; of longer ones calls compute them."""
 _SHORT: Annotated[int, Threshold("elements")] = 512
 """Lines up to this length go into lanes when there are enough of them."""
 
@@ -271,14 +274,22 @@ class _Plan:
     ) -> tuple[int, Callable[[Function, Places, str, Source, Sink], None]]:
         """X[k] = c[k] sum_j (x[j] c[j]) conj(c[k - j]) with the chirp c[j] = exp(sign pi i j^2 / n)."""
         m = bluestein_length(n)
-        chirps, roots = self.roots(2 * n, sign), self.roots(m, -1)
+        roots = self.roots(m, -1)
         row = 2 * lanes * self.size
-        filter_place = self.reserve(m * self.complex_bytes)
-        work = self.reserve(3 * m * self.complex_bytes)
+
+        # The chirp; and the spectrum of its filter, scaled by 1 / m.
+        if n <= _TABLE:
+            chirp_table, filter_table = self.fresh("chirps"), self.fresh("filter")
+            chirp_filter(self.unit, chirp_table, filter_table, n, m, sign, self.kind)
+        else:
+            chirps = self.roots(2 * n, sign)
+            filter_place = self.reserve(m * self.complex_bytes)
+            work = self.reserve(3 * m * self.complex_bytes)
 
         def chirp(f: Function, j: Index, width: int) -> Complex:
-            exponent = f.let(f"urem i64 {multiply(f, j, j)}, {2 * n}")
-            return chirps.spread(f, exponent, width)
+            if n <= _TABLE:
+                return spread(Rows(f, f"@{chirp_table}", self.kind, 1).get(j), width)
+            return chirps.spread(f, f.let(f"urem i64 {multiply(f, j, j)}, {2 * n}"), width)
 
         def three(f: Function, own: str, width: int) -> tuple[Rows, Rows, Rows]:
             size = m * 2 * width * self.size
@@ -292,7 +303,7 @@ class _Plan:
             f.end_loop(loop)
 
         def prepare(f: Function, places: Places, task: Index) -> None:
-            """The spectrum of the chirp filter, scaled by 1 / m."""
+            """The spectrum of the filter."""
             data, *buffers = three(f, self.pointer(f, places, work), 1)
             zero(f, data, 0)
             loop = f.begin_loop(0, n)
@@ -306,7 +317,8 @@ class _Plan:
                 (buffers[0], buffers[1]), 1,
             )  # fmt: skip
 
-        self.each_task("chirp", 1, m * 40.0, prepare)
+        if n > _TABLE:
+            self.each_task("chirp", 1, m * 40.0, prepare)
 
         def convolve(f: Function, places: Places, own: str, source: Source, sink: Sink) -> None:
             data, *buffers = three(f, own, lanes)
@@ -315,15 +327,11 @@ class _Plan:
             loop = f.begin_loop(0, n)
             data.put(loop.index, product(source(loop.index), chirp(f, loop.index, lanes)))
             f.end_loop(loop)
-            response = Rows(f, self.pointer(f, places, filter_place), self.kind, 1)
+            spectrum = f"@{filter_table}" if n <= _TABLE else self.pointer(f, places, filter_place)
+            response = Rows(f, spectrum, self.kind, 1)
 
             def filtered(k: Index, value: Complex) -> None:
-                real, imaginary = response.get(k)
-                wide = (
-                    Vector(f, self.kind, lanes, splat(f, self.kind, lanes, real.name)),
-                    Vector(f, self.kind, lanes, splat(f, self.kind, lanes, imaginary.name)),
-                )
-                data.put(k, conjugate(product(value, wide)))
+                data.put(k, conjugate(product(value, spread(response.get(k), lanes))))
 
             # The inverse transform is the conjugate of the transform of the conjugate.
             transform(f, m, roots, data.get, filtered, pair, lanes)

@@ -18,7 +18,19 @@ from hlotool.codegen.cpu.access import Index, add, address, multiply, splat
 from hlotool.codegen.cpu.math.vector import BITS, Vector, constant_text, fma, type_text
 from hlotool.codegen.llvm import Function, Unit
 
-__all__ = ["Complex", "Roots", "Rows", "Sink", "Source", "bluestein_length", "product", "radices", "transform"]
+__all__ = [
+    "Complex",
+    "Roots",
+    "Rows",
+    "Sink",
+    "Source",
+    "bluestein_length",
+    "chirp_filter",
+    "product",
+    "radices",
+    "spread",
+    "transform",
+]
 
 Complex = tuple[Vector, Vector]
 Source = Callable[[Index], Complex]
@@ -82,8 +94,7 @@ class Roots:
         return real, imaginary
 
     def spread(self, f: Function, exponent: Index, lanes: int) -> Complex:
-        real, imaginary = self.get(f, exponent)
-        return _spread(real, lanes), _spread(imaginary, lanes)
+        return spread(self.get(f, exponent), lanes)
 
     def row(self, f: Function, lanes: int) -> Complex:
         """The roots of exponents 0, 1, ..., lanes - 1 as a constant vector."""
@@ -116,6 +127,11 @@ def _spread(x: Vector, lanes: int) -> Vector:
     if x.is_constant:
         return Vector(x.f, x.element, lanes, f"splat ({x.element} {x.name})")
     return Vector(x.f, x.element, lanes, splat(x.f, x.element, lanes, x.name))
+
+
+def spread(value: Complex, lanes: int) -> Complex:
+    """A scalar in all lanes."""
+    return _spread(value[0], lanes), _spread(value[1], lanes)
 
 
 def product(a: Complex, b: Complex) -> Complex:
@@ -246,3 +262,14 @@ def transform(
 def bluestein_length(n: int) -> int:
     """The length of the convolution that makes a transform of length n."""
     return 1 << (2 * n - 2).bit_length()
+
+
+def chirp_filter(unit: Unit, chirp: str, spectrum: str, n: int, m: int, sign: int, kind: str) -> None:
+    """Define the chirp of a transform of length n, and the spectrum of the filter that makes one by a convolution of
+    length m, scaled by 1 / m."""
+    values = [root(2 * n, sign * j * j) for j in range(n)]
+    filter_ = np.zeros(m, np.complex128)
+    filter_[:n] = np.conj(values)
+    filter_[m - n + 1 :] = np.conj(values[:0:-1])
+    _define_table(unit, chirp, values, kind)
+    _define_table(unit, spectrum, (np.fft.fft(filter_) / m).tolist(), kind)
