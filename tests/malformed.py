@@ -2,6 +2,7 @@
 
 Every mark is one error that has nothing to do with the others; nothing else may be reported.
 """
+# ruff: noqa: E501 (a statement is a line)
 
 from __future__ import annotations
 
@@ -50,6 +51,9 @@ ARGUMENTS = """  x = f32[4] parameter(0)
   k = token[] parameter(10)
   q = f32[1,8,8,3] parameter(11)
   w = f32[3,3,3,16] parameter(12)
+  v = f32[6] parameter(13)
+  b = pred[] parameter(14)
+  h = f32[2] parameter(15)
 """
 
 SINGLE = """
@@ -214,6 +218,152 @@ r = f32[4]«HLO0113 {1,0}» add(x, «HLO0202 y»)
 r = f32[4] call(«HLO0141 xx»), to_apply=«HLO0141 stepp»
 r = f32[1,6,6,16] convolution(q, w), window={size=3x3 «HLO0132 strid»=1x1}, dim_labels=«HLO0133 b01f_01io->b0f»
 """
+
+MORE = """
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=«HLO0203 2»
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3}, dim_labels=b01f_01io->b01f, batch_group_count=«HLO0203 3»
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=«HLO0203 0»
+r = «HLO0201 f32[1,6,7,16]» convolution(q, w), window={size=3x3}, dim_labels=b01f_01io->b01f
+r = f32[1,6,6,16] convolution(q, w), window=«HLO0203 {size=3x4}», dim_labels=b01f_01io->b01f
+r = «HLO0201 f32[1,6,7,16]» convolution(q, w), window={size=3x3}, dim_labels=b01f_01io->b01f, feature_group_count=«HLO0203 2»
+r = «HLO0201 f32[1,6,6,17]» convolution(q, w), window={size=3x3}, dim_labels=b01f_01io->b01f, batch_group_count=«HLO0203 2»
+r = f32[1,6,6,16] convolution(q, «HLO0202 m»), window={size=3x3}, dim_labels=b01f_01io->b01f
+r = f32[1,6,6,16] convolution(«HLO0202 m», w), window={size=3x3}, dim_labels=b01f_01io->b01f
+r = f32[1,6,6,16] convolution(«HLO0141 qq», w), window={size=3x3 stride=«HLO0100 a»}, dim_labels=b01f_01io->b01f
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3 stride=«HLO0132 0x1»}, dim_labels=b01f_01io->b01f
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3 pad=«HLO0132 1_1»}, dim_labels=b01f_01io->b01f
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3}, dim_labels=«HLO0133 b01f_01ii->b01f», feature_group_count=«HLO0100 a»
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3}, dim_labels=«HLO0133 b01f_01ii->b01f», feature_group_count=1, operand_precision={«HLO0131 hi»,high}
+r = f32[1,6,6,16] convolution(q, w), window={size=3x3}, dim_labels=«HLO0133 b01f_012io->b01f»
+r = f32[4,1] gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,«HLO0203 7»}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={«HLO0203 2»}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={«HLO0203 2»}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={«HLO0203 5»}, index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map=«HLO0203 {0,1}», index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=«HLO0203 4», slice_sizes={1,6}
+r = f32[4,6] gather(m, «HLO0202 x»), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}
+r = «HLO0201 f32[4,7]» gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, «HLO0202 x»), offset_dims={1}, collapsed_slice_dims={«HLO0203 2»}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={«HLO0203 2»}, collapsed_slice_dims={0}, start_index_map={«HLO0203 5»}, index_vector_dim=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={«HLO0203 5»}, index_vector_dim=«HLO0203 4», slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={«HLO0203 3»}, start_index_map={«HLO0203 5»}, index_vector_dim=1, slice_sizes={1,«HLO0203 8»}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, «HLO0136 index_vector»=1, slice_sizes={1,6}
+r = f32[4,6] gather(m, j), offset_dims={1}, collapsed_slice_dims={«HLO0100 a»}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,«HLO0203 9»}
+r = f32[4,6] scatter(m, j, «HLO0202 x»), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+r = f32[4,6] scatter(m, j, m), update_window_dims={«HLO0203 2»}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+r = f32[4,6] scatter(m, j, m), update_window_dims={1}, inserted_window_dims={«HLO0203 2»}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+r = f32[4,6] scatter(m, j, m), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={«HLO0203 3»}, index_vector_dim=1, to_apply=add
+r = f32[4,6] scatter(m, j, m), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=«HLO0203 3», to_apply=add
+r = f32[4,6] scatter(m, j, m), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=«HLO0204 adds»
+r = f32[4,6] scatter(m, j, m), update_window_dims={1}, inserted_window_dims={«HLO0203 2»}, scatter_dims_to_operand_dims={«HLO0203 3»}, index_vector_dim=1, to_apply=«HLO0204 adds»
+r = «HLO0201 f32[4,7]» scatter(m, j, m), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=«HLO0141 nobody»
+r = f32[4,6] scatter(m, «HLO0202 x», m), update_window_dims={«HLO0203 2»}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+r = (f32[4,6], f32[6], f32[6]) batch-norm-training(m, v, v), epsilon=0.1, feature_index=«HLO0203 2»
+r = (f32[4,6], f32[6], f32[6]) batch-norm-training(m, «HLO0202 x», v), epsilon=0.1, feature_index=1
+r = (f32[4,6], f32[6], f32[6]) batch-norm-training(m, «HLO0202 x», «HLO0202 x»), epsilon=0.1, feature_index=1
+r = (f32[4,6], f32[6], f32[6]) batch-norm-training(m, v, v), epsilon=«HLO0100 a», feature_index=«HLO0203 2»
+r = «HLO0201 (f32[4,6], f32[6], f32[7])» batch-norm-training(m, v, v), epsilon=0.1, feature_index=1
+r = f32[4,6] batch-norm-inference(m, v, v, v, «HLO0202 x»), epsilon=0.1, feature_index=1
+r = f32[4,6] batch-norm-inference(m, v, v, v, «HLO0202 x»), epsilon=0.1, feature_index=«HLO0203 3»
+r = f32[4,6] batch-norm-inference(m, v, «HLO0202 j», v, «HLO0202 x»), epsilon=0.1, feature_index=1
+r = f32[4,6] batch-norm-inference(m, v, v, v, v), epsilon=0.1, «HLO0136 feature»=1
+r = f32[4,6] «HLO0135 batch-norm-inference»(m, v, v, v, v), epsilon=0.1
+r = (f32[4,6], f32[6], f32[6]) batch-norm-grad(m, v, v, v, «HLO0202 x»), epsilon=0.1, feature_index=1
+r = ((f32[4]), f32[4], s32[]) async-start(x), calls=«HLO0141 nobody»
+r = «HLO0201 ((f32[5]), f32[4], s32[])» async-start(x), calls=step
+r = ((f32[4]), f32[4], s32[]) async-start(«HLO0204 y»), calls=step
+r = ((f32[4]), f32[4], s32[]) async-start(x), async_execution_thread=«HLO0100 7», calls=step
+r = ((f32[4]), f32[4], s32[]) async-start(«HLO0141 xx»), async_execution_thread=«HLO0100 7», calls=«HLO0141 nobody»
+r = f32[4,3] dot(m, n), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_batch_dims={«HLO0203 4»}, rhs_batch_dims={«HLO0203 5»}
+r = f32[4,3] dot(m, n), lhs_contracting_dims={1}, rhs_contracting_dims={«HLO0100 a»}, lhs_batch_dims={«HLO0203 4»}
+r = f32[4,3] dot(m, n), lhs_contracting_dims={«HLO0203 -1»}, rhs_contracting_dims={0}
+r = f32[4,3] dot(m, n), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_batch_dims=«HLO0203 {0}», rhs_batch_dims={}
+r = f32[4,3] dot(m, n), lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=«HLO0131 dot_f32», operand_precision={«HLO0131 hihg»,«HLO0131 lwo»}
+r = «HLO0201 f32[3,4]» dot(m, x), lhs_contracting_dims={«HLO0203 1»}, rhs_contracting_dims={0}
+r = f32[4] custom-call(x), custom_call_target="f", api_version=«HLO0131 V3», custom_call_has_side_effect=«HLO0100 maybe»
+r = f32[4] custom-call(x), custom_call_target="f", operand_layout_constraints={«HLO0110 f99»[4]{0}}, backend_config=«HLO0100 7»
+r = f32[4] custom-call(x), custom_call_target="f", output_to_operand_aliasing=«HLO0203 {{}: (3, {})}»
+r = f32[4] custom-call(x), custom_call_target=«HLO0100 f», api_version=«HLO0131 V3»
+r = f32[4] custom-call(x), custom_call_target="f", called_computations={step, «HLO0141 nobody»}, schedule=«HLO0131 SCHEDULE_SOON»
+r = f32[4] custom-call(x), custom_call_target="f", window={«HLO0132 sizes»=3}, dim_labels=«HLO0133 b_i->»
+r = f32[4] while(x), condition=«HLO0141 nobody», body=«HLO0141 noone»
+r = f32[4] while(«HLO0204 y»), condition=test, body=step
+r = «HLO0201 f32[5]» while(x), condition=test, body=step
+r = f32[4] while(x), condition=«HLO0141 nobody», body=«HLO0204 test»
+r = f32[4] conditional(b, x, x), true_computation=step, false_computation=«HLO0141 nobody»
+r = f32[4] conditional(«HLO0204 x», x, «HLO0204 y»), true_computation=step, false_computation=step
+r = f32[4] conditional(i, x, x), branch_computations={step, «HLO0141 nobody»}
+r = f32[4] conditional(i, x, x), branch_computations={«HLO0204 test», step}
+r = «HLO0201 f32[5]» conditional(i, x, x), branch_computations={step, step}
+r = f32[4] «HLO0204 conditional»(i, x, x, x), branch_computations={step, step}
+r = f32[4] call(x, x), to_apply=«HLO0204 step»
+r = «HLO0201 f32[5]» call(«HLO0204 y»), to_apply=step
+r = f32[4,6] sort(m), dimensions={«HLO0203 2»}, to_apply=«HLO0204 add», is_stable=«HLO0100 yes»
+r = (f32[4,6], f32[4,6]) sort(m, m), dimensions={1}, to_apply=«HLO0204 gt»
+r = (f32[4,6], f32[4]) sort(m, «HLO0202 x»), dimensions={1}, to_apply=«HLO0204 gt»
+r = f32[4,6] sort(m), dimensions=«HLO0203 {0,1}», to_apply=gt
+r = f32[4] reduce(m, «HLO0202 x»), dimensions={1}, to_apply=add
+r = f32[4] reduce(m, s), dimensions=«HLO0203 {1,1}», to_apply=add
+r = «HLO0201 f32[6]» reduce(m, s), dimensions={1}, to_apply=add
+r = «HLO0201 f32[7]» reduce(m, s), dimensions={1}, to_apply=«HLO0204 adds»
+r = «HLO0201 f32[7]» reduce(m, s), dimensions={1}, to_apply=«HLO0141 nobody»
+r = f32[4] «HLO0200 reduce»(m, s, s), dimensions={1}, to_apply=add
+r = f32[4] map(x, «HLO0202 y»), dimensions={0}, to_apply=add
+r = f32[4] map(x, x), dimensions={0}, to_apply=«HLO0204 adds»
+r = f32[4] all-reduce(x), replica_groups=«HLO0203 {{0,9}}», to_apply=add
+r = f32[4] all-reduce(x), replica_groups={{0,1},{2,3}}, channel_id=«HLO0100 c», use_global_device_ids=«HLO0100 si», to_apply=add
+r = f32[8] all-gather(x), replica_groups={{0,1}}, dimensions={«HLO0203 3»}, use_global_device_ids=«HLO0100 si»
+r = «HLO0201 f32[9]» all-gather(x), replica_groups={{0,1}}, dimensions={0}
+r = f32[2] reduce-scatter(x), replica_groups={{0,1}}, dimensions={«HLO0203 1»}, to_apply=«HLO0204 adds»
+r = «HLO0201 f32[3]» reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, to_apply=add
+r = f32[4] all-to-all(x), replica_groups={{0,1}}, dimensions={«HLO0203 2»}
+r = f32[4] all-to-all(x), replica_groups={{0,1}«HLO0100 {»2,3}}, dimensions={0}
+r = f32[4] collective-permute(x), channel_id=«HLO0100 a», source_target_pairs=«HLO0139 {{0}}»
+r = f32[4] collective-broadcast(x), replica_groups={{0,«HLO0100 a»}}
+r = f32[4]«HLO0113 {0,1}» negate(«HLO0141 xx»)
+r = f32[4,6]{1,0:T(8,«HLO0100 a»)} negate(m)
+r = f32[4,6]{1,0:T(8,128)«HLO0100 X»(1)} negate(«HLO0141 mm»)
+r = f32[4,6]{1,0:S(«HLO0100 a»)} negate(m), «HLO0136 foo»=1
+r = f32[4,6]{1,0:E(«HLO0100 -»)} negate(m)
+r = f32[<=4] set-dimension-size(x, «HLO0202 s»), dimensions={0}
+r = f32[<=4] set-dimension-size(x, i), dimensions={«HLO0203 1»}
+r = f32[<=«HLO0111 -4»] negate(«HLO0141 xx»)
+r = f32[«HLO0100 <»=a] negate(x)
+r = f32[<=5] «HLO0205 set-dimension-size»(x), dimensions={«HLO0203 1»}
+r = s32[] get-dimension-size(i), dimensions={«HLO0203 0»}
+r = c64[2] constant({(1, 2), («HLO0100 a», 1)})
+r = c128[1] constant({(1, «HLO0100 x»)}), «HLO0136 foo»=1
+r = s4[2] constant({«HLO0124 8», 1})
+r = u4[2] constant({«HLO0124 16», «HLO0124 -1»})
+r = s64[1] constant({«HLO0124 9223372036854775808»})
+r = u64[1] constant({«HLO0124 18446744073709551616»})
+r = pred[2] constant({true, «HLO0100 maybe»})
+r = f8e5m2[1] constant({«HLO0124 1e9»})
+r = f32[2,2] constant({{1, 2}, {3, «HLO0100 x»}})
+r = f32[2,2] constant({{1, 2}, {3«HLO0122 }»})
+r = f32[2,2] constant({{1, 2, «HLO0122 3»}, {3, 4}})
+r = f32[2,2] constant({{1, 2}, {3, 4}, «HLO0122 {»5, 6}})
+r = (f32[], s32[]) constant((1, «HLO0123 1.5»))
+r = (f32[], s32[]) constant((1«HLO0100 )»)
+r = s32[2] constant({«HLO0100 0x1», 2})
+r = s32[] constant(«HLO0123 nan»)
+r = f32[4] reduce-precision(x), exponent_bits=«HLO0203 0», mantissa_bits=«HLO0100 a»
+r = f32[6] pad(x, s), padding=«HLO0100 a»
+r = f32[6] pad(«HLO0141 xx», s), padding=1_1
+r = f32[3] reduce-window(x, s), window={size=2 stride=«HLO0132 0»}, to_apply=«HLO0141 nobody»
+r = f32[3] reduce-window(x, «HLO0202 i»), window={size=2}, to_apply=«HLO0204 adds»
+r = «HLO0201 f32[4]» reduce-window(x, s), window={size=2}, to_apply=add
+r = f32[4] select-and-scatter(x, h, s), window={size=2 stride=2}, select=«HLO0204 add», scatter=«HLO0204 adds»
+r = f32[4] select-and-scatter(x, «HLO0202 y», s), window={size=2 stride=2}, select=gt, scatter=add
+r = f32[3,4] triangular-solve(«HLO0202 n», n), left_side=true, lower=«HLO0100 x», transpose_a=«HLO0131 NOPE»
+r = «HLO0201 u32[4]» rng-bit-generator(«HLO0202 x»), algorithm=«HLO0131 rng_fast»
+r = f32[4,6] transpose(m), dimensions=«HLO0203 {2,0}»
+r = f32[4,6] broadcast(x), dimensions={«HLO0203 2»}, «HLO0136 foo»=1
+r = f32[2] dynamic-slice(x, «HLO0202 s»), dynamic_slice_sizes={«HLO0203 5»}
+r = f32[2] «HLO0200 dynamic-slice»(x, i, i), dynamic_slice_sizes={2}
+r = token[] outfeed(x, «HLO0202 s»), outfeed_shape=«HLO0110 f99»[4]
+"""
+"""Dimension numbers, windows, called computations, collectives, layouts, literals: one error or several."""
 
 HEADERS = """
 HloModule m, «HLO0136 is_schedule»=true, num_partitions=«HLO0100 x»

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, permutations
+from itertools import islice, permutations, product
 from typing import Any
 
 from hlotool.ir.attributes import PaddingDimension, ReplicaGroups, SliceDimension, Window, WindowDimension
 from hlotool.ir.damage import POISON
 from hlotool.ir.module import Computation
 from hlotool.ir.opcodes import OPCODES
-from hlotool.ir.shape import Shape, array, scalar, token
+from hlotool.ir.shape import Shape, array, scalar, token, tuple_shape
 from hlotool.ir.shape_checks import ShapeError
 from hlotool.ir.shape_inference import check
 
@@ -28,6 +28,8 @@ _MOST_REPAIRS = 150  # of one part
 _FOLLOWED = 4  # repairs that leave the same other error and are looked into
 _DEEPEST = 4  # errors of one instruction
 _MOST_CHECKS = 3000  # of one instruction
+_RANKS = 6  # that what is unknown may have
+_FILLED = 16  # values for words that could not be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,30 +87,50 @@ def independent_errors(facts: Facts, thorough: bool = True) -> list[ShapeError]:
     holes = [f"operand:{n}" for n, shape in enumerate(facts.operands) if shape == POISON]
     if facts.shape == POISON:
         holes.append("shape")
-    if not holes:
-        return _errors(facts, facts, frozenset(), iter(range(_MOST_CHECKS if thorough else 0)))
-    return _with_holes(facts, holes)
+    if holes:
+        return _with_holes(facts, holes)
+    checks = iter(range(_MOST_CHECKS if thorough else 0))
+    return min((_found(filled, checks) for filled in _with_unread_filled(facts)), key=len)
+
+
+def _found(facts: Facts, checks: Iterator[int]) -> list[ShapeError]:
+    """The errors of facts without holes: one alone where a single repair is enough."""
+    errors = _errors(facts, facts, frozenset(), checks)
+    for error in errors[1:]:
+        repairs = (one for one in islice(_repairs(facts, error), _MOST_REPAIRS) if next(checks, None) is not None)
+        if any(one.error() is None for one in repairs if _is_local(one, facts, error.part)):
+            return [error]
+    return errors
+
+
+def _with_unread_filled(facts: Facts) -> Iterator[Facts]:
+    """The facts with every value near at hand for a word, or a truth value, that could not be read."""
+    unread = facts.attributes.unread if isinstance(facts.attributes, Readable) else frozenset()
+    rows = [row for name in sorted(unread) if (row := OPCODES[facts.opcode].attribute(name)) is not None]
+    known = {row.name: (False, True) if row.kind == "bool" else row.choices for row in rows}
+    for values in islice(product(*([(name, v) for v in values] for name, values in known.items() if values)), _FILLED):
+        filled = dict(values)
+        yield replace(facts, attributes=Readable({**facts.attributes, **filled}, unread - set(filled)))
 
 
 def _with_holes(facts: Facts, holes: list[str]) -> list[ShapeError]:
     """The errors that remain whatever stands in the holes: none where something fits."""
-    found: list[ShapeError] | None = None
+    found: list[ShapeError] = []
     for filled in islice(_fillings(facts, holes), _MOST_REPAIRS):
         error = filled.error()
         if error is None:
             return []
         if error.part in holes:
             continue  # not what belongs there
-        if found is None:
-            found = [error]
-        elif error.message != found[0].message:
+        if found and error.message != found[0].message:
             return []  # it depends on the hole
-    return found or []
+        found.append(error)
+    return found[:1] if len(found) > 1 else []  # one alone may be wrong for what was filled in
 
 
 def _fillings(facts: Facts, holes: list[str]) -> Iterator[Facts]:
-    """Every shape near at hand in all holes."""
-    for shape in _shapes(facts):
+    """Every shape near at hand in all holes, and one of every small rank."""
+    for shape in (*_shapes(facts), *(array("f32", (2,) * rank) for rank in range(1, _RANKS))):
         operands = tuple(shape if operand == POISON else operand for operand in facts.operands)
         if "shape" not in holes:
             yield replace(facts, operands=operands)
@@ -139,10 +161,14 @@ def _errors(facts: Facts, written: Facts, blamed: frozenset[str], checks: Iterat
             return [first]
         if rest.part in now or followed[rest.message] == _FOLLOWED:
             continue
+        if _follows(rest, repaired, facts):
+            return [first]
         if _changed(rest.part, repaired, written):
             continue  # no repair: it is wrong itself
         if not _is_local(repaired, facts, first.part):
             continue  # what other parts may have been meant to be says nothing of what is written
+        if _is_guessed(repaired, facts):
+            continue  # what is wrong with sizes that are made up says nothing
         followed[rest.message] += 1
         errors = _errors(repaired, written, now, checks)
         if best is None or len(errors) < len(best):
@@ -165,6 +191,30 @@ def _is_local(repaired: Facts, facts: Facts, part: str) -> bool:
         return all(a == b for a, b in zip(repaired.operands, facts.operands, strict=False))
     changed = [n for n, (a, b) in enumerate(zip(repaired.operands, facts.operands, strict=True)) if a != b]
     return not changed or (kind == "operand" and changed == [int(name)])
+
+
+def _follows(rest: ShapeError, repaired: Facts, facts: Facts) -> bool:
+    """Whether the result has a wrong shape only because an operand was given another one: the shape that the operand
+    had is declared, or the repair is of sizes that are made up."""
+    if rest.part != "shape" or rest.expected is None:
+        return False
+    changed = [(a, b) for a, b in zip(facts.operands, repaired.operands, strict=False) if a != b]
+    if len(changed) != 1:
+        return False
+    (before, now), declared = changed[0], facts.shape
+    if now not in _shapes(facts):
+        return rest.expected.rank == declared.rank and rest.expected.element_type == declared.element_type
+    if declared.is_tuple:
+        swapped = tuple_shape([now if one.compatible(before) else one for one in declared.elements])
+    else:
+        swapped = now if declared.compatible(before) else declared
+    return swapped.compatible(rest.expected)
+
+
+def _is_guessed(repaired: Facts, facts: Facts) -> bool:
+    """Whether an operand was given another number of dimensions, of sizes that are made up."""
+    pairs = [(a, b) for a, b in zip(facts.operands, repaired.operands, strict=False) if a is not b]
+    return any(a.rank != b.rank for a, b in pairs) and any(b not in _shapes(facts) for _, b in pairs)
 
 
 def _changed(part: str, repaired: Facts, written: Facts) -> bool:
@@ -206,9 +256,21 @@ def _other_operands(facts: Facts, blamed: int) -> Iterator[Facts]:
         yield from _other_counts(facts)
         return
     for index in (blamed, *(n for n in range(min(len(facts.operands), 4)) if n != blamed)):
-        for shape in _shapes(facts):
+        for shape in (*_shapes(facts), *_resized(facts, index if index == blamed else None)):
             operands = (*facts.operands[:index], shape, *facts.operands[index + 1 :])
             yield replace(facts, operands=operands)
+
+
+def _resized(facts: Facts, index: int | None) -> Iterator[Shape]:
+    """Shapes near at hand with one dimension of a size that stands elsewhere, those with the type of an operand."""
+    if index is None:
+        return
+    near = [shape for shape in (*facts.operands[:4], facts.shape) if shape.is_array]
+    sizes = dict.fromkeys(size for shape in near for size in shape.dimensions)
+    for model in dict.fromkeys(near):
+        for place, size in product(range(model.rank), sizes):
+            dimensions = (*model.dimensions[:place], size, *model.dimensions[place + 1 :])
+            yield array(facts.operands[index].element_type, dimensions)
 
 
 def _shapes(facts: Facts) -> Iterator[Shape]:

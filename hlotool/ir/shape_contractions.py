@@ -153,17 +153,19 @@ def _convolution(opcode: str, operands: Sequence[Shape], attributes: Mapping[str
         found = plain(len(window.dimensions), "dimension")
         raise ShapeError(f"the window has {found}, dim_labels have {spatial}", "attribute:window")
     groups, batches = attributes.get("feature_group_count", 1), attributes.get("batch_group_count", 1)
-    require(groups == 1 or batches == 1, "both features and batch are in groups", "attribute:batch_group_count")
-    require(groups > 0, "feature_group_count must be positive", "attribute:feature_group_count")
-    require(batches > 0, "batch_group_count must be positive", "attribute:batch_group_count")
+    in_features, in_batch = "attribute:feature_group_count", "attribute:batch_group_count"
+    require(groups > 0, "feature_group_count must be positive", in_features)
+    require(batches > 0, "batch_group_count must be positive", in_batch)
+    require(groups == 1 or batches == 1, "both features and batch are in groups", in_batch)
     features, depth = base.dimensions[labels.input_feature], kernel.dimensions[labels.kernel_input_feature]
     outputs, batch = kernel.dimensions[labels.kernel_output_feature], base.dimensions[labels.input_batch]
     known = UNBOUNDED not in (*base.dimensions, *kernel.dimensions)
     fits = not known or features == depth * groups
-    require(fits, f"{features} input features, the kernel takes {depth} times {plain(groups, 'group')}", "operand:1")
-    require(not known or outputs % groups == 0, f"{outputs} output features in {groups} groups", "operand:1")
-    require(not known or batch % batches == 0, f"a batch of {batch} in {batches} groups", "operand:0")
-    require(not known or outputs % batches == 0, f"{outputs} output features in {batches} batch groups", "operand:1")
+    message = f"{features} input features, the kernel takes {depth} times {plain(groups, 'group')}"
+    require(fits, message, in_features if groups > 1 else "operand:1")
+    require(not known or outputs % groups == 0, f"{outputs} output features in {groups} groups", in_features)
+    require(not known or batch % batches == 0, f"a batch of {batch} in {batches} groups", in_batch)
+    require(not known or outputs % batches == 0, f"{outputs} output features in {batches} batch groups", in_batch)
     sizes = [0] * rank
     sizes[labels.output_batch] = batch // batches if batch != UNBOUNDED else UNBOUNDED
     sizes[labels.output_feature] = outputs

@@ -169,12 +169,14 @@ def _conditional(instruction: Instruction) -> Errors:
     parts = [f"attribute:branch_computations:{n}" if listed else f"attribute:{names[n]}" for n in range(len(branches))]
     count = len(instruction.operands)
     if count != len(branches) + 1:
-        yield _wrong(f"{plain(len(branches), 'branch')}es need as many operands, {count - 1} given", "opcode")
+        many = f"{len(branches)} branch{'' if len(branches) == 1 else 'es'}"
+        yield _wrong(f"{many} need as many operands, {count - 1} given", "opcode")
     if count:
         selector, wanted = instruction.operands[0].shape, scalar("s32" if listed else "pred")
         if not (selector.compatible(wanted) or (len(branches) == 2 and selector.compatible(scalar("pred")))):
             yield _wrong(f"the selector must be {wanted}, not {selector}", "operand:0")
-    first = branches[0].root.shape
+    roots = [branch.root.shape for branch in branches]
+    model = next((n for n, root in enumerate(roots) if root.compatible(instruction.shape)), 0)
     for number, (branch, part) in enumerate(zip(branches, parts, strict=True)):
         parameters = branch.parameters
         yield from _counted(part, branch, 1, f"branch {number}")
@@ -183,8 +185,8 @@ def _conditional(instruction: Instruction) -> Errors:
             if not taken.compatible(operand):
                 yield _wrong(f"branch {number} takes {taken}, its operand is {operand}", f"operand:{number + 1}")
         given = branch.root.shape
-        if not given.compatible(first):
-            yield _wrong(f"branch {number} gives {given}, branch 0 gives {first}", part)
+        if not given.compatible(roots[model]):
+            yield _wrong(f"branch {number} gives {given}, branch {model} gives {roots[model]}", part)
 
 
 def _call(instruction: Instruction) -> Errors:

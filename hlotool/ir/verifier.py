@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from hlotool.ir.damage import POISON, Damage
@@ -55,7 +56,7 @@ def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
             if key is None or key not in known:
                 errors = [*_instruction(instruction, places, damage, expected, len(found) < _THOROUGH)]
                 found += errors
-                if key is not None and not errors:
+                if key is not None and not errors and not _doubtful(instruction, expected):
                     known.add(key)
         found += _shardings(module, computation, places)
     found += _module(module, places, damage, expected)
@@ -109,7 +110,7 @@ def _instruction(
     thorough: bool,
 ) -> Iterator[Diagnostic]:
     """What is wrong with one instruction; all of it where the look is `thorough`."""
-    for error in _shape_errors(instruction, damage, thorough):
+    for error in _own_errors(instruction, damage, expected, thorough):
         if error.expected is not None:
             expected[instruction] = error.expected
         hint = None if error.expected is None else f"did you mean '{_with_layout(error.expected)}'?"
@@ -118,6 +119,38 @@ def _instruction(
         if error.related is not None and (place := places.of(error.related)) is not None:
             related = (("defined here", place),)
         yield Diagnostic(message, places.of(instruction, error.part), hint, error.code, related=related)
+
+
+_MOST_SHAPES = 8  # operands, and shapes of each, that are tried
+_MOST_DOUBTS = 3  # operands with two shapes of which all pairs are looked at
+
+
+def _doubtful(instruction: Instruction, expected: dict[Instruction, Shape]) -> list[Instruction]:
+    """Operands, and roots of what is called, that have another shape than they should."""
+    if not expected:
+        return []
+    values = (*instruction.operands, *(callee.root for callee in instruction.called))
+    return [value for value in dict.fromkeys(values) if value in expected]
+
+
+def _own_errors(
+    instruction: Instruction, damage: Damage, expected: dict[Instruction, Shape], thorough: bool
+) -> list[ShapeError]:
+    """What is wrong whether a value of wrong shape has the declared or the right one: the rest follows from that."""
+    errors = _shape_errors(instruction, damage, thorough)
+    doubtful = _doubtful(instruction, expected)[:_MOST_DOUBTS] if errors else []
+    declared = [value.shape for value in doubtful]
+    for shapes in product(*([expected[value], value.shape] for value in doubtful)):
+        if not doubtful or not errors:
+            break
+        try:
+            for value, shape in zip(doubtful, shapes, strict=True):
+                value.shape = shape
+            errors = min(errors, _shape_errors(instruction, damage, thorough), key=len)
+        finally:
+            for value, shape in zip(doubtful, declared, strict=True):
+                value.shape = shape
+    return errors
 
 
 _REQUIRED = {name: tuple(a.name for a in row.attributes if a.required) for name, row in OPCODES.items()}
@@ -171,7 +204,29 @@ def _all_errors(instruction: Instruction, damage: Damage, thorough: bool) -> lis
     if opcode not in ("reduce", "reduce-window"):  # whose types are those of the data where the reducer is wrong
         shown = attributes
     facts = Facts(opcode, instruction.shape, operands, Readable(shown, holes))
-    return found + wrong + independent_errors(facts, thorough)
+    errors = found + wrong + independent_errors(facts, thorough)
+    if wrong and len(errors) > 1 and thorough and (one := _error_of_operand(instruction, errors, damage)) is not None:
+        return [one]
+    return errors
+
+
+def _error_of_operand(instruction: Instruction, errors: list[ShapeError], damage: Damage) -> ShapeError | None:
+    """The only error of an instruction that has none where one operand has the shape of the result, or that which a
+    called computation takes."""
+    taken = (parameter.shape for callee in instruction.called for parameter in callee.parameters)
+    shapes = list(dict.fromkeys((instruction.shape, *taken)))[:_MOST_SHAPES]
+    for index, operand in enumerate(instruction.operands[:_MOST_SHAPES]):
+        declared = operand.shape
+        try:
+            for operand.shape in shapes:
+                if not _shape_errors(instruction, damage, thorough=False):
+                    part = f"operand:{index}"
+                    own = next((error for error in errors if error.part == part), None)
+                    said = next(error for error in errors if error.code == "HLO0204")
+                    return own or ShapeError(said.message, part, code=said.code)
+        finally:
+            operand.shape = declared
+    return None
 
 
 _CALLS = frozenset(a.name for row in OPCODES.values() for a in row.attributes if a.kind.startswith("computation"))

@@ -122,8 +122,11 @@ def read_attributes(
         depth, before = cursor.depth, len(cursor.diagnostics)
         try:
             _read_value(state, opcode, row, attributes)
-            if not row.kind.startswith("computation") and cursor.only_noted(before):
-                raise SyntaxFailure(None)
+            if len(cursor.diagnostics) > before and not row.kind.startswith("computation"):
+                known = False
+                state.unread.add(name)
+                if cursor.only_noted(before):
+                    raise SyntaxFailure(None)
         except SyntaxFailure as failure:
             if failure.ends_statement and cursor.notes is None:
                 raise

@@ -33,7 +33,8 @@ _ALLOWED = {
 _NOT_BRACES = re.compile(r"[^{}]+")
 _BLANK_BRACES = str.maketrans("{,", "  ")
 _VALUE = re.compile(
-    r"-?(?:nan\s*\(\s*0x([0-9a-fA-F]+)\s*\)|nan|inf|\.?\d[\d.eE]*(?:(?<=[eE])[-+]\d+)?)|true|false", re.ASCII
+    r"(?:-?(?:nan\s*\(\s*0x([0-9a-fA-F]+)\s*\)|nan|inf|\.?\d[\d.eE]*(?:(?<=[eE])[-+]\d+)?)|true|false)(?![\w.])",
+    re.ASCII,
 )
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _FLOAT = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)

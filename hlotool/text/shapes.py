@@ -19,7 +19,6 @@ _ARRAY = re.compile(ARRAY, re.ASCII)
 _HEAD = re.compile(rf"([A-Za-z][A-Za-z0-9_]*){SPACE}\[", re.ASCII)
 _DIMENSION = re.compile(r"(<=\s*)?(-?\d+)|(\?)", re.ASCII)
 _LAYOUT = re.compile(rf"{SPACE}\{{(?={SPACE}[\d:])")
-_TILES = re.compile(r"\(\s*((?:\d+|\*)\s*(?:,\s*(?:\d+|\*)\s*)*)\)", re.ASCII)
 _ONE = re.compile(r"\(\s*(\w+)\s*\)", re.ASCII)
 _SPLIT = re.compile(r"\(\s*(\d+)\s*:\s*(\d+(?:\s*,\s*\d+)*)\s*\)", re.ASCII)
 _LEVELS = re.compile(r"D\([A-Z+~,\s]*\)")
@@ -175,9 +174,8 @@ def _tiling(cursor: Cursor, layout: Layout) -> Layout:
     cursor.match(_LEVELS)  # per-dimension level types of the former sparse support: read and dropped
     if cursor.accept("T"):
         tiles: list[tuple[int | None, ...]] = []
-        while match := cursor.match(_TILES):
-            parts = [p.strip() for p in match.group(1).split(",")]
-            tiles.append(tuple(None if p == "*" else cursor.to_integer(p, match.start(1)) for p in parts))
+        while cursor.peek("("):
+            tiles.append(_tile(cursor))
         if not tiles:
             raise cursor.unexpected("a tile such as (8,128)")
         layout = replace(layout, tiles=tuple(tiles))
@@ -204,6 +202,21 @@ def _tiling(cursor: Cursor, layout: Layout) -> Layout:
     if cursor.accept("M"):
         layout = replace(layout, dynamic_metadata_bytes=_number(cursor))
     return layout
+
+
+def _tile(cursor: Cursor) -> tuple[int | None, ...]:
+    """``(8,128)``; ``*`` joins dimensions."""
+    cursor.expect("(")
+    sizes: list[int | None] = []
+    while not cursor.accept(")"):
+        if sizes:
+            cursor.expect(",", "or ')' in a tile")
+        if cursor.peek("-"):
+            raise cursor.unexpected("the size of a tile")
+        sizes.append(None if cursor.accept("*") else cursor.integer("the size of a tile"))
+    if not sizes:
+        raise cursor.fail("a tile has no sizes", cursor.position - 2, cursor.position)
+    return tuple(sizes)
 
 
 def _number(cursor: Cursor) -> int:

@@ -117,16 +117,24 @@ def _word(cursor: Cursor, row: Attribute) -> str:
     return match.group()
 
 
+_LISTED = re.compile(r"[^\s,{}]+")
+
+
 def _words(cursor: Cursor, row: Attribute) -> tuple[str, ...]:
     match = cursor.match(_WORDS)
     if match is None:
         raise cursor.unexpected(f"a list of words in braces for '{row.name}'")
-    words = tuple([w.strip() for w in (match.group(1) or "").split(",") if w.strip()])
-    if row.name == "operand_precision":  # XLA reads these in any case
-        words = tuple([w.lower() if w.lower() in row.choices else w for w in words])
-    for word in words:
-        _check_choice(cursor, row, word, match.start() + match.group().find(word))
-    return words
+    words: list[str] = []
+    for one in _LISTED.finditer(match.group()):
+        word = one.group()
+        if row.name == "operand_precision" and word.lower() in row.choices:  # XLA reads these in any case
+            word = word.lower()
+        try:
+            _check_choice(cursor, row, word, match.start() + one.start())
+        except SyntaxFailure as failure:
+            cursor.report(failure.diagnostic)
+        words.append(word)
+    return tuple(words)
 
 
 def _groups(cursor: Cursor) -> tuple[tuple[int, ...], ...]:
