@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT, Run, environment
@@ -427,3 +429,58 @@ def test_drawing_does_not_load_the_compiler() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment(), check=True
     )
     assert done.stdout.strip() == "False"
+
+
+HOSTILE = (
+    "</script><img src=x onerror=alert(1)>&amp;'`javascript:alert(1) \x1b[31m\x07\x85\u202e ]]> --> {{x}} |{<a>} "
+    '\\\\N \\"q\\" data:text/html,x'
+)
+HOSTILE_MODULE = f"""HloModule m
+
+ENTRY e {{
+  x = f32[4] parameter(0), metadata={{op_name="{HOSTILE}" source_file="javascript:alert(1)//{HOSTILE}" source_line=3}}
+  c = f32[4] custom-call(x), custom_call_target="{HOSTILE}", backend_config="{HOSTILE}", metadata={{op_name="{HOSTILE}/b"}}
+  ROOT n = f32[4] negate(c), metadata={{op_name="{HOSTILE}/a"}}, frontend_attributes={{k="{HOSTILE}"}}
+}}
+"""  # noqa: E501
+
+
+class _Tags(HTMLParser):
+    """The elements of a page, and addresses that are no relative ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.wrong: list[object] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.add(tag)
+        for name, value in attrs:
+            if name.startswith("on") or (name in ("href", "src") and re.match(r"\s*[\w+.-]+:", value or "")):
+                self.wrong.append((tag, name, value))
+
+
+def test_strings_of_a_module_are_text_in_pages(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(HOSTILE_MODULE)
+    assert hlotool("report", "m.hlo", "-o", "pages").returncode == 0
+    assert hlotool("graph", "m.hlo", "--scopes", "-o", "pages/graph.html").returncode == 0
+    pages = [*(tmp_path / "pages").rglob("*.html")]
+    assert len(pages) > 6
+    for page in pages:
+        text = page.read_text()
+        tags = _Tags()
+        tags.feed(text)
+        assert "img" not in tags.found, page
+        assert not tags.wrong, page
+        assert not re.search("[\x00-\x08\x0b-\x1f]", text), page
+
+
+def test_strings_of_a_module_are_text_in_drawings(hlotool: Run) -> None:
+    dot = hlotool("graph", "-", "--format", "dot", "--scopes", stdin=HOSTILE_MODULE).stdout
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", dot)
+    if shutil.which("dot"):
+        drawn = hlotool("graph", "-", "--format", "svg", "--scopes", stdin=HOSTILE_MODULE)
+        assert drawn.returncode == 0
+        tree = ElementTree.fromstring(drawn.stdout)  # well-formed
+        assert not {"script", "img", "image"} & {element.tag.rpartition("}")[2] for element in tree.iter()}
+        assert not any(re.match(r"\s*(javascript|data):", value) for e in tree.iter() for value in e.attrib.values())

@@ -118,7 +118,7 @@ def _one_line(
 ) -> str:
     """What the compiler has to say is one line; warnings of Python's are for those who write Python."""
     if category.__module__.startswith("hlotool."):
-        from hlotool.cli.words import visible
+        from hlotool.text.visible import visible
 
         return f"warning: {visible(str(message))}\n"
     return _as_usual(message, category, filename, lineno, line)

@@ -9,9 +9,9 @@ from typing import IO
 
 import click
 
-from hlotool.cli.words import visible
 from hlotool.inspect.files import write_file
 from hlotool.ir import ExecutionError
+from hlotool.text.visible import visible
 
 __all__ = ["write_bytes", "write_text"]
 

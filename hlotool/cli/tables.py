@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlotool.cli.words import say, visible
+from hlotool.cli.words import say
+from hlotool.text.visible import visible
 
 __all__ = ["Table", "amount", "at_least", "byte_text", "plain_table", "show_tables"]
 

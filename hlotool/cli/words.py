@@ -11,13 +11,12 @@ import re
 import click
 
 from hlotool.cli.session import current
+from hlotool.text.visible import visible
 
-__all__ = ["say", "visible"]
+__all__ = ["say"]
 
 _COLOURS = re.compile(r"(\x1b\[(?:0|1|1;3[14])m)")
 """Those of `hlotool.text.diagnostics`."""
-
-_LINES = re.compile(r"([\n\t])")
 
 
 def say(text: str, err: bool = False) -> None:
@@ -27,15 +26,3 @@ def say(text: str, err: bool = False) -> None:
     else:
         shown = visible(text)
     click.echo(shown.encode("utf-8", "replace"), err=err)
-
-
-def visible(text: str) -> str:
-    """`text` with every character that is not printable written as an escape (``\\x1b``); lines and tabs stay."""
-    if text.isprintable():
-        return text
-    parts = _LINES.split(text)
-    return "".join(part if n % 2 or part.isprintable() else _escaped(part) for n, part in enumerate(parts))
-
-
-def _escaped(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -16,6 +16,7 @@ from hlotool.inspect.colours import CHANGED, GROUPS, heat_colour
 from hlotool.inspect.labels import label, shape_text, short, title, tooltip
 from hlotool.inspect.scene import Box, Scene, build_scene
 from hlotool.ir import Instruction, Module
+from hlotool.text.visible import visible
 
 __all__ = ["draw", "draw_scene"]
 
@@ -55,7 +56,7 @@ def draw_scene(
         drawer.box(graph, box, 0)
     # An edge written inside a box would pull its far end into the box.
     drawer.draw_edges(graph)
-    return str(graph.source)
+    return visible(graph.source)  # names and strings may hold what XML, and so SVG, forbids
 
 
 class _Drawer:
@@ -74,7 +75,7 @@ class _Drawer:
         if not box.children:
             self.node(graph, box)
             return
-        with graph.subgraph(name=f"cluster_{box.path}") as inside:
+        with graph.subgraph(name=f"cluster_{_node(box)}") as inside:
             inside.attr(style="rounded,filled", **self.cluster(box, depth))
             for child in box.children:
                 self.box(inside, child, depth + 1)
@@ -104,10 +105,10 @@ class _Drawer:
     def node(self, graph: Any, box: Box) -> None:
         instruction = box.instruction
         if instruction is None:
-            graph.node(box.path, label=box.title)
+            graph.node(_node(box), label=graphviz.escape(box.title))
             return
         if box.kind == "value" and box.title:
-            graph.node(box.path, label=box.title, fillcolor=GROUPS["constant"].light, tooltip=instruction.name)
+            graph.node(_node(box), label=graphviz.escape(box.title), fillcolor=GROUPS["constant"].light, tooltip=instruction.name)
             return
         style = {"fillcolor": self.fill(instruction)}
         if instruction.is_root:
@@ -120,7 +121,7 @@ class _Drawer:
             style["shape"] = "ellipse"
         if box.cut:
             style["style"] = "filled,rounded,dashed"
-        graph.node(box.path, label=label(instruction), tooltip=graphviz.escape(tooltip(instruction)), **style)
+        graph.node(_node(box), label=label(instruction), tooltip=graphviz.escape(tooltip(instruction)), **style)
 
     def fill(self, instruction: Instruction) -> str:
         if self.heat is not None:
@@ -142,8 +143,16 @@ class _Drawer:
                 style["headlabel"] = f" {edge.operand} "
             if edge.element:
                 style["taillabel"] = f" {edge.element} "
-            graph.edge(edge.source.path, edge.target.path, **style)
+            graph.edge(_node(edge.source), _node(edge.target), **style)
 
 
 def _heading(words: str, name: str) -> str:
-    return f'<<b>{escape(short(words))}</b>  <font color="#5f5f5f">{escape(short(name))}</font>>'
+    """Two words as a label; DOT takes no element without contents."""
+    strong = f"<b>{escape(short(words))}</b>" if words else ""
+    weak = f'<font color="#5f5f5f">{escape(short(name))}</font>' if name else ""
+    return f"<{strong}  {weak}>" if strong or weak else ""
+
+
+def _node(box: Box) -> str:
+    """The name of the node of a box; a colon would begin a port."""
+    return box.path.replace(":", "\N{MODIFIER LETTER COLON}")
