@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -283,6 +284,18 @@ def test_a_time_limit_ends_one_long_kernel(name: str) -> None:
     executable = hlotool.compile(parse(LONG[name]), timeout=0.1)
     with pytest.raises(ExecutionError, match=r"the time limit of 0.1 s is over"):
         executable(np.ones((), np.float32))
+
+
+@pytest.mark.parametrize("length", [1 << 23, (1 << 22) - 3])
+def test_transforms_look_within_a_line(length: int) -> None:
+    """Also by a prime length, whose line is one convolution."""
+    shape = f"c64[{length}]"
+    text = f"HloModule m\nENTRY e {{ x = {shape} parameter(0)\n ROOT y = {shape} fft(x), fft_type=FFT, "
+    executable = hlotool.compile(parse(text + f"fft_length={{{length}}} }}"), timeout=0.001)
+    parts = executable.text("llvm").split("\ndefine internal void @")
+    assert any(callback.POLL in part for part in parts if re.match(r"\w+_(item|task)", part))
+    with pytest.raises(ExecutionError, match=r"the time limit of 0.001 s is over"):
+        executable(np.zeros(length, np.complex64))
 
 
 def test_short_kernels_do_not_look() -> None:

@@ -263,3 +263,25 @@ def test_loops_that_end_need_not_be_kept(hlotool: Run) -> None:
     stopped = hlotool("run", "--no-finite-loops", "--timeout", "0.1", "-", stdin=DEAD)
     assert (stopped.returncode, "time limit" in stopped.stderr) == (5, True)
     assert hlotool("run", "-", stdin=DEAD).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("r = f32[4] iota(,), iota_dimension=0", "iota()"),
+        ("r = f32[4] add(,x,, x,,)", "add(x, x)"),
+        ("r = () tuple(,,)", "tuple()"),
+    ],
+)
+def test_commas_without_operands_count_for_nothing(line: str, same: str) -> None:
+    assert same in print_module(module_of(f"x = f32[4] parameter(0)\n{line}\nROOT n = f32[4] negate(x)"))
+
+
+def test_a_device_may_be_written_as_the_only_tile() -> None:
+    for shape in ("f32[4]", "f32[4,4]"):
+        module_of(f"x = {shape} parameter(0)\nROOT r = {shape} negate(x), sharding={{maximal devices=[1]1}}",
+            header="HloModule m, num_partitions=2")  # fmt: skip
+    for wrong in ("maximal devices=[1]<=[1]", "maximal devices=[2]0,1", "replicated devices=[1]1"):
+        with pytest.raises(HloError, match="sharding has no tiles"):
+            module_of(f"x = f32[4] parameter(0)\nROOT r = f32[4] negate(x), sharding={{{wrong}}}",
+                header="HloModule m, num_partitions=2")  # fmt: skip

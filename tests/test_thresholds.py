@@ -22,7 +22,9 @@ from hlotool.evaluate import evaluate
 from hlotool.harness.inputs import random_inputs
 from hlotool.inspect.thresholds import Listed, thresholds
 from hlotool.ir import Module
+from hlotool.passes.manager import Pipeline
 from hlotool.passes.pipeline import parse_pipeline
+from hlotool.passes.select import map_passes
 from hlotool.runtime.compile import compile_units
 from hlotool.text.parser import parse
 
@@ -235,8 +237,149 @@ def product(m: int, k: int, n: int) -> str:
     )
 
 
+def product_of(work: float) -> str:
+    """A product of about as many operations."""
+    return product(max(1, round(work / 8192)), 64, 64)
+
+
+def plain_products(n: int) -> str:
+    """Products alone: of operands as they lie, and turned over; `n` is each of the sizes in turn."""
+    dots = ""
+    for i, (m, k, w) in enumerate(((n, 40, 48), (24, n, 40), (20, 36, n))):
+        dots += (
+            f"a{i} = f32[{m},{k}] parameter({3 * i})\nb{i} = f32[{k},{w}] parameter({3 * i + 1})\n"
+            f"c{i} = f32[{w},{k}] parameter({3 * i + 2})\n"
+            f"d{i} = f32[{m},{w}] dot(a{i}, b{i}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+            f"e{i} = f32[{m},{w}] dot(a{i}, c{i}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}\n"
+        )
+    shapes = f"f32[{n},48], f32[{n},48], f32[24,40], f32[24,40], f32[20,{n}], f32[20,{n}]"
+    return main_of(f"{dots}ROOT r = ({shapes}) tuple(d0, e0, d1, e1, d2, e2)")
+
+
+def plain_products_of_bytes(size: int) -> str:
+    return plain_products(elements_of(size) // 40)
+
+
+def joined_product(n: int) -> str:
+    """A product whose operand is joined of `n` arrays."""
+    lines = [f"p{i} = f32[8,40] parameter({i})" for i in range(n)]
+    names = ", ".join(f"p{i}" for i in range(n))
+    return main_of(
+        "\n".join(lines) + f"\nb = f32[40,64] parameter({n})\n"
+        f"c = f32[{8 * n},40] concatenate({names}), dimensions={{0}}\n"
+        f"ROOT d = f32[{8 * n},64] dot(c, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    )
+
+
+def streams(n: int, size: int = 70_000) -> str:
+    """A product that is worked on together with `n` arrays as large as it is."""
+    rows = -(-size // 512)
+    shape = f"f32[{rows},512]"
+    lines = [f"a = f32[{rows},40] parameter(0)", "b = f32[40,512] parameter(1)"]
+    lines.append(f"t0 = {shape} dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}")
+    for i in range(n):
+        lines.append(f"p{i} = {shape} parameter({i + 2})\nt{i + 1} = {shape} add(t{i}, p{i})")
+    return main_of("\n".join([*lines, f"ROOT r = {shape} negate(t{n})"]))
+
+
+def convolution(lines: int, pad: int = 1, window: int = 3, features: int = 8) -> str:
+    out = lines + 2 * pad - window + 1
+    return main_of(
+        f"x = f32[2,{lines},9,4] parameter(0)\nk = f32[{window},3,4,{features}] parameter(1)\n"
+        f"ROOT c = f32[2,{out},9,{features}] convolution(x, k), window={{size={window}x3 pad={pad}_{pad}x1_1}}, "
+        "dim_labels=b01f_01io->b01f"
+    )
+
+
+def solve(n: int, columns: int = 9) -> str:
+    """A triangular system that is well conditioned."""
+    return main_of(
+        f"a = f32[{n},{n}] parameter(0)\nb = f32[{n},{columns}] parameter(1)\n"
+        f"i = s32[{n},{n}] iota(), iota_dimension=0\nj = s32[{n},{n}] iota(), iota_dimension=1\n"
+        f"e = pred[{n},{n}] compare(i, j), direction=EQ\ntwo = f32[] constant(2)\nsmall = f32[] constant(0.01)\n"
+        f"t = f32[{n},{n}] broadcast(two), dimensions={{}}\nw = f32[{n},{n}] broadcast(small), dimensions={{}}\n"
+        f"s = f32[{n},{n}] multiply(a, w)\nm = f32[{n},{n}] select(e, t, s)\n"
+        f"ROOT x = f32[{n},{columns}] triangular-solve(m, b), left_side=true, lower=true, unit_diagonal=false, "
+        "transpose_a=NO_TRANSPOSE"
+    )
+
+
+def branches(n: int, size: int = 3000) -> str:
+    """`n` steps that do not need each other."""
+    lines = [f"x = f32[{size}] parameter(0)"]
+    for i in range(n):
+        lines.append(f"r{i} = f32[{size}] reverse(x), dimensions={{0}}\nt{i} = f32[{size}] tanh(r{i})")
+        lines.append(f"z{i} = f32[] constant({i})\ns{i} = f32[] reduce(t{i}, z{i}), dimensions={{0}}, to_apply=add")
+    shape = ", ".join(["f32[]"] * n)
+    names = ", ".join(f"s{i}" for i in range(n))
+    return main_of("\n".join([*lines, f"ROOT r = ({shape}) tuple({names})"]), ADD)
+
+
+def of_work(generator: Generator, *per: int) -> tuple[Generator, ...]:
+    """The generator for a time or an amount of work: as many elements, for several that each may take."""
+    return tuple(lambda work, each=each: generator(max(4, int(work) // each)) for each in per)
+
+
+PRODUCTS: tuple[Generator, ...] = (product_of,)
 GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.fusibility._LARGEST_WINDOW": (window, window_2d),
+    "analysis.fusibility._MOST_COPIED": (branches,),
+    "analysis.fusibility._MOST_POSITIONAL": (branches,),
+    "analysis.product_epilogue.STREAMS": (streams,),
+    "analysis.product_epilogue.STREAMED_BYTES": (lambda size: streams(4, elements_of(size)),),
+    "analysis.product_epilogue.STREAMED_TERMS": (plain_products, lambda n: product(60, n, 600)),
+    "analysis.product_prologue._SOURCES": (joined_product,),
+    "analysis.views._KEPT_SHARE": (branches,),
+    "codegen.cpu.conv_cuts.MOST_ENDS": (lambda n: convolution(12, n, n), lambda n: convolution(n, 2, 5)),
+    "codegen.cpu.conv_thirds.FRAMED": (lambda n: convolution(5, n),),
+    "codegen.cpu.conv_thirds.COPIES": (convolution,),
+    "codegen.cpu.conv_thirds.BLOCK_TILES": (lambda n: convolution(16 * n),),
+    "codegen.cpu.conv_thirds.BLOCK_BYTES": (lambda size: convolution(40, features=elements_of(size) // 360),),
+    "codegen.cpu.conv_thirds.TASKS": (lambda n: convolution(2 * n), convolution),
+    "codegen.cpu.gemm.TASK_FLOPS": PRODUCTS,
+    "codegen.cpu.gemm.LEAST_FLOPS": PRODUCTS,
+    "codegen.cpu.gemm.HALF_FLOPS": PRODUCTS,
+    "codegen.cpu.gemm.BLOCK_FLOPS": PRODUCTS,
+    "codegen.cpu.gemm.REPEATED_FLOPS": PRODUCTS,
+    "codegen.cpu.gemm.BLOCK_ROWS": (plain_products, lambda n: product(n, 40, 48)),
+    "codegen.cpu.gemm.BLOCK_BYTES": (lambda size: product(elements_of(size) // 64, 33, 64),),
+    "codegen.cpu.gemm.KEPT_BYTES": (lambda size: product(elements_of(size) // 64, 600, 64),),
+    "codegen.cpu.gemm.PIECE_DEPTH": (plain_products, lambda n: product(9, n, 40)),
+    "codegen.cpu.gemm.REPEATED": (plain_products, lambda n: product(n, 64, 20)),
+    "codegen.cpu.gemm.FLAT_BYTES": (lambda size: product(7, 31, elements_of(size)),),
+    "codegen.cpu.loops.HEAVY": (elementwise, lambda n: elementwise(1000 * n)),
+    "codegen.cpu.microkernel.AHEAD": (plain_products,),
+    "codegen.cpu.pack.TASK_BYTES": (lambda size: product(40, 64, elements_of(size) // 64), plain_products_of_bytes),
+    "codegen.cpu.pack.ROWS_AHEAD": (plain_products,),
+    "codegen.cpu.pack.RUN_BYTES": (plain_products_of_bytes,),
+    "codegen.cpu.streamed._REFINEMENTS": (concatenate, branches),
+    "codegen.cpu.streamed._SHARED": of_work(reduce, 1, 2),
+    "codegen.cpu.streamed._APART": (prefix, lambda n: product(5, n, 40)),
+    "codegen.cpu.thirds.PAYS": (lambda n: product(n, 256, 260),),
+    "codegen.cpu.thirds.LEAST": (lambda work: product(work // (280 * 288), 280, 288),),
+    "codegen.cpu.triangular_solve._ROWS": (solve, lambda n: solve(4 * n)),
+    "codegen.cpu.triangular_solve._TASKS": (solve, lambda n: solve(20, n)),
+    "codegen.overlap._SPIN": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.overlap._SMALL": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.overlap._LARGE": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.overlap._FEW": (branches,),
+    "codegen.overlap._LEAST_GAIN": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.overlap._MOST": (branches,),
+    "codegen.overlap._AHEAD": (branches,),
+    "codegen.polling.BUDGET": PRODUCTS,
+    "codegen.polling.SHORT": PRODUCTS,
+    "codegen.polling.LEAST": PRODUCTS,
+    "codegen.polling._WORTH": of_work(solve, 10),
+    "codegen.polling._FEWEST": (solve,),
+    "codegen.polling._CALL": of_work(solve, 10),
+    "codegen.region._TASKS": (branches,),
+    "codegen.region._TASK": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.reserve._MORE_BYTES": (swapped_state, lambda size: branches(4, elements_of(size))),
+    "codegen.step_costs.ASLEEP": of_work(elementwise, 1, 2, 4),
+    "codegen.step_costs.LOOPED": (lambda work: swapped_state(4 * work), lambda work: swapped_state(2 * work)),
+    "codegen.step_costs._AWAKE": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.step_costs.FORK": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.step_costs._TRIPS": (lambda n: swapped_state(1000 * n),),
     "analysis.product_epilogue.ROW_BYTES": (lambda size: product(37, 19, elements_of(size)),),
     "analysis.product_epilogue.REPEATED_BYTES": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),
     "analysis.product_prologue.STREAMED": (lambda n: product(64, 48, n), lambda n: product(n, 48, 64)),
@@ -267,6 +410,16 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
 }
 
 
+DECLARED = [row for row in thresholds() if row.unit != "option"]
+OPTIONS = [row for row in thresholds() if row.unit == "option"]
+SMALL: tuple[Callable[[], str], ...] = (
+    lambda: stages(700), lambda: concatenate(9), lambda: window(20), lambda: prefix(40), lambda: product(20, 30, 40),
+    lambda: swapped_state(4096), lambda: branches(5, 300), lambda: streams(4, 5000), lambda: joined_product(3),
+    lambda: convolution(12), lambda: solve(12), lambda: small_constant(256), lambda: topk(16), lambda: reduce(2000),
+)  # fmt: skip
+"""Programs that the passes have something to do with."""
+
+
 def name_of(row: Listed) -> str:
     return f"{row.owner.removeprefix('hlotool.')}.{row.name}"
 
@@ -280,12 +433,12 @@ def machines() -> Iterator[tuple[str, Machine, bool]]:
         yield name, machine, machine.triple == own.triple and machine.vector_bits <= own.vector_bits
 
 
-def agrees(module: Module, machine: Machine, runs: bool) -> None:
+def agrees(module: Module, machine: Machine, runs: bool, pipeline: str | Pipeline = "default") -> None:
     if not runs:
         steps = parse_pipeline("default,lowering")
         compile_units(build(optimise(module, steps), machine).texts, machine)
         return
-    executable = compile_module(module, machine=machine, threads=2)
+    executable = compile_module(module, pipeline=pipeline, machine=machine, threads=2)
     inputs = random_inputs(module, 1)
     expected = evaluate(module, inputs)
     for got, wanted in zip(executable(*inputs), expected, strict=True):
@@ -298,19 +451,34 @@ def agrees(module: Module, machine: Machine, runs: bool) -> None:
 
 def test_every_threshold_has_a_generator_and_says_what_it_means() -> None:
     found = thresholds()
-    assert {name_of(row) for row in found} == set(GENERATORS)
+    assert {name_of(row) for row in DECLARED} == set(GENERATORS)
     assert all(row.meaning and row.unit and row.value > 1 for row in found)
 
 
-@pytest.mark.parametrize("row", thresholds(), ids=name_of)
-@settings(max_examples=4, deadline=None)
+@pytest.mark.parametrize("row", DECLARED, ids=name_of)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: Listed, data: st.DataObject) -> None:
-    unit = 4 if row.unit == "bytes" else 1
+    unit = {"bytes": 4, "flops": 8192}.get(row.unit, max(1, row.value // 16) if row.value > 1e5 else 1)
     step = data.draw(st.sampled_from((-2, -1, 0, 1, 2)))
     generator = data.draw(st.sampled_from(GENERATORS[name_of(row)]))
     _, machine, runs = data.draw(st.sampled_from(list(machines())))
-    agrees(parse(generator(max(2, row.value + unit * step))), machine, runs)
+    agrees(parse(generator(max(2, int(row.value + unit * step)))), machine, runs)
+
+
+@pytest.mark.parametrize("row", OPTIONS, ids=name_of)
+@settings(max_examples=3, deadline=None)
+@given(data=st.data())
+def test_any_value_of_an_option_gives_what_the_evaluator_gives(row: Listed, data: st.DataObject) -> None:
+    value = data.draw(st.sampled_from((1, 2, 3, 5, 8, int(row.value) - 1, int(row.value) + 1)))
+    changed = parse_pipeline(f"{row.owner}{{{row.name}={value}}}").items[0]
+    steps = parse_pipeline("default")
+    if row.owner in {pass_.name for pass_ in steps.passes()}:
+        steps = map_passes(steps, lambda pass_: changed if pass_.name == row.owner else pass_)
+    else:
+        steps = parse_pipeline(f"{row.owner}{{{row.name}={value}}},default")
+    module = parse(data.draw(st.sampled_from(SMALL))())
+    agrees(module, host(), True, steps)
 
 
 def test_passes_lists_thresholds() -> None:
@@ -319,5 +487,6 @@ def test_passes_lists_thresholds() -> None:
     assert "codegen.cpu.fusion.SMALL" in text.output
     rows = json.loads(CliRunner().invoke(cli, ["passes", "--thresholds", "--format", "json"]).output)
     assert rows["kind"] == "thresholds"
-    assert {f"{r['owner']}.{r['name']}" for r in rows["thresholds"]} == {f"hlotool.{name}" for name in GENERATORS}
+    names = {f"{row['owner']}.{row['name']}".removeprefix("hlotool.") for row in rows["thresholds"]}
+    assert names == {*GENERATORS, *map(name_of, OPTIONS)}
     assert CliRunner().invoke(cli, ["passes", "fusion", "--thresholds"]).exit_code == 2

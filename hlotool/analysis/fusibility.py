@@ -27,9 +27,9 @@ _OTHERS = frozenset({"iota", "gather", "reduce", "dynamic-update-slice", "map"})
 _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
 _LARGEST_WINDOW: Annotated[int, Threshold("elements")] = 16
 """Elements of a window that is reduced in the loop over the results."""
-_MOST_COPIED = 6
+_MOST_COPIED: Annotated[int, Threshold("operations")] = 6
 """Operations that one reader may repeat."""
-_MOST_POSITIONAL = 3
+_MOST_POSITIONAL: Annotated[int, Threshold("operations")] = 3
 """Operations that cost about as much as reading their result."""
 
 

@@ -35,7 +35,9 @@ ROW_BYTES: Annotated[int, Threshold("bytes")] = 8 << 10
 REPEATED_BYTES: Annotated[int, Threshold("bytes")] = 1 << 20
 """An operand that every block of whole rows reads again has to stay in a second-level cache."""
 
-STREAMS, STREAMED_BYTES, STREAMED_TERMS = 3, 256 << 10, 64
+STREAMS: Annotated[int, Threshold("arrays")] = 3  # that an epilogue of blocks may read and write
+STREAMED_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # of each, from which that holds
+STREAMED_TERMS: Annotated[int, Threshold("terms")] = 64  # of sums so short that the product is little work
 """Blocks are short pieces of many rows, which memory is slow to deliver: so many arrays that are not in the caches
 anyway had better be read and written in a loop of their own over all of them in order (measured: Adam takes five times
 as long in blocks); or in whole rows, where sums have so few terms that the product is little work."""

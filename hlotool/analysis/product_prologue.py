@@ -27,7 +27,7 @@ STREAMED: Annotated[int, Threshold("operations")] = 8
 _OTHERS = frozenset({"dynamic-update-slice", "gather", "map", "reduce", "reduce-window"})
 """What has a loop of its own for each element, or is found at places of its own."""
 
-_SOURCES = 4
+_SOURCES: Annotated[int, Threshold("operands")] = 4
 """Arrays in a concatenation, one of which is chosen for each element."""
 
 

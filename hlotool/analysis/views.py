@@ -7,8 +7,10 @@ the weights of every layer in a loop over layers, and of every step's input in a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 from hlotool.analysis.in_place import in_place_pairs, updates_part
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import OPCODES, Computation, Instruction, Shape
 
 __all__ = ["is_run", "is_view", "lies_together", "views_in_order"]
@@ -18,7 +20,7 @@ _HANDING_ON = frozenset({
     "tuple", "while", "conditional", "call", "opt-barrier", "add-dependency", "after-all", "domain", "async-start",
 })  # fmt: skip
 _OUTSIDE = frozenset({"collective", "feed", "custom", "async"})
-_KEPT_SHARE = 2
+_KEPT_SHARE: Annotated[int, Threshold("times")] = 2
 """A result that is not needed otherwise is kept alive for a part of at least one in so many of its bytes."""
 
 

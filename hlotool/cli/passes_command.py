@@ -57,7 +57,7 @@ def _list_thresholds(form: str) -> None:
     names = [f"{row.owner.removeprefix('hlotool.')}.{row.name}" for row in found]
     width = max(map(len, names))
     for name, row in zip(names, found, strict=True):
-        click.echo(f"{name:{width}}  {row.value:8} {row.unit:12} {row.meaning}")
+        click.echo(f"{name:{width}}  {row.value:>9.9g} {row.unit:15} {row.meaning}")
 
 
 def _row(name: str) -> dict[str, object]:

@@ -18,8 +18,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Annotated
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.dependencies import Waits, dependencies, touched
 from hlotool.codegen.region import Region, dealt, tasks_of, time_of
 from hlotool.codegen.reserve import Storage
@@ -29,26 +31,26 @@ from hlotool.ir import Computation, Instruction
 
 __all__ = ["Schedule", "schedule"]
 
-_SPIN = 30_000.0
+_SPIN: Annotated[float, Threshold("nanoseconds")] = 30_000.0
 """Workers stay awake for 70 us; estimates may be too low by half."""
 
-_SMALL = 300.0
+_SMALL: Annotated[float, Threshold("nanoseconds")] = 300.0
 """A kernel quicker than this is not worth a task: it runs before the region, or after it."""
 
-_LARGE = 60_000.0
+_LARGE: Annotated[float, Threshold("nanoseconds")] = 60_000.0
 """A kernel that takes longer, and can be split, has nothing to gain from others beside it."""
 
-_FEW = 4
+_FEW: Annotated[int, Threshold("steps")] = 4
 """More tasks than that had better be for as many threads."""
 
 _LEAST_SHARE = 0.1
-_LEAST_GAIN = 4_000.0
+_LEAST_GAIN: Annotated[float, Threshold("nanoseconds")] = 4_000.0
 """The share of the time that a region must save, and nanoseconds outside of loops: costs are estimates."""
 
-_MOST = 60
+_MOST: Annotated[int, Threshold("steps")] = 60
 """Steps of a region."""
 
-_AHEAD = 16
+_AHEAD: Annotated[int, Threshold("steps")] = 16
 """Steps that a region may wait for: how far ahead of them its own may come."""
 
 

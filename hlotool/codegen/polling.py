@@ -18,7 +18,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from hlotool.analysis.thresholds import Threshold
 
 if TYPE_CHECKING:
     from hlotool.codegen.llvm import Function, Loop
@@ -32,25 +34,25 @@ COMPLETE = int.from_bytes(b"complete", "little")
 
 STOPPED = 1
 
-BUDGET = 1_000_000
+BUDGET: Annotated[int, Threshold("operations")] = 1_000_000
 """Nanoseconds, as estimated, until the clock is looked at: estimates may be wrong by a factor of hundreds."""
 
 _MOST = BUDGET << 6
 """What a budget grows to at most: trips may take much longer later on."""
 
-SHORT = 20_000_000
+SHORT: Annotated[int, Threshold("operations")] = 20_000_000
 """Nanoseconds, as estimated, that nobody minds to wait for."""
 
-LEAST = 40_000_000
+LEAST: Annotated[int, Threshold("operations")] = 40_000_000
 """Instructions of a kernel that take long enough for it to look."""
 
-_WORTH = 500
+_WORTH: Annotated[int, Threshold("operations")] = 500
 """Instructions of a trip, beside which spending some budget is nothing."""
 
-_FEWEST = 30
+_FEWEST: Annotated[int, Threshold("trips")] = 30
 """Trips between two looks at the clock, where what a trip takes is not known for sure."""
 
-_CALL = 200
+_CALL: Annotated[int, Threshold("operations")] = 200
 """Instructions that a call is taken for at least."""
 
 _UNKNOWN = 1 << 10

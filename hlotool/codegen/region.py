@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel
 from hlotool.ir import Instruction
 
 __all__ = ["Part", "Region", "Tasks", "dealt", "tasks_of", "time_of"]
 
-_TASKS = 15
+_TASKS: Annotated[int, Threshold("tasks")] = 15
 """Tasks of a region, about, if it has parts enough."""
 
-_TASK = 2_000.0
+_TASK: Annotated[float, Threshold("nanoseconds")] = 2_000.0
 """Nanoseconds that a part of a kernel takes at least."""
 
 

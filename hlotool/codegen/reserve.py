@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.arena import is_temporary
 from hlotool.codegen.buffers import occupy
 from hlotool.codegen.dependencies import touched
@@ -13,7 +15,7 @@ from hlotool.ir import Instruction
 
 __all__ = ["Storage"]
 
-_MORE_BYTES = 256 << 10
+_MORE_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # that may be alive at once beyond the peak
 _MORE_SHARE = 1 / 16
 """What may be alive at once beyond the peak: so many bytes, and this share of the peak."""
 

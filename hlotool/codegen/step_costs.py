@@ -7,8 +7,10 @@ alone would seldom use them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 from hlotool.analysis.in_place import updates_part
+from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.buffers import ALIASES, branch_computations
 from hlotool.codegen.kernel import Step
@@ -17,18 +19,18 @@ from hlotool.ir import Computation, Instruction
 
 __all__ = ["ASLEEP", "FORK", "LOOPED", "StepCosts", "is_split", "least_work"]
 
-ASLEEP = 20_000
+ASLEEP: Annotated[int, Threshold("nanoseconds")] = 20_000
 """Work is given to several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
 sleeping worker about 10)."""
 
-LOOPED = 2_500
+LOOPED: Annotated[int, Threshold("nanoseconds")] = 2_500
 """The same inside of loops, where the workers are still awake from the trip before (half a microsecond)."""
 
-_AWAKE = 10_000
+_AWAKE: Annotated[int, Threshold("nanoseconds")] = 10_000
 """The same for independent steps soon after several threads had work.  What is split then has to fetch what another
 thread has just made."""
 
-FORK = 1_000.0
+FORK: Annotated[float, Threshold("nanoseconds")] = 1_000.0
 """Nanoseconds of a fork-join."""
 
 _PER_BYTE = 0.1
@@ -42,7 +44,7 @@ _PER_SHARED_BYTE = 0.07
 _PLAIN = 2.0
 """Nanoseconds of arithmetic on single elements, and of a step on the way of a loop."""
 
-_TRIPS = 10
+_TRIPS: Annotated[int, Threshold("trips")] = 10
 """What a loop is taken for when nobody knows how often it runs."""
 
 _SHARED = 0.7

@@ -108,7 +108,8 @@ class _Drawer:
             graph.node(_node(box), label=graphviz.escape(box.title))
             return
         if box.kind == "value" and box.title:
-            graph.node(_node(box), label=graphviz.escape(box.title), fillcolor=GROUPS["constant"].light, tooltip=instruction.name)
+            light = GROUPS["constant"].light
+            graph.node(_node(box), label=graphviz.escape(box.title), fillcolor=light, tooltip=instruction.name)
             return
         style = {"fillcolor": self.fill(instruction)}
         if instruction.is_root:

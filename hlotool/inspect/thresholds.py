@@ -1,4 +1,5 @@
-"""The thresholds of the compiler, found where they are declared (`hlotool.analysis.thresholds`)."""
+"""The thresholds of the compiler, found where they are declared (`hlotool.analysis.thresholds`), and those that are
+options of passes."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import hlotool
+from hlotool.passes.registry import PASSES, find_pass, pass_options
 
 __all__ = ["Listed", "thresholds"]
 
@@ -18,22 +20,29 @@ _ROOMS = ("analysis", "codegen", "passes")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A threshold: the module that owns it, its name there, its value, what that counts, and what it means."""
+    """A threshold: the module (or pass) that owns it, its name there, its value, what that counts, and what it means."""
 
     owner: str
     name: str
-    value: int
+    value: int | float
     unit: str
     meaning: str
 
 
 def thresholds() -> list[Listed]:
-    """All of them, by module and in the order of declaration."""
+    """All of them: by module and in the order of declaration, then the whole numbers that passes have as options."""
     found: list[Listed] = []
     for row in walk_packages(hlotool.__path__, "hlotool."):
         if row.name.split(".")[1] in _ROOMS and not row.ispkg:
             found += _declared(row.name)
-    return found
+    return found + [one for name in PASSES for one in _options(name)]
+
+
+def _options(name: str) -> Iterator[Listed]:
+    """The whole numbers among the options of a pass."""
+    for option in pass_options(find_pass(name)).values():
+        if option.type is int:
+            yield Listed(name, option.name, option.default, "option", f"Option of this pass: see 'hlotool passes {name}'.")
 
 
 def _declared(owner: str) -> Iterator[Listed]:

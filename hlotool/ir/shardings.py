@@ -127,7 +127,8 @@ def _check_one(
     found += _contradictions(one)
     if one.devices is not None:
         found += _device_errors(text, one, devices)
-    if one.tiles is not None and shape is not None and shape.is_array:
+    whole = one.words and one.words[0][0] == "maximal"
+    if one.tiles is not None and not whole and shape is not None and shape.is_array:
         used = len(one.tiles) - one.subgroups - (one.replicate is not None)
         if used != shape.rank and one.whole:
             message = f"the sharding has tiles along {used} dimension{'' if used == 1 else 's'}, the shape is {shape}"
@@ -302,7 +303,9 @@ def _contradictions(one: _One) -> Iterator[ShardingError]:
         if word != one.words[0][0]:
             yield ShardingError(f"a sharding is not both {one.words[0][0]} and {word}", *span)
     word = one.words[0][0] if one.words else ""
-    if word and one.tiles is not None:
+    if word == "maximal" and one.tiles is not None and prod(one.tiles) == 1 and one.devices is not None:
+        pass  # the device as the only tile
+    elif word and one.tiles is not None:
         yield ShardingError(f"a {word} sharding has no tiles", *one.tile_span)
     elif word not in ("", "maximal") and one.devices is not None:
         yield ShardingError(f"a {word} sharding names no device", *one.device_span)

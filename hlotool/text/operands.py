@@ -88,6 +88,8 @@ def read_operands(
         _constant(state, shape, attributes)
         return []
     found: list[Instruction] = []
+    while cursor.accept(","):
+        pass  # XLA takes any number of commas ahead, and between operands
     while not cursor.accept(")"):
         if cursor.position >= len(cursor.text):
             end = cursor.position
@@ -96,8 +98,10 @@ def read_operands(
         try:
             if found:
                 cursor.expect(",", f"or ')' after operand {len(found) - 1} of {opcode}")
+                while cursor.accept(","):
+                    pass
                 if cursor.accept(")"):
-                    break  # XLA takes a comma at the end
+                    break
                 start = cursor.position
             found.append(_operand(state, scope, free, len(found)))
         except SyntaxFailure as failure:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.gemm import TileShape
 from hlotool.codegen.cpu.microkernel import Ends
 
 __all__ = ["NO_CUTS", "Cuts", "cuts_of", "extent_of", "is_bordered"]
 
-MOST_ENDS = 4
+MOST_ENDS: Annotated[int, Threshold("positions")] = 4
 """Loops of a tile, beside the usual one, for what its rows leave out."""
 
 

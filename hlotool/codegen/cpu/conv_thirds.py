@@ -12,7 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import Place, advance, argument, offset, unravel, when
 from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.cpu.dot import Scratch
@@ -41,11 +43,12 @@ from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_thirds", "serves_thirds"]
 
-FRAMED = 4  # times the pixels of the input a copy may have
-COPIES = 64  # tasks of the copy of the input, if it has so many lines; each has a range that all tasks look at
-BLOCK_TILES = 3  # of rows of a task
-BLOCK_BYTES = 64 << 10  # of results that a task keeps on its stack
-TASKS = 16  # at least, if there are so many tiles
+FRAMED: Annotated[int, Threshold("times")] = 4  # times the pixels of the input a copy may have
+COPIES: Annotated[int, Threshold("lines")] = 64
+"""Tasks of the copy of the input, if it has so many lines; each has a range that all tasks look at."""
+BLOCK_TILES: Annotated[int, Threshold("tiles")] = 3  # of rows of a task
+BLOCK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10  # of results that a task keeps on its stack
+TASKS: Annotated[int, Threshold("tasks")] = 16  # at least, if there are so many tiles
 
 
 @dataclass(frozen=True, slots=True)

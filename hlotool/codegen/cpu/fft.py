@@ -133,18 +133,21 @@ class _Plan:
     ) -> Callable[[Function, Places, Sequence[Index]], None]:
         """A function of its own for work that does not know how much of it there is: kernels of other sizes share it.
 
-        It is given the buffers that `body` asks for, and `rest`: types and names.  Returns how it is called.
+        It is given the buffers that `body` asks for, and `rest`: types and names.  Returns how it is called.  Where
+        that takes long, it looks whether to go on.
         """
         given: dict[Place, str] = {}
         f = Function(self.unit, "")
+        f.watch, f.stop = "%watch", ("ret void",)
         body(f, lambda place: given.setdefault(place, f"%p{len(given)}"))
         callee = self.fresh(hint)
-        f.signature = f"internal void @{callee}({', '.join([*(f'ptr {p}' for p in given.values()), *rest])}) nounwind"
+        parameters = ["ptr %watch", *(f"ptr {p}" for p in given.values()), *rest]
+        f.signature = f"internal void @{callee}({', '.join(parameters)}) nounwind"
         f.finish()
         kinds = [parameter.split()[0] for parameter in rest]
 
         def call(caller: Function, places: Places, values: Sequence[Index]) -> None:
-            arguments = [f"ptr {places(place)}" for place in given]
+            arguments = [f"ptr {caller.watch}", *(f"ptr {places(place)}" for place in given)]
             arguments += [f"{kind} {value}" for kind, value in zip(kinds, values, strict=True)]
             caller.do(f"call void @{callee}({', '.join(arguments)})")
 

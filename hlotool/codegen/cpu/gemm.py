@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import (
     Place,
     advance,
@@ -52,17 +53,25 @@ __all__ = [
 ]
 
 _BYTES = 20.0  # of a right operand, that one core gets in a nanosecond from behind its own caches
-TASK_FLOPS = 1.5e6  # some 15 microseconds of one core: long against handing out a task
-LEAST_FLOPS = 0.6e6  # of a task of a small product: some threads at least should have one
-HALF_FLOPS = 0.15e6  # of a task of a yet smaller one: in a loop, where threads are awake, two should have one
-BLOCK_ROWS = 112  # of `a` (about as many) that a task takes together
-BLOCK_BYTES = 16 << 10  # of the result that a task keeps for an epilogue, on its stack and in its nearest cache
-KEPT_BYTES = 48 << 10  # of the result, likewise, where a panel comes in pieces
-BLOCK_FLOPS = 1e5  # of such a block, if it can be smaller: half a microsecond, long against calling the epilogue
-PIECE_DEPTH = 512  # terms of the sum whose part of a panel a task packs and uses at a time
-REPEATED = 32  # rows of a result for each that may be made twice
-REPEATED_FLOPS = 5e5  # that may always be: some microseconds, against thousands of compiling
-FLAT_BYTES = 2048  # of a row so short that it pays to have rows end to end: one loop, whole vectors
+TASK_FLOPS: Annotated[float, Threshold("flops")] = 1.5e6
+"""Some 15 microseconds of one core: long against handing out a task."""
+LEAST_FLOPS: Annotated[float, Threshold("flops")] = 0.6e6
+"""Of a task of a small product: some threads at least should have one."""
+HALF_FLOPS: Annotated[float, Threshold("flops")] = 0.15e6
+"""Of a task of a yet smaller one: in a loop, where threads are awake, two should have one."""
+BLOCK_ROWS: Annotated[int, Threshold("rows")] = 112  # of `a` (about as many) that a task takes together
+BLOCK_BYTES: Annotated[int, Threshold("bytes")] = 16 << 10
+"""Of the result that a task keeps for an epilogue, on its stack and in its nearest cache."""
+KEPT_BYTES: Annotated[int, Threshold("bytes")] = 48 << 10  # of the result, likewise, where a panel comes in pieces
+BLOCK_FLOPS: Annotated[float, Threshold("flops")] = 1e5
+"""Of such a block, if it can be smaller: half a microsecond, long against calling the epilogue."""
+PIECE_DEPTH: Annotated[int, Threshold("terms")] = 512
+"""Terms of the sum whose part of a panel a task packs and uses at a time."""
+REPEATED: Annotated[int, Threshold("rows")] = 32  # rows of a result for each that may be made twice
+REPEATED_FLOPS: Annotated[float, Threshold("flops")] = 5e5
+"""That may always be: some microseconds, against thousands of compiling."""
+FLAT_BYTES: Annotated[int, Threshold("bytes")] = 2048
+"""Of a row so short that it pays to have rows end to end: one loop, whole vectors."""
 
 
 @dataclass(frozen=True, slots=True)

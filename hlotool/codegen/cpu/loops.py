@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import compute_element
 from hlotool.codegen.cpu.math.vector import BITS
 from hlotool.codegen.cpu.nodes import Node, body_of
@@ -253,7 +255,7 @@ def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
     return max(1, min(machine.lanes(bits), _power_of_two(lane.extent)))
 
 
-HEAVY = 48.0
+HEAVY: Annotated[float, Threshold("cycles")] = 48.0
 """Cycles of work on a vector from which on computing takes longer than memory, and two vectors at once much code."""
 
 

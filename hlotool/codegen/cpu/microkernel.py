@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import offset, when
 from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vector_type
 from hlotool.codegen.llvm import Function, Unit
@@ -27,7 +28,8 @@ from hlotool.codegen.machine import Machine
 __all__ = ["LINE", "Ends", "Inner", "Outer", "Tap", "emit_inner", "emit_outer"]
 
 LINE = 64  # bytes of a line of the caches
-AHEAD = 16  # steps of the sum from which `b` is fetched: longer than an access to the second-level cache
+AHEAD: Annotated[int, Threshold("terms")] = 16
+"""Steps of the sum from which `b` is fetched: longer than an access to the second-level cache."""
 TILE_PARAMETERS = "(ptr %a, ptr %b, ptr %c, i64 %k, i1 %add)"
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import (
     Place,
     advance,
@@ -31,9 +32,10 @@ from hlotool.codegen.llvm import Function, Unit
 __all__ = ["Axis", "Copy", "emit_copy"]
 
 CALLED = "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %to)"
-TASK_BYTES = 64 << 10
-ROWS_AHEAD = 32  # rows from which a task fetches what does not lie together
-RUN_BYTES = 8 << 10  # read at a time where panels lie side by side: whole pages, which processors fetch ahead
+TASK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10  # of panels that a task packs
+ROWS_AHEAD: Annotated[int, Threshold("rows")] = 32  # rows from which a task fetches what does not lie together
+RUN_BYTES: Annotated[int, Threshold("bytes")] = 8 << 10
+"""Read at a time where panels lie side by side: whole pages, which processors fetch ahead."""
 
 
 class Axis(NamedTuple):

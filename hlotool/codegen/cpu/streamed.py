@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major_strides, sum_type
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
 from hlotool.analysis.product_prologue import prologues
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.loops import cost, merge, pick_lane, plain, refine
 from hlotool.codegen.cpu.nodes import Guards, Node, body_of, scope_of
@@ -27,13 +29,13 @@ from hlotool.ir import Instruction, UnsupportedError, dtype_of
 
 __all__ = ["emit_streamed"]
 
-_REFINEMENTS = 12
+_REFINEMENTS: Annotated[int, Threshold("cuts")] = 12
 """Most times that dimensions are split further: each division inside of another takes one."""
 
-_SHARED = 150_000.0
+_SHARED: Annotated[float, Threshold("cycles")] = 150_000.0
 """Cycles of sums, by the estimate, that are worth being divided."""
 
-_APART = 4
+_APART: Annotated[int, Threshold("terms")] = 4
 """Terms of a sum that are written out rather than made by a loop."""
 
 

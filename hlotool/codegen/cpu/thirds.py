@@ -23,7 +23,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import Place, advance, argument, count_in_block, offset, unravel, when
 from hlotool.codegen.cpu.pack import CALLED, Axis
 from hlotool.codegen.cpu.tiles import SIDE
@@ -68,8 +70,10 @@ TILE = SIDE * ROW  # bytes of one
 THIRD = 2 * TILE  # bytes of a third of a chunk of a block
 BLOCK = THIRDS * THIRD  # bytes of a chunk of a block
 PIXEL_CHUNK = THIRDS * ROW  # bytes of a chunk of a pixel
-PAYS = 100  # multiplications of each number that pay for its thirds (measured on Sapphire Rapids)
-LEAST = 2.5e7  # multiplications of a product that is worth the trouble: some 100 microseconds
+PAYS: Annotated[int, Threshold("uses")] = 100
+"""Multiplications of each number that pay for its thirds (measured on Sapphire Rapids)."""
+LEAST: Annotated[float, Threshold("multiplications")] = 2.5e7
+"""Multiplications of a product that is worth the trouble: some 100 microseconds."""
 GROUP = 4  # blocks at most in a task
 
 RANGE = 128  # bytes of a range: 16 absolute values less one, the least but for zeros, and 16 that are the largest

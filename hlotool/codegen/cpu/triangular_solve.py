@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -35,8 +37,8 @@ from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_triangular_solve"]
 
-_ROWS = 4
-_TASKS = 16
+_ROWS: Annotated[int, Threshold("rows")] = 4  # that are solved together
+_TASKS: Annotated[int, Threshold("tasks")] = 16  # into which the right-hand sides are divided, at most
 
 
 @dataclass(frozen=True, slots=True)
