@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from hlotool.driver import compile_module, optimise
@@ -334,3 +336,60 @@ ENTRY e {{
 }}
 """
     assert kernels(optimise(parse(text))) == [{"add", "xor"}]
+
+
+# ---- chains of readers that move elements: computed again at each place, their work would multiply along the chain
+
+_GATHER = "offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}"
+
+
+def _gathers(steps: int) -> str:
+    """Each step reads the one before it at gathered places and at its own, as a sorting network does."""
+    lines = ["x0 = s32[64] parameter(0)", "n = s32[64] iota(), iota_dimension=0"]
+    for step in range(steps):
+        lines += [
+            f"k{step} = s32[] constant({1 << step % 6})",
+            f"b{step} = s32[64] broadcast(k{step}), dimensions={{}}",
+            f"i{step} = s32[64] xor(n, b{step})",
+            f"j{step} = s32[64,1] reshape(i{step})",
+            f"g{step} = s32[64] gather(x{step}, j{step}), {_GATHER}",
+            f"m{step} = s32[64] minimum(x{step}, g{step})",
+            f"x{step + 1} = s32[64] subtract(m{step}, n)",
+        ]
+    return "HloModule m\nENTRY e {\n" + "\n".join(lines) + f"\nROOT r = s32[64] negate(x{steps})\n}}\n"
+
+
+def _rolls(steps: int) -> str:
+    """Each step is a stencil of the one before it."""
+    lines = ["x0 = f32[64] parameter(0)"]
+    for step in range(steps):
+        for name, first in (("l", 1), ("r", 63), ("f", 5)):
+            lines += [
+                f"{name}a{step} = f32[{64 - first}] slice(x{step}), slice={{[{first}:64]}}",
+                f"{name}b{step} = f32[{first}] slice(x{step}), slice={{[0:{first}]}}",
+                f"{name}{step} = f32[64] concatenate({name}a{step}, {name}b{step}), dimensions={{0}}",
+            ]
+        lines += [
+            f"s{step} = f32[64] add(l{step}, r{step})",
+            f"t{step} = f32[64] multiply(s{step}, f{step})",
+            f"x{step + 1} = f32[64] subtract(t{step}, x{step})",
+        ]
+    return "HloModule m\nENTRY e {\n" + "\n".join(lines) + f"\nROOT r = f32[64] negate(x{steps})\n}}\n"
+
+
+@pytest.mark.parametrize(("chain", "opcode"), [(_gathers, "gather"), (_rolls, "concatenate")])
+def test_a_chain_of_moves_is_a_chain_of_kernels(chain: Callable[[int], str], opcode: str) -> None:
+    found = kernels(optimise(parse(chain(12))))
+    assert sum(opcode in kernel for kernel in found) == 12
+    agrees(chain(12))
+
+
+def test_readers_that_move_little_are_merged() -> None:
+    """A transpose makes one other place, as cheap as what the fusion of the reader itself would allow."""
+    text = (
+        "HloModule m\nENTRY e {\nx = f32[32,32] parameter(0)\nz = f32[32,32] parameter(1)\n"
+        "y = f32[32,32] add(x, z)\nt = f32[32,32] transpose(y), dimensions={1,0}\nw = f32[32,32] add(t, y)\n"
+        "ROOT r = (f32[32,32], f32[32,32]) tuple(y, w)\n}\n"
+    )
+    assert len(kernels(optimise(parse(text)))) == 1
+    agrees(text)

@@ -181,6 +181,12 @@ _ROWS = (
     _kind(4032, "refuse multi-output-fusion", "path-outside", "not merged: a path leads outside",
           "Something between the two has to run after the one and before the other: merged they would wait for "
           "themselves."),
+    _kind(4087, "refuse multi-output-fusion", "many-places", "not merged: computed at too many places",
+          "The reader moves elements (a roll, a gather, a transpose): the merged kernel would compute the producer, "
+          "and all that it is made of, once more at each place that the reader looks at.",
+          _main("x = s32[64] parameter(0)\ni = s32[64,1] parameter(1)\nt = s32[64] add(x, x)\n"
+                "g = s32[64] gather(t, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
+                "index_vector_dim=1, slice_sizes={1}\nROOT y = s32[64] add(g, t)"), "fusion,multi-output-fusion"),
     # ---- products
     _kind(4033, "rewrite product-fusion", "epilogue", "fused into a product", "The kernel of the product computes its "
           "reader as well, for each block of the result while that is in the caches.",

@@ -28,7 +28,17 @@ from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 
-__all__ = ["Cluster", "Fusion", "erase_all", "fusible_computations", "leave_behind", "make_fusion"]
+__all__ = [
+    "Cluster",
+    "Fusion",
+    "Place",
+    "erase_all",
+    "fusible_computations",
+    "leave_behind",
+    "make_fusion",
+    "most_places",
+    "places_of",
+]
 
 
 Place = tuple[Instruction, ...]
@@ -144,7 +154,7 @@ class _Growth:
         return max([self.spread[user] * _repeats(user, producer) for user in users])
 
     def add(self, producer: Instruction, users: list[Instruction]) -> None:
-        self.places[producer] = _places(producer, users, self.places)
+        self.places[producer] = places_of(producer, users, self.places)
         aligned = self.is_aligned(users)
         self.spread[producer] = 1 if aligned else self.times(producer, users)
         if aligned:
@@ -280,8 +290,8 @@ class _Grower:
         if times > 1 and not is_positional(producer):
             reason = f"each element would be computed {times} times"
             return Obstacle("repeated-work", reason, {"times": times, "limit": 1})
-        places = len(_places(producer, users, growth.places))
-        limit = _MAX_VIEWS if free else _MAX_COSTLY_PLACES if is_expensive(producer) else _MAX_PLACES
+        places = len(places_of(producer, users, growth.places))
+        limit = _MAX_VIEWS if free else most_places(producer)
         if places > limit:
             reason = f"it would be computed at {places} places"
             return Obstacle("many-places", reason, {"places": places, "limit": limit})
@@ -350,7 +360,12 @@ def _keeps_rows(user: Instruction) -> bool:
             return not _moves(user)
 
 
-def _places(
+def most_places(producer: Instruction) -> int:
+    """Index maps under which one kernel may compute an instruction that is more than a view."""
+    return _MAX_COSTLY_PLACES if is_expensive(producer) else _MAX_PLACES
+
+
+def places_of(
     producer: Instruction, users: list[Instruction], places: dict[Instruction, frozenset[Place]]
 ) -> frozenset[Place]:
     """The different index maps under which the fusion would compute `producer`: code is emitted once for each.

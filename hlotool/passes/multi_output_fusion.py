@@ -12,7 +12,14 @@ from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.fusibility import is_fusible
 from hlotool.analysis.reducers import choice
 from hlotool.ir import Computation, Instruction, Module
-from hlotool.passes.fusion import erase_all, fusible_computations, make_fusion
+from hlotool.passes.fusion import (
+    Place,
+    erase_all,
+    fusible_computations,
+    make_fusion,
+    most_places,
+    places_of,
+)
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 from hlotool.passes.graph import order_effects
 
@@ -82,6 +89,7 @@ class _Grouper:
         self.bridges: list[tuple[int, int]] = []
         self.structures = Structures()
         self.free_of_order: dict[int, bool] = {}  # by the number of the combiner
+        self.read: dict[Instruction, list[frozenset[Place] | None]] = {}
 
     def groups(self) -> list[_Group]:
         found: dict[int, _Group] = {}
@@ -127,6 +135,10 @@ class _Grouper:
         if self.leads_back(members):
             self.log.refuse("path-outside", (first, second), "a path between them leads outside")
             return
+        again = None if a.reduces else self.computed_again(members)
+        if again is not None:
+            self.log.refuse("many-places", (first, second), f"{again.name} would be computed at too many places")
+            return
         self.bridge(members)
         merged = _Group(members, a.space, a.ops + b.ops, a.reduces)
         for member in members:
@@ -143,6 +155,37 @@ class _Grouper:
         if number not in self.free_of_order:
             self.free_of_order[number] = choice(combiner) is not None
         return self.free_of_order[number]
+
+    def computed_again(self, members: list[Instruction]) -> Instruction | None:
+        """A member that the merged kernel would compute at too many places, or at gathered ones; None if none is.
+
+        A reader that moves elements (a roll, a transpose) makes places of its own, each of which computes the member
+        and all that it is made of once more: along a chain of such readers their numbers multiply.
+        """
+        found: dict[Instruction, set[Place]] = {}
+        for member in sorted(members, key=self.position.__getitem__, reverse=True):
+            readers = [user for user in member.users if user in found]
+            places: set[Place] = set() if len(readers) == len(member.users) and not member.is_root else {()}
+            for user in readers:
+                for index, operand in enumerate(user.operands):
+                    if operand is member:
+                        own = self.places_read(user, index)
+                        if own is None:
+                            return member
+                        places.update((*outer, *inner) for outer in found[user] for inner in own)
+            body = member.attributes["calls"] if member.opcode == "fusion" else [member]
+            if len(places) > min(map(most_places, body)):
+                return member
+            found[member] = places
+        return None
+
+    def places_read(self, reader: Instruction, index: int) -> frozenset[Place] | None:
+        """Where a kernel reads elements of an operand, relative to its own; None where a gather chooses them."""
+        if reader.opcode != "fusion":
+            return frozenset({()})
+        if reader not in self.read:
+            self.read[reader] = _places_of_parameters(reader.attributes["calls"])
+        return self.read[reader][index]
 
     def leads_back(self, members: list[Instruction]) -> bool:
         """Whether some path leaves `members` and comes back, other groups counting as one node each.
@@ -194,6 +237,21 @@ class _Grouper:
         for member in group.members if group is not None else [instruction]:
             yield from member.users
             yield from member.control_successors
+
+
+def _places_of_parameters(body: Computation) -> list[frozenset[Place] | None]:
+    """Where the root reads elements of each parameter; None for those that a gather chooses, and those of too many."""
+    places: dict[Instruction, frozenset[Place]] = {}
+    gathered: set[Instruction] = set()
+    for instruction in reversed(body):
+        users = instruction.users
+        if any(u in gathered or (u.opcode == "gather" and u.operands[0] is instruction) for u in users):
+            gathered.add(instruction)
+        own = frozenset({()}) if instruction.is_root else places_of(instruction, users, places)
+        if len(own) > _SEARCH:
+            return [None] * len(body.parameters)
+        places[instruction] = own
+    return [None if p in gathered else places[p] for p in body.parameters]
 
 
 def _outputs(members: Sequence[Instruction]) -> list[Instruction]:

@@ -795,7 +795,7 @@ def speech_recogniser(kind):
         @nn.compact
         def __call__(self, x):
             window = jnp.hanning(64)
-            frames = x[:, jnp.arange(60)[:, None] * 32 + jnp.arange(64)] * window
+            frames = jnp.asarray(x)[:, jnp.arange(60)[:, None] * 32 + jnp.arange(64)] * window
             power = jnp.abs(jnp.fft.rfft(frames)) ** 2
             y = jnp.log(power @ jnp.abs(jnp.asarray(normal(5, (33, 20)))) + 1e-3)
             y = nn.relu(nn.Conv(32, (5,), (2,))(nn.LayerNorm()(y)))

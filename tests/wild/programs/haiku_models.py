@@ -43,7 +43,7 @@ def residual_network(kind):
             resnet_v2=True,
             bottleneck=True,
             channels_per_group=(32, 64, 64, 128),
-            use_projection=(True, True, False, True),
+            use_projection=(True, True, True, True),
         )(x, True)
 
     _train(net, _square, normal(0, (2, 64, 64, 3)), optimiser=optax.sgd(0.1, 0.9))
