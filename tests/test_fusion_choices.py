@@ -363,7 +363,7 @@ def _rolls(steps: int) -> str:
     """Each step is a stencil of the one before it."""
     lines = ["x0 = f32[64] parameter(0)"]
     for step in range(steps):
-        for name, first in (("l", 1), ("r", 63), ("f", 5)):
+        for name, first in (("l", 1), ("r", 63), ("f", 5), ("b", 59)):
             lines += [
                 f"{name}a{step} = f32[{64 - first}] slice(x{step}), slice={{[{first}:64]}}",
                 f"{name}b{step} = f32[{first}] slice(x{step}), slice={{[0:{first}]}}",
@@ -371,8 +371,9 @@ def _rolls(steps: int) -> str:
             ]
         lines += [
             f"s{step} = f32[64] add(l{step}, r{step})",
-            f"t{step} = f32[64] multiply(s{step}, f{step})",
-            f"x{step + 1} = f32[64] subtract(t{step}, x{step})",
+            f"t{step} = f32[64] multiply(f{step}, b{step})",
+            f"u{step} = f32[64] subtract(s{step}, t{step})",
+            f"x{step + 1} = f32[64] add(u{step}, x{step})",
         ]
     return "HloModule m\nENTRY e {\n" + "\n".join(lines) + f"\nROOT r = f32[64] negate(x{steps})\n}}\n"
 

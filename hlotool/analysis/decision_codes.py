@@ -181,7 +181,7 @@ _ROWS = (
     _kind(4032, "refuse multi-output-fusion", "path-outside", "not merged: a path leads outside",
           "Something between the two has to run after the one and before the other: merged they would wait for "
           "themselves."),
-    _kind(4087, "refuse multi-output-fusion", "many-places", "not merged: computed at too many places",
+    _kind(4087, "refuse multi-output-fusion", "many-places", "not merged: computed too often",
           "The reader moves elements (a roll, a gather, a transpose): the merged kernel would compute the producer, "
           "and all that it is made of, once more at each place that the reader looks at.",
           _main("x = s32[64] parameter(0)\ni = s32[64,1] parameter(1)\nt = s32[64] add(x, x)\n"

@@ -36,7 +36,6 @@ __all__ = [
     "fusible_computations",
     "leave_behind",
     "make_fusion",
-    "most_places",
     "places_of",
 ]
 
@@ -291,7 +290,7 @@ class _Grower:
             reason = f"each element would be computed {times} times"
             return Obstacle("repeated-work", reason, {"times": times, "limit": 1})
         places = len(places_of(producer, users, growth.places))
-        limit = _MAX_VIEWS if free else most_places(producer)
+        limit = _MAX_VIEWS if free else _MAX_COSTLY_PLACES if is_expensive(producer) else _MAX_PLACES
         if places > limit:
             reason = f"it would be computed at {places} places"
             return Obstacle("many-places", reason, {"places": places, "limit": limit})
@@ -358,11 +357,6 @@ def _keeps_rows(user: Instruction) -> bool:
             return len(user.operands) == 2 and reduces_minor(user)
         case _:
             return not _moves(user)
-
-
-def most_places(producer: Instruction) -> int:
-    """Index maps under which one kernel may compute an instruction that is more than a view."""
-    return _MAX_COSTLY_PLACES if is_expensive(producer) else _MAX_PLACES
 
 
 def places_of(

@@ -17,7 +17,6 @@ from hlotool.passes.fusion import (
     erase_all,
     fusible_computations,
     make_fusion,
-    most_places,
     places_of,
 )
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
@@ -25,6 +24,10 @@ from hlotool.passes.graph import order_effects
 
 __all__ = ["MultiOutputFusion"]
 
+_PLACES = 8
+"""Index maps under which a merged kernel may compute what it has of one kernel: code is emitted for each."""
+_TIMES = 4
+"""How often it may compute that."""
 _SEARCH = 400
 """Instructions looked at when making sure that a merge makes no cycle; further away counts as a cycle."""
 
@@ -137,7 +140,7 @@ class _Grouper:
             return
         again = None if a.reduces else self.computed_again(members)
         if again is not None:
-            self.log.refuse("many-places", (first, second), f"{again.name} would be computed at too many places")
+            self.log.refuse("many-places", (first, second), f"{again.name} would be computed more than {_TIMES} times")
             return
         self.bridge(members)
         merged = _Group(members, a.space, a.ops + b.ops, a.reduces)
@@ -157,26 +160,27 @@ class _Grouper:
         return self.free_of_order[number]
 
     def computed_again(self, members: list[Instruction]) -> Instruction | None:
-        """A member that the merged kernel would compute at too many places, or at gathered ones; None if none is.
+        """A member that the merged kernel would compute too often; None if none is.
 
-        A reader that moves elements (a roll, a transpose) makes places of its own, each of which computes the member
-        and all that it is made of once more: along a chain of such readers their numbers multiply.
+        A reader that moves elements (a roll, a transpose) computes at each place that it looks at the member, and all
+        that it is made of, once more: along a chain of such readers their numbers multiply.
         """
-        found: dict[Instruction, set[Place]] = {}
+        found: dict[Instruction, dict[Place, float]] = {}
         for member in sorted(members, key=self.position.__getitem__, reverse=True):
             readers = [user for user in member.users if user in found]
-            places: set[Place] = set() if len(readers) == len(member.users) and not member.is_root else {()}
+            own: dict[Place, float] = {} if len(readers) == len(member.users) and not member.is_root else {(): 1.0}
             for user in readers:
                 for index, operand in enumerate(user.operands):
-                    if operand is member:
-                        own = self.places_read(user, index)
-                        if own is None:
-                            return member
-                        places.update((*outer, *inner) for outer in found[user] for inner in own)
-            body = member.attributes["calls"] if member.opcode == "fusion" else [member]
-            if len(places) > min(map(most_places, body)):
+                    places = self.places_read(user, index) if operand is member else frozenset()
+                    if places is None:
+                        return member
+                    for inner in places:
+                        share = inner[-1].shape.size / member.shape.size if inner else 1.0
+                        for outer, times in found[user].items():
+                            own[(*outer, *inner)] = times * min(1.0, share)
+            if len(own) > _PLACES or sum(own.values()) > _TIMES:
                 return member
-            found[member] = places
+            found[member] = own
         return None
 
     def places_read(self, reader: Instruction, index: int) -> frozenset[Place] | None:

@@ -188,8 +188,13 @@ def _window(rng: Random, module: Module, other: str) -> None:
 
 
 def _operation(rng: Random, module: Module, other: str) -> None:
-    """Another elementwise operation, reducers included."""
-    found = [i for i in module.instructions() if i.opcode in {*_UNARY, *_BINARY, *_LOGICAL, "compare"}]
+    """Another elementwise operation, reducers included; the orders of sorts stay orders."""
+    orders = {c for i in module.instructions() if i.opcode == "sort" for c in i.called}
+    found = [
+        i
+        for i in module.instructions()
+        if i.opcode in {*_UNARY, *_BINARY, *_LOGICAL, "compare"} and i.parent not in orders
+    ]
     old = _one(rng, [i for i in found if i.shape.is_array and i.shape.is_static])
     kind = ELEMENT_TYPES[old.operands[0].shape.element_type]
     if old.opcode == "compare":

@@ -146,7 +146,7 @@ def gpjax_regression(kind):
     x = jnp.linspace(0, 4, 30)[:, None]
     data = gpjax.Dataset(x, jnp.sin(3 * x))
     prior = gpjax.gps.Prior(mean_function=gpjax.mean_functions.Zero(), kernel=gpjax.kernels.RBF())
-    posterior = prior * gpjax.likelihoods.Gaussian(num_datapoints=30)
+    posterior = prior * gpjax.likelihoods.Gaussian()
     jax.jit(lambda x: posterior.predict(x, train_data=data).mean)(x[:7] + 0.05)
     gpjax.objectives.conjugate_mll(posterior, data)
 
