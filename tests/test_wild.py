@@ -55,6 +55,20 @@ def test_mutants_are_reproducible_and_mostly_valid() -> None:
     assert len(MUTATIONS) > 10
 
 
+def test_orders_of_sorts_stay_orders() -> None:
+    """With any other comparison, what a sort gives is not defined."""
+    text = (
+        "HloModule m\norder { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+        " ROOT c = pred[] compare(a, b), direction=LT }\n"
+        "ENTRY e { p = f32[9] parameter(0)\n ROOT s = f32[9] sort(p), dimensions={0}, to_apply=order }\n"
+    )
+    made = [found for number in range(80) if (found := mutant([text], 1, number)) is not None and " sort(" in found]
+    assert len(made) > 20
+    for module in map(parse, made):
+        orders = [i.attributes["to_apply"] for i in module.instructions() if i.opcode == "sort"]
+        assert all(order.root.attributes["direction"] == "LT" for order in orders)
+
+
 # ---- verdicts
 
 _ADD = "HloModule m\nENTRY e { p = f32[3] parameter(0)\n q = f32[3] parameter(1)\n ROOT r = f32[3] add(p, q) }\n"
