@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import wraps
 from importlib.metadata import EntryPoint, entry_points
 from operator import index
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, TypeVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
@@ -45,7 +45,10 @@ from hlotool.passes.manager import Instrument, Pass, PassCrash, Pipeline, Progre
 from hlotool.passes.pipeline import carry_pipeline, parse_pipeline
 from hlotool.runtime.executable import Executable, Memory
 
-__all__ = ["CompilerWarning", "backend_names", "compile_module", "is_strict", "keep_loops", "on_devices", "optimise"]
+__all__ = [
+    "CompilerWarning", "backend_names", "code_of", "compile_module", "is_strict", "keep_loops", "on_devices",
+    "optimise",
+]  # fmt: skip
 
 
 class CompilerWarning(UserWarning):
@@ -53,6 +56,7 @@ class CompilerWarning(UserWarning):
     module is that shows it."""
 
 _P = ParamSpec("_P")
+_Made = TypeVar("_Made")
 
 LOWERING = "lowering"
 """What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
@@ -397,18 +401,46 @@ def _native(
     """Native code for `module`; instructions whose kernels fail are given to others, unless `strict`."""
     from hlotool.codegen.program import build
     from hlotool.runtime.border import at_border
-    from hlotool.runtime.compile import CodeError
     from hlotool.runtime.executable import compilation, link
 
     lowering = parse_pipeline(LOWERING)
     optimised = _optimised(module, steps, lowering, log, instruments, Progress(), strict, verify)
+
+    def made() -> Executable:
+        with compilation(machine, threads) as units:
+            program = build(optimised, machine, donation=donation, log=log, begin=units.begin)
+            executable = link(program, optimised, machine, units, log.decisions, threads, timeout)
+        return at_border(executable, *_border(module))
+
+    return _with_simpler_kernels(made, optimised, machine, log, donation, strict)
+
+
+def code_of(module: Module, machine: Machine, assembly: bool = False, strict: bool | None = None) -> tuple[str, ...]:
+    """The LLVM IR, or assembly, of a lowered module, a text for each unit.
+
+    `module` changes where a kernel fails, as that of `compile_module` does.
+    """
+    from hlotool.codegen.program import build
+    from hlotool.runtime.compile import assembly as assembled
+
+    def made() -> tuple[str, ...]:
+        texts = build(module, machine).texts
+        return tuple(assembled(text, machine) for text in texts) if assembly else texts
+
+    with room(module):
+        return _with_simpler_kernels(made, module, machine, DecisionLog(), NOTHING_DONATED, is_strict(strict))
+
+
+def _with_simpler_kernels(
+    made: Callable[[], _Made], optimised: Module, machine: Machine, log: DecisionLog, donation: Donation, strict: bool
+) -> _Made:
+    """What `made` makes of `optimised`, once the instructions whose kernels fail were given to others."""
+    from hlotool.runtime.compile import CodeError
+
     while True:
         start = len(log), log.rewrites
         try:
-            with compilation(machine, threads) as units:
-                program = build(optimised, machine, donation=donation, log=log, begin=units.begin)
-                executable = link(program, optimised, machine, units, log.decisions, threads, timeout)
-            return at_border(executable, *_border(module))
+            return made()
         except KernelCrash as crash:
             if strict:
                 raise next(iter(crash.causes.values())) from None

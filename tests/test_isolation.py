@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner
 from conftest import environment
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.cli import cli
 from hlotool.codegen import program
 from hlotool.codegen.kernel import Kernel
 from hlotool.driver import CompilerWarning, compile_module, is_strict, optimise
@@ -365,6 +367,20 @@ def test_kernels_that_fail(kind: str, how: str, monkeypatch: pytest.MonkeyPatch)
         check(shown)
     with pytest.raises((AttributeError, CodeError)):
         compile_module(module, pipeline=pipeline, strict=True)
+
+
+@pytest.mark.parametrize(("stage", "how"), [("llvm", "raises"), ("asm", "raises"), ("asm", "no text")])
+def test_emit_goes_on_without_a_kernel(stage: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, fits = KINDS["fusions"]
+    (tmp_path / "m.hlo").write_text(text)
+    monkeypatch.setattr(program, "emit_kernel", breaking(fits, how))
+    monkeypatch.setenv("HLOTOOL_STRICT", "0")
+    with pytest.warns(CompilerWarning, match=r"^kernel \S+ failed: "):
+        done = CliRunner().invoke(cli, ["emit", "--stage", stage, str(tmp_path / "m.hlo")])
+    assert (done.exit_code, done.exception) == (0, None)
+    assert "unit 0" in done.stdout
+    strictly = CliRunner().invoke(cli, ["emit", "--strict", "--stage", stage, str(tmp_path / "m.hlo")])
+    assert isinstance(strictly.exception, (AttributeError, CodeError))
 
 
 def test_a_fusion_without_native_code_becomes_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:

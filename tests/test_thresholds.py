@@ -471,7 +471,7 @@ def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: List
 @given(data=st.data())
 def test_any_value_of_an_option_gives_what_the_evaluator_gives(row: Listed, data: st.DataObject) -> None:
     value = data.draw(st.sampled_from((1, 2, 3, 5, 8, int(row.value) - 1, int(row.value) + 1)))
-    changed = parse_pipeline(f"{row.owner}{{{row.name}={value}}}").items[0]
+    changed = next(parse_pipeline(f"{row.owner}{{{row.name}={value}}}").passes())
     steps = parse_pipeline("default")
     if row.owner in {pass_.name for pass_ in steps.passes()}:
         steps = map_passes(steps, lambda pass_: changed if pass_.name == row.owner else pass_)

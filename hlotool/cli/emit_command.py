@@ -8,7 +8,7 @@ from hlotool.cli.common import read_module
 from hlotool.cli.options import cpu_option, file_argument, passes_option, strict_option
 from hlotool.cli.output import write_text
 from hlotool.codegen.machine import Machine, default_machine, without_tiles
-from hlotool.driver import LOWERING, optimise
+from hlotool.driver import LOWERING, code_of, optimise
 from hlotool.text.printer import print_module
 
 __all__ = ["command"]
@@ -33,12 +33,6 @@ def command(file: str, stage: str, passes: str, machine: Machine | None, output:
     if stage == "hlo":
         write_text(output, print_module(module))
         return
-    from hlotool.codegen.program import build
-    from hlotool.runtime.compile import assembly
-
-    target = machine or without_tiles(default_machine())
-    units = build(module, target).texts
-    if stage == "asm":
-        units = tuple(assembly(text, target) for text in units)
+    units = code_of(module, machine or without_tiles(default_machine()), assembly=stage == "asm")
     mark = ";" if stage == "llvm" else "#"
     write_text(output, "\n".join(f"{mark} unit {number}\n{text}" for number, text in enumerate(units)))

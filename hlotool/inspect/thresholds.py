@@ -20,7 +20,7 @@ _ROOMS = ("analysis", "codegen", "passes")
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A threshold: the module (or pass) that owns it, its name there, its value, what that counts, and what it means."""
+    """A threshold: the module or pass that owns it, its name there, its value, what that counts and what it means."""
 
     owner: str
     name: str
@@ -42,7 +42,8 @@ def _options(name: str) -> Iterator[Listed]:
     """The whole numbers among the options of a pass."""
     for option in pass_options(find_pass(name)).values():
         if option.type is int:
-            yield Listed(name, option.name, option.default, "option", f"Option of this pass: see 'hlotool passes {name}'.")
+            meaning = f"Option of this pass: see 'hlotool passes {name}'."
+            yield Listed(name, option.name, option.default, "option", meaning)
 
 
 def _declared(owner: str) -> Iterator[Listed]:

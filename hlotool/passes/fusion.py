@@ -360,7 +360,7 @@ def _keeps_rows(user: Instruction) -> bool:
 
 
 def places_of(
-    producer: Instruction, users: list[Instruction], places: dict[Instruction, frozenset[Place]]
+    producer: Instruction, users: Iterable[Instruction], places: dict[Instruction, frozenset[Place]]
 ) -> frozenset[Place]:
     """The different index maps under which the fusion would compute `producer`: code is emitted once for each.
 

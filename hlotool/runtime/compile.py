@@ -152,10 +152,13 @@ def _compile(text: str, machine: Machine) -> bytes:
 
 
 def assembly(text: str, machine: Machine) -> str:
-    """The assembly that `text` compiles to on `machine`."""
-    with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
-        module.verify()
-        return str(emitter.emit_assembly(module))
+    """The assembly that `text` compiles to on `machine`; CodeError as `compile_units`."""
+    try:
+        with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
+            module.verify()
+            return str(emitter.emit_assembly(module))
+    except RuntimeError as error:
+        raise CodeError(str(error)) from error
 
 
 @cache
