@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.analysis.in_place import leaves_border
+from hlotool.codegen.cpu.memory import has_masks
 from hlotool.codegen.emitters import emit_kernel
-from hlotool.codegen.machine import default_machine
+from hlotool.codegen.machine import Machine, default_machine, host, named, runs_here
+from hlotool.codegen.program import build
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
-from hlotool.ir import Instruction
+from hlotool.ir import Instruction, byte_size, dtype_of
 from hlotool.text.parser import parse
 
 STENCIL = """HloModule m
@@ -130,6 +132,57 @@ def test_random_sums_of_pads(choice: random.Random) -> None:
     module = parse(f"HloModule m\nENTRY e {{\n  {body}\n}}")
     (got,) = compile_module(module)(*arrays)
     np.testing.assert_array_equal(got, evaluate(module, arrays)[0])
+
+
+def rolled(kind: str, shape: list[int], shifts: list[list[int]]) -> str:
+    """The sum of an array and of its rolls: a stencil whose ends meet."""
+    lines, count = [f"x = {kind}[{listed(shape)}] parameter(0)"], 0
+    total = "x"
+    for number, shift in enumerate(shifts):
+        last = "x"
+        for d, by in enumerate(shift):
+            if not 0 < by < shape[d]:
+                continue
+            bounds, sizes, parts = [f"[0:{size}]" for size in shape], list(shape), []
+            for low, high in ((by, shape[d]), (0, by)):
+                bounds[d], sizes[d] = f"[{low}:{high}]", high - low
+                parts.append(f"s{count}")
+                lines.append(f"s{count} = {kind}[{listed(sizes)}] slice({last}), slice={{{', '.join(bounds)}}}")
+                count += 1
+            last = f"r{number}_{d}"
+            whole = f"{kind}[{listed(shape)}]"
+            lines.append(f"{last} = {whole} concatenate({', '.join(parts)}), dimensions={{{d}}}")
+        lines.append(f"t{number} = {kind}[{listed(shape)}] add({total}, {last})")
+        total = f"t{number}"
+    body = "\n  ".join([*lines, f"ROOT y = {kind}[{listed(shape)}] maximum({total}, x)"])
+    return f"HloModule m\nENTRY e {{\n  {body}\n}}"
+
+
+MACHINES = [m for m in (host(), named("x86-64-v3"), named("x86-64-v2")) if runs_here(m)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), st.sampled_from(MACHINES))
+def test_random_sums_of_rolls(choice: random.Random, machine: Machine) -> None:
+    """Also of numbers so short that processors cannot read some of a vector of them."""
+    kind = choice.choice(["u8", "s16", "u4", "f16", "f32", "f64"])
+    shape = [choice.choice([1, 2, 5, 31, 33, 40, 100]) for _ in range(choice.randint(1, 3))]
+    shifts = [[choice.randint(0, size - 1) for size in shape] for _ in range(choice.randint(1, 3))]
+    module = parse(rolled(kind, shape, shifts))
+    x = np.random.default_rng(choice.randint(0, 9)).integers(0, 4, shape)
+    argument = x.astype(dtype_of(kind))
+    (got,) = compile_module(module, machine=machine)(argument)
+    np.testing.assert_array_equal(got.astype(int), evaluate(module, [argument])[0].astype(int))
+
+
+@pytest.mark.parametrize("level", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("kind", ["u8", "f16", "f32"])
+def test_vectors_are_read_in_parts_where_processors_do_that(level: str, kind: str) -> None:
+    machine = named(level)
+    program = build(optimise(parse(rolled(kind, [64, 128], [[0, 1], [63, 127]]))), machine)
+    calls = [line for text in program.units for line in text.split("\n") if "@llvm.masked.load" in line]
+    masked = [line for line in calls if "call" in line and "<i1" not in line]
+    assert bool(masked) <= has_masks(machine, byte_size(kind))
 
 
 def test_columns_are_computed_one_by_one() -> None:

@@ -7,7 +7,7 @@ data then become one kernel with several outputs (`MultiOutputFusion` in multi_o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Reversible, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import ClassVar

@@ -12,6 +12,7 @@ from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.loops import Loop, cost, merge, pick_lane, plain, refine, work
+from hlotool.codegen.cpu.memory import has_masks
 from hlotool.codegen.cpu.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.cpu.rules import can_split, region_starts, rule_of, split_dimension
 from hlotool.codegen.cpu.step import Job
@@ -119,7 +120,7 @@ def _pieces(
 ) -> list[Plan]:
     """Divide the space where a concatenation goes from one operand to the next, or a pad from what it pads to what it
     pads with: no piece has to choose."""
-    found = _cuts(plan)
+    found = _cuts(plan, machine)
     if found is None or len(found[1]) >= budget:
         return [plan]
     d, cuts = found
@@ -129,7 +130,7 @@ def _pieces(
     sizes = {end - start for start, end in zip(starts, ends, strict=True)}
     if len(sizes) == 1:
         together = _plan([group], slots, machine, {**box, d: (starts, sizes.pop())})
-        if _cuts(together) is None and _shares(together):
+        if _cuts(together, machine) is None and _shares(together):
             return [together]
     pieces = []
     for start, end in zip(starts, ends, strict=True):
@@ -144,11 +145,11 @@ def _shares(plan: Plan) -> bool:
     return work(scope_of(plan.stores)) <= _SHARED * sum(work(scope_of([store])) for store in plan.stores)
 
 
-def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
+def _cuts(plan: Plan, machine: Machine) -> tuple[int, list[int]] | None:
     """A dimension and the places in it where the source of the elements changes.
 
-    Inner dimensions are cut only where that saves several choices, or where they are too short for a vector:
-    otherwise one pass with a choice is quicker.
+    Inner dimensions are cut only where that saves several choices, where they are too short for a vector, or where the
+    processor cannot read some lanes of a vector: otherwise one pass with a choice is quicker.
     """
     if plan.tracer.partials or any(n.kind == "reduce" for n in plan.tracer.nodes):
         return None
@@ -156,13 +157,17 @@ def _cuts(plan: Plan) -> tuple[int, list[int]] | None:
         if len(atoms) != 1:
             continue
         cuts: set[int] = set()
+        worth = atoms[0].high < WIDEST_STEP
         for node in scope_of(plan.stores):
-            for guard in node.guards if node.slot == "source" else ():
-                if guard.index.terms == ((atoms[0], 1),):
+            for guard in node.guards:
+                if guard.index.terms != ((atoms[0], 1),):
+                    continue
+                if node.slot == "source":
                     ends = (guard.low - guard.index.constant, guard.high - guard.index.constant)
                     cuts.update(start + end for end in ends if 0 < end <= atoms[0].high)
-        short = atoms[0].high < WIDEST_STEP
-        if cuts and (short or len(cuts) > 2 or not any(a.high for _, before in plan.space[:d] for a in before)):
+                elif node.kind == "load":
+                    worth = worth or not has_masks(machine, node.type)
+        if cuts and (worth or len(cuts) > 2 or not any(a.high for _, before in plan.space[:d] for a in before)):
             return d, sorted(cuts)
     return None
 
