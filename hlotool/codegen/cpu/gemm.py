@@ -22,7 +22,9 @@ from hlotool.codegen.cpu.addressing import (
     argument,
     count_in_block,
     is_last_block,
+    larger,
     offset,
+    smaller,
     unravel,
     when,
 )
@@ -505,8 +507,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     if which:
         begin = f.let(f"mul i64 {which}, {piece}")
         end = f.let(f"add i64 {begin}, {piece}")
-        from_here = f.intrinsic("i64", "llvm.smax.i64", [("i64", str(low)), ("i64", begin)])
-        end = f.intrinsic("i64", "llvm.smin.i64", [("i64", str(high)), ("i64", end)])
+        from_here = larger(f, str(low), begin)
+        end = smaller(f, str(high), end)
         k, add = f.let(f"sub i64 {end}, {from_here}"), f.let(f"icmp ne i64 {from_here}, {low}")
         a = advance(f, a, from_here, product.taps[0].a)
         b = advance(f, b, f.let(f"sub i64 {from_here}, {begin}"), product.taps[0].b)
@@ -514,7 +516,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     elif piece < extent:
         pieces = f.begin_loop(low, high, piece)
         left = f.let(f"sub i64 {high}, {pieces.index}")
-        k = f.intrinsic("i64", "llvm.smin.i64", [("i64", left), ("i64", str(piece))])
+        k = smaller(f, left, str(piece))
         add = f.let(f"icmp ne i64 {pieces.index}, {low}")
         a = advance(f, a, pieces.index, product.taps[0].a)
         if packing is not None and packing.piece:
@@ -708,8 +710,8 @@ def _within(f: Function, reach: Reach, extent: int, coordinates: Sequence[str]) 
     at = f.let(f"add i64 {f.let(f'mul i64 {coordinates[reach.batch]}, {reach.step}')}, {reach.start}")
     missing = per_step(f.let(f"sub i64 {reach.dilation - 1}, {at}"))
     past = f.let(f"add i64 {per_step(f.let(f'sub i64 {reach.size - 1}, {at}'))}, 1")
-    low = f.intrinsic("i64", "llvm.smax.i64", [("i64", missing), ("i64", "0")])
-    return low, f.intrinsic("i64", "llvm.smin.i64", [("i64", past), ("i64", str(extent))])
+    low = larger(f, missing, "0")
+    return low, smaller(f, past, str(extent))
 
 
 def _span(f: Function, block: str, size: int, total: int) -> tuple[str, str]:
@@ -718,7 +720,7 @@ def _span(f: Function, block: str, size: int, total: int) -> tuple[str, str]:
         return "0", str(min(size, total))
     start = f.let(f"mul i64 {block}, {size}")
     end = f.let(f"add i64 {start}, {size}")
-    return start, f.intrinsic("i64", "llvm.smin.i64", [("i64", end), ("i64", str(total))])
+    return start, smaller(f, end, str(total))
 
 
 def _finish(

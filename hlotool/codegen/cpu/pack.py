@@ -20,6 +20,7 @@ from hlotool.codegen.cpu.addressing import (
     count_in_block,
     is_last_block,
     offset,
+    smaller,
     unravel,
     when,
 )
@@ -254,7 +255,7 @@ def _transposed_panel(
             return
         end = f.let(f"sub i64 {extent}, {side}")
         loop = f.begin_loop(0, extent, side)
-        at = f.intrinsic("i64", "llvm.smin.i64", [("i64", loop.index), ("i64", end)])
+        at = smaller(f, loop.index, end)
         body(advance(f, read, at, steps[0]), advance(f, write, at, steps[1]))
         f.end_loop(loop)
 
