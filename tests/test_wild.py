@@ -143,6 +143,9 @@ def test_sweeps_of_models_and_of_mutants(tmp_path: Path, capsys: pytest.CaptureF
     log = tmp_path / "mutants.jsonl"
     assert model_sweep.main([str(tmp_path), "--count", "5", "--log", str(log)]) == 0
     assert len(log.read_text().splitlines()) == 5
+    (tmp_path / "none").mkdir()
+    with pytest.raises(SystemExit, match="2"):
+        model_sweep.main([str(tmp_path / "none"), "--count", "5"])
 
 
 _PROGRAM = """

@@ -115,6 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.work:
         _work(_pool(options.folder, options.forms), options.seed, options.xla, options.seconds)
         return 0
+    if not _pool(options.folder, options.forms):
+        parser.error(f"{options.folder} has no models that are small enough")
     rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log.exists() else []
     done = {row["number"] for row in rows if row["seed"] == options.seed}
     numbers = [str(n) for n in range(options.count) if n not in done]

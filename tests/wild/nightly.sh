@@ -19,5 +19,5 @@ done
 cd "$here/../.." || exit 2
 python -m tests.wild.sweep "$store"
 modules=$?
-python -m tests.fuzz.model_sweep "$store" --count "$mutants" --seed "$(date +%Y%m%d)" --xla 20 --log "$store/mutants.jsonl"
+python -m tests.fuzz.model_sweep "$store" --count "$mutants" --seed "$(date +%Y%m%d)" --xla 20 --forms 300 --log "$store/mutants.jsonl"
 exit $((modules || $?))
