@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 __all__ = [
     "Aliasing",
@@ -16,6 +18,8 @@ __all__ = [
     "Window",
     "WindowDimension",
 ]
+
+_ITEM = re.compile(r'(\w+)=(?:"([^"]*)"|(\d+))', re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,14 @@ class Metadata:
     deduplicated_name: str = ""
     scheduling_name: str = ""
     stack_frame_id: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> Metadata:
+        """From items of the usual form, ``op_name="a" source_line=3``: strings without escapes, numbers."""
+        items: dict[str, Any] = {}
+        for key, quoted, number in _ITEM.findall(text):
+            items[key] = int(number) if number else quoted
+        return cls(**items)
 
     def named(self, op_name: str) -> Metadata:
         return replace(self, op_name=op_name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 __all__ = [
     "BudgetExceeded",
@@ -11,11 +14,16 @@ __all__ = [
     "ExecutionError",
     "HloError",
     "InputError",
+    "Lines",
     "Location",
     "ParseError",
     "UnsupportedError",
     "VerificationError",
+    "Written",
+    "line_starts",
 ]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,49 @@ class Location:
     column: int
     end_line: int
     end_column: int
+
+
+def line_starts(text: str) -> list[int]:
+    """Where the lines of a text start; they end in a line feed, a carriage return, or both."""
+    if "\r" in text:
+        return [0, *(m.end() for m in _LINE_END.finditer(text))]
+    return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
+
+
+class Lines:
+    """Finds the lines and columns of a text; it looks for them when somebody asks."""
+
+    __slots__ = ("_ends", "_starts", "above", "file", "text")
+
+    def __init__(self, text: str, file: str, first_line: int = 1) -> None:
+        self.text = text
+        self.file = file
+        self.above = first_line - 1  # lines of the file ahead of the text
+        self._ends = len(text.rstrip())
+        self._starts: list[int] | None = None
+
+    @property
+    def starts(self) -> list[int]:
+        if self._starts is None:
+            self._starts = line_starts(self.text)
+        return self._starts
+
+    def location(self, start: int, end: int) -> Location:
+        """The place of ``text[start:end]``; places in the blanks at the end move up to the last character."""
+        start = min(start, self._ends)
+        end = min(end, max(start, self._ends))
+        starts = self.starts
+        line = bisect_right(starts, start)
+        column = start - starts[line - 1] + 1
+        above = self.above
+        if line == len(starts) or end < starts[line]:
+            return Location(self.file, line + above, column, line + above, end - starts[line - 1] + 1)
+        end_line = bisect_right(starts, end)
+        return Location(self.file, line + above, column, end_line + above, end - starts[end_line - 1] + 1)
+
+
+Written = tuple[Lines, int, int]
+"""A place as offsets into a text, which cost nothing until somebody wants the `Location`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from hlotool.ir.attributes import Metadata, StackFrames
-from hlotool.ir.errors import BudgetExceeded, Location
+from hlotool.ir.errors import BudgetExceeded, Location, Written
 from hlotool.ir.literal import Literal
 from hlotool.ir.opcodes import CALLING, OPCODES, UNKNOWN, WRITTEN, Opcode
 from hlotool.ir.shape import Shape
@@ -25,17 +25,18 @@ class Instruction:
 
     Called computations are attribute values too (``to_apply``, ``calls``, ``body``...).  A parameter has
     ``parameter_number``, a constant ``literal``.  `origins` names the source instructions that this one was
-    made from (empty: it is one itself).
+    made from (empty: it is one itself).  Metadata may be given as text (see `Metadata.read`) and the location as
+    offsets: both are read when somebody asks for them.
     """
 
     __slots__ = (
+        "_metadata",
         "_next",
+        "_place",
         "_previous",
         "attributes",
         "control_predecessors",
         "control_successors",
-        "location",
-        "metadata",
         "name",
         "opcode",
         "operands",
@@ -52,8 +53,8 @@ class Instruction:
         operands: Iterable[Instruction] = (),
         attributes: Mapping[str, Any] | None = None,
         name: str = "",
-        metadata: Metadata | None = None,
-        location: Location | None = None,
+        metadata: Metadata | str | None = None,
+        location: Location | Written | None = None,
         origins: tuple[str, ...] = (),
     ) -> None:
         self.opcode = opcode
@@ -61,8 +62,8 @@ class Instruction:
         self.operands: list[Instruction] = list(operands)
         self.attributes: dict[str, Any] = dict(attributes) if attributes else {}
         self.name = name
-        self.metadata = metadata
-        self.location = location
+        self._metadata = metadata
+        self._place = location
         self.origins = origins
         self.control_predecessors: list[Instruction] = []
         self.control_successors: list[Instruction] = []
@@ -74,6 +75,29 @@ class Instruction:
             operand.users[self] = operand.users.get(self, 0) + 1
 
     # ---- what it is
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """Where it came from, as the framework said."""
+        if isinstance(self._metadata, str):
+            self._metadata = Metadata.read(self._metadata)
+        return self._metadata
+
+    @metadata.setter
+    def metadata(self, metadata: Metadata | None) -> None:
+        self._metadata = metadata
+
+    @property
+    def location(self) -> Location | None:
+        """Where it stands in the text."""
+        if isinstance(self._place, tuple):
+            lines, start, end = self._place
+            self._place = lines.location(start, end)
+        return self._place
+
+    @location.setter
+    def location(self, location: Location | None) -> None:
+        self._place = location
 
     @property
     def info(self) -> Opcode:
@@ -416,10 +440,12 @@ class Module:
         self.computations[computation.name] = computation
         computation.module = self
         self.reserve(computation.name)
-        unnamed = [instruction for instruction in computation if not instruction.name]
-        self._names.update(instruction.name for instruction in computation if instruction.name)
-        for instruction in unnamed:  # once all names that are taken are known
-            instruction.name = self.unique_name(instruction.opcode)
+        names = {instruction.name for instruction in computation}
+        unnamed = "" in names
+        self._names |= names - {""}
+        for instruction in computation if unnamed else ():  # once all names that are taken are known
+            if not instruction.name:
+                instruction.name = self.unique_name(instruction.opcode)
         if entry:
             self.entry = computation
         return computation
@@ -500,8 +526,8 @@ def clone_instruction(instruction: Instruction, operands: Iterable[Instruction],
         operands,
         instruction.attributes,
         name,
-        instruction.metadata,
-        instruction.location,
+        instruction._metadata,
+        instruction._place,
         instruction.origins or (instruction.name,),
     )
 

@@ -10,12 +10,11 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from hlotool.ir.errors import Location
+from hlotool.ir.errors import Location, line_starts
 from hlotool.ir.module import Instruction
 
 __all__ = ["Places"]
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _BLANK = r"(?:\s++|/\*(?s:.*?)\*/|//[^\r\n]*+)*+"
 _HEAD = re.compile(rf"%?[\w.\-]+{_BLANK}={_BLANK}")
 _OPCODE = re.compile(r"[a-z][a-z0-9\-]*(?=\s*\()")
@@ -51,7 +50,7 @@ class Places:
     def starts(self) -> list[int]:
         """Where the lines start; looked for when something is to be said."""
         if self._starts is None:
-            self._starts = [0, *(m.end() for m in _LINE_END.finditer(self.source))]
+            self._starts = line_starts(self.source)
         return self._starts
 
     def of(self, instruction: Instruction, part: str = "name") -> Location | None:

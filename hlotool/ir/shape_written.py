@@ -95,7 +95,8 @@ def bitcast_rows(operand: Shape, shape: Shape) -> tuple[int, ...] | None:
 
 def _check_constant(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     literal = attributes["literal"]
-    require(literal.shape.compatible(shape), f"a literal of {literal.shape} for {shape}", "shape")
+    if not literal.shape.compatible(shape):
+        raise ShapeError(f"a literal of {literal.shape} for {shape}", "shape")
 
 
 def _check_iota(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:

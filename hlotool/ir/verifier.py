@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+from hlotool.ir.collector import collector_paused
 from hlotool.ir.damage import POISON, Damage
 from hlotool.ir.errors import Diagnostic, Location, VerificationError
 from hlotool.ir.independent import Facts, Readable, independent_errors
 from hlotool.ir.module import Computation, Instruction, Module
-from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.opcodes import CALLING, OPCODES
 from hlotool.ir.pairs import pair_diagnostics
 from hlotool.ir.places import Places
 from hlotool.ir.shape import Shape
@@ -43,22 +44,35 @@ def verify(module: Module, damage: Damage | None = None) -> list[Diagnostic]:
 
     Of a text with errors, `damage` says what could not be read: nothing is reported that follows from it.
     """
-    damage = damage or Damage()
+    with collector_paused():
+        return _verify(module, damage or Damage())
+
+
+def _verify(module: Module, damage: Damage) -> list[Diagnostic]:
     places = Places(module.source, _file(module))
     found: list[Diagnostic] = []
     expected: dict[Instruction, Shape] = {}  # instead of wrong shapes
-    known: set[tuple[Any, ...]] = set()
+    right: set[tuple[Any, ...]] = set()  # objects and values of instructions that are right: equal ones are, too
     rooted = all(computation._root is not None for computation in module.computations.values())
     for computation in module.computations.values():
-        found += _structure(computation, places, damage)
+        if computation in damage.computations or not _hangs_together(computation):
+            found += _structure(computation, places, damage)
         for instruction in computation if rooted else ():  # signatures need the roots of what is called
+            attributes = instruction.attributes
+            shapes = [id(operand.shape) for operand in instruction.operands]
+            same = (instruction.opcode, id(instruction.shape), *shapes, *attributes, *map(id, attributes.values()))
+            if same in right:
+                continue
             key = _signature(instruction)
-            if key is None or key not in known:
+            if key is None or key not in right:
                 errors = [*_instruction(instruction, places, damage, expected, len(found) < _THOROUGH)]
                 found += errors
-                if key is not None and not errors and not _doubtful(instruction, expected):
-                    known.add(key)
-        found += _shardings(module, computation, places)
+                if errors or _doubtful(instruction, expected):
+                    continue
+                if key is not None:
+                    right.add(key)
+            right.add(same)
+        found += _shardings(module, computation, places, right)
     found += _module(module, places, damage, expected)
     found += pair_diagnostics(module, places)
     return sorted(found, key=_order)
@@ -91,10 +105,13 @@ def _signature(instruction: Instruction) -> tuple[Any, ...] | None:
     Shapes and computations go by identity: parsed modules share equal shapes, and hashing them costs more than it
     saves.  So keys are only good while the module exists unchanged.
     """
-    if instruction.opcode == "constant":
-        return None
-    shapes = (id(instruction.shape), *(id(operand.shape) for operand in instruction.operands))
-    key = (instruction.opcode, shapes, *instruction.attributes.items())
+    shapes: list[Any] = [id(instruction.shape), *(id(operand.shape) for operand in instruction.operands)]
+    attributes = instruction.attributes
+    if instruction.opcode in ("parameter", "constant"):  # neither the number nor the value matters, but they are there
+        literal = attributes.get("literal")
+        shapes.append(None if literal is None else id(literal.shape))
+        return (instruction.opcode, tuple(shapes), *attributes)
+    key = (instruction.opcode, tuple(shapes), *attributes.items())
     try:
         hash(key)
     except TypeError:
@@ -259,21 +276,61 @@ def _with_layout(shape: Shape) -> str:
     return f"{shape}{{{','.join(map(str, order))}}}" if order else str(shape)
 
 
-def _shardings(module: Module, computation: Computation, places: Places) -> Iterator[Diagnostic]:
+def _shardings(
+    module: Module, computation: Computation, places: Places, right: set[tuple[Any, ...]]
+) -> Iterator[Diagnostic]:
+    """Shardings that cannot be read or do not fit; those that can are added to what is `right`."""
     partitions = module.attributes.get("num_partitions", 1)
     devices = partitions if isinstance(partitions, int) and partitions > 1 else None
     for instruction in computation:
         written = instruction.attributes.get("sharding")
-        if written is None or instruction.shape == POISON:
+        if written is None or (key := ("sharding", written.text, id(instruction.shape))) in right:
+            continue
+        if instruction.shape == POISON:
             continue
         shape = None if instruction.opcode == "outfeed" else instruction.shape  # it is sharded as its operand
-        for error in sharding_errors(written.text, shape, devices):
+        errors = sharding_errors(written.text, shape, devices)
+        if not errors and shape is not None:
+            right.add(key)
+        for error in errors:
             place = places.within(instruction, "attribute:sharding", error.start, error.end)
             message = f"{instruction.name}: {error.message}" if error.misfit else error.message
             yield Diagnostic(message, place, error.hint, "HLO0203" if error.misfit else "HLO0137")
 
 
 # ---- computations
+
+
+def _hangs_together(computation: Computation) -> bool:
+    """Whether `_structure` has nothing to say, in one pass."""
+    known: set[Instruction] = set()
+    names: set[str] = set()
+    numbers: list[int] = []
+    readers = listed = 0
+    for instruction in computation:
+        operands = instruction.operands
+        if operands:
+            if len(operands) < _FEW:
+                for operand in operands:
+                    if operand not in known or operand.users.get(instruction) != operands.count(operand):
+                        return False
+                readers += len(operands) if len(operands) == 1 else len(set(operands))
+            else:
+                counts = Counter(operands)
+                for operand, count in counts.items():
+                    if operand not in known or operand.users.get(instruction) != count:
+                        return False
+                readers += len(counts)
+        elif instruction.opcode == "parameter":
+            numbers.append(instruction.parameter_number)
+        if instruction.control_predecessors and not known.issuperset(instruction.control_predecessors):
+            return False
+        listed += len(instruction.users)
+        known.add(instruction)
+        names.add(instruction.name)
+    in_step = readers == listed  # who reads is listed: where nobody else is, the totals agree
+    numbered = sorted(numbers) == list(range(len(numbers)))
+    return in_step and numbered and len(names) == len(known) and computation._root in known
 
 
 def _structure(computation: Computation, places: Places, damage: Damage) -> Iterator[Diagnostic]:
@@ -432,7 +489,7 @@ def _calls(module: Module, places: Places) -> Iterator[Diagnostic]:
 
 
 def _called(computation: Computation) -> Iterator[tuple[Instruction, Computation]]:
-    return ((instruction, callee) for instruction in computation for callee in instruction.called)
+    return ((caller, callee) for caller in computation if caller.opcode in CALLING for callee in caller.called)
 
 
 def _entry_layout(

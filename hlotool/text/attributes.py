@@ -15,70 +15,22 @@ from hlotool.ir import (
 )
 from hlotool.text.lexer import SyntaxFailure, did_you_mean
 from hlotool.text.recovery import find_attribute
-from hlotool.text.state import ANONYMOUS, OPERAND_NAME, POISON, Scope, State
+from hlotool.text.state import ANONYMOUS, OPERAND_NAME, POISON, State
 from hlotool.text.values import READERS
 
-__all__ = ["read_attributes", "read_tail"]
+__all__ = ["read_attributes"]
 
 _ATTRIBUTE = re.compile(r"\s*,\s*([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _NO_MORE = re.compile(r"\s*[A-Za-z_%}]")
 _NO_VALUE = ("HLO0101", "HLO0102", "HLO0103", "HLO0106")  # there is no telling where these values end
-_LONGEST_TAIL = 1000  # characters of attributes that are remembered
 _LONGEST_NAME = 1000  # names that are looked for further down
 _CLOSED = re.compile(r"^\}", re.MULTILINE)
 _NO_COMMA = re.compile(r"[ \t]+([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][\w\-]*)\s*=", re.ASCII)
 
 
-def read_tail(
-    state: State,
-    scope: Scope,
-    opcode: str,
-    rows: dict[str, Attribute],
-    attributes: dict[str, Any],
-    operands: list[Instruction],
-) -> bool:
-    """The same as `read_attributes`; what stands on the rest of the line is read once for all lines that have it."""
-    cursor = state.cursor
-    text, start = cursor.text, cursor.position
-    end = text.find("\n", start)
-    if end < 0 or end - start > _LONGEST_TAIL or not _NO_MORE.match(text, end):
-        return read_attributes(state, scope, opcode, rows, attributes, operands)
-    if end == start:
-        return True
-    key = opcode, text[start:end]
-    known = state.tails.get(key)
-    if known is not None:
-        found, state.metadata = known
-        attributes.update(found)
-        cursor.position = end
-        return True
-    before, errors = len(attributes), len(cursor.diagnostics)
-    whole = read_attributes(state, scope, opcode, rows, attributes, operands)
-    clean = whole and cursor.position == end and len(cursor.diagnostics) == errors and not state.unread
-    if clean and cursor.notes is None and state.controls is None:
-        own = dict(list(attributes.items())[before:])
-        if all(_is_fixed(state, value) for value in own.values()):
-            state.tails[key] = own, state.metadata
-    return whole
-
-
-def _is_fixed(state: State, value: Any) -> bool:
-    """Whether a value can be shared: it never changes, and its text means the same everywhere."""
-    if isinstance(value, Computation):
-        return state.computations.get(value.name) is value
-    if isinstance(value, tuple):
-        return all(_is_fixed(state, part) for part in value)
-    return not isinstance(value, (dict, list, set))
-
-
 def read_attributes(
-    state: State,
-    scope: Scope,
-    opcode: str,
-    rows: dict[str, Attribute],
-    attributes: dict[str, Any],
-    operands: list[Instruction],
+    state: State, opcode: str, rows: dict[str, Attribute], attributes: dict[str, Any]
 ) -> bool:
     """``, name=value`` until there is no more comma; whether all of them are known and could be read.
 
@@ -121,7 +73,7 @@ def read_attributes(
         places[name] = start
         depth, before = cursor.depth, len(cursor.diagnostics)
         try:
-            _read_value(state, opcode, row, attributes)
+            _read_value(state, opcode, row, attributes, start)
             if len(cursor.diagnostics) > before and not row.kind.startswith("computation"):
                 known = False
                 state.unread.add(name)
@@ -163,12 +115,13 @@ def _unread_computation(state: State, name: str) -> Computation:
     return computation
 
 
-def _read_value(state: State, opcode: str, row: Attribute, attributes: dict[str, Any]) -> None:
+def _read_value(state: State, opcode: str, row: Attribute, attributes: dict[str, Any], start: int) -> None:
     """The value of one attribute: into `attributes`, or where the caller looks for it."""
     cursor, name, kind = state.cursor, row.name, row.kind
     if kind == "computation":
         attributes[name] = _called(state, opcode, name)
     elif kind == "metadata":
+        state.metadata_start = start
         state.metadata = READERS[kind](cursor, row)
     elif kind == "names":
         state.controls = _names(state)

@@ -11,10 +11,11 @@ from hlotool.ir import (
     Shape,
 )
 from hlotool.ir.shape import UnknownShape
-from hlotool.text.instructions import FAST, read_instruction
+from hlotool.text.instructions import read_instruction
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
 from hlotool.text.shapes import read_known_shape
 from hlotool.text.state import ANONYMOUS, HEADER_LINE, POISON, START, Scope, State
+from hlotool.text.usual import USUAL, read_usual, remember
 
 __all__ = ["finish", "read_body", "read_computations"]
 
@@ -135,7 +136,7 @@ def read_body(state: State, computation: Computation) -> None:
     named = computation.name.lstrip(ANONYMOUS)
     closed = True
     while True:
-        match = FAST.match(text, cursor.position)
+        match = USUAL.match(text, cursor.position)
         if match is None:
             if cursor.accept("}"):
                 break
@@ -151,13 +152,18 @@ def read_body(state: State, computation: Computation) -> None:
                 closed = False
                 state.damage.computations.add(computation)
                 break
-        before = cursor.position
+        elif read_usual(state, scope, match):
+            continue
+        before, said = cursor.position, state.said
         try:
-            read_instruction(state, scope, match)
+            instruction = read_instruction(state, scope)
         except SyntaxFailure as failure:
             cursor.report(failure.diagnostic)
             cursor.depth = depth
             _resume(state, scope, before)
+            continue
+        if match is not None and state.said == said and not text[cursor.position : match.end()].strip():
+            remember(state, match, instruction)
     if closed and not len(computation) and not scope.names:
         end = cursor.position
         cursor.report(

@@ -1,4 +1,4 @@
-"""Instructions: the fast way for the usual form, the careful way for everything, and asynchronous sugar."""
+"""Instructions: the careful way for everything that can be written, and asynchronous sugar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hlotool.ir import (
     Shape,
 )
 from hlotool.ir.shape import UnknownShape
-from hlotool.text.attributes import read_attributes, read_tail
+from hlotool.text.attributes import read_attributes
 from hlotool.text.lexer import NAME, SyntaxFailure, did_you_mean
 from hlotool.text.operands import (
     anonymous_name,
@@ -27,21 +27,14 @@ from hlotool.text.operands import (
     infer_shape,
     kept_operands,
     no_shape,
-    plain_operands,
     read_operands,
     shape_follows,
 )
 from hlotool.text.recovery import find_opcode
-from hlotool.text.shapes import ARRAY, read_known_shape
+from hlotool.text.shapes import read_known_shape
 from hlotool.text.state import ANONYMOUS, POISON, REQUIRED, ROWS, START, Scope, State
 
-__all__ = ["FAST", "read_instruction"]
-
-_OPCODE = r"[a-z][a-z0-9\-]*"
-FAST = re.compile(
-    rf"[ \t\r\n]*(ROOT[ \t]+)?%?({NAME})[ \t]*=[ \t]*({ARRAY})[ \t]+({_OPCODE})\(([^(){{}}\[\]\"/]*)\)", re.ASCII
-)
-"""ROOT, name, array shape, opcode and plain operands: most instructions in one match."""
+__all__ = ["read_instruction"]
 
 _NAMED = re.compile(rf"(?:ROOT\s+)?%?({NAME})", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w\-.]*", re.ASCII)
@@ -50,33 +43,22 @@ _ALMOST = 0.75  # how alike a word and the opcode are that it is read as
 _THREAD_ATTRIBUTE = Attribute("async_execution_thread", "string")
 
 
-def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = None, free: bool = False) -> Instruction:
+def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruction:
     """Read one instruction into `scope`; with `free`, operands that carry a shape become parameters."""
     cursor = state.cursor
     rows: dict[str, Attribute] | None = None
-    if fast is not None and (row := OPCODES.get(fast[4])) is not None:
-        root, name, shape_text, opcode, inside = fast.groups()
-        start, stop = fast.start(2), fast.end(4)
-        known = cursor.shapes.get(shape_text)
-        if known is None:
-            cursor.position = fast.start(3)
-            known = _shape(state)
-        shape: Shape | None = known
-        root_start = fast.start(1)
+    begin = cursor.skip()
+    match = START.match(cursor.text, begin)
+    if match is not None:
+        root, name = match.groups()
+        cursor.position = match.end()
+        start = match.start(2)
+    elif free:
+        root, name, start = None, "", begin
     else:
-        begin = cursor.skip()
-        match = START.match(cursor.text, begin)
-        if match is not None:
-            root, name = match.groups()
-            cursor.position = match.end()
-            root_start, start = begin, match.start(2)
-        elif free:
-            root, name, root_start, start = None, "", begin, begin
-        else:
-            raise _no_instruction(state, begin)
-        shape = _shape(state) if shape_follows(state) else None
-        opcode, row, stop = _opcode(state)
-        inside = None
+        raise _no_instruction(state, begin)
+    shape: Shape | None = _shape(state) if shape_follows(state) else None
+    opcode, row, stop = _opcode(state)
     if cursor.text[start] == "%":
         start += 1
     location = cursor.location(start, stop)
@@ -85,26 +67,19 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     if root and scope.root is not None:
         related = (("the first ROOT is here", cursor.location(*scope.root)),)
         message = "a second ROOT in one computation"
-        cursor.report(cursor.diagnostic(message, root_start, root_start + 4, None, related, "HLO0151"))
+        cursor.report(cursor.diagnostic(message, begin, begin + 4, None, related, "HLO0151"))
     attributes: dict[str, Any] = {}
-    operands: list[Instruction] | None = None
-    if inside is not None and fast is not None:
-        cursor.position = fast.end()
-        operands = plain_operands(state, scope, opcode, inside, shape_text, attributes)
-        if operands is None:
-            cursor.position = fast.end(4)
     wrapped = None
     if row.name == UNKNOWN:
         operands, rows = _unknown(state, scope, opcode, attributes)
         shape, opcode = shape or no_shape(state), UNKNOWN
-    elif operands is None:
+    else:
         operands = read_operands(state, scope, opcode, shape, attributes, free)
     rows = rows or ROWS.get(opcode)
     if rows is None:
         wrapped, rows = _sugar_attributes(opcode)
         row = OPCODES[f"async-{opcode.rpartition('-')[2]}"]
-    read = read_attributes if fast is None else read_tail
-    all_known = read(state, scope, opcode, rows, attributes, operands)
+    all_known = read_attributes(state, opcode, rows, attributes)
     metadata, state.metadata = state.metadata, None
     for required in REQUIRED[row.name]:
         if required not in attributes and not default(opcode, required, operands, attributes):
@@ -127,7 +102,7 @@ def read_instruction(state: State, scope: Scope, fast: re.Match[str] | None = No
     scope.computation.add(instruction)
     scope.names[instruction.name] = instruction
     if root and scope.root is None:
-        scope.root = (root_start, root_start + 4)
+        scope.root = (begin, begin + 4)
         scope.computation.root = instruction
     if state.controls is not None:
         scope.controls.append((instruction, state.controls))

@@ -14,6 +14,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from hlotool.ir import Diagnostic, Location, Shape
+from hlotool.ir.errors import Lines
 
 __all__ = ["NAME", "SPACE", "Cursor", "SyntaxFailure", "did_you_mean", "escape", "unescape"]
 
@@ -24,7 +25,6 @@ SPACE = r"(?:[ \t\r\n\f\v]++|/\*(?s:.*?)\*/|//[^\r\n]*+)*+"
 """Blanks and comments; possessive, as what follows is never a part of them."""
 
 _SPACE = re.compile(SPACE)
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _WORD = re.compile(r"%?[^\s(){}\[\],=\"]+|.", re.ASCII | re.DOTALL)
 _NAME = re.compile(rf"%?({NAME})", re.ASCII)
 _INTEGER = re.compile(r"-?\d+(?![\w.])", re.ASCII)
@@ -53,40 +53,26 @@ class SyntaxFailure(Exception):  # noqa: N818 - a control-flow signal that never
 class Cursor:
     """A text, a position in it, and the diagnostics found so far."""
 
-    __slots__ = ("_ends", "above", "depth", "diagnostics", "file", "notes", "position", "shapes", "starts", "text")
+    __slots__ = ("depth", "diagnostics", "lines", "location", "notes", "position", "shapes", "text")
 
     def __init__(self, text: str, file: str, first_line: int = 1, notes: list[Diagnostic] | None = None) -> None:
         self.text = text
-        self.file = file
-        self.above = first_line - 1  # lines of the file ahead of the text
+        self.lines = Lines(text, file, first_line)
+        self.location = self.lines.location
         self.position = 0
         self.depth = 0
         self.diagnostics: list[Diagnostic] = []
         self.notes = notes  # what is unknown is said here and kept, where the text is only looked at
-        self.shapes: dict[str, Shape] = {}  # array shapes by their exact text
-        self.starts = [0, *(m.end() for m in _LINE_END.finditer(text))]
-        self._ends = len(text.rstrip())
+        self.shapes: dict[str, Shape] = {}  # shapes by their exact text
 
     # ---- places and errors
 
-    def location(self, start: int, end: int) -> Location:
-        """The place of ``text[start:end]``; places in the blanks at the end move up to the last character."""
-        start = min(start, self._ends)
-        end = min(end, max(start, self._ends))
-        starts = self.starts
-        line = bisect_right(starts, start)
-        column = start - starts[line - 1] + 1
-        above = self.above
-        if line == len(starts) or end < starts[line]:
-            return Location(self.file, line + above, column, line + above, end - starts[line - 1] + 1)
-        end_line = bisect_right(starts, end)
-        return Location(self.file, line + above, column, end_line + above, end - starts[end_line - 1] + 1)
-
     def line_end(self, position: int) -> int:
         """Where the line of `position` ends, line break and trailing blanks left out."""
-        line = bisect_right(self.starts, position)
-        stop = self.starts[line] if line < len(self.starts) else len(self.text)
-        return max(position, self.starts[line - 1] + len(self.text[self.starts[line - 1] : stop].rstrip()))
+        starts = self.lines.starts
+        line = bisect_right(starts, position)
+        stop = starts[line] if line < len(starts) else len(self.text)
+        return max(position, starts[line - 1] + len(self.text[starts[line - 1] : stop].rstrip()))
 
     def diagnostic(
         self,

@@ -24,13 +24,13 @@ Array = np.ndarray[Any, Any]
 _SCALAR = re.compile(r"[-+0-9.a-zA-Z(]", re.ASCII)  # what stands for every element of an array
 _SIMPLE = re.compile(r"[-+0-9.eEinfatrus{},\s]*(?=\))", re.ASCII)
 _COMMENT = re.compile(r"/\*(?s:.*?)\*/")
-_ALLOWED = {
-    "pred": re.compile(r"[01{},\s]*|[truefals{},\s]*"),
-    "signed": re.compile(r"[-0-9{},\s]*"),
-    "unsigned": re.compile(r"[-0-9{},\s]*"),
-    "float": re.compile(r"[-+0-9.eEinfa{},\s]*"),
+_ALLOWED = {  # characters, of which pred has either set
+    "pred": (b"01{}, \t\n\r\f\v", b"truefals{}, \t\n\r\f\v"),
+    "signed": (b"-0123456789{}, \t\n\r\f\v",),
+    "unsigned": (b"-0123456789{}, \t\n\r\f\v",),
+    "float": (b"-+0123456789.eEinfa{}, \t\n\r\f\v",),
 }
-_NOT_BRACES = re.compile(r"[^{}]+")
+_NOT_BRACES = bytes(set(range(256)) - set(b"{}"))
 _BLANK_BRACES = str.maketrans("{,", "  ")
 _VALUE = re.compile(
     r"(?:-?(?:nan\s*\(\s*0x([0-9a-fA-F]+)\s*\)|nan|inf|\.?\d[\d.eE]*(?:(?<=[eE])[-+]\d+)?)|true|false)(?![\w.])",
@@ -137,9 +137,10 @@ def _fast(cursor: Cursor, shape: Shape) -> Literal | None:
     body = text[start:end]
     if "/*" in body:
         body = _COMMENT.sub(" ", body)
-    if not _ALLOWED[kind].fullmatch(body):
+    characters = body.encode("utf-8", "surrogatepass")
+    if all(characters.translate(None, allowed) for allowed in _ALLOWED[kind]):
         return None
-    words = _regular(body, shape.dimensions)
+    words = _regular(body, characters, shape.dimensions)
     if words is None:
         return None
     values = _convert(words, shape, kind, body)
@@ -158,15 +159,15 @@ def _array_end(text: str, start: int, rank: int) -> int:
     return closing + 1 if closing >= 0 else -1
 
 
-def _regular(body: str, dimensions: tuple[int, ...]) -> list[str] | None:
-    """The values of `body` if its braces have exactly the structure of `dimensions`."""
+def _regular(body: str, characters: bytes, dimensions: tuple[int, ...]) -> list[str] | None:
+    """The values of `body`, also given as bytes, if its braces have exactly the structure of `dimensions`."""
     if not dimensions:
         words = body.split()
         return words if len(words) == 1 and "{" not in body and "}" not in body and "," not in body else None
     expected = "{}"
     for size in reversed(dimensions[:-1]):
         expected = "{" + expected * size + "}"
-    if 0 in dimensions or _NOT_BRACES.sub("", body) != expected:
+    if 0 in dimensions or characters.translate(None, _NOT_BRACES).decode() != expected:
         return None
     words, width = [], dimensions[-1]
     for row in body.split("}"):

@@ -25,8 +25,7 @@ from hlotool.text.shapes import ARRAY, read_known_shape
 from hlotool.text.state import OPERAND_NAME, POISON, REQUIRED, Scope, State
 
 __all__ = [
-    "anonymous_name", "default", "infer_shape", "kept_operands", "no_shape", "plain_operands", "read_operands",
-    "shape_follows",
+    "anonymous_name", "default", "infer_shape", "kept_operands", "no_shape", "read_operands", "shape_follows",
 ]  # fmt: skip
 
 _TUPLE_START = re.compile(r"\((?:[\s(]|/\*(?s:.*?)\*/)*(?:\)|[a-z][a-z0-9_]*\s*\[|b\()")
@@ -34,35 +33,6 @@ _NAMED_OPERAND = re.compile(rf"\s*(?:/\*[^*]*\*/\s*)?(?:{ARRAY}\s+)?%?({NAME})\s
 _LONGEST_NAME = 1000  # names that are looked for further down
 _BODY_END = re.compile(r"[\r\n]\}")
 _SHAPE_START = re.compile(rf"[a-zA-Z][a-zA-Z0-9_]*{SPACE}\[|\(|b\(")
-
-
-def plain_operands(
-    state: State, scope: Scope, opcode: str, inside: str, shape_text: str, attributes: dict[str, Any]
-) -> list[Instruction] | None:
-    """Operands that are names only, a parameter number, or a scalar literal; None for the careful way."""
-    if opcode == "parameter":
-        number = inside.strip()
-        if not number.isdecimal() or len(number) > 9:
-            return None
-        attributes["parameter_number"] = int(number)
-        return []
-    if opcode == "constant":
-        literal = state.literals.get((shape_text, inside))
-        if literal is None:
-            return None
-        attributes["literal"] = literal
-        return []
-    if not inside:
-        return []
-    names = scope.names
-    found: list[Instruction] = []
-    for name in inside.split(","):
-        name = name.strip()
-        operand = names.get(name if name[:1] != "%" else name[1:])
-        if operand is None:
-            return None
-        found.append(operand)
-    return found
 
 
 def read_operands(

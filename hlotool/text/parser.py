@@ -7,7 +7,6 @@ Syntax: XLA's ``hlo_parser.cc`` and ``docs/``, and the newer form with stack-fra
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from hlotool.ir import (
     ParseError,
     Shape,
 )
+from hlotool.ir.collector import collector_paused
 from hlotool.ir.verifier import verify
 from hlotool.text.computations import finish, read_body, read_computations
 from hlotool.text.header import read_header, read_stack_frames
@@ -47,21 +47,17 @@ def parse(text: str, file: str = "<text>", first_line: int = 1, notes: list[Diag
     """
     cursor = Cursor(text, file, first_line, notes)
     state = State(cursor, read_body)
-    collecting = gc.isenabled()
-    gc.disable()  # parsing only allocates: collections in between find nothing and make large modules quadratic
     try:
         clean = text.isascii() and "\0" not in text  # a search of memory, as the pattern is not
         bad = None if clean else _BAD_CHARACTER.search(text)
         if bad is not None:
             raise cursor.fail(_describe_character(bad.group()), bad.start(), bad.end(), code="HLO0107")
-        module = read_module(state)
+        with collector_paused():
+            module = read_module(state)
     except SyntaxFailure as failure:
         if failure.diagnostic is not None:
             cursor.diagnostics.append(failure.diagnostic)
         module = None
-    finally:
-        if collecting:
-            gc.enable()
     if module is None:
         _raise(cursor.diagnostics)
         raise AssertionError("parsing failed without a message")
@@ -74,7 +70,7 @@ def parse(text: str, file: str = "<text>", first_line: int = 1, notes: list[Diag
 def _with_rules(cursor: Cursor, module: Module, state: State) -> list[Diagnostic]:
     """The errors of a text and, of what could be read of it, the violations of the rules, in the order of the text."""
     found = {_place(diagnostic): diagnostic for diagnostic in cursor.diagnostics}
-    module.source = "\n" * cursor.above + cursor.text
+    module.source = "\n" * cursor.lines.above + cursor.text
     for diagnostic in verify(module, state.damage):
         found.setdefault(_place(diagnostic), diagnostic)
     return [found[place] for place in sorted(found, key=lambda place: place[:2])]

@@ -60,7 +60,7 @@ def read_known_shape(cursor: Cursor) -> Shape | None:
 
 
 def _tuple(cursor: Cursor) -> Shape:
-    depth = cursor.depth
+    start, depth, before = cursor.position, cursor.depth, len(cursor.diagnostics)
     cursor.deeper()
     cursor.expect("(")
     elements: list[Shape] = []
@@ -69,7 +69,12 @@ def _tuple(cursor: Cursor) -> Shape:
             cursor.expect(",", "or ')' in a tuple shape")
         elements.append(read_shape(cursor))
     cursor.depth = depth
-    return POISON if POISON in elements else tuple_shape(elements)
+    if POISON in elements:
+        return POISON
+    shape = tuple_shape(elements)
+    if len(cursor.diagnostics) == before:
+        cursor.shapes[cursor.text[start : cursor.position]] = shape
+    return shape
 
 
 def _array(cursor: Cursor) -> Shape:

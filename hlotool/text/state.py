@@ -53,8 +53,8 @@ class State:
     """One parse: the cursor, the computations so far, and what was just read for the current instruction."""
 
     __slots__ = (
-        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "order", "tails",
-        "unread",
+        "body", "computations", "controls", "cursor", "damage", "literals", "metadata", "metadata_start", "order",
+        "tails", "unread",
     )  # fmt: skip
 
     def __init__(self, cursor: Cursor, body: Callable[[State, Computation], None]) -> None:
@@ -65,6 +65,13 @@ class State:
         self.metadata: Metadata | None = None
         self.controls: list[tuple[str, int]] | None = None
         self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text
-        self.tails: dict[tuple[str, str], tuple[dict[str, Any], Metadata | None]] = {}  # by opcode and text
+        self.metadata_start = 0  # where the last metadata was read
+        # Attributes by opcode and their text, ahead of metadata and behind it (None: there is none).
+        self.tails: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self.damage = Damage()
         self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read
+
+    @property
+    def said(self) -> int:
+        """How many errors and notes there are."""
+        return len(self.cursor.diagnostics) + len(self.cursor.notes or ())
