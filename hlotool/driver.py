@@ -34,6 +34,7 @@ from hlotool.ir import (
     VerificationError,
     clone_module,
 )
+from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
 from hlotool.ir.effects import ENDLESS
@@ -79,7 +80,7 @@ def optimise(
     """
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     log, progress = DecisionLog() if log is None else log, progress or Progress()
-    with room(module):
+    with room(module), collector_paused():
         return _optimised(module, steps, None, log, instruments, progress, is_strict(strict))
 
 
@@ -257,7 +258,7 @@ def compile_module(
     if donation.arguments:
         _check_donation(module, backend)
     if build is _compile_cpu:
-        with room(module):
+        with room(module), collector_paused():
             return _compile_cpu(
                 module, pipeline, threads, machine, instruments, log, timeout, donation, is_strict(strict)
             )  # fmt: skip

@@ -170,9 +170,10 @@ class Instruction:
         for user in list(self.users):
             if user is new:
                 continue
-            for index, operand in enumerate(user.operands):
-                if operand is self:
-                    user.replace_operand(index, new)
+            index = -1
+            for _ in range(self.users[user]):
+                index = user.operands.index(self, index + 1)
+                user.replace_operand(index, new)
         for successor in list(self.control_successors):
             successor.remove_control_predecessor(self)
             successor.add_control_predecessor(new)

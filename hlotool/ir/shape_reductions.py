@@ -12,6 +12,7 @@ from hlotool.ir.shape_checks import (
     ShapeError,
     agree,
     any_dynamic,
+    flags_of,
     in_range,
     like,
     numeric_kind,
@@ -167,7 +168,8 @@ def _sort(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any])
         require(same, f"sort of {operands[0]} and {one}: dimensions differ", f"operand:{index}")
     require(len(attributes["dimensions"]) == 1, "sort takes one dimension", "attribute:dimensions")
     in_range("dimensions", attributes["dimensions"], operands[0].rank, "sort dimension")
-    return results([any_dynamic(like(one), operands) for one in operands])
+    dynamic = flags_of(any_dynamic(operands[0], operands))
+    return results([with_dynamic(like(one), dynamic) for one in operands])
 
 
 def _square(opcode: str, shape: Shape, index: int) -> None:

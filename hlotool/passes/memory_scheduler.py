@@ -120,12 +120,12 @@ def _dependencies(
     """How many others each instruction waits for, and who waits for it."""
     waiting: dict[Instruction, int] = {}
     followers: dict[Instruction, list[Instruction]] = {}
-    seen: dict[Instruction, list[Instruction]] = {}  # readers so far of what an owner holds
+    seen: dict[Instruction, list[Instruction]] = {}  # readers of what an owner holds, from the last one that waits on
     for instruction in order:
         sources = dict.fromkeys((*instruction.operands, *instruction.control_predecessors))
         if not seen.keys().isdisjoint(read[instruction]):  # only who has others for readers can come too early
             for owner in _taken_over(instruction, stored):
-                sources.update(dict.fromkeys(r for r in seen.get(owner, ()) if r is not instruction))
+                sources.update(dict.fromkeys(seen.pop(owner, ())))
         waiting[instruction] = len(sources)
         for source in sources:
             followers.setdefault(source, []).append(instruction)

@@ -202,14 +202,19 @@ class _Grouper:
         stack = [
             user
             for m in members
-            for user in self.successors(m)
+            for user in (*m.users, *m.control_successors)
             if user not in inside and self.position[user] <= bound
         ]
-        seen = set(stack)
+        seen, followed = set(stack), set[int]()
         while stack:
             if len(seen) > _SEARCH:
                 return True
-            for user in self.successors(stack.pop()):
+            instruction = stack.pop()
+            group = self.group.get(instruction)
+            if group is not None and id(group) in followed:
+                continue  # from another of its members
+            followed.add(id(group))
+            for user in self.successors(instruction):
                 if user in inside:
                     return True
                 if user not in seen and self.position[user] <= bound:
