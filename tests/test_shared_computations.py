@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
-from hlotool.ir import ExecutionError, Module
+from hlotool.ir import ExecutionError, Module, dtype_of
 from hlotool.runtime.custom_calls import register_custom_call, unregister_custom_call
 from hlotool.text.parser import parse
 
@@ -213,3 +214,34 @@ def test_functions_flush_what_their_program_flushes() -> None:
     x = np.full(4, 1e-40, np.float32)
     np.testing.assert_array_equal(compile_module(module, flush_denormals=True)(x)[0], np.zeros(4))
     assert compile_module(module)(x)[0][0] > 0
+
+
+@pytest.mark.parametrize("element_type", ["f32", "f16", "c64"])
+def test_a_large_reducer_becomes_functions(element_type: str) -> None:
+    """Calls of calls inside a reducer are written once each, and give what they give when they are written out."""
+    depth, half = 13, "(0.5, 0)" if element_type == "c64" else "0.5"
+    mean = f"s = T[] add(x, y) h = T[] constant({half}) ROOT r = T[] multiply(s, h) }}\n"
+    tree = f"c0 {{ x = T[] parameter(0) y = T[] parameter(1) {mean}"
+    for i in range(depth):
+        tree += f"c{i + 1} {{ p = T[] parameter(0) q = T[] parameter(1) "
+        tree += f"x = T[] call(p, q), to_apply=c{i} y = T[] call(q, x), to_apply=c{i} {mean}"
+    zero = "(0, 0)" if element_type == "c64" else "0"
+    entry = f"x = T[5,3] parameter(0) z = T[] constant({zero})\nROOT r = T[5] reduce(x, z), dimensions={{1}}"
+    text = f"HloModule m\n{tree}ENTRY e {{ {entry}, to_apply=c{depth} }}\n".replace("T[", f"{element_type}[")
+    native = compile_module(parse(text))
+    assert native.program is not None
+    assert sum(part.count("\n") for part in native.program.texts) < 40_000
+
+    def combine(level: int, p: Any, q: Any) -> Any:
+        x, y = p, q
+        if level:
+            x = combine(level - 1, p, q)
+            y = combine(level - 1, q, x)
+        return (x + y) * values.dtype.type(0.5)
+
+    values = (np.arange(15).reshape(5, 3) % 7 - 2).astype(dtype_of(element_type))
+    wanted = np.zeros_like(values[:, 0])
+    for column in values.T:
+        wanted = combine(depth, wanted, column)
+    assert np.ptp(wanted.real) > 0.5
+    np.testing.assert_allclose(native(values)[0], wanted, rtol=1e-5)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper, Kernel, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.polling import LEAST, SHORT, add_polls, work
+from hlotool.ir import Computation
 
 __all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
 
@@ -40,12 +41,13 @@ class Unit:
     write what runs everywhere.  `helpers` are functions it calls that a program holds once.
     """
 
-    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "steps")
+    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "routines", "steps")
 
     def __init__(self, machine: Machine | None = None) -> None:
         self.machine = machine
         self.declarations: dict[str, str] = {}
         self.library: dict[str, str] = {}
+        self.routines: dict[tuple[Computation, int], str] = {}  # names in the library, by what they apply and lanes
         self.definitions: list[Definition] = []
         self.helpers: dict[Helper, None] = {}
         self.steps: dict[str, Function] = {}

@@ -155,7 +155,7 @@ class Epilogue:
             loops[2], multiple = plain(atoms[2]), 0
         size = byte_size(self.product.shape.element_type)
         if block.pitch == block.columns * size and block.width >= block.columns and not self.whole_rows:
-            flat = merge(loops[1:], {n for store in stores for n in closure(store)})
+            flat = merge(loops[1:], closure(stores))
             ahead = 0 if block.height >= block.rows else block.height * block.columns
             if len(flat) == 1 and ahead % _EVEN == 0:
                 loops[1:] = [replace(flat[0], start=_FLAT, stop=_FLAT_END)]

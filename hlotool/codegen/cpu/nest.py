@@ -763,8 +763,10 @@ class Nest:
                 continue
             if self.is_vector(node.variables) != self.is_vector(first.variables):
                 continue
-            needed = closure(node)
-            if any(g in needed for g in group):
+            if node.inputs() == group[-1].inputs():  # another result of one reduction: what it needs is there
+                group.append(node)
+                continue
+            if not closure([node]).isdisjoint(group):
                 continue
             ahead = [n for n in scope_of([node], self.rows) if n is not node and n not in self.values]
             if any(n.kind == "reduce" or n.variables & ~self.open for n in ahead):

@@ -5,7 +5,7 @@ Equal values are one `Node` (see `trace`); `nest` writes them once the loops hav
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,15 +134,14 @@ def scope_of(roots: Sequence[Node], cut: Collection[Node] = ()) -> list[Node]:
     return sorted(found, key=lambda n: n.serial)
 
 
-def closure(node: Node) -> set[Node]:
-    """`node` and everything below it, bodies of reductions included."""
-    seen: set[Node] = set()
-    stack = [node]
+def closure(roots: Iterable[Node]) -> set[Node]:
+    """`roots` and everything below them, bodies of reductions included."""
+    stack = list(roots)
+    seen = set(stack)
     while stack:
-        found = stack.pop()
-        if found not in seen:
-            seen.add(found)
-            stack += found.inputs()
+        new = [node for node in stack.pop().inputs() if node not in seen]
+        seen.update(new)
+        stack += new
     return seen
 
 

@@ -286,7 +286,7 @@ def partial_jobs(tracer: Tracer) -> list[Job]:
     behind: set[object] = set()
     for partial in tracer.partials:
         store = tracer.node("store", partial.value.type, (partial.value,), index=partial.index, slot=partial.slot)
-        needs = {n.slot for n in closure(partial.value) if n.kind == "load"}
+        needs = {n.slot for n in closure([partial.value]) if n.kind == "load"}
         atoms = list(partial.atoms)
         if jobs and jobs[-1].atoms == atoms and not needs & behind:
             jobs[-1].stores.append(store)

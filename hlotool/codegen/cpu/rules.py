@@ -15,7 +15,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import is_low_precision
 from hlotool.codegen.cpu.nodes import Guards, Node, Partial, Scratch
 from hlotool.codegen.cpu.reduce import reducer
-from hlotool.codegen.cpu.trace import Request, Rule, Tracer
+from hlotool.codegen.cpu.trace import Reduction, Request, Rule, Tracer
 from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, Shape, UnsupportedError, byte_size, dtype_of
 
 __all__ = [
@@ -275,6 +275,22 @@ def _gather(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards,
 
 
 def _reduce(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+    """All results of a reduction have the same loops and operands."""
+    known = t.reductions.get((i, index, guards))
+    if known is None:
+        known = t.reductions[i, index, guards] = yield from _reduction_loops(t, i, index, guards)
+    operands, bound, outer, valid = known
+    if not i.operands[0].shape.size:
+        return operands[leaf]
+    if outer:
+        return _in_parts(t, i, operands, bound, outer, valid, leaf)
+    return _reduction(t, i, operands, bound, (), leaf)
+
+
+def _reduction_loops(
+    t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards
+) -> Generator[Request, Node, Reduction]:
+    """The operands of a reduction, the variables that it binds, those that part it, and where there is an element."""
     count = len(i.operands) // 2
     shape = i.operands[0].shape
     taken = _mask(index, guards)
@@ -308,11 +324,7 @@ def _reduce(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards,
             operands.append((yield operand, tuple(source), _and(guards, valid), 0))
     for initial in i.operands[count:]:
         operands.append((yield initial, (), guards, 0))
-    if not shape.size:
-        return operands[leaf]
-    if outer:
-        return _in_parts(t, i, tuple(operands), tuple(bound), outer, valid, leaf)
-    return _reduction(t, i, tuple(operands), tuple(bound), (), leaf)
+    return tuple(operands), tuple(bound), outer, valid
 
 
 def can_split(reduce: Instruction) -> bool:

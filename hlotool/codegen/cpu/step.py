@@ -68,7 +68,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
     total, tasks = 0.0, 1
     bases = load_bases(f, jobs, scratch_slot)
     for job in jobs:
-        nodes = {n for store in job.stores for n in closure(store)}
+        nodes = closure(job.stores)
         far = {n for n in nodes if isinstance(n.slot, int) and _bytes(n) > machine.l3}
         aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
@@ -84,7 +84,7 @@ def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[obje
     """The pointers to all buffers that the jobs read and write, from the argument table ``%args``."""
     bases: dict[object, str] = {}
     for job in jobs:
-        everything = sorted({n for store in job.stores for n in closure(store)}, key=lambda n: n.serial)
+        everything = sorted(closure(job.stores), key=lambda n: n.serial)
         for slot in dict.fromkeys(n.slot for n in everything if n.kind in ("load", "store")):
             if slot in bases:
                 continue
@@ -125,7 +125,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
     tracer, stores, atoms, machine = job.tracer, job.stores, job.atoms, nest.machine
     rows, row_stores = _rows(tracer, stores, atoms)
     scope = scope_of(stores, rows)
-    everything = sorted({n for store in stores for n in closure(store)}, key=lambda n: n.serial)
+    everything = sorted(closure(stores), key=lambda n: n.serial)
     everything += list(rows.values())
     reduces = [(n, body_of(n)) for n in scope if n.kind == "reduce"]
     loops = list(job.loops) or merge([plain(a) for a in atoms if a.high], everything)

@@ -14,12 +14,15 @@ from hlotool.analysis.indexing import Atom, Index, atom_index, constant, lineari
 from hlotool.codegen.cpu.nodes import Guards, Node, Number, Partial
 from hlotool.ir import Instruction, Shape
 
-__all__ = ["Dimension", "Request", "Rule", "Tracer"]
+__all__ = ["Dimension", "Reduction", "Request", "Rule", "Tracer"]
 
 Request = tuple[Instruction, tuple[Index, ...], Guards, int]
 """Element `index` of result `leaf` of an instruction, wanted only where the guards hold."""
 
 Rule = Generator[Request, Node, Node]
+
+Reduction = tuple[tuple[Node, ...], tuple[Atom, ...], tuple[Atom, ...], Guards]
+"""What all results of a reduction share: operands, bound variables, those that part it, where elements are."""
 
 Dimension = tuple[int, int]
 """A dimension of some loop space, named by its extent and a counter among those of equal extent."""
@@ -46,6 +49,7 @@ class Tracer:
         self.factors = dict(factors or {})
         self.parts = dict(parts or {})
         self.partials: list[Partial] = []
+        self.reductions: dict[tuple[Instruction, tuple[Index, ...], Guards], Reduction] = {}
         self.scratch = 0
         self.nodes: list[Node] = []
         self._variables: dict[int, list[tuple[Atom, ...]]] = {}
