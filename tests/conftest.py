@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,15 @@ def environment(**changes: str | None) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     values: dict[str, str | None] = {**os.environ, "PYTHONPATH": path, "COLUMNS": "100", **changes}
     return {key: value for key, value in values.items() if value is not None}
+
+
+def has_worked(process: subprocess.Popen[str], seconds: float) -> None:
+    """Wait until `process` has used so much of the processor: then it is long past its imports, on any busy machine."""
+    while process.poll() is None:
+        used = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        if sum(map(int, used)) >= seconds * os.sysconf("SC_CLK_TCK"):
+            return
+        time.sleep(0.05)
 
 
 @pytest.fixture(autouse=True)
