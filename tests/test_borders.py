@@ -16,7 +16,7 @@ from hlotool.codegen.machine import Machine, default_machine, host, named, runs_
 from hlotool.codegen.program import build
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
-from hlotool.ir import Instruction, byte_size, dtype_of
+from hlotool.ir import Instruction, dtype_of
 from hlotool.text.parser import parse
 
 STENCIL = """HloModule m
@@ -182,7 +182,7 @@ def test_vectors_are_read_in_parts_where_processors_do_that(level: str, kind: st
     program = build(optimise(parse(rolled(kind, [64, 128], [[0, 1], [63, 127]]))), machine)
     calls = [line for text in program.units for line in text.split("\n") if "@llvm.masked.load" in line]
     masked = [line for line in calls if "call" in line and "<i1" not in line]
-    assert bool(masked) <= has_masks(machine, byte_size(kind))
+    assert bool(masked) <= has_masks(machine, kind)
 
 
 def test_columns_are_computed_one_by_one() -> None:
