@@ -182,6 +182,8 @@ def test_compiled_takes_objects_from_the_cache(tmp_path: Path, monkeypatch: pyte
     texts = ["define i64 @f() { ret i64 1 }", "define i64 @g() { ret i64 2 }"]
     cache = Cache(tmp_path)
     objects = compiled(texts, MACHINE, cache=cache)
+    for text, data in zip(texts, objects, strict=True):  # entries are read alike whoever has written them
+        assert unpack(cache.get(text_key([text], MACHINE)) or b"") == [data]
 
     def unwanted(*_: object) -> list[bytes]:
         raise AssertionError("compiled again")

@@ -246,7 +246,7 @@ class Compilation:
         if self._cache is not None:
             for key, found, data in zip(self._keys, self._objects, objects, strict=True):
                 if found is None:
-                    self._cache.put(key, data)
+                    self._cache.put(key, pack([data]))
         kept.update(zip(new, objects[len(texts) :], strict=True))
         return [*objects[: len(texts)], *(kept[text] for text in library)]
 
@@ -255,7 +255,7 @@ class Compilation:
         if self._cache is not None:
             self._keys.append(text_key([text], self._machine))
             found = self._cache.get(self._keys[-1])
-        self._objects.append(found)
+        self._objects.append(None if found is None else unpack(found)[0])
         return found is not None
 
 
