@@ -117,7 +117,7 @@ def apart(made: Module, arguments: list[np.ndarray[Any, Any]] | None = None, **o
     alone = compile_module(made, threads=1, **options)(*arguments)
     assert [np.asarray(x).tobytes() for x in found] == [np.asarray(x).tobytes() for x in alone]
     assert all(row.ok for row in compare_all(found, evaluate(made, arguments)))
-    return bool(re.search(r"^define internal void @run_\w+_loop\(", executable.text("llvm"), re.MULTILINE))
+    return bool(re.search(r"^define (?:internal )?void @run_\w+_loop\(", executable.text("llvm"), re.MULTILINE))
 
 
 def loop(step: str, start: int = 0) -> tuple[Module, list[np.ndarray[Any, Any]]]:
