@@ -16,7 +16,7 @@ from hlotool.text.parser import parse
 LEAST = 2000  # calls below which growth says nothing
 SIZES = {
     "call_tree": 16, "call_tree_in_a_reducer": 16, "chain": 60, "concatenate_computed": 120,
-    "conditionals_that_share_a_branch": 10, "large_fusion": 60,
+    "conditionals_that_share_a_branch": 10, "deep_graph_of_sines": 48, "large_fusion": 60,
 }  # fmt: skip
 """Above what the compiler does to small modules alone."""
 
