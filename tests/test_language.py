@@ -91,6 +91,7 @@ def test_a_comma_may_end_operands() -> None:
     found = both("a = f32[2] parameter(0)\nROOT r = f32[2] add(a, f32[2] negate(a,),)", np.ones(2, np.float32))
     assert found.tolist() == [0, 0]
 
+
 @pytest.mark.parametrize("result", ["f32[2,2] reshape(a)", "s32[4] bitcast-convert(a)", "f32[4] negate(a)"])
 def test_arrays_of_equal_bytes_may_be_aliases(result: str) -> None:
     header = "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }"
