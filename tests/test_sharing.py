@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,14 @@ import hlotool
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.sharing import Functions
-from hlotool.codegen.units import gather
+from hlotool.codegen.units import Piece, Units
+
+
+def gather(pieces: Sequence[Piece]) -> tuple[str, ...]:
+    units = Units(lambda text: None)
+    for piece in pieces:
+        units.add(piece)
+    return units.finish()
 
 
 def leaf(unit: Unit, name: str) -> None:
@@ -28,7 +36,8 @@ def kernel(unit: Unit, name: str) -> Kernel:
 
 
 def test_equal_functions_are_one_and_so_are_equal_callers() -> None:
-    functions, found = Functions(), []
+    pieces: list[Piece] = []
+    functions, found = Functions(pieces.append), []
     for name, leaf_first, added in (("k0_a", False, "1"), ("k1_b", True, "1"), ("k2_c", True, "2")):
         unit = Unit()
         if leaf_first:
@@ -38,7 +47,7 @@ def test_equal_functions_are_one_and_so_are_equal_callers() -> None:
             leaf(unit, name)
         found += functions.add(name, kernel(unit, name)).steps
     assert found == [Step("k0_a", 3, 5.0), Step("k0_a", 3, 5.0), Step("k2_c", 3, 5.0)]
-    (text,) = gather(functions.pieces)
+    (text,) = gather(pieces)
     assert re.findall(r"^define (?:internal )?void @(\w+)", text, re.MULTILINE) == ["k0_a", "leaf_k0_a", "k2_c"]
     assert text.count("call void @leaf_k0_a(") == 2
     assert "declare" not in text
@@ -46,7 +55,7 @@ def test_equal_functions_are_one_and_so_are_equal_callers() -> None:
 
 def test_what_is_called_tells_equal_texts_apart() -> None:
     """The same text in two kernels, but their leaves differ."""
-    functions, steps = Functions(), []
+    functions, steps = Functions([].append), []
     for name, line in (("k0_a", "  ret void"), ("k1_b", "  unreachable")):
         unit = Unit()
         unit.function(f"internal void @leaf_{name}(ptr %a, <4 x i1> %b) nounwind", [line])
@@ -56,27 +65,29 @@ def test_what_is_called_tells_equal_texts_apart() -> None:
 
 
 def test_callers_in_other_units_declare_functions() -> None:
-    functions = Functions()
+    pieces: list[Piece] = []
+    functions = Functions(pieces.append)
     for name, added in (("k0_a", "1"), ("k1_b", "2")):
         unit = Unit()
         leaf(unit, name)
         step(unit, name, added)
         functions.add(name, kernel(unit, name))
-    shared, first, second = functions.pieces
+    shared, first, second = pieces
     line = "declare void @leaf_k0_a(ptr, <4 x i1>)"
     assert shared.offers == (line,)
     assert first.declarations == second.declarations == (line,)
     assert first.offers == ("declare void @k0_a(ptr, i64, i64)",)
-    heavy = [replace(piece, definitions=piece.definitions + f"\n; {'x' * 80_000}") for piece in functions.pieces]
+    heavy = [replace(piece, definitions=piece.definitions + f"\n; {'x' * 80_000}") for piece in pieces]
     units = gather(heavy)
     (home,) = [text for text in units if "define void @leaf_k0_a(" in text]
     assert [line in text for text in units] == [text is not home for text in units]
-    assert "define internal void @leaf_k0_a(" in gather(functions.pieces)[0], "where nobody else is, it stays internal"
+    assert "define internal void @leaf_k0_a(" in gather(pieces)[0], "where nobody else is, it stays internal"
 
 
 def test_private_data_stays_beside_its_users() -> None:
     for constant in (True, False):
-        functions = Functions()
+        pieces: list[Piece] = []
+        functions = Functions(pieces.append)
         for name in ("k0_a", "k1_b"):
             unit = Unit()
             if constant:
@@ -86,7 +97,7 @@ def test_private_data_stays_beside_its_users() -> None:
             unit.function(f"internal ptr @user_{name}() nounwind", [f"  ret ptr @table_{name}"])
             leaf(unit, name)
             functions.add(name, unit.kernel([]))
-        shared = [piece.definitions for piece in functions.pieces if "@table_" in piece.definitions]
+        shared = [piece.definitions for piece in pieces if "@table_" in piece.definitions]
         assert len(shared) == (1 if constant else 2), "data that changes is nobody else's"
         assert all("@user_" in text and "@leaf_" not in text for text in shared)
 
@@ -100,10 +111,11 @@ def test_what_is_needed_of_the_library_goes_where_it_is_called() -> None:
     unit.declare("double", "llvm.sqrt.f64", ["double"])
     unit.function("internal i64 @user_k0_a() nounwind", ["  %x = call i64 @inner.hlo()", "  ret i64 %x"])
     leaf(unit, "k0_a")
-    functions = Functions()
+    pieces: list[Piece] = []
+    functions = Functions(pieces.append)
     functions.add("k0_a", unit.kernel([]))
     plain = "declare double @llvm.sqrt.f64(double)"
-    found = {next(iter(piece.offers)).split("@")[1].split("(")[0]: piece.declarations for piece in functions.pieces}
+    found = {next(iter(piece.offers)).split("@")[1].split("(")[0]: piece.declarations for piece in pieces}
     assert found == {"user_k0_a": (plain, table, inner), "leaf_k0_a": (plain,)}
 
 

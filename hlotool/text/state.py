@@ -66,8 +66,9 @@ class State:
         self.controls: list[tuple[str, int]] | None = None
         self.literals: dict[tuple[str, str], Literal] = {}  # scalar constants by shape and text
         self.metadata_start = 0  # where the last metadata was read
-        # Attributes by opcode and their text, ahead of metadata and behind it (None: there is none).
-        self.tails: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+        # Attributes by opcode and their text, ahead of metadata and behind it (None: there is none); and those of them
+        # of which each instruction gets a copy, as they can change.
+        self.tails: dict[tuple[str, str, str | None], tuple[dict[str, Any], tuple[str, ...]]] = {}
         self.damage = Damage()
         self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read
 

@@ -10,6 +10,7 @@ operands are names that are defined, and its metadata has only texts and numbers
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 from hlotool.ir import Computation, Instruction
@@ -55,7 +56,7 @@ def read_usual(state: State, scope: Scope, match: re.Match[str]) -> bool:
             if found is None:
                 return False
             metadata, rest, tail = found[1], tail[found.end() :], tail[:cut]
-    attributes = state.tails.get((opcode, tail, None if metadata is None else rest))
+    attributes, own = state.tails.get((opcode, tail, None if metadata is None else rest), (None, ()))
     shape = cursor.shapes.get(shape_text)
     if attributes is None or shape is None or name in names or (root and scope.root is not None):
         return False
@@ -76,6 +77,8 @@ def read_usual(state: State, scope: Scope, match: re.Match[str]) -> bool:
         operands = known
     if cursor.notes and any(isinstance(operand.shape, UnknownShape) for operand in operands):
         return False
+    if own:
+        attributes = {**attributes, **{key: deepcopy(attributes[key]) for key in own}}
     if metadata is not None and "\\" in metadata:
         metadata = read_metadata(Cursor(f"{{{metadata}}}", ""))
     place = cursor.lines, match.start(2), match.end(4)
@@ -134,7 +137,8 @@ def remember(state: State, match: re.Match[str], instruction: Instruction) -> No
     if any(name not in tail + (rest or "") for name in REQUIRED[opcode]):
         return  # one that may be left out for these operands
     if all(_is_fixed(state, value) for value in attributes.values()):
-        state.tails[opcode, tail, rest] = attributes
+        own = tuple(key for key, value in attributes.items() if isinstance(value, (dict, list)))
+        state.tails[opcode, tail, rest] = {**attributes, **{key: deepcopy(attributes[key]) for key in own}}, own
 
 
 def _is_fixed(state: State, value: Any) -> bool:
