@@ -115,8 +115,10 @@ class Compiler:
             self._queue = _queue()
 
     def finish(self, own: Sequence[str] = ()) -> list[bytes]:
-        """The objects of all texts, in the order in which they came, then of those in `own`, which this thread does
-        before it helps the others.  CodeError as in `compile_units`."""
+        """The objects of all texts that were added, in that order, then of those in `own`.
+
+        This thread compiles `own` first and then helps with the rest.  CodeError as in `compile_units`.
+        """
         last = [_compile(text, self._machine) for text in own]
         if self._queue is not None:
             self._finish(self._queue)
@@ -141,7 +143,7 @@ class Compiler:
 
 
 def _queue() -> Queue | None:
-    """A queue, if there can be one: its code is compiled here, too."""
+    """A queue; None where llvmlite lacks what its native code calls."""
     from hlotool.runtime.compile_queue import Queue, is_there
 
     return Queue() if is_there() and _raw_functions() is not None else None
@@ -153,12 +155,7 @@ def _compile(text: str, machine: Machine) -> bytes:
 
 def assembly(text: str, machine: Machine) -> str:
     """The assembly that `text` compiles to on `machine`; CodeError as `compile_units`."""
-    try:
-        with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
-            module.verify()
-            return str(emitter.emit_assembly(module))
-    except RuntimeError as error:
-        raise CodeError(str(error)) from error
+    return str(_emitted(text, machine, binding.TargetMachine.emit_assembly))
 
 
 @cache
@@ -204,10 +201,15 @@ def _parsed(
 
 
 def _compile_locked(text: str, machine: Machine) -> bytes:
+    return bytes(_emitted(text, machine, binding.TargetMachine.emit_object))
+
+
+def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine, binding.ModuleRef], Any]) -> Any:
+    """What `emit` makes of the verified module of `text`, with llvmlite's lock held."""
     try:
         with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
             module.verify()
-            return bytes(emitter.emit_object(module))
+            return emit(emitter, module)
     except RuntimeError as error:
         raise CodeError(str(error)) from error
 

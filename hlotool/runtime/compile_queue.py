@@ -101,7 +101,7 @@ def _code() -> _Code:
 
 @cache
 def is_there() -> bool:
-    """Whether llvmlite has the functions that the native code calls where expected, and the system has its own."""
+    """Whether every function that the native code calls can be found: LLVM's in llvmlite, ``usleep`` in the system."""
     try:
         return os.name == "posix" and all(_symbols().values())
     except AttributeError:

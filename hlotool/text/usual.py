@@ -1,10 +1,10 @@
-"""Instructions of the usual form, which is nearly all of them: a line, read in one match and a few lookups.
+"""The parser's fast path: an instruction of the usual form, a line, is read in one match and a few lookups.
 
 ``[ROOT] %name = shape opcode(operands), attributes, metadata={...}, more attributes``
 
-Nothing is decided here.  The careful way (`instructions.py`) reads a text first, and what it made of the shape, the
-attributes and the literal is remembered by their exact texts; a line is usual where all its texts are known, its
-operands are names that are defined, and its metadata has only texts and numbers.  All others go the careful way.
+It checks nothing itself.  `instructions.py`, the slow path, reads each text of a shape, of attributes and of a literal
+the first time, and the result is remembered by the exact text.  The fast path takes a line if all its texts are known,
+its operands are names that are defined, and its metadata holds only strings and numbers; others take the slow path.
 """
 
 from __future__ import annotations

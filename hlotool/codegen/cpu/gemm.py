@@ -209,8 +209,7 @@ def choose_tile(
         spare = 2 if machine.registers == 32 else 3 if how.complex else 1 if vectors == 3 else 2
         spare = 6 if machine.registers == 16 and machine.vector_bits == 128 else spare
         highest = (machine.registers - vectors - spare) // (vectors * how.components)
-        size = vectors * width * how.element.bytes
-        if highest < 1 or (in_lines and size % LINE):
+        if highest < 1 or (in_lines and vectors * width * how.element.bytes % LINE):
             continue
         fewest = -(-m // highest)
         for row_count in range(fewest, min(fewest + (3 if windows else 1), m + 1)):
@@ -223,8 +222,6 @@ def choose_tile(
                         edges += 1
             if windows:
                 cost *= 1 + 0.04 * edges
-            if m == 1 and vectors * width < n:  # each line of `b` is read once, or twice where tiles meet in it
-                cost *= (size + LINE - math.gcd(size, LINE)) / size
             if best is None or cost < best[0]:
                 best = (cost, rows, vectors)
     assert best is not None
@@ -252,7 +249,7 @@ def _steps_together(product: Product, piece: int, machine: Machine) -> int:
     if machine.registers == 32 or product.shape.inner or product.shape.registers:
         return 1
     if product.m <= product.shape.rows and product.packing is None:
-        return 1  # `b` is read once: processors that guess a load's next address from its last two guess best so
+        return 1  # `b` is read once, and a load whose address moves by one row a turn is what processors prefetch
     first, ends, counts = product.taps[0].extent, product.ends, [product.taps[-1].extent]
     if len(product.taps) == 1:
         counts = [1] if product.reach else [piece, first % piece]
