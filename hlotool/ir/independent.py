@@ -262,15 +262,17 @@ def _other_operands(facts: Facts, blamed: int) -> Iterator[Facts]:
 
 
 def _resized(facts: Facts, index: int | None) -> Iterator[Shape]:
-    """Shapes near at hand with one dimension of a size that stands elsewhere, those with the type of an operand."""
+    """Shapes near at hand with one dimension of a size that stands elsewhere, with the type of an operand that is an
+    array."""
     if index is None:
         return
+    written = facts.operands[index]
     near = [shape for shape in (*facts.operands[:4], facts.shape) if shape.is_array]
     sizes = dict.fromkeys(size for shape in near for size in shape.dimensions)
     for model in dict.fromkeys(near):
         for place, size in product(range(model.rank), sizes):
             dimensions = (*model.dimensions[:place], size, *model.dimensions[place + 1 :])
-            yield array(facts.operands[index].element_type, dimensions)
+            yield array(written.element_type if written.is_array else model.element_type, dimensions)
 
 
 def _shapes(facts: Facts) -> Iterator[Shape]:
