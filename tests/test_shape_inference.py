@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_modules import TINY, tiny_module
 
 from hlotool.ir import OPCODES, PaddingDimension, Shape, SliceDimension, Window, WindowDimension, array, scalar
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.ir.independent import Facts, independent_errors
 from hlotool.ir.module import Computation
 from hlotool.ir.shape_inference import ShapeError, check, infer
 from hlotool.text.parser import load, parse, parse_shape
@@ -340,3 +343,25 @@ def test_builder_infers_and_carries_origins() -> None:
     assert list(module.entry)[-1] is root
     with pytest.raises(ShapeError):
         builder.binary("add", p, made[3])
+
+
+# ---- errors that are independent of each other
+
+_ODD = """
+f32[] f32[2] f32[0] s32[2,3] pred[] c64[2] f32[?] f32[<=4,3] token[] opaque[] () (f32[2],s32[]) b(f32[2]) s4[2,2]
+f32[2,2,2,2]
+""".split()
+
+
+@pytest.mark.parametrize("opcode", TINY)
+def test_errors_of_any_shapes_are_found(opcode: str) -> None:
+    """Every shape of an instruction replaced by shapes of all kinds: errors are said, repairs never fail themselves."""
+    draw = Random(opcode)
+    fine = tiny_module(opcode)
+    root = next(i for c in parse(fine).computations.values() for i in c if i.opcode == opcode)
+    shapes = (*(operand.shape for operand in root.operands), root.shape)
+    for place in range(min(len(shapes), 5)):
+        for text in draw.sample(_ODD, 4):
+            odd = (*shapes[:place], parse_shape(text), *shapes[place + 1 :])
+            facts = Facts(opcode, odd[-1], odd[:-1], root.attributes)
+            assert bool(independent_errors(facts)) == (facts.error() is not None)

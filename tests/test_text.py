@@ -715,6 +715,21 @@ def test_second_definitions_name_the_first() -> None:
     assert later == [(15, 20, "operand 'b' is used before its definition")]
 
 
+@pytest.mark.parametrize(
+    "text", ["stnt(", "constan (", "r = consant(1)", "r = copy-stort(a)", "ENTRY e { r = (f32[]) ad-start() }"]
+)
+def test_errors_about_an_opcode_point_at_the_word_that_is_written(text: str) -> None:
+    """Though what follows is read as the opcode that was meant, which may be longer."""
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    for diagnostic in caught.value.diagnostics:
+        place = diagnostic.location
+        assert place is not None
+        assert (1, 1) <= (place.line, place.column) <= (place.end_line, place.end_column)
+        if diagnostic.code == "HLO0114":
+            assert text[place.column - 1 : place.end_column - 1] == text.split("=")[-1].split("(")[0].strip()
+
+
 def test_the_number_of_errors_is_bounded() -> None:
     assert len(_errors(_text("\n".join(f"  v{n} = f32[] ad(s)" for n in range(200))))) == 100
 

@@ -58,10 +58,10 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
     else:
         raise _no_instruction(state, begin)
     shape: Shape | None = _shape(state) if shape_follows(state) else None
-    opcode, row, stop = _opcode(state)
+    opcode, row, span = _opcode(state)
     if cursor.text[start] == "%":
         start += 1
-    location = cursor.location(start, stop)
+    location = cursor.location(start, span[1])
     if name in scope.names:
         _report_repeated(state, scope.names[name], start)
     if root and scope.root is not None:
@@ -71,10 +71,10 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
     attributes: dict[str, Any] = {}
     wrapped = None
     if row.name == UNKNOWN:
-        operands, rows = _unknown(state, scope, opcode, attributes)
+        operands, rows = _unknown(state, scope, opcode, span, attributes)
         shape, opcode = shape or no_shape(state), UNKNOWN
     else:
-        operands = read_operands(state, scope, opcode, shape, attributes, free)
+        operands = read_operands(state, scope, opcode, span, shape, attributes, free)
     rows = rows or ROWS.get(opcode)
     if rows is None:
         wrapped, rows = _sugar_attributes(opcode)
@@ -84,13 +84,13 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
     for required in REQUIRED[row.name]:
         if required not in attributes and not default(opcode, required, operands, attributes):
             message = f"{opcode} needs the attribute '{required}'"
-            cursor.not_known(cursor.diagnostic(message, stop - len(opcode), stop, code="HLO0135"))
+            cursor.not_known(cursor.diagnostic(message, *span, code="HLO0135"))
             shape = shape or no_shape(state)
             state.unread.add(required)
     if shape is None:
-        shape = infer_shape(state, row, operands, attributes, stop) if all_known else no_shape(state)
+        shape = infer_shape(state, row, operands, attributes, span) if all_known else no_shape(state)
     if wrapped is not None:
-        _wrap(state, wrapped, row, shape, operands, attributes, stop)
+        _wrap(state, wrapped, row, shape, operands, attributes, span)
     if cursor.notes is not None and row.name != UNKNOWN and (state.unread or _is_unknown(opcode, shape, operands)):
         row, attributes = OPCODES[UNKNOWN], {WRITTEN: opcode, **attributes}
         state.unread = set()
@@ -133,7 +133,7 @@ def _is_unknown(opcode: str, shape: Shape, operands: Sequence[Instruction]) -> b
 
 
 def _unknown(
-    state: State, scope: Scope, opcode: str, attributes: dict[str, Any]
+    state: State, scope: Scope, opcode: str, span: tuple[int, int], attributes: dict[str, Any]
 ) -> tuple[list[Instruction], dict[str, Attribute]]:
     """The operands of an opcode that does not exist, and the attributes that may follow."""
     attributes[WRITTEN] = opcode
@@ -142,7 +142,7 @@ def _unknown(
     meant = get_close_matches(opcode[:80], OPCODES, 1, _ALMOST)
     if not meant or meant[0] in ("parameter", "constant"):
         return kept_operands(state, scope, attributes), ROWS[UNKNOWN]
-    return read_operands(state, scope, meant[0], None, {}, False), ROWS[meant[0]]
+    return read_operands(state, scope, meant[0], span, None, {}, False), ROWS[meant[0]]
 
 
 def _note_damage(state: State, scope: Scope, instruction: Instruction) -> None:
@@ -167,7 +167,8 @@ def _no_instruction(state: State, begin: int) -> SyntaxFailure:
     return cursor.fail(f"expected '=' after the instruction name {match.group(1)}", *match.span())
 
 
-def _opcode(state: State) -> tuple[str, Opcode, int]:
+def _opcode(state: State) -> tuple[str, Opcode, tuple[int, int]]:
+    """The opcode, or the one that is meant, its row, and the span of the word as it is written."""
     cursor = state.cursor
     match = cursor.match(_WORD)
     if match is None:
@@ -177,7 +178,7 @@ def _opcode(state: State) -> tuple[str, Opcode, int]:
     if row is None:
         sugar = _ASYNC.fullmatch(opcode)
         if sugar is not None and sugar.group(1) in OPCODES and sugar.group(1) not in ("parameter", "constant"):
-            return opcode, OPCODES[f"async-{sugar.group(2)}"], match.end()
+            return opcode, OPCODES[f"async-{sugar.group(2)}"], match.span()
         if not cursor.peek("("):
             raise cursor.unexpected(f"'(' after {opcode}")
         hint = did_you_mean(opcode, OPCODES)
@@ -185,7 +186,7 @@ def _opcode(state: State) -> tuple[str, Opcode, int]:
         if cursor.notes is None and hint in ("did you mean 'parameter'?", "did you mean 'constant'?"):
             opcode = hint.split("'")[1]
         row = OPCODES.get(opcode, OPCODES[UNKNOWN])
-    return opcode, row, match.end()
+    return opcode, row, match.span()
 
 
 def _sugar_attributes(opcode: str) -> tuple[str, dict[str, Attribute]]:
@@ -201,23 +202,18 @@ def _wrap(
     shape: Shape,
     operands: list[Instruction],
     attributes: dict[str, Any],
-    stop: int,
+    span: tuple[int, int],
 ) -> None:
     """Turn the attributes of a sugared start into a generated computation of one operation."""
     thread = attributes.pop("async_execution_thread", None)
     if row.name == "async-start":
         if not shape.is_tuple or len(shape.elements) < 2:
             raise state.cursor.fail(
-                f"{opcode}-start has the shape ((operands), result, ...), not {shape}",
-                stop - len(opcode) - 6,
-                stop,
-                code="HLO0152",
+                f"{opcode}-start has the shape ((operands), result, ...), not {shape}", *span, code="HLO0152"
             )
         missing = [n for n in REQUIRED[opcode] if n not in attributes]
         if missing:
-            raise state.cursor.fail(
-                f"{opcode} needs the attribute '{missing[0]}'", stop - len(opcode) - 6, stop, code="HLO0135"
-            )
+            raise state.cursor.fail(f"{opcode} needs the attribute '{missing[0]}'", *span, code="HLO0135")
         computation = Computation(f"{ANONYMOUS}async_{opcode}")
         computation.execution_thread = thread
         inner: list[Instruction] = []

@@ -36,12 +36,17 @@ _SHAPE_START = re.compile(rf"[a-zA-Z][a-zA-Z0-9_]*{SPACE}\[|\(|b\(")
 
 
 def read_operands(
-    state: State, scope: Scope, opcode: str, shape: Shape | None, attributes: dict[str, Any], free: bool
+    state: State,
+    scope: Scope,
+    opcode: str,
+    span: tuple[int, int],
+    shape: Shape | None,
+    attributes: dict[str, Any],
+    free: bool,
 ) -> list[Instruction]:
-    """What stands in the parentheses after the opcode."""
+    """What stands in the parentheses after the opcode, whose word spans `span`."""
     cursor = state.cursor
     cursor.expect("(", f"after {opcode}")
-    opening = cursor.position - 1
     if opcode == "parameter":
         start = cursor.skip()
         number = cursor.integer("the number of the parameter")
@@ -52,9 +57,7 @@ def read_operands(
         return []
     if opcode == "constant":
         if shape is None:
-            raise cursor.fail(
-                "a constant needs its shape written before it", opening - len(opcode), opening, code="HLO0114"
-            )
+            raise cursor.fail("a constant needs its shape written before it", *span, code="HLO0114")
         _constant(state, shape, attributes)
         return []
     found: list[Instruction] = []
@@ -236,15 +239,15 @@ def _nested(state: State, scope: Scope, opcode: str, shape: Shape | None, start:
     depth = cursor.depth
     cursor.deeper()
     attributes: dict[str, Any] = {}
-    stop = start + len(opcode)
-    operands = read_operands(state, scope, opcode, shape, attributes, free)
+    span = (start, start + len(opcode))
+    operands = read_operands(state, scope, opcode, span, shape, attributes, free)
     row = OPCODES[opcode]
     missing = [n for n in REQUIRED[opcode] if n not in attributes and not default(opcode, n, operands, attributes)]
     if missing:
-        raise cursor.fail(f"{opcode} needs the attribute '{missing[0]}'", start, stop, code="HLO0135")
-    shape = shape or infer_shape(state, row, operands, attributes, stop)
+        raise cursor.fail(f"{opcode} needs the attribute '{missing[0]}'", *span, code="HLO0135")
+    shape = shape or infer_shape(state, row, operands, attributes, span)
     name = anonymous_name(state, scope, opcode)
-    instruction = Instruction(opcode, shape, operands, attributes, name, None, cursor.location(start, stop))
+    instruction = Instruction(opcode, shape, operands, attributes, name, None, cursor.location(*span))
     scope.names[name] = scope.computation.add(instruction)
     cursor.depth = depth
     return instruction
@@ -264,15 +267,14 @@ def shape_follows(state: State) -> bool:
     return _SHAPE_START.match(cursor.text, cursor.skip()) is not None
 
 
-def infer_shape(state: State, row: Opcode, operands: list[Instruction], attributes: dict[str, Any], stop: int) -> Shape:
+def infer_shape(
+    state: State, row: Opcode, operands: list[Instruction], attributes: dict[str, Any], span: tuple[int, int]
+) -> Shape:
+    """The shape of an instruction that is written without one; errors point at the opcode, at `span`."""
     cursor = state.cursor
-    begin = stop  # the opcode as it is written: sugar such as acos-start is shorter than the name of its row
-    while begin and (cursor.text[begin - 1].isalnum() or cursor.text[begin - 1] == "-"):
-        begin -= 1
-    where = (begin, stop)
     if "inferable" not in row.traits:
         cursor.not_known(
-            cursor.diagnostic(f"{row.name} needs its result shape written before it", *where, code="HLO0114")
+            cursor.diagnostic(f"{row.name} needs its result shape written before it", *span, code="HLO0114")
         )
         return no_shape(state)
     if any(o.shape == POISON or isinstance(o.shape, UnknownShape) for o in operands):
@@ -283,7 +285,7 @@ def infer_shape(state: State, row: Opcode, operands: list[Instruction], attribut
     try:
         return infer(row.name, [o.shape for o in operands], attributes)
     except HloError as error:
-        cursor.not_known(cursor.diagnostic(error.message, *where, code=error.code))
+        cursor.not_known(cursor.diagnostic(error.message, *span, code=error.code))
         return no_shape(state)
 
 
