@@ -347,10 +347,10 @@ def test_builder_infers_and_carries_origins() -> None:
 
 # ---- errors that are independent of each other
 
-_ODD = """
+_ODD_TEXT = """
 f32[] f32[2] f32[0] s32[2,3] pred[] c64[2] f32[?] f32[<=4,3] token[] opaque[] () (f32[2],s32[]) b(f32[2]) s4[2,2]
 f32[2,2,2,2]
-""".split()
+"""
 
 
 @pytest.mark.parametrize("opcode", TINY)
@@ -361,7 +361,7 @@ def test_errors_of_any_shapes_are_found(opcode: str) -> None:
     root = next(i for c in parse(fine).computations.values() for i in c if i.opcode == opcode)
     shapes = (*(operand.shape for operand in root.operands), root.shape)
     for place in range(min(len(shapes), 5)):
-        for text in draw.sample(_ODD, 4):
+        for text in draw.sample(_ODD_TEXT.split(), 4):
             odd = (*shapes[:place], parse_shape(text), *shapes[place + 1 :])
             facts = Facts(opcode, odd[-1], odd[:-1], root.attributes)
             assert bool(independent_errors(facts)) == (facts.error() is not None)
