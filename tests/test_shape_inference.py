@@ -363,5 +363,19 @@ def test_errors_of_any_shapes_are_found(opcode: str) -> None:
     for place in range(min(len(shapes), 5)):
         for text in draw.sample(_ODD_TEXT.split(), 4):
             odd = (*shapes[:place], parse_shape(text), *shapes[place + 1 :])
-            facts = Facts(opcode, odd[-1], odd[:-1], root.attributes)
-            assert bool(independent_errors(facts)) == (facts.error() is not None)
+            _all_said(Facts(opcode, odd[-1], odd[:-1], root.attributes))
+    for name, called in root.attributes.items():
+        if isinstance(called, Computation):
+            for text in draw.sample(_ODD_TEXT.split(), 8):
+                given = {**root.attributes, name: _identity(parse_shape(text))}
+                _all_said(Facts(opcode, root.shape, shapes[:-1], given))
+
+
+def _identity(shape: Shape) -> Computation:
+    computation = Computation("identity")
+    computation.root = Builder(computation).parameter(0, shape, "p")
+    return computation
+
+
+def _all_said(facts: Facts) -> None:
+    assert bool(independent_errors(facts)) == (facts.error() is not None)

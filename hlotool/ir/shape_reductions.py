@@ -54,7 +54,9 @@ def _reducer_types(attributes: Mapping[str, Any], initial: Sequence[Shape]) -> l
         return [one.element_type for one in initial]
     root: Shape = called.root.shape
     leaves = root.elements if root.is_tuple else (root,)
-    return [leaf.element_type for leaf in leaves] if len(leaves) == len(initial) else [i.element_type for i in initial]
+    if len(leaves) != len(initial) or not all(leaf.is_array for leaf in leaves):
+        leaves = tuple(initial)  # what is wrong with the computation is said of it
+    return [leaf.element_type for leaf in leaves]
 
 
 def _reduce(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
