@@ -1,12 +1,17 @@
 """Shapes around every threshold of the compiler, on several processors: native code against the evaluator.
 
-Each threshold has a generator, which writes a module from a size at, just below or just above it.
+Each threshold of a size has a generator, which writes a module from a size at, just below or just above it.  Those that
+weigh one cost against another are replaced by other numbers, and small programs compiled.  No number may decide what is
+done without being declared: the sources are searched for them.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +19,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import hlotool
 from hlotool.cli import cli
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.codegen.program import build
@@ -187,16 +193,16 @@ def scatter(size: int) -> str:
     )
 
 
-def cholesky(n: int) -> str:
+def cholesky(n: int, items: int = 2) -> str:
     """Of x x^T + n 1."""
     return main_of(
-        f"x = f32[2,{n},{n}] parameter(0)\n"
-        f"p = f32[2,{n},{n}] dot(x, x), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, "
+        f"x = f32[{items},{n},{n}] parameter(0)\n"
+        f"p = f32[{items},{n},{n}] dot(x, x), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, "
         f"rhs_contracting_dims={{2}}\ni = s32[{n},{n}] iota(), iota_dimension=0\nj = s32[{n},{n}] iota(), "
         f"iota_dimension=1\ne = pred[{n},{n}] compare(i, j), direction=EQ\nf = f32[{n},{n}] convert(e)\n"
         f"k = f32[] constant({4 * n})\nkb = f32[{n},{n}] broadcast(k), dimensions={{}}\n"
-        f"g = f32[{n},{n}] multiply(f, kb)\nh = f32[2,{n},{n}] broadcast(g), dimensions={{1,2}}\n"
-        f"q = f32[2,{n},{n}] add(p, h)\nROOT c = f32[2,{n},{n}] cholesky(q), lower=true"
+        f"g = f32[{n},{n}] multiply(f, kb)\nh = f32[{items},{n},{n}] broadcast(g), dimensions={{1,2}}\n"
+        f"q = f32[{items},{n},{n}] add(p, h)\nROOT c = f32[{items},{n},{n}] cholesky(q), lower=true"
     )
 
 
@@ -235,6 +241,14 @@ def product(m: int, k: int, n: int) -> str:
         f"ROOT z = f32[{m},{n}] subtract(e, q)",
         MAX,
     )
+
+
+def worked_product(steps: int) -> str:
+    """A product of an operand that lies turned, and takes so many steps to compute."""
+    lines = ["a = f32[40,50] parameter(0)", "b = f32[60,50] parameter(1)", "t0 = f32[60,50] negate(b)"]
+    lines += [f"t{i + 1} = f32[60,50] {('add', 'maximum')[i % 2]}(t{i}, b)" for i in range(steps)]
+    dot = f"dot(a, t{steps}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}"
+    return main_of("\n".join([*lines, f"ROOT d = f32[40,60] {dot}"]))
 
 
 def product_of(work: float) -> str:
@@ -315,6 +329,236 @@ def branches(n: int, size: int = 3000) -> str:
     return main_of("\n".join([*lines, f"ROOT r = ({shape}) tuple({names})"]), ADD)
 
 
+def chain(n: int) -> str:
+    """`n` steps, the first of which are read again at the end."""
+    lines = ["x = f32[600] parameter(0)", "t0 = f32[600] sine(x)"]
+    lines += [f"t{i} = f32[600] {('add', 'maximum', 'subtract')[i % 3]}(t{i - 1}, x)" for i in range(1, n)]
+    return main_of("\n".join([*lines, f"ROOT r = (f32[600], f32[600]) tuple(t{n - 1}, t0)"]))
+
+
+def sums(n: int) -> str:
+    """The sum of `n` arrays."""
+    lines = [f"p{i} = f32[800] parameter({i})" for i in range(n)]
+    lines += [f"s{i} = f32[800] add({f's{i - 1}' if i > 1 else 'p0'}, p{i})" for i in range(1, n)]
+    return main_of("\n".join([*lines, f"ROOT r = f32[800] negate(s{n - 1})"]))
+
+
+def places(n: int, opcode: str = "add") -> str:
+    """A value that is read at `n` distances."""
+    size = 500 + n
+    lines = [f"x = f32[{size}] parameter(0)", f"y = f32[{size}] reverse(x), dimensions={{0}}"]
+    lines.append(f"t = f32[{size}] {opcode}({'x, y' if opcode == 'add' else 'y'})")
+    for i in range(n):
+        lines.append(f"s{i} = f32[500] slice(t), slice={{[{i}:{i + 500}]}}")
+        lines.append(f"a{i} = f32[500] {'add' if i % 2 else 'maximum'}({f'a{i - 1}' if i else 's0'}, s{i})")
+    return main_of("\n".join([*lines, f"ROOT r = f32[500] negate(a{n - 1})"]))
+
+
+def choice(n: int) -> str:
+    """A concatenation of `n` elements, whose elements are then worked on."""
+    return main_of(
+        f"x = f32[{n - 9}] parameter(0)\ny = f32[9] parameter(1)\nt = f32[{n - 9}] tanh(x)\n"
+        f"c = f32[{n}] concatenate(t, y), dimensions={{0}}\nr = f32[{n}] reverse(c), dimensions={{0}}\n"
+        f"ROOT a = f32[{n}] add(c, r)"
+    )
+
+
+def counted_constant(n: int) -> str:
+    values = ", ".join(map(str, range(n)))
+    return main_of(
+        f"x = s32[{n}] parameter(0)\nc = s32[{n}] constant({{{values}}})\nROOT r = s32[{n}] multiply(x, c)"
+    )
+
+
+def reduce_of_joined(n: int) -> str:
+    """`n` arrays that are long enough for a reduction each."""
+    lines = [f"p{i} = f32[5000] parameter({i})" for i in range(n)] + ["zero = f32[] constant(0)"]
+    names = ", ".join(f"p{i}" for i in range(n))
+    lines.append(f"c = f32[{5000 * n}] concatenate({names}), dimensions={{0}}")
+    return main_of("\n".join([*lines, "ROOT r = f32[] reduce(c, zero), dimensions={0}, to_apply=add"]), ADD)
+
+
+def part_of_product(n: int) -> str:
+    """Some columns of a product."""
+    return main_of(
+        f"a = f32[20,30] parameter(0)\nb = f32[30,{n}] parameter(1)\n"
+        f"d = f32[20,{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"ROOT s = f32[20,{n - 1}] slice(d), slice={{[0:20], [1:{n}]}}"
+    )
+
+
+def product_of_constants(m: int, k: int, n: int) -> str:
+    """Whose right operand, and another's left one, the compiler may lay out once."""
+    row = ", ".join(str(i % 7) for i in range(n))
+    turned = ", ".join("{" + ", ".join(str((i + j) % 5) for j in range(m)) + "}" for i in range(k))
+    return main_of(
+        f"a = f32[{m},{k}] parameter(0)\nc = f32[{n}] constant({{{row}}})\n"
+        f"b = f32[{k},{n}] broadcast(c), dimensions={{1}}\nq = f32[{k},{n}] copy(b)\n"
+        f"l = f32[{k},{m}] constant({{{turned}}})\nx = f32[{k},{n}] parameter(1)\n"
+        f"d = f32[{m},{n}] dot(a, q), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f"e = f32[{m},{n}] dot(l, x), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}\n"
+        f"ROOT r = f32[{m},{n}] add(d, e)"
+    )
+
+
+def halves(m: int, k: int, n: int) -> str:
+    """A product of bf16 numbers."""
+    return main_of(
+        f"a = bf16[{m},{k}] parameter(0)\nb = bf16[{k},{n}] parameter(1)\n"
+        f"ROOT d = f32[{m},{n}] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    )
+
+
+def normalised_rows(rows: int, columns: int) -> str:
+    """Two passes over each row."""
+    shape = f"f32[{rows},{columns}]"
+    return main_of(
+        f"x = {shape} parameter(0)\nlow = f32[] constant(-inf)\nzero = f32[] constant(0)\n"
+        f"m = f32[{rows}] reduce(x, low), dimensions={{1}}, to_apply=max\n"
+        f"mb = {shape} broadcast(m), dimensions={{0}}\n"
+        f"d = {shape} subtract(x, mb)\ne = {shape} exponential(d)\n"
+        f"s = f32[{rows}] reduce(e, zero), dimensions={{1}}, to_apply=add\n"
+        f"sb = {shape} broadcast(s), dimensions={{0}}\n"
+        f"ROOT r = {shape} divide(e, sb)",
+        ADD + MAX,
+    )
+
+
+def reduce_matrix(rows: int, columns: int) -> str:
+    """Along both dimensions, each for itself."""
+    return main_of(
+        f"x = f32[{rows},{columns}] parameter(0)\nzero = f32[] constant(0)\n"
+        f"a = f32[{rows}] reduce(x, zero), dimensions={{1}}, to_apply=add\n"
+        f"b = f32[{columns}] reduce(x, zero), dimensions={{0}}, to_apply=add\n"
+        f"ROOT r = (f32[{rows}], f32[{columns}]) tuple(a, b)",
+        ADD,
+    )
+
+
+def reduce_both(rows: int, columns: int) -> str:
+    return main_of(
+        f"x = f32[{rows},{columns}] parameter(0)\nzero = f32[] constant(0)\n"
+        f"n = f32[{rows},{columns}] negate(x)\nROOT a = f32[] reduce(n, zero), dimensions={{0,1}}, to_apply=add",
+        ADD,
+    )
+
+
+def convolution_of_lines(size: int) -> str:
+    """Features outside of pixels, as PyTorch has them; weights of `size` bytes."""
+    features = max(1, elements_of(size) // (9 * 64))
+    return main_of(
+        f"x = f32[1,64,6,17] parameter(0)\nk = f32[{features},64,3,3] parameter(1)\n"
+        f"ROOT c = f32[1,{features},6,17] convolution(x, k), window={{size=3x3 pad=1_1x1_1}}, "
+        "dim_labels=bf01_oi01->bf01"
+    )
+
+
+def framed(features: int, lines: int = 7, holes: int = 2) -> str:
+    """A convolution whose input is copied into a frame."""
+    out = 2 * lines - 1
+    return main_of(
+        f"x = f32[2,{lines},5,{features}] parameter(0)\nk = f32[3,3,{features},4] parameter(1)\n"
+        f"ROOT c = f32[2,{out},9,4] convolution(x, k), window={{size=3x3 pad=1_1x1_1 lhs_dilate={holes}x2}}, "
+        "dim_labels=b01f_01io->b01f"
+    )
+
+
+def transforms(lines: int, n: int) -> str:
+    shape = f"c64[{lines},{n}]"
+    return main_of(f"x = {shape} parameter(0)\nROOT f = {shape} fft(x), fft_type=FFT, fft_length={{{n}}}")
+
+
+def called_reducer(n: int) -> str:
+    """A reducer that calls a computation of `n` instructions twice."""
+    steps = "".join(f"m{i + 1} = f32[] multiply(m{i}, one)\n" for i in range(n - 3))
+    inner = f"inner {{ m0 = f32[] parameter(0) one = f32[] constant(1)\n{steps}ROOT r = f32[] add(m{n - 3}, one) }}\n"
+    outer = (
+        "outer { a = f32[] parameter(0) b = f32[] parameter(1) x = f32[] call(a), to_apply=inner "
+        "y = f32[] call(b), to_apply=inner ROOT s = f32[] maximum(x, y) }\n"
+    )
+    body = "x = f32[9,40] parameter(0)\nlow = f32[] constant(-inf)\n"
+    return main_of(f"{body}ROOT r = f32[9] reduce(x, low), dimensions={{1}}, to_apply=outer", inner + outer)
+
+
+def steps_apart(n: int) -> str:
+    """Elements that lie `n` apart, read and written."""
+    return main_of(
+        f"x = f32[{40 * n}] parameter(0)\ny = f32[40] parameter(1)\nz = f32[] constant(3)\n"
+        f"s = f32[40] slice(x), slice={{[0:{40 * n}:{n}]}}\na = f32[40] add(s, y)\n"
+        f"p = f32[{39 * n + 1}] pad(a, z), padding=0_0_{n - 1}\nROOT r = (f32[40], f32[{39 * n + 1}]) tuple(a, p)"
+    )
+
+
+def turned(n: int, work: int = 3) -> str:
+    """A transpose with work on every element."""
+    lines = [f"x = f32[{n},37] parameter(0)", f"y = f32[37,{n}] parameter(1)"]
+    lines.append(f"t0 = f32[37,{n}] transpose(x), dimensions={{1,0}}")
+    lines += [f"t{i + 1} = f32[37,{n}] {('add', 'multiply')[i % 2]}(t{i}, y)" for i in range(work)]
+    return main_of("\n".join([*lines, f"ROOT r = f32[37,{n}] negate(t{work})"]))
+
+
+def complex_numbers(n: int) -> str:
+    return main_of(
+        f"x = c64[{n},3] parameter(0)\nt = c64[3,{n}] transpose(x), dimensions={{1,0}}\n"
+        f"r = c64[3,{n}] reverse(t), dimensions={{1}}\nROOT m = c64[3,{n}] multiply(t, r)"
+    )
+
+
+def strided_windows(n: int) -> str:
+    return main_of(
+        f"x = f32[3,{40 * n}] parameter(0)\nlow = f32[] constant(-inf)\n"
+        f"ROOT a = f32[3,{-(-(40 * n - 2) // n)}] reduce-window(x, low), window={{size=1x3 stride=1x{n}}}, "
+        "to_apply=max",
+        MAX,
+    )
+
+
+def drawn_from_one_number(n: int) -> str:
+    """Random numbers, of which there is one."""
+    return main_of(f"a = f32[] constant(2)\nROOT r = f32[{n}] rng(a, a), distribution=rng_uniform")
+
+
+def sort_lines(n: int) -> str:
+    less = "less { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }\n"
+    return main_of(
+        f"x = s32[{n},50] parameter(0)\nROOT a = s32[{n},50] sort(x), dimensions={{1}}, to_apply=less", less
+    )
+
+
+def topk_rows(rows: int, k: int = 40) -> str:
+    result = f"(f32[{rows},{k}], s32[{rows},{k}])"
+    return main_of(f"x = f32[{rows},300] parameter(0)\nROOT t = {result} topk(x), k={k}, largest=true")
+
+
+def long_work(n: int) -> str:
+    """Large arrays, with work of about `n` cycles for a vector; all of its first steps are read at the end."""
+    lines = ["x = f32[40000] parameter(0)", "t0 = f32[40000] negate(x)"]
+    count = max(2, n // 12)
+    lines += [f"t{i} = f32[40000] {('sine', 'tanh')[i % 2]}(t{i - 1})" for i in range(1, count)]
+    lines.append("a0 = f32[40000] add(t0, x)")
+    lines += [f"a{i} = f32[40000] subtract(a{i - 1}, t{i})" for i in range(1, count)]
+    return main_of("\n".join([*lines, f"ROOT r = f32[40000] negate(a{count - 1})"]))
+
+
+def loop_of_values(size: int) -> str:
+    """A loop whose state has an array of `size` bytes, and another that its body works on."""
+    n = elements_of(size)
+    state = f"(s32[], f32[{n}], f32[900])"
+    head = f"p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0"
+    parts = (
+        f"test {{ {head} n = s32[] constant(5) ROOT c = pred[] compare(i, n), direction=LT }}\n"
+        f"body {{ {head} one = s32[] constant(1) j = s32[] add(i, one) k = f32[{n}] get-tuple-element(p), index=1 "
+        f"x = f32[900] get-tuple-element(p), index=2 t = f32[900] tanh(x) m = f32[{n}] sine(k) "
+        f"y = f32[900] add(t, x) ROOT t2 = {state} tuple(j, m, y) }}\n"
+    )
+    return main_of(
+        f"k = f32[{n}] parameter(0)\nx = f32[900] parameter(1)\nz = s32[] constant(0)\ns = {state} tuple(z, k, x)\n"
+        f"w = {state} while(s), condition=test, body=body\na = f32[{n}] get-tuple-element(w), index=1\n"
+        f"b = f32[900] get-tuple-element(w), index=2\nROOT r = (f32[{n}], f32[900]) tuple(a, b)",
+        parts,
+    )
+
+
 def of_work(generator: Generator, *per: int) -> tuple[Generator, ...]:
     """The generator for a time or an amount of work: as many elements, for several that each may take."""
     return tuple(lambda work, each=each: generator(max(4, int(work) // each)) for each in per)
@@ -322,6 +566,14 @@ def of_work(generator: Generator, *per: int) -> tuple[Generator, ...]:
 
 PRODUCTS: tuple[Generator, ...] = (product_of,)
 GENERATORS: dict[str, tuple[Generator, ...]] = {
+    "analysis.contraction.ROWS_IN_PLACE": (plain_products, lambda n: product_of_constants(n, 70, 230)),
+    "analysis.contraction.ROWS_ALONG": (plain_products, lambda n: product_of_constants(n, 70, 230)),
+    "analysis.contraction.PAGED_ROWS": (lambda n: product(n, 20, 1024), lambda n: product_of_constants(n, 20, 1024)),
+    "analysis.contraction.COLUMNS_IN_PLACE": (plain_products, lambda n: product_of_constants(140, 70, n)),
+    "analysis.contraction.TERMS_IN_PLACE": (plain_products, lambda n: product_of_constants(30, n, 230)),
+    "analysis.in_place._MOST_OTHERS": (sums,),
+    "analysis.product_epilogue.SHARED_ROWS": (lambda n: product(n, 600, 700),),
+    "analysis.product_epilogue.ROW_WORK": (lambda work: product(8, 64, work // 512),),
     "analysis.fusibility._LARGEST_WINDOW": (window, window_2d),
     "analysis.fusibility._MOST_COPIED": (branches,),
     "analysis.fusibility._MOST_POSITIONAL": (branches,),
@@ -330,12 +582,24 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.product_epilogue.STREAMED_TERMS": (plain_products, lambda n: product(60, n, 600)),
     "analysis.product_prologue._SOURCES": (joined_product,),
     "analysis.views._KEPT_SHARE": (branches,),
+    "codegen.cpu.conv._LINE_BYTES": (convolution_of_lines,),
     "codegen.cpu.conv_cuts.MOST_ENDS": (lambda n: convolution(12, n, n), lambda n: convolution(n, 2, 5)),
     "codegen.cpu.conv_thirds.FRAMED": (lambda n: convolution(5, n),),
     "codegen.cpu.conv_thirds.COPIES": (convolution,),
     "codegen.cpu.conv_thirds.BLOCK_TILES": (lambda n: convolution(16 * n),),
     "codegen.cpu.conv_thirds.BLOCK_BYTES": (lambda size: convolution(40, features=elements_of(size) // 360),),
     "codegen.cpu.conv_thirds.TASKS": (lambda n: convolution(2 * n), convolution),
+    "codegen.cpu.dot._THIN": (plain_products, lambda n: product(n, 40, 48)),
+    "codegen.cpu.dot._LONG": (lambda n: product(5, 8 * n, 7), lambda n: plain_products(4 * n)),
+    "codegen.cpu.dot._SIDE": (plain_products,),
+    "codegen.cpu.dot._PAIRED": (lambda n: halves(n, 40, 48), lambda n: halves(30, n, 48)),
+    "codegen.cpu.dot._HALVED": (lambda n: product(n, 40, 48),),
+    "codegen.cpu.dot._ROWS_DEEP": (lambda n: product(n, 3000, 40), plain_products),
+    "codegen.cpu.gemm.SHARED_ROWS": (plain_products, lambda n: product(n, 300, 300)),
+    "codegen.cpu.gemm.SHARED_PANELS": (lambda n: product(20, 300, 16 * n), lambda n: product(20, 300, 8 * n)),
+    "codegen.cpu.gemm.COLUMNS": (plain_products, lambda n: product(20, 40, n)),
+    "codegen.cpu.gemm.MANY_ROWS": (lambda n: product(n, 600, 30), plain_products),
+    "codegen.cpu.gemm._FEW_SUMS": (lambda n: product(40, 50, 8 * n), lambda n: product(n, 50, 16)),
     "codegen.cpu.gemm.TASK_FLOPS": PRODUCTS,
     "codegen.cpu.gemm.LEAST_FLOPS": PRODUCTS,
     "codegen.cpu.gemm.HALF_FLOPS": PRODUCTS,
@@ -347,7 +611,13 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.gemm.PIECE_DEPTH": (plain_products, lambda n: product(9, n, 40)),
     "codegen.cpu.gemm.REPEATED": (plain_products, lambda n: product(n, 64, 20)),
     "codegen.cpu.gemm.FLAT_BYTES": (lambda size: product(7, 31, elements_of(size)),),
+    "codegen.cpu.inline._LARGE": (called_reducer,),
+    "codegen.cpu.loops._FAR": (steps_apart,),
+    "codegen.cpu.loops._TILED": (turned,),
+    "codegen.cpu.loops._TILE_WORK": (lambda n: turned(40, n),),
     "codegen.cpu.loops.HEAVY": (elementwise, lambda n: elementwise(1000 * n)),
+    "codegen.cpu.memory._AHEAD": (lambda size: elementwise(elements_of(size)),),
+    "codegen.cpu.nest._WIDEST": (lambda size: complex_numbers(elements_of(size) // 2), complex_numbers),
     "codegen.cpu.microkernel.AHEAD": (plain_products,),
     "codegen.cpu.pack.TASK_BYTES": (lambda size: product(40, 64, elements_of(size) // 64), plain_products_of_bytes),
     "codegen.cpu.pack.ROWS_AHEAD": (plain_products,),
@@ -359,6 +629,12 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.thirds.LEAST": (lambda work: product(work // (280 * 288), 280, 288),),
     "codegen.cpu.triangular_solve._ROWS": (solve, lambda n: solve(4 * n)),
     "codegen.cpu.triangular_solve._TASKS": (solve, lambda n: solve(20, n)),
+    "codegen.cpu.step.TASK_NS": of_work(elementwise, 1, 2),
+    "codegen.cpu.step.MOST_TASKS": (lambda n: normalised_rows(n, 700),),
+    "codegen.cpu.step.ROW_BYTES": (lambda size: normalised_rows(3, elements_of(size)),),
+    "codegen.cpu.step.REPEATED_NS": of_work(lambda n: normalised_rows(50, n), 1, 4),
+    "codegen.cpu.strided.WIDEST_STEP": (steps_apart, strided_windows),
+    "codegen.cpu.thirds.GROUP": (lambda n: product(200, 256, 32 * n), lambda n: product(32 * n, 256, 260)),
     "codegen.overlap._SPIN": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.overlap._SMALL": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.overlap._LARGE": of_work(lambda n: branches(3, n), 1, 2),
@@ -369,6 +645,10 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.polling.BUDGET": PRODUCTS,
     "codegen.polling.SHORT": PRODUCTS,
     "codegen.polling.LEAST": PRODUCTS,
+    "codegen.polling._MOST": of_work(elementwise, 100),
+    "codegen.polling._SHORTER": of_work(solve, 2),
+    "codegen.polling._LONGER": of_work(solve, 1000),
+    "codegen.polling._UNKNOWN": (lambda n: solve(n // 16),),
     "codegen.polling._WORTH": of_work(solve, 10),
     "codegen.polling._FEWEST": (solve,),
     "codegen.polling._CALL": of_work(solve, 10),
@@ -379,22 +659,47 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.step_costs.LOOPED": (lambda work: swapped_state(4 * work), lambda work: swapped_state(2 * work)),
     "codegen.step_costs._AWAKE": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.step_costs.FORK": of_work(lambda n: branches(3, n), 1, 2),
+    "codegen.task_loops._SLOT": (loop_of_values,),
+    "codegen.units._UNIT": of_work(branches, 600, 1200),
+    "codegen.units._LEAST": of_work(branches, 600, 1200),
     "codegen.step_costs._TRIPS": (lambda n: swapped_state(1000 * n),),
     "analysis.product_epilogue.ROW_BYTES": (lambda size: product(37, 19, elements_of(size)),),
     "analysis.product_epilogue.REPEATED_BYTES": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),
     "analysis.product_prologue.STREAMED": (lambda n: product(64, 48, n), lambda n: product(n, 48, 64)),
     "codegen.buffers.SWAPPED_BYTES": (swapped_state,),
     "codegen.cpu.cholesky._PANEL": (cholesky, lambda n: cholesky(2 * n)),
+    "codegen.cpu.cholesky._ROWS": (cholesky,),
+    "codegen.cpu.cholesky._TASKS": (lambda n: cholesky(7, n),),
+    "codegen.cpu.fft._SLOTS": (lambda n: transforms(n, 700), lambda n: transforms(n, 97)),
+    "codegen.cpu.fft._WIDE": (lambda n: transforms(1, 64 * n), lambda n: transforms(1, 24 * n)),
+    "codegen.cpu.fourier._TABLE": (fft, lambda n: transforms(2, 4 * n)),
     "codegen.cpu.fft._SHORT": (fft,),
     "codegen.cpu.fft._TABLE": (fft,),  # 23 * 89, and 3 * 683
     "codegen.cpu.fusion.SMALL": (concatenate_bytes,),
     "codegen.cpu.fusion.MOST_JOBS": (concatenate, lambda n: concatenate(2 * n), lambda n: concatenate(n, 1)),
     "codegen.cpu.pad.SHORT_BYTES": (pad,),
+    "codegen.cpu.pad._ROW": (framed,),
+    "codegen.cpu.pad._ROWS": (lambda n: framed(n // 40, 20),),
+    "codegen.cpu.pad._STRAIGHT": (lambda n: framed(8 * n), lambda n: framed(4 * n)),
+    "codegen.cpu.plan._RESULTS": (lambda n: reduce_matrix(n, 9000), lambda n: reduce_matrix(9000, n)),
+    "codegen.cpu.plan._VECTOR_RESULTS": (lambda n: reduce_matrix(20, n),),
+    "codegen.cpu.plan._PARTS": (lambda n: reduce_both(n, 40_000),),
+    "codegen.cpu.plan._PART_ROWS": (lambda n: reduce_both(n, 10_000), lambda n: reduce_matrix(4 * n, 3000)),
     "codegen.cpu.plan.PART_WORK": (reduce, lambda n: reduce(2 * n)),
     "codegen.cpu.plan.MOST_PIECES": (concatenate, lambda n: concatenate(n, 1)),
     "codegen.cpu.prologue._TILE": (lambda n: product(n, 64, 128), lambda n: product(200, n, 64)),
     "codegen.cpu.prologue._RUN": (lambda n: product(40, n, 72), lambda n: product(40, 24, n)),
     "codegen.cpu.radix._INSERTION": (sort,),
+    "codegen.cpu.radix._WIDE_DIGITS": (sort,),
+    "codegen.cpu.reduce_window._UNROLL": (window, window_2d),
+    "codegen.cpu.reduce_window._WIDEST_STRIDE": (strided_windows,),
+    "codegen.cpu.rng_state._CHUNK": (drawn_from_one_number,),
+    "codegen.cpu.rules._LONG": (lambda n: reduce_both(n, 2000), lambda n: reduce_both(2000, n)),
+    "codegen.cpu.sort._GROUPS": (sort_lines,),
+    "codegen.cpu.stages._STAGE": (long_work,),
+    "codegen.cpu.stages._CROSSING": (lambda n: long_work(12 * n),),
+    "codegen.cpu.topk._SLACK": (topk,),
+    "codegen.cpu.topk._TASKS": (topk_rows,),
     "codegen.cpu.reduce_window._SCAN": (prefix, window),
     "codegen.cpu.rng._CHUNK": (random_bits, lambda n: random_bits(4 * n)),
     "codegen.cpu.rules.SMALL_CONSTANT": (small_constant,),
@@ -405,13 +710,33 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.stages._LEAST": (stages,),
     "codegen.cpu.topk._LIST": (topk,),
     "passes.algebra.gathering._LARGEST": (gather_constant,),
+    "passes.algebra.movement._COUNTED": (counted_constant,),
+    "passes.algebra.narrowing._MOST_JOINED": (reduce_of_joined,),
+    "passes.fusion._MAX_PLACES": (places,),
+    "passes.fusion._MAX_COSTLY_PLACES": (lambda n: places(n, "sine"),),
+    "passes.fusion._MAX_VIEWS": (lambda n: places(n, "copy"), concatenate),
+    "passes.fusion._LARGEST_CHOICE": (choice,),
+    "passes.multi_output_fusion._PLACES": (places, lambda n: places(n, "sine")),
+    "passes.multi_output_fusion._SEARCH": (chain,),
+    "passes.product_fusion._SEARCH": (lambda n: streams(n, 512),),
+    "passes.product_prologue._PANEL": (lambda n: product(40, 24, n),),
+    "passes.product_prologue._SHORT": (lambda n: worked_product(n),),
+    "passes.product_prologue._SHARED_RESULTS": (lambda n: product(1, 500, n), lambda n: product(n, 500, 1)),
+    "passes.product_prologue._ALONE_BYTES": (lambda size: product(elements_of(size) // 40, 40, 1),),
+    "passes.reduce_window_splitter._WHOLE": (window, window_2d),
     "passes.algebra.narrowing._LEAST_JOIN": (reduce_joined,),
     "passes.reduce_window_splitter._MOST": (window, window_2d),
 }
 
 
-DECLARED = [row for row in thresholds() if row.unit != "option"]
-OPTIONS = [row for row in thresholds() if row.unit == "option"]
+def name_of(row: Listed) -> str:
+    return f"{row.owner.removeprefix('hlotool.')}.{row.name}"
+
+
+ALL = thresholds()
+OPTIONS = [row for row in ALL if row.unit == "option"]
+WEIGHTS = [row for row in ALL if row.unit in ("cost", "share", "times") and name_of(row) not in GENERATORS]
+DECLARED = [row for row in ALL if row not in OPTIONS and row not in WEIGHTS]
 SMALL: tuple[Callable[[], str], ...] = (
     lambda: stages(700), lambda: concatenate(9), lambda: window(20), lambda: prefix(40), lambda: product(20, 30, 40),
     lambda: swapped_state(4096), lambda: branches(5, 300), lambda: streams(4, 5000), lambda: joined_product(3),
@@ -420,14 +745,11 @@ SMALL: tuple[Callable[[], str], ...] = (
 """Programs that the passes have something to do with."""
 
 
-def name_of(row: Listed) -> str:
-    return f"{row.owner.removeprefix('hlotool.')}.{row.name}"
-
-
 def machines() -> Iterator[tuple[str, Machine, bool]]:
     """The processors, and whether this machine runs their code."""
     own = host()
     yield "host", own, True
+    yield "host with small caches", named("host,l1=4K,l2=32K,l3=256K"), True
     for name in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
         machine = named(name)
         yield name, machine, machine.triple == own.triple and machine.vector_bits <= own.vector_bits
@@ -452,7 +774,8 @@ def agrees(module: Module, machine: Machine, runs: bool, pipeline: str | Pipelin
 def test_every_threshold_has_a_generator_and_says_what_it_means() -> None:
     found = thresholds()
     assert {name_of(row) for row in DECLARED} == set(GENERATORS)
-    assert all(row.meaning and row.unit and row.value > 1 for row in found)
+    assert all(row.meaning and row.unit for row in found)
+    assert all(row.value > 1 for row in found if row not in WEIGHTS)
 
 
 @pytest.mark.parametrize("row", DECLARED, ids=name_of)
@@ -464,6 +787,17 @@ def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: List
     generator = data.draw(st.sampled_from(GENERATORS[name_of(row)]))
     _, machine, runs = data.draw(st.sampled_from(list(machines())))
     agrees(parse(generator(max(2, int(row.value + unit * step)))), machine, runs)
+
+
+@pytest.mark.parametrize("row", WEIGHTS, ids=name_of)
+@settings(max_examples=3, deadline=None)
+@given(data=st.data())
+def test_whatever_is_preferred_gives_what_the_evaluator_gives(row: Listed, data: st.DataObject) -> None:
+    value = type(row.value)(row.value * data.draw(st.sampled_from((0.25, 0.5, 2, 4))) or 1)
+    module = parse(data.draw(st.sampled_from(SMALL))())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module(row.owner), row.name, value)
+        agrees(module, host(), True)
 
 
 @pytest.mark.parametrize("row", OPTIONS, ids=name_of)
@@ -488,5 +822,91 @@ def test_passes_lists_thresholds() -> None:
     rows = json.loads(CliRunner().invoke(cli, ["passes", "--thresholds", "--format", "json"]).output)
     assert rows["kind"] == "thresholds"
     names = {f"{row['owner']}.{row['name']}".removeprefix("hlotool.") for row in rows["thresholds"]}
-    assert names == {*GENERATORS, *map(name_of, OPTIONS)}
+    assert names == {*GENERATORS, *map(name_of, OPTIONS), *map(name_of, WEIGHTS)}
     assert CliRunner().invoke(cli, ["passes", "fusion", "--thresholds"]).exit_code == 2
+
+
+# ---- numbers that decide, and are not declared
+
+_WIDTHS = frozenset({
+    "BITS", "bits", "byte_size", "index_bits", "key_bits", "l1", "l2", "l3", "registers", "sizeof", "store_bits",
+    "vector_bits", "width",
+})  # fmt: skip
+"""What is compared with these follows from types, or from the processor, of which there are several in the tests."""
+
+_NO_THRESHOLDS = {
+    "abs(mantissa) == 0.5": "powers of two",
+    "math.frexp(value)[0] == 0.5": "powers of two",
+    "value not in (2, 3, 4)": "the powers that are written out",
+    "max(sizes, default=0) < 1 << 31": "what 32 bits hold",
+    "total < 1 << 31": "what 32 bits hold",
+    "total <= 32": "what 32 bits hold",
+    "length < 1 << 32": "what 32 bits hold",
+    "kind.size == 8": "a type",
+    "self.term == 4": "a type",
+    "lanes == 64": "a type",
+    "0 < len(names) <= 8": "the wording of an error",
+    "step.limit == 25": "what a step has if nothing is written",
+    "n < 4": "the least that is a product of two",
+    "n >= 4": "the least that is a product of two",
+    "a.down % (PAGE // 4) == 0": "how caches are built",
+    "_EVEN = 16": "the lanes of the widest vectors",
+    "_PRODUCT = 2 * 127 - 100": "exponents of floats",
+    "MARK = 32767 << 16": "a NaN",
+    "_PARITY = 466688986": "of the random numbers",
+    "_FIRST_STATE = 117515157": "of the random numbers",
+    "_SEED = 11400714819323198485": "of the random numbers",
+    "_MXCSR_FLAGS = 32832": "of a register",
+    "_FPCR_FLAG = 1 << 24": "of a register",
+    "SIDE = 16": "of tile registers",
+    "ROW = 64": "of tile registers",
+    "RANGE = 128": "how scratch is laid out",
+    "_HEADER = 64": "how scratch is laid out",
+    "ALIGNMENT = 64": "how memory is laid out",
+    "LINE = 64": "a line of the caches",
+    "_L3_PER_CORE = 16 << 20": "of a processor that does not say",
+}
+"""Numbers by which nothing is planned, and what they are."""
+
+
+def _number(expression: ast.AST) -> bool:
+    """Whether this is a number, written out, that is larger than 3 or a fraction."""
+    match expression:
+        case ast.Constant(value=int() | float() as value):
+            return type(value) is not bool and (abs(value) > 3 or value != int(value))
+        case ast.BinOp(left=left, right=right):
+            parts = [n for side in (left, right) for n in ast.walk(side)]
+            plain = ast.Constant | ast.BinOp | ast.UnaryOp | ast.operator | ast.unaryop
+            return all(isinstance(n, plain) for n in parts) and any(map(_number, parts))
+    return False
+
+
+def _names(expression: ast.AST) -> set[str]:
+    found = {n.id for n in ast.walk(expression) if isinstance(n, ast.Name)}
+    return found | {n.attr for n in ast.walk(expression) if isinstance(n, ast.Attribute)}
+
+
+def _deciding(path: Path) -> Iterator[str]:
+    """Comparisons with numbers, and numbers with a name, that `path` does not declare as thresholds."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(value=value) if _number(value):
+                yield ast.unparse(statement)
+            case ast.AnnAssign(annotation=kind, value=ast.expr() as value) if _number(value):
+                if "Threshold(" not in ast.unparse(kind):
+                    yield ast.unparse(statement)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(map(_number, ast.walk(node))) and not _names(node) & _WIDTHS:
+            yield ast.unparse(node)
+
+
+def test_no_number_decides_that_is_not_declared() -> None:
+    root = Path(hlotool.__path__[0])
+    found = {}
+    for room in ("passes", "codegen"):
+        for path in sorted((root / room).rglob("*.py")):
+            if "math" not in path.parts:  # how functions are approximated
+                found.update(dict.fromkeys(_deciding(path), path.name))
+    assert {text: name for text, name in found.items() if text not in _NO_THRESHOLDS} == {}
+    assert set(_NO_THRESHOLDS) <= set(found)

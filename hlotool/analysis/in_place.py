@@ -6,10 +6,11 @@ The pair is an offer: whoever assigns buffers takes it only where the operand is
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.product_epilogue import Reading, fused_product, updates_of
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
 
 __all__ = [
@@ -19,10 +20,10 @@ __all__ = [
 
 _VIEWS = frozenset({"bitcast", "reshape", "copy"})
 
-_LARGE_REGION = 2
+_LARGE_REGION: Annotated[int, Threshold("times")] = 2
 """A region of at least one in so many elements leaves but a border of an array."""
 
-_MOST_OTHERS = 4
+_MOST_OTHERS: Annotated[int, Threshold("operands")] = 4
 """Operands beside the first that an output is offered, so that the time to look at them stays linear."""
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]

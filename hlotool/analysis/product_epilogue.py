@@ -42,7 +42,8 @@ STREAMED_TERMS: Annotated[int, Threshold("terms")] = 64  # of sums so short that
 anyway had better be read and written in a loop of their own over all of them in order (measured: Adam takes five times
 as long in blocks); or in whole rows, where sums have so few terms that the product is little work."""
 
-SHARED_ROWS, ROW_WORK = 64, 1 << 16
+SHARED_ROWS: Annotated[int, Threshold("rows")] = 64  # enough for threads to share
+ROW_WORK: Annotated[int, Threshold("multiplications")] = 1 << 16  # for which there should be a row
 """Threads share rows, and tiles of few rows are slow: there should be a row for every so many multiplications, or as
 many rows as that."""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper, Kernel, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.polling import LEAST, SHORT, add_polls, work
@@ -19,10 +21,10 @@ __all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
 
 Operand = str | int
 
-_TRUST = 1000
+_TRUST: Annotated[int, Threshold("times")] = 1000
 """How far an estimate may be wrong."""
 
-_INSTRUCTION = 0.1
+_INSTRUCTION: Annotated[float, Threshold("cost")] = 0.1
 """Nanoseconds that an instruction takes at least."""
 
 LIBRARY = ".hlo"

@@ -43,7 +43,7 @@ _LARGE: Annotated[float, Threshold("nanoseconds")] = 60_000.0
 _FEW: Annotated[int, Threshold("steps")] = 4
 """More tasks than that had better be for as many threads."""
 
-_LEAST_SHARE = 0.1
+_LEAST_SHARE: Annotated[float, Threshold("share")] = 0.1  # of the time, that a region must save
 _LEAST_GAIN: Annotated[float, Threshold("nanoseconds")] = 4_000.0
 """The share of the time that a region must save, and nanoseconds outside of loops: costs are estimates."""
 

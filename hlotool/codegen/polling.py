@@ -37,7 +37,7 @@ STOPPED = 1
 BUDGET: Annotated[int, Threshold("operations")] = 1_000_000
 """Nanoseconds, as estimated, until the clock is looked at: estimates may be wrong by a factor of hundreds."""
 
-_MOST = BUDGET << 6
+_MOST: Annotated[int, Threshold("operations")] = BUDGET << 6
 """What a budget grows to at most: trips may take much longer later on."""
 
 SHORT: Annotated[int, Threshold("operations")] = 20_000_000
@@ -49,13 +49,16 @@ LEAST: Annotated[int, Threshold("operations")] = 40_000_000
 _WORTH: Annotated[int, Threshold("operations")] = 500
 """Instructions of a trip, beside which spending some budget is nothing."""
 
+_SHORTER: Annotated[int, Threshold("operations")] = _WORTH // 5  # of a trip, at least, that may have more:
+_LONGER: Annotated[int, Threshold("operations")] = 100 * _WORTH  # so many
+
 _FEWEST: Annotated[int, Threshold("trips")] = 30
 """Trips between two looks at the clock, where what a trip takes is not known for sure."""
 
 _CALL: Annotated[int, Threshold("operations")] = 200
 """Instructions that a call is taken for at least."""
 
-_UNKNOWN = 1 << 10
+_UNKNOWN: Annotated[int, Threshold("trips")] = 1 << 10
 """Trips that a loop is taken for at most when its text does not say how many."""
 
 
@@ -148,7 +151,7 @@ def add_polls(f: Function, found: Work, tasks: int, cost: float) -> bool:
 def _chosen(nest: _Nest, outermost: bool) -> list[_Nest]:
     """The loops of a nest that look: those with long trips, and of what runs long the innermost."""
     inner = [chosen for n in nest.inner if n.most * n.trips >= LEAST for chosen in _chosen(n, False)]
-    long = nest.least >= _WORTH or (nest.least >= _WORTH // 5 and nest.most >= 100 * _WORTH)
+    long = nest.least >= _WORTH or (nest.least >= _SHORTER and nest.most >= _LONGER)
     return [nest, *inner] if outermost or long or not inner else inner
 
 

@@ -16,7 +16,7 @@ from hlotool.ir import Instruction
 __all__ = ["Storage"]
 
 _MORE_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # that may be alive at once beyond the peak
-_MORE_SHARE = 1 / 16
+_MORE_SHARE: Annotated[float, Threshold("share")] = 1 / 16  # of the peak, likewise
 """What may be alive at once beyond the peak: so many bytes, and this share of the peak."""
 
 

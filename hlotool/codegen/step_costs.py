@@ -33,21 +33,24 @@ thread has just made."""
 FORK: Annotated[float, Threshold("nanoseconds")] = 1_000.0
 """Nanoseconds of a fork-join."""
 
-_PER_BYTE = 0.1
+_PER_BYTE: Annotated[float, Threshold("cost")] = 0.1
 """Nanoseconds for a byte that another core has just written.  (Half of them are where they are wanted, but the times
 of what moves bytes within one core's cache are estimated at twice what they are.)"""
 
-_PER_SHARED_BYTE = 0.07
+_PER_SHARED_BYTE: Annotated[float, Threshold("cost")] = 0.07
 """Nanoseconds for a byte that was just written or will be read next, of which half are in the cache of another core
 (measured: 0.9 us for 12.8 KB)."""
 
-_PLAIN = 2.0
+_PLAIN: Annotated[float, Threshold("cost")] = 2.0
 """Nanoseconds of arithmetic on single elements, and of a step on the way of a loop."""
 
 _TRIPS: Annotated[int, Threshold("trips")] = 10
 """What a loop is taken for when nobody knows how often it runs."""
 
-_SHARED = 0.7
+_GAIN: Annotated[float, Threshold("share")] = 0.25
+"""The share of its time that sharing a step should save at least."""
+
+_SHARED: Annotated[float, Threshold("share")] = 0.7
 """The share of its time that a loop takes whose few tasks two threads go through: what they have in common, the weights
 of a recurrent network, is read for fewer rows at a time."""
 
@@ -135,15 +138,14 @@ class StepCosts:
         return found
 
     def sharing_pays(self, instruction: Instruction, step: Step) -> bool:
-        """Whether sharing a shorter step saves more than it costs while workers are awake; a quarter of its time is
-        what it should save at least.
+        """Whether sharing a shorter step saves more than it costs while workers are awake.
 
         Arguments and constants are the same in every run: each core has read them before.
         """
         leaves = self._steps.assignment.leaves
         values = {v.find() for i in (*instruction.operands, instruction) for v in leaves[i]}
         moved = sum(value.size for value in values if value.writable and value.parameter is None)
-        return step.tasks > 1 and step.cost / 4 > FORK + _PER_SHARED_BYTE * moved
+        return step.tasks > 1 and step.cost * _GAIN > FORK + _PER_SHARED_BYTE * moved
 
 
 def _working(computation: Computation) -> Iterator[Instruction]:

@@ -17,14 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from hlotool.analysis.in_place import updates_part
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.values import Assignment, Value
 from hlotool.ir import Instruction
 
 __all__ = ["TaskLoop", "task_loop"]
 
-_SLOT = 8
+_SLOT: Annotated[int, Threshold("bytes")] = 8
 """Most bytes of a value that every task has for itself."""
 
 

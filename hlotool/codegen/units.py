@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import PLUMBING
 
 __all__ = ["Piece", "Units"]
 
-_UNIT = 6_000
+_UNIT: Annotated[int, Threshold("microseconds")] = 6_000
 """About how many microseconds make a unit."""
 
-_LEAST = _UNIT // 2
+_LEAST: Annotated[int, Threshold("microseconds")] = _UNIT // 2
 """Less than this waits for more, even if that makes the unit much too long."""
 
 

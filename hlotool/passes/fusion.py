@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import (
@@ -25,6 +25,7 @@ from hlotool.analysis.fusibility import (
 )
 from hlotool.analysis.in_place import computed_elsewhere, leaves_border, reads_what_it_writes
 from hlotool.analysis.product_epilogue import PRODUCTS
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.passes.fusion_rules import fusion_rules, mark_own_fusions
 
@@ -43,9 +44,11 @@ __all__ = [
 Place = tuple[Instruction, ...]
 """An index map: the instructions that move elements on the way from the root."""
 
-_MAX_PLACES = 4
-_MAX_COSTLY_PLACES = 2
-_MAX_VIEWS = 8
+_MAX_PLACES: Annotated[int, Threshold("places")] = 4  # at which a consumer may compute what it fuses
+_MAX_COSTLY_PLACES: Annotated[int, Threshold("places")] = 2  # at which it may compute what is expensive
+_MAX_VIEWS: Annotated[int, Threshold("places")] = 8  # at which it may read what only moves elements
+_LARGEST_CHOICE: Annotated[int, Threshold("elements")] = 1 << 16
+"""Of a concatenation whose source a consumer chooses for each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +299,9 @@ class _Grower:
             return Obstacle("many-places", reason, {"places": places, "limit": limit})
         if not free and any(u.opcode in ("gather", "map") and producer is u.operands[0] for u in users):
             return Obstacle("gathered", "it would be computed at gathered places")
-        chooses = producer.opcode == "concatenate"
-        if chooses and (any(u.opcode in ("reduce", "reduce-window") for u in users) or producer.shape.size > 1 << 16):
+        if producer.opcode == "concatenate" and (
+            producer.shape.size > _LARGEST_CHOICE or any(u.opcode in ("reduce", "reduce-window") for u in users)
+        ):
             reason = "choosing a source for each element costs more than a copy"
             return Obstacle("choice-of-source", reason, {"elements": producer.shape.size})
         return None

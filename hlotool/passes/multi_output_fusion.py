@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.fusibility import is_fusible
 from hlotool.analysis.reducers import choice
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.fusion import (
     Place,
@@ -24,11 +25,11 @@ from hlotool.passes.graph import order_effects
 
 __all__ = ["MultiOutputFusion"]
 
-_PLACES = 8
+_PLACES: Annotated[int, Threshold("places")] = 8
 """Index maps under which a merged kernel may compute what it has of one kernel: code is emitted for each."""
-_TIMES = 4
+_TIMES: Annotated[int, Threshold("times")] = 4
 """How often it may compute that."""
-_SEARCH = 400
+_SEARCH: Annotated[int, Threshold("instructions")] = 400
 """Instructions looked at when making sure that a merge makes no cycle; further away counts as a cycle."""
 
 

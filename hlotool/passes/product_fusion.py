@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive
 from hlotool.analysis.product_epilogue import PRODUCTS, Misfit, Reading, fused_product, reading, streams_of
 from hlotool.analysis.product_prologue import is_streamed, prologues
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.passes.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
@@ -17,7 +18,7 @@ from hlotool.passes.fusion_rules import FusionRules, fusion_rules, mark_own_fusi
 __all__ = ["ProductFusion"]
 
 _VIEWS = frozenset({"bitcast", "reshape"})
-_SEARCH = 400
+_SEARCH: Annotated[int, Threshold("instructions")] = 400
 """Instructions looked at when making sure that a fusion makes no cycle; further away counts as a cycle."""
 
 

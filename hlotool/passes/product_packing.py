@@ -8,7 +8,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from hlotool.analysis.contraction import PACKED_TYPES, dot_dimensions, panel_columns
+from hlotool.analysis.contraction import (
+    COLUMNS_IN_PLACE,
+    PACKED_TYPES,
+    PAGE,
+    PAGED_ROWS,
+    ROWS_ALONG,
+    ROWS_IN_PLACE,
+    TERMS_IN_PLACE,
+    dot_dimensions,
+    panel_columns,
+)
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Literal, Module, array, byte_size
 from hlotool.passes.graph import has_sizes, replace_with
@@ -16,17 +26,6 @@ from hlotool.passes.rewriter import Rewriter
 from hlotool.passes.while_loops import invariant_elements, obstacle
 
 __all__ = ["ProductPacking"]
-
-_PAGE = 4096
-"""Rows of whole pages fall on the same sets of the caches."""
-
-_THIN, _FEW, _MANY = 16, 24, 128
-"""Kernels read a right operand in place for up to so many rows of the result: one with rows of whole pages, one that
-lies along the sum, and any other."""
-
-_NARROW, _SHORT = 200, 64
-"""Of up to so many columns they read all others in place; and left operands of sums of up to so many terms."""
-
 
 _FIXED = frozenset({"constant", "get-tuple-element"})
 """Opcodes of what is a constant, or may be what a loop does not change."""
@@ -129,14 +128,15 @@ def _is_copied(dot: Instruction, index: int) -> bool:
         return False
     if index == 0:
         k, m = operand.dimensions
-        return numbers.lhs_contracting == (0,) and k > _SHORT and m > _FEW and dot.shape.size > _NARROW * m
+        wide = dot.shape.size > COLUMNS_IN_PLACE * m
+        return numbers.lhs_contracting == (0,) and k > TERMS_IN_PLACE and m > ROWS_ALONG and wide
     n = dot.shape.dimensions[-1]
     m = dot.shape.size // n
     if numbers.rhs_contracting == (1,):
-        return m > _FEW
-    if n * byte_size(dot.shape.element_type) % _PAGE == 0:
-        return m > _THIN
-    return m > _MANY and n > _NARROW
+        return m > ROWS_ALONG
+    if n * byte_size(dot.shape.element_type) % PAGE == 0:
+        return m > PAGED_ROWS
+    return m > ROWS_IN_PLACE and n > COLUMNS_IN_PLACE
 
 
 def _reads_copy(user: Instruction, operand: Instruction, index: int) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive, is_fusible
 from hlotool.analysis.product_epilogue import Misfit, fused_product
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues, streams
+from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.views import lies_together
 from hlotool.ir import Instruction, Module
 from hlotool.passes.fusion import erase_all, fusible_computations, leave_behind, make_fusion
@@ -24,13 +25,14 @@ _VIEWS = frozenset({"bitcast", "reshape"})
 _REGROUPING = frozenset({"bitcast", "concatenate", "reshape"})
 """What reads elements at places that are quotients and remainders."""
 
-_PANEL = 32
+_PANEL: Annotated[int, Threshold("columns")] = 32
 """Columns of which panels are made."""
 
-_SHORT = 16
+_SHORT: Annotated[int, Threshold("instructions")] = 16
 """Instructions that may be written out for each of the columns that are turned together."""
 
-_SHARED_RESULTS, _ALONE_BYTES = 64, 256 << 10
+_SHARED_RESULTS: Annotated[int, Threshold("results")] = 64  # enough to share among threads
+_ALONE_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # of an operand that need not be shared
 """So many results at least are there to share among threads, unless an operand has no more than so many bytes."""
 
 

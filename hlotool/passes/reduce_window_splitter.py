@@ -17,11 +17,14 @@ from hlotool.passes.graph import replace_with
 __all__ = ["ReduceWindowSplitter"]
 
 _IDEMPOTENT = frozenset({"maximum", "minimum", "and", "or"})
-_PASS = 3
+_PASS: Annotated[int, Threshold("cost")] = 3
 """What going over an array costs, in operations on its elements."""
-_GAIN = 1.3
+_GAIN: Annotated[float, Threshold("times")] = 1.3
+"""How many times as long one step takes that is worth splitting."""
 _MOST: Annotated[int, Threshold("elements")] = 32
 """Elements of a window that are taken in one step, at most, where it has several."""
+_WHOLE: Annotated[int, Threshold("elements")] = 8
+"""A dimension of a window with fewer elements is taken in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def _is_cumulative(row: WindowDimension, size: int) -> bool:
 def _best(size: int, stride: int, overlapping: bool) -> _Split:
     """The cheapest way to reduce windows of `size`; where elements may count twice, its parts may overlap."""
     best = _Split(size + _PASS, size)
-    if size < 8:
+    if size < _WHOLE:
         return best
     for first in range(2, min(size // 2, _MOST) + 1):
         second, rest, apart = size // first, size % first, first

@@ -36,8 +36,8 @@ __all__ = ["emit_cholesky"]
 
 _PANEL: Annotated[int, Threshold("columns")] = 16
 """Columns that are factored together; what is right of them is updated once for all of them."""
-_ROWS = 4
-_TASKS = 16
+_ROWS: Annotated[int, Threshold("rows")] = 4  # that are updated together
+_TASKS: Annotated[int, Threshold("matrices")] = 16  # that are factored at the same time
 
 
 def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:

@@ -20,7 +20,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import Place
 from hlotool.codegen.cpu.conv_border import emit_border, emit_flag
 from hlotool.codegen.cpu.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
@@ -52,6 +54,9 @@ from hlotool.codegen.machine import Machine
 __all__ = ["emit_conv"]
 
 LHS, RHS, OUT, SCRATCH = range(4)
+
+_LINE_BYTES: Annotated[int, Threshold("bytes")] = 512 << 10  # of a group's weights, which every line reads again
+_FULL: Annotated[float, Threshold("share")] = 0.6  # of the lanes of vectors along a line, which should be used
 
 
 @dataclass(slots=True)
@@ -335,12 +340,12 @@ def _line(spec: ConvSpec, how: Arithmetic) -> int | None:
     """
     weights = element(spec.rhs)
     size = math.prod(spec.kernel) * (spec.input_features // spec.feature_groups) * spec.output_features * weights.bytes
-    if spec.out_feature == 1 or weights.storage != how.type or size // spec.groups > 512 << 10:
+    if spec.out_feature == 1 or weights.storage != how.type or size // spec.groups > _LINE_BYTES:
         return None
     for at, extent in enumerate(spec.output):
         full = extent / (-(-extent // how.columns) * how.columns)
         plain = spec.strides[at] == spec.base_dilation[at] == 1
-        if plain and spec.out_spatial[at] == spec.lhs_spatial[at] == 1 and full >= 0.6:
+        if plain and spec.out_spatial[at] == spec.lhs_spatial[at] == 1 and full >= _FULL:
             return at
     return None
 

@@ -14,7 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from hlotool.analysis.contraction import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import Place, advance, argument, unravel
 from hlotool.codegen.cpu.elements import (
     Arithmetic,
@@ -28,6 +31,8 @@ from hlotool.codegen.cpu.elements import (
 )
 from hlotool.codegen.cpu.epilogue import Epilogue
 from hlotool.codegen.cpu.gemm import (
+    SHARED_PANELS,
+    SHARED_ROWS,
     Batch,
     Packing,
     Product,
@@ -52,6 +57,14 @@ from hlotool.codegen.machine import Machine
 __all__ = ["DotSpec", "Scratch", "emit_dot", "emit_zeros"]
 
 LHS, RHS, OUT, SCRATCH = range(4)
+
+_THIN: Annotated[int, Threshold("rows")] = 8  # up to which sums go along vectors
+_LONG: Annotated[int, Threshold("vectors")] = 8  # of a sum, from which on that pays up to `ROWS_ALONG`
+_WIDER: Annotated[int, Threshold("times")] = 4  # how much larger an operand is than one that is turned for it
+_SIDE: Annotated[int, Threshold("rows")] = 4  # of a tile of sums along vectors, and its columns
+_PAIRED: Annotated[int, Threshold("rows")] = 8  # below which making pairs takes longer than they save
+_HALVED: Annotated[int, Threshold("rows")] = 64  # that two threads share
+_ROWS_DEEP: Annotated[int, Threshold("rows")] = 64  # that read panels in place which outgrow a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,17 +336,16 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
     lanes = plan.how.columns
     along_a, along_b = a.across == a.element.bytes, b.down == b.element.bytes
     thin, inner = min(m, n), False
-    few = thin <= 8 or (thin <= 24 and k >= 8 * lanes and along_a and along_b)
+    few = thin <= _THIN or (thin <= ROWS_ALONG and k >= _LONG * lanes and along_a and along_b)
     if few and k >= max(lanes // 2, 2) and not b.panel:
         # A thin operand that does not run along k is cheap to turn; a large one is not.
-        inner = (along_b and (along_a or 4 * m <= n)) or (along_a and 4 * n <= m and m > 1)
+        inner = (along_b and (along_a or _WIDER * m <= n)) or (along_a and _WIDER * n <= m and m > 1)
     inner = inner and a.made is None and b.made is None
     if plan.thirds and c.across == c.element.bytes and _serve_thirds(plan, m, n, k, a, b):
         return _emit_thirds(plan, m, n, k, a, b, c)
     plan.tiles = plan.tiles and not inner and k % (2 * SIDE) == 0
     shorts = plan.shorts and not inner
-    if (plan.pairs and inner) or ((plan.pairs or plan.tiles or shorts) and min(m, k) >= 8):
-        # Below eight rows, making pairs of `b` takes longer than they save.
+    if (plan.pairs and inner) or ((plan.pairs or plan.tiles or shorts) and min(m, k) >= _PAIRED):
         plan.how = replace(plan.how, pairs=True)
         a = plan.pair("pair_lhs", a, m, k, inner or plan.tiles)
         b = plan.pair("pair_rhs", b.transposed(), n, k, inner).transposed()
@@ -348,7 +360,7 @@ def _emit_inner(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
         packed, *_ = plan.pack("pack_rhs", b.transposed(), n, k, k, plan.how.element)
         b = packed.transposed()
     most = 16 if plan.machine.registers == 32 else 8
-    rows = min(m, 4 if n >= 4 or plan.how.complex else most // min(n, 4))
+    rows = min(m, _SIDE if n >= _SIDE or plan.how.complex else most // min(n, _SIDE))
     columns = min(n, max(1, most // (rows * plan.how.components)))
     plan.steps.append(
         emit_product(plan.unit, plan.name, Product(
@@ -365,7 +377,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     if plan.tiles and how.pairs:
         shape = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE), registers=True)
     else:  # rows that two threads share: few whole ones should not make a tile more for one of them
-        rows = -(-m // 2) if whole_rows and m <= 64 else m
+        rows = -(-m // 2) if whole_rows and m <= _HALVED else m
         _, shape = choose_tile(rows, n, plan.machine, how)
     usual = shape
     if b.panel:
@@ -382,7 +394,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
     native, deep = b.element.storage == how.type, k > block_depth(plan.machine, usual, how)
-    few = m <= (16 if b.down % 4096 == 0 or not native else 64 if deep else 128)
+    few = m <= (PAGED_ROWS if b.down % PAGE == 0 or not native else _ROWS_DEEP if deep else ROWS_IN_PLACE)
     few = few or (native and stays_in_place(m, n, k, usual, how, plan.machine))
     group = piece = 0
     if b.across != b.element.bytes or b.partner or b.panel or b.made is not None or not few:
@@ -397,10 +409,10 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     converted = a.element.storage != how.type
     # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to others
     # and fill all sets of the second level.
-    aliased = a.down % 1024 == 0 and not turned
+    aliased = a.down % (PAGE // 4) == 0 and not turned
     if shape.rows + 2 <= plan.machine.l1 >> 12 and (piece or not deep):
         aliased = False
-    if a.partner or (panels > 2 and m > 1 and (converted or (k > 64 and (turned or aliased)))):
+    if a.partner or (panels > 2 and m > 1 and (converted or (k > TERMS_IN_PLACE and (turned or aliased)))):
         if turned:
             packed, a_tile, _ = plan.pack("pack_lhs", a.transposed(), k, m, shape.rows, how.element, full=True)
             a = packed.transposed()
@@ -431,7 +443,7 @@ def _serve_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -
     there = there and b.element.bytes in (b.across, b.down)
     enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(plan.extents), numbers)
     # Few rows: making thirds of all columns is worth it if those stay in a cache until they are multiplied.
-    near = m > 256 or 6 * n * k <= plan.machine.l2 or _own_thirds(plan, m, n, k, b) > 0
+    near = m > SHARED_ROWS or 6 * n * k <= plan.machine.l2 or _own_thirds(plan, m, n, k, b) > 0
     return there and enough and near
 
 
@@ -444,7 +456,8 @@ def _own_thirds(plan: _Plan, m: int, n: int, k: int, b: _Matrix) -> int:
     """Panels of `b` of which a task should make the thirds itself, because it meets all rows; 0 for none."""
     panels, size, most = -(-n // LINES), -(-k // CHUNK) * BLOCK, plan.machine.l2 // 4
     items = math.prod(_own(plan.extents, b))
-    if m > 256 or items * panels < 8 or size > most or (plan.epilogue is not None and plan.epilogue.whole_rows):
+    whole_rows = plan.epilogue is not None and plan.epilogue.whole_rows
+    if m > SHARED_ROWS or items * panels < SHARED_PANELS or size > most or whole_rows:
         return 0
     return max(1, min(GROUP, most // size, items * panels // 8))
 

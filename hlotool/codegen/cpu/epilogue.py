@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index, delinearize, linearize
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.loops import Loop, merge, plain
 from hlotool.codegen.cpu.nest import Nest
 from hlotool.codegen.cpu.nodes import Guards, Node, closure
@@ -40,7 +42,7 @@ _FLAT, _FLAT_END = "%flat", "%flat_end"
 _EVEN = 16
 """Elements of which a vector holds as many or a fraction."""
 
-_LONG = 10
+_LONG: Annotated[int, Threshold("cost")] = 10
 """Flops that a function of many instructions counts."""
 
 

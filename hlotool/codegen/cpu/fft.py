@@ -48,8 +48,9 @@ from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_fft"]
 
-_SLOTS = 16
+_SLOTS: Annotated[int, Threshold("tasks")] = 16
 """Tasks with scratch of their own."""
+_WIDE: Annotated[int, Threshold("vectors")] = 64  # that a factor fills, above which the next one is not better
 _TABLE: Annotated[int, Threshold("elements")] = 2048
 """Up to this length the chirp and the spectrum of its filter are constants; of longer ones calls compute them."""
 _SHORT: Annotated[int, Threshold("elements")] = 512
@@ -253,7 +254,7 @@ class _Plan:
                 cost = -(-second // lanes) * first + -(-first // lanes) * second + first + second
                 if best is None or cost < best[0]:
                     best = cost, (first, second)
-            if first * first > n and best is not None and first > 64 * self.lanes:
+            if first * first > n and best is not None and first > _WIDE * self.lanes:
                 break
         return best[1] if best else None
 

@@ -11,9 +11,11 @@ import cmath
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import Index, add, address, multiply, splat
 from hlotool.codegen.cpu.math.vector import BITS, Vector, constant_text, fma, type_text
 from hlotool.codegen.llvm import Function, Unit
@@ -39,7 +41,7 @@ Sink = Callable[[Index, Complex], None]
 """Takes row number i of the result."""
 
 _PRIMES = (3, 5, 7, 11, 13)
-_TABLE = 1024
+_TABLE: Annotated[int, Threshold("elements")] = 1024
 """Roots of orders up to this are one table; above they are the product of two."""
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
+from hlotool.analysis.contraction import COLUMNS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import (
     Place,
@@ -38,6 +39,8 @@ from hlotool.codegen.llvm import Function, Loop, Unit
 from hlotool.codegen.machine import Machine
 
 __all__ = [
+    "SHARED_PANELS",
+    "SHARED_ROWS",
     "Batch",
     "Finish",
     "Packing",
@@ -54,7 +57,8 @@ __all__ = [
     "terms_at_a_time",
 ]
 
-_BYTES = 20.0  # of a right operand, that one core gets in a nanosecond from behind its own caches
+_BYTES: Annotated[float, Threshold("cost")] = 20.0
+"""Of a right operand, that one core gets in a nanosecond from behind its own caches."""
 TASK_FLOPS: Annotated[float, Threshold("flops")] = 1.5e6
 """Some 15 microseconds of one core: long against handing out a task."""
 LEAST_FLOPS: Annotated[float, Threshold("flops")] = 0.6e6
@@ -74,6 +78,11 @@ REPEATED_FLOPS: Annotated[float, Threshold("flops")] = 5e5
 """That may always be: some microseconds, against thousands of compiling."""
 FLAT_BYTES: Annotated[int, Threshold("bytes")] = 2048
 """Of a row so short that it pays to have rows end to end: one loop, whole vectors."""
+SHARED_ROWS: Annotated[int, Threshold("rows")] = 256  # that one task may take, and so pack for itself
+SHARED_PANELS: Annotated[int, Threshold("panels")] = 8  # that are enough for threads to share
+COLUMNS: Annotated[int, Threshold("columns")] = 256  # that a task takes together
+MANY_ROWS: Annotated[int, Threshold("rows")] = 512  # that meet a panel often enough to pack it
+_FEW_SUMS: Annotated[int, Threshold("vectors")] = 8  # of a tile whose loop takes four steps of the sum a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +266,7 @@ def _steps_together(product: Product, piece: int, machine: Machine) -> int:
         counts += [count for count, _ in (*ends.before, *ends.behind)]
     shape, how = product.shape, product.how
     sums = shape.rows * -(-shape.columns // how.columns) * how.components
-    return math.gcd(4 if sums <= 8 else 2, *counts)
+    return math.gcd(4 if sums <= _FEW_SUMS else 2, *counts)
 
 
 def block_depth(machine: Machine, shape: TileShape, how: Arithmetic) -> int:
@@ -299,7 +308,7 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     row_tiles, panels = -(-product.m // shape.rows), -(-product.n // shape.columns)
     deep, items = product.depth, math.prod(batch.extent for batch in product.batch)
     tiles = max(1, min(row_tiles, BLOCK_ROWS // shape.rows))
-    wide = max(1, min(panels, 256 // shape.columns))
+    wide = max(1, min(panels, COLUMNS // shape.columns))
     if any(batch.b == 0 for batch in product.batch):
         # The next tasks come back to the same panels: let those stay in the second-level cache.
         size = shape.columns * min(deep, piece * (deep // product.taps[0].extent)) * product.how.element.bytes
@@ -308,7 +317,7 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     if product.epilogue is not None:
         tiles, wide = _within_block(product, tiles, wide)
         flops += product.epilogue.flops / items
-    several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0)) if items < 8 else 1.0
+    several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0)) if items < SHARED_PANELS else 1.0
     wanted = max(1.0, min(max(flops / TASK_FLOPS, several), 64.0 / items))
     whole = product.epilogue is not None and product.epilogue.whole_rows
     while -(-row_tiles // tiles) * -(-panels // wide) < wanted and (tiles > 1 or wide > 1):
@@ -375,7 +384,7 @@ def stays_in_place(rows: int, columns: int, depth: int, shape: TileShape, how: A
     where many rows of the result meet panels that do not stay in the first-level cache.
     """
     panel = depth * shape.columns * how.element.bytes
-    return columns <= 200 and (rows < 512 or panel <= machine.l1 // 2)
+    return columns <= COLUMNS_IN_PLACE and (rows < MANY_ROWS or panel <= machine.l1 // 2)
 
 
 def panels_to_pack(
@@ -389,14 +398,14 @@ def panels_to_pack(
     Comes with so many terms of the sum as to pack at a time (0: all), where `in_pieces` allows that.
     """
     panels, size, most = -(-n // shape.columns), shape.columns * depth * how.element.bytes, _panel_bytes(machine)
-    if rows > 256 or items * panels < 8:
+    if rows > SHARED_ROWS or items * panels < SHARED_PANELS:
         return 0, 0
     if in_pieces and depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
     if size > (most // 2 if machine.vector_bits == 512 else most):
         return 0, 0
-    return max(1, min(256 // shape.columns, most // size, items * panels // 16)), 0
+    return max(1, min(COLUMNS // shape.columns, most // size, items * panels // 16)), 0
 
 
 def piece_to_pack(
@@ -410,7 +419,7 @@ def piece_to_pack(
     piece = most * first // size
     kept = rows * (2 * LINE + shape.columns * how.element.bytes) <= KEPT_BYTES
     # With vectors of 512 bits nothing was measured.
-    worth = machine.vector_bits < 512 and kept and items * -(-n // shape.columns) >= 8 and size > most // 2
+    worth = machine.vector_bits < 512 and kept and items * -(-n // shape.columns) >= SHARED_PANELS and size > most // 2
     return -(-first // -(-first // piece)) if worth and 1 <= piece < first else 0
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Annotated
 
 from hlotool.analysis.inlining import MOVES
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import is_complex
 from hlotool.codegen.cpu.math.elementwise import Value, compute_type, constant, emit_elementwise
 from hlotool.codegen.llvm import LIBRARY, Function
@@ -17,7 +19,7 @@ from hlotool.ir import Computation, Instruction, UnsupportedError
 
 __all__ = ["emit_inline"]
 
-_LARGE = 64
+_LARGE: Annotated[int, Threshold("instructions")] = 64
 """Instructions of a called computation, written out, from which on it is a function."""
 
 

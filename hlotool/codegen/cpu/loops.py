@@ -38,6 +38,11 @@ __all__ = [
 ]
 
 
+_FAR: Annotated[int, Threshold("elements")] = 16  # apart, so that each load is of another line of the caches
+_TILED: Annotated[int, Threshold("elements")] = 4  # of a loop, at least, that forms tiles
+_TILE_WORK: Annotated[int, Threshold("cycles")] = 40  # of a body that is written for every column of a tile
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A loop to write: the variable `atom` counts from `start` to `stop`; `absorbed` outer variables stay zero.
@@ -202,7 +207,7 @@ def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
             return vectors * 2.0
         if node.kind == "load" and step is not None and _row_atom(node, lane) is not None:
             return trips * 0.4
-        far = step is None or abs(step) > 16
+        far = step is None or abs(step) > _FAR
         return trips * (2.0 if far else 1.2) * (2.0 if node.kind == "store" else 1.0)
     return vectors * weight(node)
 
@@ -226,10 +231,10 @@ def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop 
             continue
         row = _row_atom(node, lane)
         loop = next((loop for loop in loops if loop.atom == row), None)
-        if loop is None or loop.extent < 4 or lane.extent < 4:
+        if loop is None or loop.extent < _TILED or lane.extent < _TILED:
             continue
         size = work(n for n in scope if n.variables & loop.variables)
-        if size <= 40 and all(_plain_in(x, loop) for n in scope for x in n.indices()):
+        if size <= _TILE_WORK and all(_plain_in(x, loop) for n in scope for x in n.indices()):
             return loop
     return None
 

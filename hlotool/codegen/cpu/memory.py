@@ -7,7 +7,9 @@ Values are compute values (see `math.elements`); buffers hold the memory types. 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import Value, from_memory, is_complex, memory_type, to_memory
 from hlotool.codegen.cpu.math.vector import type_text
 from hlotool.codegen.llvm import Function
@@ -168,7 +170,7 @@ def stream_vector(f: Function, element_type: str, lanes: int, pointer: str, valu
     f.do(f"store {type_text(memory, lanes)} {raw}, ptr {pointer}, align {size}, !nontemporal !6400")
 
 
-_AHEAD = 1024
+_AHEAD: Annotated[int, Threshold("bytes")] = 1024
 """Bytes from a load to what it asks for: a few hundred cycles at the pace of long computations."""
 
 

@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
+from hlotool.analysis.contraction import PAGE
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.addressing import offset, when
 from hlotool.codegen.cpu.elements import Arithmetic, Element, load, store, vector_type
@@ -221,7 +222,7 @@ def _streams(tile: Outer, machine: Machine) -> bool:
     """Whether the next tile to use this part of `b` will not find it in the first-level cache.  Steps of whole pages
     fall on the same sets of that cache: what is fetched early would be gone again."""
     size = tile.columns * tile.b.bytes * math.prod(tap.extent for tap in tile.taps)
-    return not tile.lanewise and size > machine.l1 // 2 and tile.taps[-1].b % 4096 != 0
+    return not tile.lanewise and size > machine.l1 // 2 and tile.taps[-1].b % PAGE != 0
 
 
 def emit_inner(unit: Unit, name: str, tile: Inner, how: Arithmetic) -> None:

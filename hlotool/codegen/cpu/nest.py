@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu import memory
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.loops import Loop, bound_loops
@@ -47,7 +48,7 @@ _MISSING = object()
 _NOTHING = object()
 """The buffer to read where there is nothing to read."""
 
-_WIDEST = 128
+_WIDEST: Annotated[int, Threshold("bytes")] = 128
 """Bytes of the widest vector that is read: of complex numbers."""
 
 

@@ -33,6 +33,8 @@ from hlotool.codegen.llvm import Function, Unit
 __all__ = ["Axis", "Copy", "emit_copy"]
 
 CALLED = "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %to)"
+_APART: Annotated[int, Threshold("times")] = 4
+"""How many times what a task reads of a row the next may be away for processors to fetch it ahead."""
 TASK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10  # of panels that a task packs
 ROWS_AHEAD: Annotated[int, Threshold("rows")] = 32  # rows from which a task fetches what does not lie together
 RUN_BYTES: Annotated[int, Threshold("bytes")] = 8 << 10
@@ -193,7 +195,8 @@ def _scattered(f: Function, copy: Copy) -> bool:
     With vectors of 512 bits nothing was measured.
     """
     narrow = f.unit.machine is not None and f.unit.machine.vector_bits < 512
-    return narrow and copy.group > 0 and copy.rows.source >= 4 * copy.group * copy.width * copy.source.element.bytes
+    read = copy.group * copy.width * copy.source.element.bytes
+    return narrow and copy.group > 0 and copy.rows.source >= _APART * read
 
 
 def _pairs(f: Function, copy: Copy, read: str, write: str, columns: int, alone: str | None) -> None:

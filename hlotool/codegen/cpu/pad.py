@@ -16,6 +16,9 @@ __all__ = ["PadAxis", "emit_pad"]
 
 SHORT_BYTES: Annotated[int, Threshold("bytes")] = 512
 """Bytes of a copy that takes no longer in place than the call of a library's function."""
+_ROW: Annotated[int, Threshold("elements")] = 64  # of a row so short that it becomes one with the next
+_ROWS: Annotated[int, Threshold("elements")] = 16384  # of both, likewise
+_STRAIGHT: Annotated[int, Threshold("vectors")] = 16  # that are written without a loop
 
 
 class PadAxis(NamedTuple):
@@ -74,7 +77,7 @@ def _merged(axes: Sequence[PadAxis]) -> list[PadAxis]:
     merged = [axes[-1]]
     for axis in reversed(axes[:-1]):
         inner = merged[-1]
-        short = inner.target < 64 or inner.target * axis.target <= 16384  # a row is a task; leave some
+        short = inner.target < _ROW or inner.target * axis.target <= _ROWS  # a row is a task; leave some
         if short and inner.plain and axis.stride == inner.extent * inner.stride:
             size = inner.extent
             merged[-1] = PadAxis(axis.extent * size, inner.stride, axis.target * size, axis.low * size)
@@ -107,7 +110,7 @@ def _zeros(f: Function, write: str, count: int, target: Place, how: Arithmetic) 
     trips, rest = divmod(count, how.lanes)
     size = how.lanes * target.element.size
     kind = vector_type(how.type, how.lanes)
-    at_once = trips if trips <= 16 else 1  # a loop takes LLVM as long as some twenty stores
+    at_once = trips if trips <= _STRAIGHT else 1  # a loop takes LLVM as long as some twenty stores
     if trips:
         loop = f.begin_loop(0, trips, at_once, [("ptr", write)])
         for at in range(at_once):

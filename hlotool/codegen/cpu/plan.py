@@ -31,7 +31,12 @@ PART_WORK: Annotated[int, Threshold("elements")] = 1 << 15
 MOST_PIECES: Annotated[int, Threshold("pieces")] = 64
 """Pieces into which the space of a concatenation or pad is divided."""
 
-_SHARED = 0.75
+_RESULTS: Annotated[int, Threshold("results")] = 16  # of a reduction that is not divided, with sums of single numbers
+_VECTOR_RESULTS: Annotated[int, Threshold("results")] = 8192  # and with sums of vectors
+_PARTS: Annotated[int, Threshold("parts")] = 64  # of a reduction, at most
+_PART_ROWS: Annotated[int, Threshold("rows")] = 16  # of a part, at least
+
+_SHARED: Annotated[float, Threshold("share")] = 0.75
 """The work of pieces that are computed together over that of each by itself, up to which they are."""
 
 
@@ -272,10 +277,10 @@ def part_count(node: Node, body: Sequence[Node], lane: Loop | None, extent: int,
     work = sum(cost(n, None, machine) for n in body)
     results = prod(a.high + 1 for a in node.atoms)
     vectors = lane is not None and bool(node.variables & lane.variables)
-    if work < PART_WORK * 2 or results >= (8192 if vectors else 16):
+    if work < PART_WORK * 2 or results >= (_VECTOR_RESULTS if vectors else _RESULTS):
         return 1
     rows = prod(a.high + 1 for a in node.bound)
-    most = int(min(64 if vectors else -(-64 // results), work // PART_WORK, extent, rows // 16))
+    most = int(min(_PARTS if vectors else -(-_PARTS // results), work // PART_WORK, extent, rows // _PART_ROWS))
     good = [n for n in range(2, most + 1) if extent % n == 0]
     return good[-1] if good and good[-1] * 3 >= most else most
 

@@ -19,6 +19,8 @@ __all__ = ["Records", "define_sort", "histogram_bytes", "sort_cost"]
 
 _INSERTION: Annotated[int, Threshold("records")] = 24
 """Up to this many records insertion sort is the faster one."""
+_WIDE_DIGITS: Annotated[int, Threshold("records")] = 1 << 13
+"""From this many on wide digits save more passes than their histograms take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Records:
 
 def digit_bits(key_bits: int, count: int) -> int:
     """Wide digits save passes over long arrays, narrow ones save histogram work on short ones."""
-    if count >= 1 << 13 and key_bits > 16:
+    if count >= _WIDE_DIGITS and key_bits > 16:
         return 11
     return 8
 

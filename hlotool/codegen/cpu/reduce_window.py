@@ -37,8 +37,9 @@ from hlotool.ir import Instruction, WindowDimension
 
 __all__ = ["emit_reduce_window"]
 
-_UNROLL = 4
+_UNROLL: Annotated[int, Threshold("vectors")] = 4
 """Vectors (or lines) that are reduced side by side."""
+_WIDEST_STRIDE: Annotated[int, Threshold("elements")] = 4  # of windows that are reduced in vectors
 _SCAN: Annotated[int, Threshold("elements")] = 5
 """Windows from this size on that are prefixes or suffixes are scanned."""
 
@@ -215,7 +216,8 @@ def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:
 def _interior(row: WindowDimension, size: int, count: int, reduction: _Reduction) -> tuple[int, int, int]:
     """Output positions [first, after) that go in vectors of `lanes`, so that nothing outside the row is read."""
     lanes = reduction.lanes
-    if row.base_dilation > 1 or row.stride > 4 or (row.stride > 1 and any(map(is_complex, reduction.types))):
+    widest = 1 if any(map(is_complex, reduction.types)) else _WIDEST_STRIDE
+    if row.base_dilation > 1 or row.stride > widest:
         return 0, 0, 1
     first = max(0, -(-row.padding_low // row.stride))
     while lanes > 1:

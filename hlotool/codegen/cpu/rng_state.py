@@ -9,7 +9,9 @@ deviates", 1958).
 from __future__ import annotations
 
 from math import pi
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -34,7 +36,7 @@ __all__ = ["emit_rng", "emit_rng_get_and_update_state"]
 
 _FIRST_STATE = 0x7012395
 _SEED = 0x9E3779B97F4A7C15
-_CHUNK = 4096
+_CHUNK: Annotated[int, Threshold("elements")] = 4096
 """Elements per task."""
 
 

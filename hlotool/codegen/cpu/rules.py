@@ -27,6 +27,8 @@ SMALL_CONSTANT: Annotated[int, Threshold("bytes")] = 256
 
 WINDOW_LIMIT: Annotated[int, Threshold("elements")] = 128
 """Elements of a window that is reduced by a loop over it; larger ones deserve an algorithm."""
+_LONG: Annotated[int, Threshold("elements")] = 64
+"""Of a dimension that is worth dividing among threads, from which on the first is taken."""
 
 Writer = Callable[[Tracer, Instruction, tuple[Index, ...], Guards, int], Rule]
 
@@ -347,7 +349,7 @@ def split_dimension(reduce: Instruction) -> int:
     sizes = reduce.operands[0].shape.dimensions
     gone = sorted(reduce.attributes["dimensions"])
     longest: int = max(gone, key=lambda d: sizes[d])
-    return next((d for d in gone if sizes[d] >= 64), longest)
+    return next((d for d in gone if sizes[d] >= _LONG), longest)
 
 
 def _in_parts(

@@ -36,7 +36,7 @@ __all__ = ["emit_sort"]
 
 _RUN: Annotated[int, Threshold("elements")] = 12
 """Runs this long are sorted by insertion before merging."""
-_GROUPS = 16
+_GROUPS: Annotated[int, Threshold("lines")] = 16
 """Tasks that lines are dealt to; each has its own part of the scratch buffer."""
 
 

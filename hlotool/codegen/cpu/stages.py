@@ -26,14 +26,17 @@ BLOCK: Annotated[int, Threshold("elements")] = 1024
 """Elements that go through one stage before the next: so many that beginning and ending a loop hardly count, and so few
 that all arrays of a stage are in the nearest cache."""
 
-_STAGE = 72.0
+_STAGE: Annotated[float, Threshold("operations")] = 72.0
 """Cycles of work on a vector that a stage may have."""
 
 _LEAST: Annotated[int, Threshold("elements")] = 1 << 15
 """Elements from which on what stages save is worth compiling them."""
 
-_CROSSING = 8
+_CROSSING: Annotated[int, Threshold("rows")] = 8
 """Most rows that a later stage may need."""
+
+_AWAY: Annotated[float, Threshold("share")] = 0.3
+"""Of the work to be divided, how far from its middle a cut may be."""
 
 _DIVIDER = {"divide": 10.0, "sqrt": 12.0, "remainder": 20.0}
 """Cycles for which the one unit for divisions is busy; where all wait for that nothing else matters."""
@@ -110,7 +113,7 @@ def _cuts(steps: Sequence[Node], last: Mapping[Node, int]) -> list[int]:
         if length <= _STAGE:
             continue
         away = {k: abs((done[k] - done[first]) / length - 0.5) for k in range(first + 1, end)}
-        places = [k for k in away if away[k] <= 0.3 and crossing[k] <= _CROSSING]
+        places = [k for k in away if away[k] <= _AWAY and crossing[k] <= _CROSSING]
         if places:
             cut = min(places, key=lambda k: crossing[k] + 4 * away[k])
             cuts.append(cut)

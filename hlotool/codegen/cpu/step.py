@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, atom_index, constant
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.loops import (
     HEAVY,
     Loop,
@@ -31,15 +33,15 @@ from hlotool.ir import byte_size
 
 __all__ = ["Job", "emit_step", "load_bases", "write_nest"]
 
-TASK_NS = 8000.0
+TASK_NS: Annotated[float, Threshold("nanoseconds")] = 8000.0
 """Time that a task should take: long against the cost of handing it to a thread, short against imbalance."""
 
-MOST_TASKS = 128
+MOST_TASKS: Annotated[int, Threshold("tasks")] = 128  # of a loop
 
-ROW_BYTES = 1 << 16
+ROW_BYTES: Annotated[int, Threshold("bytes")] = 1 << 16
 """Most that a value kept for a later pass over its row may take (of the stack, and of the nearest caches)."""
 
-REPEATED_NS = 300.0
+REPEATED_NS: Annotated[float, Threshold("nanoseconds")] = 300.0
 """A reduction quicker than this may be computed again by every task."""
 
 

@@ -6,7 +6,9 @@ Vectors that lie side by side, as memory has them, are called chunks here.  No t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elements import Value, from_memory, memory_type, to_memory
 from hlotool.codegen.cpu.math.vector import type_text
 from hlotool.codegen.cpu.memory import alignment, constant_mask, load_raw, store_raw
@@ -14,7 +16,7 @@ from hlotool.codegen.llvm import Function
 
 __all__ = ["WIDEST_STEP", "Chunk", "load_chunks", "load_strided", "pick", "store_interleaved", "store_strided"]
 
-WIDEST_STEP = 4
+WIDEST_STEP: Annotated[int, Threshold("elements")] = 4
 """How far apart elements may lie to be picked from whole vectors instead of one by one."""
 
 Chunk = tuple[int, str]

@@ -74,7 +74,7 @@ PAYS: Annotated[int, Threshold("uses")] = 100
 """Multiplications of each number that pay for its thirds (measured on Sapphire Rapids)."""
 LEAST: Annotated[float, Threshold("multiplications")] = 2.5e7
 """Multiplications of a product that is worth the trouble: some 100 microseconds."""
-GROUP = 4  # blocks at most in a task
+GROUP: Annotated[int, Threshold("blocks")] = 4  # blocks at most in a task
 
 RANGE = 128  # bytes of a range: 16 absolute values less one, the least but for zeros, and 16 that are the largest
 

@@ -35,9 +35,9 @@ __all__ = ["emit_topk"]
 
 _LIST: Annotated[int, Threshold("elements")] = 32
 """Up to this k a sorted list is kept."""
-_SLACK = 512
+_SLACK: Annotated[int, Threshold("elements")] = 512
 """Records that a buffer holds above k before it is cut."""
-_TASKS = 16
+_TASKS: Annotated[int, Threshold("rows")] = 16  # that are searched at the same time
 _HEADER = 64
 """Bytes at the start of a task's scratch: the number of records."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, array, literal
 from hlotool.passes.rewriter import Rewriter, Rule, rule
 
@@ -53,11 +55,15 @@ def splat_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.broadcast(scalar, instruction.shape, ())
 
 
+_COUNTED: Annotated[int, Threshold("elements")] = 8
+"""Of a constant, from which on a loop counts."""
+
+
 @rule("constant")
 def counting_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """An integer vector 0, 1, 2, ... is an iota."""
     shape = instruction.shape
-    if not shape.is_array or shape.rank != 1 or shape.size < 8 or instruction.literal.elided:
+    if not shape.is_array or shape.rank != 1 or shape.size < _COUNTED or instruction.literal.elided:
         return None
     if shape.element_type not in ("s32", "s64", "u32", "u64"):
         return None

@@ -20,6 +20,9 @@ _ELEMENTWISE = frozenset(
 )
 _LEAST_JOIN: Annotated[int, Threshold("elements")] = 4096
 """Elements from which on a concatenation is worth a reduction for each part."""
+_MOST_JOINED: Annotated[int, Threshold("operands")] = 4  # of such a concatenation
+_SAVED: Annotated[int, Threshold("times")] = 4
+"""How many multiplications a copied element must save where less of a product is wanted."""
 
 
 def _only_read_by(inner: Instruction, reader: Instruction) -> bool:
@@ -98,7 +101,7 @@ def slice_dot(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     copied = sum(
         prod(part) for part, operand in zip(sizes, (left, right), strict=True) if part != operand.shape.dimensions
     )
-    if instruction.shape.size == 0 or saved < 4 * copied:
+    if instruction.shape.size == 0 or saved < _SAVED * copied:
         return None
     parts = [
         _cut(rewriter, operand, part, places, instruction)
@@ -227,7 +230,7 @@ def reduce_of_joined(instruction: Instruction, rewriter: Rewriter) -> Instructio
     inner, initial = instruction.operands[0], instruction.operands[-1]
     if opcode is None or inner.opcode != "concatenate" or not _only_read_by(inner, instruction):
         return None
-    if len(inner.operands) > 4 or inner.shape.size < _LEAST_JOIN * len(inner.operands):
+    if len(inner.operands) > _MOST_JOINED or inner.shape.size < _LEAST_JOIN * len(inner.operands):
         return None
     (along,) = inner.attributes["dimensions"]
     reduced = instruction.attributes["dimensions"]
