@@ -14,7 +14,7 @@ from hlotool.codegen.cpu.microkernel import Ends
 __all__ = ["NO_CUTS", "Cuts", "cuts_of", "extent_of", "is_bordered"]
 
 MOST_ENDS: Annotated[int, Threshold("positions")] = 4
-"""Loops of a tile, beside the usual one, for what its rows leave out."""
+"""Parts of a line of the window, beside the usual one, that some rows of a tile leave out."""
 
 
 class Cuts(NamedTuple):

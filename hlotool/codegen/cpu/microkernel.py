@@ -117,9 +117,10 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         return at // LINE * tile.b_line + at % LINE if tile.b_line else at
 
     each_row = vectors * how.components  # sums of a row
+    rows = [row * tile.a_row for row in range(tile.rows)]
 
-    def body(a: str, b: str, sums: Sequence[str], first: int, end: int) -> list[str]:
-        """A term of the sums, for rows from `first` to before `end`; `sums` are those of all rows."""
+    def body(a: str, b: str, sums: Sequence[str], rows: Sequence[str | int]) -> list[str]:
+        """A term of the sums; `rows` says where each row of `a` is."""
         places = [along(v * lanes * tile.b.size) for v in range(vectors)]
         columns = [
             load(f, offset(f, b, place), tile.b, how, lanes, active)
@@ -129,16 +130,17 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
             for line in lines:
                 f.fetch(offset(f, b, AHEAD * tile.taps[-1].b + along(line)))
         result = list(sums)
-        for row in range(first, end):
+        for row, there in enumerate(rows):
+            start, step = (a, there) if isinstance(there, int) else (offset(f, a, there), 0)
             if tile.lanewise:
                 for v, column in enumerate(columns):
-                    at = offset(f, a, row * tile.a_row + v * lanes * tile.a.size)
+                    at = offset(f, start, step + v * lanes * tile.a.size)
                     place = row * vectors + v
                     value = load(f, at, tile.a, how, lanes, actives[v])
                     result[place] = multiply_add(f, how, lanes, value, column, result[place])
                 continue
             for part in range(how.components):
-                at = offset(f, a, row * tile.a_row + part * tile.a.size)
+                at = offset(f, start, step + part * tile.a.size)
                 splat = _splat(f, load(f, at, tile.a, how, 0), kind, how, lanes)
                 for v, column in enumerate(columns):
                     place = (row * how.components + part) * vectors + v
@@ -146,49 +148,63 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         return result
 
     def loop(
-        taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str],
-        first: int = 0, end: int = tile.rows, some: bool = True,
+        taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str], rows: Sequence[str | int]
     ) -> tuple[str, str, list[str]]:
-        """Loops over `taps`, `count` times the first (`some`: at least once); where that leads to, and the sums."""
-        own, steps = slice(first * each_row, end * each_row), 1 if taps[1:] else tile.together
-        carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums[own])]
-        outer = f.begin_loop(0, count, steps, carried, at_least_once=some)
-        a, b = outer.values[:2]
-        inner = [*sums[: own.start], *outer.values[2:], *sums[own.stop :]]
+        """Loops over `taps`, `count` times the first; where that leads to, and the sums."""
+        steps = 1 if taps[1:] else tile.together
+        carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums)]
+        outer = f.begin_loop(0, count, steps, carried, at_least_once=True)
+        a, b, *inner = outer.values
         if taps[1:]:
-            inner = nest(taps[1:], taps[1].extent, a, b, inner, first, end)
+            inner = nest(taps[1:], taps[1].extent, a, b, inner, rows)
         else:
             for step in range(steps):
-                inner = body(offset(f, a, step * taps[0].a), offset(f, b, step * taps[0].b), inner, first, end)
+                inner = body(offset(f, a, step * taps[0].a), offset(f, b, step * taps[0].b), inner, rows)
         a, b = offset(f, a, steps * taps[0].a), offset(f, b, steps * taps[0].b)
-        a, b, *inner = f.end_loop(outer, [a, b, *inner[own]])
-        return a, b, [*sums[: own.start], *inner, *sums[own.stop :]]
-
-    left_out: list[list[tuple[str, int]]] = []
-    inside: str | int = 0
-    if tile.ends:
-        inside = tile.taps[-1 - tile.ends.within].extent
-        for which, some in (("%first", tile.ends.before), ("%last", tile.ends.behind)):
-            left_out.append([(f.let(f"select i1 {which}, i64 {number}, i64 0"), rows) for number, rows in some])
-            for missing, _ in left_out[-1]:
-                inside = f.let(f"sub i64 {inside}, {missing}")
+        a, b, *inner = f.end_loop(outer, [a, b, *inner])
+        return a, b, inner
 
     def nest(
-        taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str], first: int, end: int
+        taps: tuple[Tap, ...], count: str | int, a: str, b: str, sums: Sequence[str], rows: Sequence[str | int]
     ) -> list[str]:
-        """The sums after loops over `taps`, `count` times the first; rows leave out what is not for them."""
+        """The sums after loops over `taps`, `count` times the first."""
         if tile.ends is None or len(taps) != tile.ends.within + 1:
-            return loop(taps, count, a, b, sums, first, end)[2]
-        before, behind = left_out
-        for missing, rows in before:
-            a, b, sums = loop(taps, missing, a, b, sums, rows, tile.rows, False)
-        a, b, sums = loop(taps, inside, a, b, sums)
-        for missing, rows in behind:
-            if rows < tile.rows:
-                a, b, sums = loop(taps, missing, a, b, sums, 0, tile.rows - rows, False)
-        return list(sums)
+            return loop(taps, count, a, b, sums, rows)[2]
+        return in_parts(taps, a, b, sums)
 
-    sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count, 0, tile.rows)
+    firsts, lasts = _bounds(f, tile) if tile.ends else ({}, {})
+
+    def in_parts(taps: tuple[Tap, ...], a: str, b: str, sums: Sequence[str]) -> list[str]:
+        """The sums after loops over `taps`, the first of them in parts, of which all elements are for the same rows.
+
+        What other rows would read there may lie outside of the array.  They read what another row does, and keep the
+        sums that they have.
+        """
+        stop = lasts.get(0, taps[0].extent)
+        carried = [("ptr", a), ("ptr", b), *((kind, value) for value in sums)]
+        part = f.begin_loop(0, stop, 1, carried, at_least_once=True)
+        a, b, *before = part.values
+        end, inside = str(stop), dict[str, str]()
+        there: list[str | int] = [*rows]
+        for bound in dict.fromkeys((*lasts.values(), *firsts.values())):
+            inside[bound] = f.let(f"icmp slt i64 {part.index}, {bound}")
+            if bound != stop:
+                end = f.let(f"select i1 {inside[bound]}, i64 {bound}, i64 {end}")
+        for row, bound in firsts.items():
+            there[row] = f.let(f"select i1 {inside[bound]}, i64 {rows[-1]}, i64 {there[row]}")
+        for row, bound in lasts.items():
+            there[row] = f.let(f"select i1 {inside[bound]}, i64 {there[row]}, i64 0")
+        part.step = f.let(f"sub i64 {end}, {part.index}")
+        a, b, after = loop(taps, part.step, a, b, before, there)
+        for bounds, early in ((firsts, True), (lasts, False)):
+            for row, bound in bounds.items():
+                for place in range(row * each_row, (row + 1) * each_row):
+                    one, other = (before, after) if early else (after, before)
+                    both = f"{kind} {one[place]}, {kind} {other[place]}"
+                    after[place] = f.let(f"select i1 {inside[bound]}, {both}")
+        return f.end_loop(part, [a, b, *after])[2:]
+
+    sums = nest(tile.taps, "%k", "%a", "%b", ["zeroinitializer"] * count, rows)
 
     def write_rows(first: int, end: int, add: bool) -> None:
         for row in range(first, end):
@@ -216,6 +232,25 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
         f.label(first)
     write(False)
     f.finish()
+
+
+def _bounds(f: Function, tile: Outer) -> tuple[dict[int, str], dict[int, str]]:
+    """For rows that leave out elements of the dimension with ends: the first one that they take, and the first one
+    behind those.  Both come with the last elements first."""
+    assert tile.ends is not None
+    firsts: dict[int, str] = {}
+    lasts: dict[int, str] = {}
+    extent, missing = tile.taps[-1 - tile.ends.within].extent, 0
+    for number, rows in tile.ends.before:
+        missing += number
+        bound = f.let(f"select i1 %first, i64 {missing}, i64 0")
+        firsts.update(dict.fromkeys(range(rows), bound))
+    missing = 0
+    for number, rows in reversed(tile.ends.behind):
+        missing += number
+        bound = f.let(f"select i1 %last, i64 {extent - missing}, i64 {extent}")
+        lasts.update(dict.fromkeys(range(tile.rows - rows, tile.rows), bound))
+    return firsts, lasts
 
 
 def _streams(tile: Outer, machine: Machine) -> bool:
