@@ -1,6 +1,6 @@
 """Run programs under a Python that has jax, and keep every module that JAX compiles, with inputs and XLA's outputs.
 
-    python tests/wild/recorder.py STORE DEVICES [PROGRAM ...]
+    python tests/wild/recorder.py STORE DEVICES [FILE|FILE.PROGRAM ...]
 
 For a module of content KEY (a hash of its text without names of places): ``KEY.hlo``; ``KEY.npz`` with arg0, ... and
 out0, ... of its first run, as `hlotool run --inputs` reads them (arg0@3 is of device 3), unless they are larger than
@@ -173,15 +173,16 @@ def main() -> None:
     names = wanted or sorted(p.stem for p in (Path(__file__).parent / "programs").glob("[a-z]*.py"))
     try:
         for name in names:
-            before = len(PROGRAMS)
-            recorder.program = f"{name}.import"
+            file, _, only = name.partition(".")
+            recorder.program = f"{file}.import"
             try:
-                importlib.import_module(f"programs.{name}")
+                importlib.import_module(f"programs.{file}")
             except Exception as error:
                 print(f"{name}: left out: {type(error).__name__}: {error}", flush=True)
                 continue
-            for one in PROGRAMS[before:]:
-                for kind in one.kinds if one.devices == devices else ():
+            for one in PROGRAMS:
+                chosen = one.name == f"programs.{name}" if only else one.name.startswith(f"programs.{file}.")
+                for kind in one.kinds if chosen and one.devices == devices else ():
                     _run(jax, recorder, one, kind)
     finally:
         if dump is not None:
