@@ -292,6 +292,12 @@ ROWS: list[tuple[str, str, str]] = [
     ("reduce-broadcast",
      "c = f32[] constant(0)\nx = f32[8,4] broadcast(p0:f32[4]), dimensions={1}\n"
      "ROOT r = f32[] reduce(x, c), dimensions={0,1}, to_apply=add", "reduce{0}(multiply(p0, broadcast(8)), 0)"),
+    *[("reduce-broadcast",
+       f"c = f32[] constant({start})\nz = f32[] constant({zero})\nx = f32[8,4] broadcast(z), dimensions={{}}\n"
+       "ROOT r = f32[8] reduce(x, c), dimensions={1}, to_apply=add", after)
+      for start, zero, after in [
+          ("0", "-0", "broadcast(0)"), ("-0", "-0", "multiply(broadcast(-0), broadcast(4))"),
+          ("-0", "0", "multiply(broadcast(0), broadcast(4))")]],
     ("reduce-of-negated",
      "c = f32[] constant(0)\nx = f32[8,4] negate(p0:f32[8,4])\n"
      "ROOT r = f32[4] reduce(x, c), dimensions={0}, to_apply=add", "negate(reduce{0}(p0, 0))"),

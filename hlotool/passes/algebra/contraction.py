@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import copysign
 
 from hlotool.analysis.contraction import sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
@@ -148,7 +149,10 @@ _EXACT_COUNT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53}
 
 @rule("reduce", reads="broadcast")
 def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """Reducing n equal elements: x for max, min, and, or; n * x for add (which rounds once, not n times)."""
+    """Reducing n equal elements: x for max, min, and, or; n * x for add (which rounds once, not n times).
+
+    Constant zeros add up to 0, and to -0 only where the initial value is that as well.
+    """
     opcode = single_reducer(instruction)
     inner = instruction.operands[0]
     if opcode is None or inner.opcode != "broadcast" or inner.shape.size == 0:
@@ -162,6 +166,8 @@ def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructio
         count *= inner.shape.dimensions[d]
     element_type = instruction.shape.element_type
     if opcode == "add":
+        if number(inner.operands[0]) == 0 and _is_positive_zero(instruction.operands[1]):
+            return rewriter.splat(0, instruction.shape)
         integer = ELEMENT_TYPES[element_type].is_integer and count < 2 ** (ELEMENT_TYPES[element_type].bits - 1)
         if not integer and count > _EXACT_COUNT.get(element_type, 0):
             return None
@@ -174,6 +180,11 @@ def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructio
         source = rewriter.binary("multiply", source, rewriter.splat(count, source.shape))
     left = [kept.index(d) for d in reduced if d not in equal]
     return _reduce(rewriter, instruction, source, instruction.shape.dimensions, left) if left else source
+
+
+def _is_positive_zero(instruction: Instruction) -> bool:
+    value = number(instruction)
+    return value is not None and value == 0 and copysign(1, value.real) + copysign(1, value.imag) == 2
 
 
 @rule("reduce", reads="negate")
