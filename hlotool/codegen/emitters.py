@@ -1,24 +1,27 @@
-"""Which emitter makes the kernel of an instruction: one row per opcode that is not a loop over its result.
-
-Those of products, which nearly every program has, are here from the start; the others are imported when a module first
-needs them: most need few.
-"""
+"""Which emitter makes the kernel of an instruction: one row per opcode that is not a loop over its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 
 from hlotool.analysis.product_epilogue import fused_product
+from hlotool.codegen.cpu.cholesky import emit_cholesky
 from hlotool.codegen.cpu.contraction import emit_convolution, emit_fused_product, emit_product
+from hlotool.codegen.cpu.fft import emit_fft
 from hlotool.codegen.cpu.fusion import can_emit, emit_fusion, emit_rest
+from hlotool.codegen.cpu.reduce_window import emit_reduce_window
+from hlotool.codegen.cpu.rng import emit_rng_bit_generator
+from hlotool.codegen.cpu.rng_state import emit_rng, emit_rng_get_and_update_state
+from hlotool.codegen.cpu.scatter import emit_scatter
+from hlotool.codegen.cpu.select_and_scatter import emit_select_and_scatter
+from hlotool.codegen.cpu.sort import emit_sort
+from hlotool.codegen.cpu.topk import emit_topk
+from hlotool.codegen.cpu.triangular_solve import emit_triangular_solve
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["EMITTERS", "PRODUCT_EMITTERS", "emit_kernel"]
-
-Emitter = Callable[[str, Instruction, Machine, bool], Kernel]
 
 PRODUCT_EMITTERS: dict[str, Callable[[str, Instruction, Machine, frozenset[int]], Kernel]] = {
     "convolution": emit_convolution,
@@ -26,20 +29,19 @@ PRODUCT_EMITTERS: dict[str, Callable[[str, Instruction, Machine, frozenset[int]]
     "product fusion": emit_fused_product,
 }
 
-EMITTERS: dict[str, str] = {
-    "cholesky": "hlotool.codegen.cpu.cholesky:emit_cholesky",
-    "fft": "hlotool.codegen.cpu.fft:emit_fft",
-    "reduce-window": "hlotool.codegen.cpu.reduce_window:emit_reduce_window",
-    "rng": "hlotool.codegen.cpu.rng_state:emit_rng",
-    "rng-bit-generator": "hlotool.codegen.cpu.rng:emit_rng_bit_generator",
-    "rng-get-and-update-state": "hlotool.codegen.cpu.rng_state:emit_rng_get_and_update_state",
-    "scatter": "hlotool.codegen.cpu.scatter:emit_scatter",
-    "select-and-scatter": "hlotool.codegen.cpu.select_and_scatter:emit_select_and_scatter",
-    "sort": "hlotool.codegen.cpu.sort:emit_sort",
-    "topk": "hlotool.codegen.cpu.topk:emit_topk",
-    "triangular-solve": "hlotool.codegen.cpu.triangular_solve:emit_triangular_solve",
+EMITTERS: dict[str, Callable[[str, Instruction, Machine, bool], Kernel]] = {
+    "cholesky": emit_cholesky,
+    "fft": emit_fft,
+    "reduce-window": emit_reduce_window,
+    "rng": emit_rng,
+    "rng-bit-generator": emit_rng_bit_generator,
+    "rng-get-and-update-state": emit_rng_get_and_update_state,
+    "scatter": emit_scatter,
+    "select-and-scatter": emit_select_and_scatter,
+    "sort": emit_sort,
+    "topk": emit_topk,
+    "triangular-solve": emit_triangular_solve,
 }
-"""Opcode -> ``module:function`` of its emitter."""
 
 
 def emit_kernel(
@@ -59,9 +61,7 @@ def emit_kernel(
         return PRODUCT_EMITTERS[kind](name, instruction, machine, in_place)
     if kind in EMITTERS:
         whole_in_place = len(in_place) == sum(1 for _ in instruction.shape.leaves())
-        module, _, function = EMITTERS[kind].partition(":")
-        emitter: Emitter = getattr(import_module(module), function)
-        return emitter(name, instruction, machine, whole_in_place)
+        return EMITTERS[kind](name, instruction, machine, whole_in_place)
     if there:
         return emit_rest(name, instruction, machine, there)
     if can_emit(instruction):

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from queue import Empty, SimpleQueue
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import binding
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["SWITCHES", "CodeError", "Compiler", "assembly", "compile_units", "initialize", "target_machine"]
 
 
-SWITCHES = ("-disable-lsr", "-disable-constant-hoisting")
+SWITCHES = ("-disable-lsr", "-disable-constant-hoisting", "-disable-post-ra")
 """LLVM's switches that make other code."""
 
 
@@ -81,7 +80,7 @@ class Compiler:
     To be left as a context: then nobody is at work any longer.
     """
 
-    __slots__ = ("_machine", "_objects", "_others", "_queue", "_texts", "_workers")
+    __slots__ = ("_emitters", "_machine", "_objects", "_others", "_queue", "_texts", "_workers")
 
     def __init__(self, machine: Machine, threads: int = 1) -> None:
         initialize()
@@ -90,7 +89,8 @@ class Compiler:
         self._texts: list[str] = []
         self._objects: list[bytes | None] = []
         self._queue = _queue() if threads > 1 else None
-        self._workers: list[Thread] = []
+        self._workers = 0
+        self._emitters = ExitStack()  # what the workers have
 
     def __enter__(self) -> Compiler:
         return self
@@ -107,9 +107,9 @@ class Compiler:
             return
         with _emitter(self._machine) as emitter:
             self._queue.add(_header(text, emitter))
-        if len(self._workers) < self._others:
-            self._workers.append(Thread(target=self._work, args=(self._queue,)))
-            self._workers[-1].start()
+        if self._workers < self._others:
+            self._workers += 1
+            self._queue.start(self._emitters.enter_context(_emitter(self._machine)))
         if self._queue.is_full:
             self._finish(self._queue)
             self._queue = _queue()
@@ -128,18 +128,15 @@ class Compiler:
 
     def _finish(self, queue: Queue) -> None:
         queue.close()
-        self._work(queue)  # here as well: this thread's memory is warm, and a new one takes its first from the system
+        with _emitter(self._machine) as emitter:
+            queue.work(emitter)  # this thread's memory is warm, and a new one takes its first from the system
         self._gather(queue)
 
-    def _work(self, queue: Queue) -> None:
-        with _emitter(self._machine) as emitter:
-            queue.work(emitter)
-
     def _gather(self, queue: Queue) -> None:
-        for worker in self._workers:
-            worker.join()
+        queue.join()
+        self._emitters.close()
         self._objects += queue.objects()
-        self._queue, self._workers = None, []
+        self._queue, self._workers = None, 0
 
 
 def _queue() -> Queue | None:

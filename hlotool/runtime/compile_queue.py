@@ -1,7 +1,7 @@
 """Texts that wait for LLVM, and native code that takes them one by one until there are no more.
 
-A thread that runs this code needs the interpreter's lock only to begin and to end, so Python can go on writing texts
-while others are compiled: between two calls of ctypes a thread would wait for the lock for milliseconds.
+A thread that runs this code never needs the interpreter's lock, so Python can go on writing texts while others are
+compiled: between two calls of ctypes a thread would wait for the lock for milliseconds, and for its first one as well.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _HEAD = 3
 class Queue:
     """Texts, each in its own context, to be compiled by all threads that call `work`."""
 
-    __slots__ = ("_code", "_texts", "_words")
+    __slots__ = ("_code", "_texts", "_threads", "_words")
 
     def __init__(self) -> None:
         self._code = _code()
+        self._threads: list[ctypes.Array[ctypes.c_size_t]] = []
         self._texts: list[bytes] = []  # LLVM reads them in place
         self._words = (ctypes.c_size_t * (_HEAD + 2 * _CAPACITY))()
 
@@ -53,6 +54,17 @@ class Queue:
     def work(self, emitter: binding.TargetMachine) -> None:
         """Compile with `emitter`, which no other thread uses, until the queue is closed and every text is taken."""
         self._code.work(self._words, emitter)
+
+    def start(self, emitter: binding.TargetMachine) -> None:
+        """Have a thread of its own do that, where the system gives one; it ends with `join`."""
+        thread = (ctypes.c_size_t * 3)()
+        if self._code.start(thread, self._words, emitter) == 0:
+            self._threads.append(thread)
+
+    def join(self) -> None:
+        """Wait for all threads, once the queue is closed."""
+        while self._threads:
+            self._code.join(self._threads.pop())
 
     def close(self, abandon: bool = False) -> None:
         """There will be no more texts; `abandon` those that nobody has begun with."""
@@ -81,6 +93,8 @@ class _Code:
     """The native functions, and the library that they are in."""
 
     work: Callable[..., None]
+    start: Callable[..., int]
+    join: Callable[..., None]
     add: Callable[..., None]
     close: Callable[..., None]
     library: Library
@@ -93,6 +107,8 @@ def _code() -> _Code:
     words = ctypes.POINTER(ctypes.c_size_t)
     return _Code(
         ctypes.CFUNCTYPE(None, words, ffi.LLVMTargetMachineRef)(library.address("hlo_compile_all")),
+        ctypes.PYFUNCTYPE(ctypes.c_int, words, words, ffi.LLVMTargetMachineRef)(library.address("hlo_compile_start")),
+        ctypes.CFUNCTYPE(None, words)(library.address("hlo_compile_join")),
         ctypes.PYFUNCTYPE(None, words)(library.address("hlo_compile_add")),
         ctypes.PYFUNCTYPE(None, words, ctypes.c_size_t)(library.address("hlo_compile_close")),
         library,
@@ -101,7 +117,7 @@ def _code() -> _Code:
 
 @cache
 def is_there() -> bool:
-    """Whether every function that the native code calls can be found: LLVM's in llvmlite, ``usleep`` in the system."""
+    """Whether every function that the native code calls can be found: LLVM's in llvmlite, the others in the system."""
     try:
         return os.name == "posix" and all(_symbols().values())
     except AttributeError:
@@ -126,6 +142,29 @@ declare void @LLVMPY_DisposeModule(ptr)
 declare ptr @LLVMPY_TargetMachineEmitToMemory(ptr, ptr, i32, ptr)
 declare void @LLVMPY_DisposeString(ptr)
 declare i32 @usleep(i32)
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_join(ptr, ptr)
+define i32 @hlo_compile_start(ptr %thread, ptr %queue, ptr %emitter) nounwind {
+  store ptr %queue, ptr %thread
+  %second = getelementptr i64, ptr %thread, i64 1
+  store ptr %emitter, ptr %second
+  %handle = getelementptr i64, ptr %thread, i64 2
+  %error = call i32 @pthread_create(ptr %handle, ptr null, ptr @work, ptr %thread)
+  ret i32 %error
+}
+define internal ptr @work(ptr %thread) nounwind {
+  %queue = load ptr, ptr %thread
+  %second = getelementptr i64, ptr %thread, i64 1
+  %emitter = load ptr, ptr %second
+  call void @hlo_compile_all(ptr %queue, ptr %emitter)
+  ret ptr null
+}
+define void @hlo_compile_join(ptr %thread) nounwind {
+  %place = getelementptr i64, ptr %thread, i64 2
+  %handle = load ptr, ptr %place
+  %ignored = call i32 @pthread_join(ptr %handle, ptr null)
+  ret void
+}
 define void @hlo_compile_add(ptr %queue) nounwind {
   %there = getelementptr i64, ptr %queue, i64 1
   %before = atomicrmw add ptr %there, i64 1 release
