@@ -95,6 +95,23 @@ def test_other_loops_stay(trips: int, options: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("length", "opcode", "unrolled"), [(16384, "tanh", True), (16383, "tanh", False), (16384, "cumulative", False)]
+)
+def test_loops_go_through_large_arrays_once(length: int, opcode: str, unrolled: bool) -> None:
+    """Bodies too large else are unrolled where their copies can be one loop over the arrays."""
+    step = "reverse(z), dimensions={0}" if opcode == "cumulative" else f"{opcode}(z)"
+    more = "\n".join(f"  m{k} = f32[8] negate({f'm{k - 1}' if k else 'a'})" for k in range(120))
+    text = (LOOP % 3).replace("  ROOT r = (s32[], f32[8]) tuple(next, z)", f"  a = f32[8] {step}\n{more}\n"
+                              "  ROOT r = (s32[], f32[8]) tuple(next, m119)")  # fmt: skip
+    module = parse(text.replace("f32[8]", f"f32[{length}]"))
+    result = optimise(module, "while-loop-unroller,tuple-simplifier,dce")
+    check(result)
+    assert ("while" not in opcodes(result)) is unrolled
+    x = np.linspace(-1, 1, length).astype(np.float32)
+    assert evaluate(result, [x])[0].tobytes() == evaluate(module, [x])[0].tobytes()
+
+
+@pytest.mark.parametrize(
     ("selector", "values"), [("pred", [False, True]), ("s32", [0, 1, 2, -1, -(2**31)])]
 )
 def test_cheap_conditionals_become_selects(selector: str, values: list[int]) -> None:

@@ -65,6 +65,19 @@ def stages(n: int) -> str:
     return main_of("\n".join([*lines, f"ROOT c = f32[{n - 1}] subtract(a, b)"]))
 
 
+def rounds(n: int, length: int = 700) -> str:
+    """`n` rounds of a generator of random numbers on 32 bits, for each operation on 64; then more on 16 and 8."""
+    shape, wide = f"u32[{length}]", f"u64[{length}]"
+    lines = [f"i = {wide} iota(), iota_dimension=0\nx0 = {shape} convert(i)\ny0 = {shape} parameter(0)"]
+    for k in range(n):
+        turns = f"c{k} = {shape} broadcast(d{k}), dimensions={{}}\nd{k} = u32[] constant({7 * k % 32})"
+        lines += reversed(turns.splitlines())
+        lines.append(f"x{k + 1} = {shape} add(x{k}, y{k})\nl{k} = {shape} shift-left(y{k}, c{k})")
+        lines.append(f"y{k + 1} = {shape} xor(x{k + 1}, l{k})")
+    lines.append(f"h = u8[{length}] convert(y{n})\nq = u8[{length}] multiply(h, h)\nz = u8[{length}] add(q, h)")
+    return main_of("\n".join([*lines, f"ROOT r = ({shape}, u8[{length}]) tuple(x{n}, z)"]))
+
+
 def concatenate(n: int, along: int = 0, width: int = 3) -> str:
     """`n` operands, of two sizes."""
     shapes = [f"f32[{2 + i % 2},{width}]" if along == 0 else f"f32[{width},{2 + i % 2}]" for i in range(n)]
@@ -615,6 +628,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.loops._FAR": (steps_apart,),
     "codegen.cpu.loops._TILED": (turned,),
     "codegen.cpu.loops._TILE_WORK": (lambda n: turned(40, n),),
+    "codegen.cpu.loops.FEW_WIDE": (rounds, lambda n: rounds(2 * n), lambda n: rounds(1, n)),
+    "codegen.cpu.loops.LONG": (lambda n: rounds(20, n), stages, elementwise),
     "codegen.cpu.loops.HEAVY": (elementwise, lambda n: elementwise(1000 * n)),
     "codegen.cpu.memory._AHEAD": (lambda size: elementwise(elements_of(size)),),
     "codegen.cpu.nest._WIDEST": (lambda size: complex_numbers(elements_of(size) // 2), complex_numbers),

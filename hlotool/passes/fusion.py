@@ -73,10 +73,10 @@ class Cluster:
 class Fusion:
     """Fuses elementwise chains, data movement and reductions with what produces and consumes them.
 
-    `max_ops` bounds the instructions of one fusion.  `max_row` bounds the bytes of one row of a row-wise group
-    (softmax, layer norm): rows that do not stay in the cache gain nothing from being fused.  With `only` no
-    instructions but those whose name the regular expression finds are fused, with `never` none that it finds; the
-    attribute ``frontend_attributes={fuse="never"}`` or ``"always"`` decides for one instruction.
+    `max_ops` bounds the instructions of one fusion, broadcast constants and iotas aside.  `max_row` bounds the bytes
+    of one row of a row-wise group (softmax, layer norm): rows that do not stay in the cache gain nothing from being
+    fused.  With `only` no instructions but those whose name the regular expression finds are fused, with `never` none
+    that it finds; the attribute ``frontend_attributes={fuse="never"}`` or ``"always"`` decides for one instruction.
     """
 
     name: ClassVar[str] = "fusion"
@@ -263,7 +263,7 @@ class _Grower:
         if producer.control_predecessors or producer.control_successors:
             return Obstacle("control-dependencies", "it has control dependencies")
         forced = self.rules.forces(producer)
-        if len(growth.cluster.members) >= self.options.max_ops:
+        if len(growth.cluster.members) >= self.options.max_ops and not _reads_nothing(producer):
             limit = self.options.max_ops
             return Obstacle("fusion-full", f"the fusion has {limit} instructions already", {"limit": limit})
         if producer.opcode != "constant" and _is_scalar_code(producer):
@@ -389,6 +389,13 @@ def _is_scalar_code(instruction: Instruction) -> bool:
         and instruction.shape.size == 1
         and instruction.has("elementwise")
         and all(o.shape.size == 1 for o in instruction.operands)
+    )
+
+
+def _reads_nothing(instruction: Instruction) -> bool:
+    """Whether an array of numbers that are known would be written to memory, and be read again."""
+    return instruction.opcode in ("constant", "iota") or (
+        instruction.opcode == "broadcast" and instruction.operands[0].opcode == "constant"
     )
 
 

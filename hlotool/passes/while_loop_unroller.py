@@ -19,13 +19,17 @@ class WhileLoopUnroller:
 
     What follows then sees through the iterations: constants of the counter fold, and values stay in registers instead
     of in the loop's state.  Loops of more than `max-trips` iterations stay, and those whose copies would have more
-    than `max-instructions` instructions: code grows, and large bodies gain nothing.
+    than `max-instructions` instructions: code grows, and large bodies gain nothing.  Up to `max-streamed` may they have
+    where arrays of `streamed-elements` and more go through element by element (the rounds of a random number
+    generator): the copies become one loop, and what is between them is not written to memory and read again.
     """
 
     name: ClassVar[str] = "while-loop-unroller"
     opcodes: ClassVar[frozenset[str]] = frozenset({"while"})
     max_trips: int = 8
     max_instructions: int = 256
+    max_streamed: int = 640
+    streamed_elements: int = 16384
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -46,8 +50,8 @@ class WhileLoopUnroller:
         if known.count > self.max_trips:
             log.refuse("many-iterations", loop, "it runs too often", iterations=known.count, limit=self.max_trips)
             return False
-        if size > self.max_instructions:
-            limit = self.max_instructions
+        limit = self.max_streamed if self._is_streamed(body) else self.max_instructions
+        if size > limit:
             log.refuse("large-body", loop, "its copies would be too large", instructions=size, limit=limit)
             return False
         if not log.allow():
@@ -59,6 +63,15 @@ class WhileLoopUnroller:
         loop.replace_all_uses(state)
         drop_dead(loop)
         return True
+
+    def _is_streamed(self, body: Computation) -> bool:
+        """Whether there are large arrays in a loop, and nothing is done with them but elementwise operations."""
+        large = [i for i in body if i.shape.is_array and i.shape.size >= self.streamed_elements]
+        users = [u for i in large for u in i.users if u is not body.root]
+        return bool(users) and all(i.has("elementwise") or i.opcode in _FREE for i in (*large, *users))
+
+
+_FREE = ("get-tuple-element", "broadcast", "constant", "iota")
 
 
 def _size(computation: Computation) -> int:

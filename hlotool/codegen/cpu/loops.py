@@ -7,7 +7,8 @@ makes the estimated time smallest, counted over all accesses and operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -254,14 +255,29 @@ def _power_of_two(n: int) -> int:
     return 1 << max(0, (n - 1).bit_length())
 
 
+FEW_WIDE: Annotated[int, Threshold("times")] = 4
+"""The work on narrower elements, for that on the widest, from which on vectors are full of the narrower ones."""
+
+
 def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
-    """Lanes of a vector: those of the widest element among nodes that depend on the lane, no more than useful."""
-    bits = max((_bits(n) for n in nodes if n.variables & lane.variables), default=8)
+    """Lanes of a vector, no more than useful: those of the widest element among nodes that depend on the lane, or
+    twice as many where little is as wide, which takes two registers then."""
+    amounts: dict[int, float] = {}
+    for node in nodes:
+        if node.variables & lane.variables:
+            bits = max([_bits(node), *(_bits(o) for o in node.operands if o.variables & lane.variables)])
+            amounts[bits] = amounts.get(bits, 0.0) + work([node])
+    bits = max(amounts, default=8)
+    if bits > 8 and sum(amounts.values()) >= (1 + FEW_WIDE) * amounts[bits]:
+        bits //= 2
     return max(1, min(machine.lanes(bits), _power_of_two(lane.extent)))
 
 
 HEAVY: Annotated[float, Threshold("cycles")] = 48.0
 """Cycles of work on a vector from which on computing takes longer than memory, and two vectors at once much code."""
+
+LONG: Annotated[int, Threshold("elements")] = 1 << 14
+"""Elements from which on what quicker code for long computations saves is worth compiling it."""
 
 
 def work(nodes: Iterable[Node]) -> float:
@@ -272,17 +288,47 @@ def work(nodes: Iterable[Node]) -> float:
 def copies_for(
     nodes: Sequence[Node], lane: Loop, width: int, machine: Machine, accumulators: int, waits: bool = False
 ) -> int:
-    """Vectors per trip: several for short bodies, so that loop overhead and latency do not count; two in long ones
+    """Vectors per trip: several for short bodies, so that loop overhead and latency do not count; in long ones two
     where that `waits` for what takes so long that more code pays: numbers from afar, or, where they are near, the
-    computation itself, of which a processor looks ahead of little more than one vector's."""
+    computation itself, of which a processor looks ahead of little more than one vector's.  Long ones of many elements
+    have as many as there are registers for: what waits is the computation then, and constants are read once for all."""
     vector = [n for n in nodes if n.variables & lane.variables]
     size = work(vector)
     live = max(accumulators, sum(1 for n in vector if n.kind in ("load", "reduce")))
     most = 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or waits else 1
-    if accumulators and live <= 2 and not any(is_long(n) for n in vector):
+    if accumulators and live <= 2 and size <= HEAVY and not any(is_long(n) for n in vector):
         most = 8  # which hides how long one addition takes; functions take longer themselves
+    elif most < 4 and max((n.trips for n in vector), default=0) >= LONG:
+        most = max(most, min(4, _power_of_two(machine.registers // (accumulators + _most_alive(vector)) + 1) // 2))
     while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):
         most //= 2
+    return most
+
+
+def _most_alive(nodes: Collection[Node]) -> int:
+    """How many of `nodes` are needed later at one time, at least 1: each is computed where it is first needed, and of
+    the operands of one the longest chain first."""
+    length: dict[Node, int] = {}
+    uses: Counter[Node] = Counter()
+    for node in sorted(nodes, key=lambda n: n.serial):
+        inputs = {i for i in node.inputs() if i in length}
+        length[node] = 1 + max((length[i] for i in inputs), default=0)
+        uses.update(inputs)
+    waiting = [(n, False) for n in length if not uses[n]]
+    done: set[Node] = set()
+    alive, most = 0, 1
+    while waiting:
+        node, ready = waiting.pop()
+        if node in done:
+            continue
+        inputs = {i for i in node.inputs() if i in length}
+        if not ready:
+            waiting += [(node, True), *((i, False) for i in sorted(inputs, key=lambda i: (length[i], i.serial)))]
+            continue
+        done.add(node)
+        uses.subtract(inputs)
+        alive += bool(uses[node]) - sum(not uses[i] for i in inputs)
+        most = max(most, alive)
     return most
 
 

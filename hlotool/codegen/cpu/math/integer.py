@@ -111,18 +111,20 @@ def _power_loop(a: Vector, b: Vector, signed: bool) -> Vector:
     return where(b.lt(0), inverse, result)
 
 
-def _in_range(count: Vector, element_type: str) -> Vector:
-    """Whether a shift count, read as unsigned, is less than the width."""
-    return count.compare("ult", integer_bits(element_type))
+def _or_none_left(shifted: Vector, count: Vector, element_type: str) -> Vector:
+    """What was shifted by `count`, or 0 where that is not less than the width when read as unsigned."""
+    number, width = _constant_value(count), integer_bits(element_type)
+    if number is not None and 0 <= number < width:
+        return shifted
+    return where(count.compare("ult", width), shifted, 0)
 
 
 def shift_left(a: Vector, count: Vector, element_type: str) -> Vector:
-    return wrap(where(_in_range(count, element_type), a.shl(count), 0), element_type)
+    return wrap(_or_none_left(a.shl(count), count, element_type), element_type)
 
 
 def shift_right_logical(a: Vector, count: Vector, element_type: str) -> Vector:
-    shifted = _unsigned(a, element_type).lshr(count)
-    return wrap(where(_in_range(count, element_type), shifted, 0), element_type)
+    return wrap(_or_none_left(_unsigned(a, element_type).lshr(count), count, element_type), element_type)
 
 
 def shift_right_arithmetic(a: Vector, count: Vector, element_type: str) -> Vector:
