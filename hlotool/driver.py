@@ -17,7 +17,7 @@ from operator import index
 from typing import Any, ParamSpec, TypeVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of
+from hlotool.analysis.donation import NOTHING_DONATED, Donate, Donation, donation_of, matched
 from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.kernel import KernelCrash
@@ -221,9 +221,6 @@ def compile_module(
     does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
     has that name; UnsupportedError where this one cannot run its code.
 
-    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
-    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
-
     Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
     stay of which it is not known that they end.
 
@@ -373,7 +370,7 @@ def _compile_cpu(
         except HloError:
             raise
         except Exception as error:
-            if strict or (donation.arguments and last):
+            if strict:
                 raise
             log.rewind(*start)
             if not verify:
@@ -383,8 +380,14 @@ def _compile_cpu(
             instead = "the evaluator runs the module" if last else "compiled without optimisations"
             _report(log, what, cause, instead, module, Pipeline((chosen, parse_pipeline(LOWERING))))
             start = len(log), log.rewrites
-    executable = _evaluate(module, steps, threads, machine, instruments, log, timeout)
-    return replace(executable, decisions=tuple(log.decisions))
+    executable = replace(
+        _evaluate(module, steps, threads, machine, instruments, log, timeout), decisions=tuple(log.decisions)
+    )
+    if not donation.arguments:
+        return executable
+    from hlotool.runtime.border import copied_to_donated
+
+    return copied_to_donated(executable, matched(donation, executable.parameters, executable.outputs))
 
 
 def _native(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,8 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
     "memory": MemoryError,
     "full disk": lambda: OSError(errno.ENOSPC, "No space left on device"),
     "read-only": lambda: OSError(errno.EROFS, "Read-only file system"),
+    "cut off": lambda: OSError(errno.EINTR, "Interrupted system call"),
+    "threads": lambda: RuntimeError("can't start new thread"),
     "llvm": lambda: RuntimeError("LLVM gave up"),
 }
 
@@ -30,6 +33,9 @@ class Fault:
     def __init__(self, function: Callable[..., Any], error: Callable[[], BaseException], number: int) -> None:
         self.function, self.error, self.left = function, error, number
         self.fired = False
+
+    def __get__(self, instance: object, owner: type) -> Callable[..., Any]:
+        return self if instance is None else partial(self, instance)  # a method
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         self.left -= 1

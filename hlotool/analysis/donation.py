@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from hlotool.ir import InputError, Module, Shape, Verbatim
 
-__all__ = ["NOTHING_DONATED", "Donate", "Donation", "buffer_donors", "donation_of"]
+__all__ = ["NOTHING_DONATED", "Donate", "Donation", "buffer_donors", "donation_of", "matched"]
 
 Donate: TypeAlias = Sequence[int] | Literal["declared"]
 """What a caller donates: parameters by number, or those that the module declares."""
@@ -66,6 +66,25 @@ def donation_of(module: Module, donate: Donate) -> Donation:
             if alias.kind == "must-alias":
                 required.add(result)
     return Donation(frozenset(given), wanted, frozenset(required))
+
+
+def matched(donation: Donation, parameters: Sequence[Shape], results: Sequence[Shape]) -> dict[int, int]:
+    """Which argument of its type and dimensions each result may have: the one that it wants, else the next one."""
+    left: dict[object, list[int]] = {}
+    for argument in sorted(donation.arguments.difference(donation.wanted.values())):
+        left.setdefault(_kind(parameters[argument]), []).append(argument)
+    found: dict[int, int] = {}
+    for number, result in enumerate(results):
+        wanted = donation.wanted.get(number)
+        if wanted is None and left.get(_kind(result)):
+            found[number] = left[_kind(result)].pop(0)
+        elif wanted is not None and _kind(parameters[wanted]) == _kind(result):
+            found[number] = wanted
+    return found
+
+
+def _kind(shape: Shape) -> object:
+    return shape.element_type, shape.dimensions
 
 
 def _are_numbers(donate: object) -> bool:

@@ -105,6 +105,9 @@ class World:
                 self._deadline = 0.0
                 self._changed.notify_all()
             if isinstance(error, RuntimeError):
+                for thread in threads:
+                    if thread.ident is not None:
+                        thread.join()
                 raise ExecutionError(f"the threads of {len(devices)} devices cannot be started: {error}") from error
             raise
         if errors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,27 +54,29 @@ class Feeds:
 
     def take(self, name: str, shape: Shape, device: int, channel: int | None = None) -> Value:
         """The next value of `shape` for instruction `name`; ExecutionError where the queue holds none or another."""
-        return value_from_leaves(shape, self._leaves(name, shape, device, channel))
+        return value_from_leaves(shape, iter(self._leaves(name, shape, device, channel)))
 
     def give(self, value: Value, device: int, channel: int | None = None) -> None:
         """Add the arrays of `value` to what `device` wrote."""
-        written = self._written.setdefault((channel, device), [])
-        written.extend(np.array(leaf, order="C", copy=True) for leaf in leaves_of(value))
+        arrays = [np.array(leaf, order="C", copy=True) for leaf in leaves_of(value)]  # all of them, or none
+        self._written.setdefault((channel, device), []).extend(arrays)
 
-    def _leaves(self, name: str, shape: Shape, device: int, channel: int | None) -> Iterator[AnyArray]:
+    def _leaves(self, name: str, shape: Shape, device: int, channel: int | None) -> list[AnyArray]:
         what = "infeed of" if channel is _FEED else f"channel {channel} from the host to"
         what = f"{what} device {device}"
         queue = self._given.get(channel, ())
         arrays = queue.get(device, ()) if isinstance(queue, Mapping) else queue
+        read, found = self._read.get((channel, device), 0), list[AnyArray]()
         for leaf in shape.leaves():
             if not leaf.is_array:
                 continue
-            read = self._read.get((channel, device), 0)
             if read >= len(arrays):
                 given = f"{len(arrays)} array{'' if len(arrays) == 1 else 's'}"
                 raise ExecutionError(f"{name}: the {what} is empty: all of {given} were read, {leaf} is wanted next")
-            self._read[channel, device] = read + 1
-            yield _fitting(np.asarray(arrays[read]), leaf, f"{name}: array {read} in the {what}")
+            found.append(_fitting(np.asarray(arrays[read]), leaf, f"{name}: array {read} in the {what}"))
+            read += 1
+        self._read[channel, device] = read  # what does not fit stays where it is
+        return found
 
 
 def _fitting(array: AnyArray, shape: Shape, where: str) -> AnyArray:

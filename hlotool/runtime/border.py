@@ -1,5 +1,7 @@
 """Between the arrays of a caller and those of compiled code, where the two differ.
 
+Donated arguments: what overwrites none, the evaluator, has its results copied there.
+
 Dynamic dimensions: the caller gives an array of any size up to the bound, and gets one of the size at run time; the
 code takes and gives arrays of the bounds, each followed by the s32[] sizes of all its dimensions.  s1 and u1, which
 NumPy does not have, come as int8 and uint8: only the lowest bit of a byte counts.
@@ -7,7 +9,7 @@ NumPy does not have, come as int8 and uint8: only the lowest bit of a byte count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,10 +19,10 @@ from hlotool.evaluate.devices import Device
 from hlotool.evaluate.rounding import round_to
 from hlotool.ir import InputError, Shape, dtype_of
 from hlotool.ir.dynamic import accepts
-from hlotool.runtime.entry import Array, check_input
+from hlotool.runtime.entry import Array, check_donated, check_input
 from hlotool.runtime.executable import Executable
 
-__all__ = ["at_border", "check_arrays", "is_plain"]
+__all__ = ["at_border", "check_arrays", "copied_to_donated", "is_plain"]
 
 _BITS = ("s1", "u1")
 
@@ -50,6 +52,32 @@ def at_border(executable: Executable, parameters: Sequence[Shape], outputs: Sequ
         image=None,
         work=None if inner is None else work,
     )
+
+
+def copied_to_donated(executable: Executable, aliases: Mapping[int, int]) -> Executable:
+    """The executable, on one device, with results copied to the arguments that `aliases` maps them to."""
+    overwritten = sorted(aliases.values())
+
+    def onto(run: Callable[..., Arrays]) -> Callable[..., Arrays]:
+        def outside(*arrays: object) -> Arrays:
+            inputs = check_arrays(executable.parameters, arrays)
+            check_donated(overwritten, inputs, arrays)
+            results = [result.copy() for result in run(*inputs)]  # they may be arguments themselves
+            for number, argument in aliases.items():
+                inputs[argument][...] = results[number]
+            return tuple(
+                inputs[aliases[number]] if number in aliases else result for number, result in enumerate(results)
+            )
+
+        return outside
+
+    inner = executable.work
+
+    def work(device: Device, arrays: Sequence[object]) -> Arrays:
+        assert inner is not None
+        return onto(lambda *own: inner(device, own))(*arrays)
+
+    return replace(executable, run=onto(executable.run), work=work, donated=dict(aliases))
 
 
 def is_plain(shape: Shape) -> bool:

@@ -62,7 +62,7 @@ class Cache:
                 if not _ours(os.fstat(file.fileno())):
                     return None
                 data = file.read()
-        except OSError:
+        except (OSError, MemoryError):
             return None
         start = len(_MAGIC) + 32
         content = data[start:]
@@ -81,15 +81,18 @@ class Cache:
             if not self.is_ours():
                 return False
             handle, name = tempfile.mkstemp(prefix=".new-", suffix=_SUFFIX, dir=self.directory)
-        except OSError:
+        except (OSError, MemoryError):
             return False
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+                file.write(_MAGIC + hashlib.sha256(content).digest())
+                file.write(content)
             os.replace(name, self._path(key))
-        except OSError:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 os.unlink(name)
+            if not isinstance(error, (OSError, MemoryError)):
+                raise
             return False
         if key.endswith("0") or len(content) > self.limit // 64:
             self.prune()

@@ -25,7 +25,7 @@ from hlotool.runtime.memory import ALIGNMENT, aligned, empty
 if TYPE_CHECKING:
     from hlotool.runtime.custom_calls import Site
 
-__all__ = ["Entry", "check_apart", "check_input", "check_output"]
+__all__ = ["Entry", "check_apart", "check_donated", "check_input", "check_output"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
@@ -119,11 +119,7 @@ class Entry:
             check_input(number, leaf, value, self.alignment, self.allow_bits)
             for number, (leaf, value) in enumerate(zip(self.parameters, arrays, strict=True))
         ]
-        for place, number in enumerate(self.overwritten):
-            _check_donated(number, inputs[number], arrays[number])
-            for other in self.overwritten[:place]:
-                if np.may_share_memory(inputs[number], inputs[other]):
-                    raise InputError(f"parameter {number}: it lies in memory of parameter {other}; both are donated")
+        check_donated(self.overwritten, inputs, arrays)
         return inputs
 
     def _apart(self, inputs: Sequence[Array], written: Sequence[Array]) -> list[Array]:
@@ -206,12 +202,17 @@ def check_output(number: int, leaf: Leaf, value: object) -> Array:
     return value
 
 
-def _check_donated(number: int, array: Array, value: object) -> None:
-    """InputError where `value`, given for parameter `number` and taken as `array`, cannot be overwritten."""
-    if not isinstance(value, np.ndarray) or array.ctypes.data != value.ctypes.data or not array.flags.writeable:
-        raise InputError(
-            f"parameter {number}: it is donated: expected a dense row-major array that can be written to"
-        )
+def check_donated(overwritten: Sequence[int], inputs: Sequence[Array], given: Sequence[object]) -> None:
+    """InputError where the arrays `given`, taken as `inputs`, of parameters to be `overwritten` cannot be."""
+    for place, number in enumerate(overwritten):
+        array, value = inputs[number], given[number]
+        if not isinstance(value, np.ndarray) or array.ctypes.data != value.ctypes.data or not array.flags.writeable:
+            raise InputError(
+                f"parameter {number}: it is donated: expected a dense row-major array that can be written to"
+            )
+        for other in overwritten[:place]:
+            if np.may_share_memory(array, inputs[other]):
+                raise InputError(f"parameter {number}: it lies in memory of parameter {other}; both are donated")
 
 
 def check_apart(results: Sequence[Array]) -> None:
