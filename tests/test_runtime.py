@@ -85,12 +85,6 @@ def _threads() -> int:
     return len(list(tasks.iterdir())) if tasks.is_dir() else threading.active_count()
 
 
-def test_without_another_thread_the_caller_compiles_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_queue.Queue, "start", lambda queue, emitter: None)
-    texts = [f"define i64 @f{i}(i64 %x) {{ %y = add i64 %x, {i} ret i64 %y }}" for i in range(4)]
-    assert compile_units(texts, MACHINE, 4) == compile_units(texts, MACHINE, 1)
-
-
 @pytest.mark.parametrize("locked", [False, True])
 @pytest.mark.parametrize(
     "text",

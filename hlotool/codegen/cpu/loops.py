@@ -298,7 +298,7 @@ def copies_for(
     most = 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or waits else 1
     if accumulators and live <= 2 and size <= HEAVY and not any(is_long(n) for n in vector):
         most = 8  # which hides how long one addition takes; functions take longer themselves
-    elif most < 4 and max((n.trips for n in vector), default=0) >= LONG:
+    elif max((n.trips for n in vector), default=0) >= LONG:
         most = max(most, min(4, _power_of_two(machine.registers // (accumulators + _most_alive(vector)) + 1) // 2))
     while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):
         most //= 2

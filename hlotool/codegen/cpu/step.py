@@ -145,7 +145,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
         tile = None if reduces or (job.loops and not job.tiles) else tile_loop(loops, lane, scope)
         if not (reduces or job.loops or tile):
             stages, rows = stages_of(tracer, scope, lane)
-        parts = [stage.nodes for stage in stages] or [vector]
+        parts = [stage.nodes for stage in stages] or [tuple(vector)]
         copies = min(copies_for(part, lane, width, machine, accumulators, nest.far or near) for part in parts)
         while job.multiple % (width * copies):
             width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
