@@ -88,6 +88,32 @@ def concatenate(n: int, along: int = 0, width: int = 3) -> str:
     return main_of("\n".join([*lines, f"ROOT c = {whole} concatenate({names}), dimensions={{{along}}}"]))
 
 
+def many_joined(n: int, count: int = 70) -> str:
+    """`count` arrays of which one has `n` rows, some are computed, and which are worked on together."""
+    lines = [f"p{i} = u8[3,{n if i == 1 else 1 + i % 3},5] parameter({i})" for i in range(count)]
+    lines += [f"q{i} = u8[3,{1 + i % 3},5] add(p{i}, p{i})" for i in range(2, count, 3)]
+    total = n + sum(1 + i % 3 for i in range(count) if i != 1)
+    names = ", ".join(f"{'q' if i % 3 == 2 else 'p'}{i}" for i in range(count))
+    lines.append(f"c = u8[3,{total},5] concatenate({names}), dimensions={{1}}")
+    return main_of("\n".join([*lines, f"ROOT r = u8[3,{total},5] not(c)"]))
+
+
+def turning_state(n: int) -> str:
+    """A loop whose `n` arrays change places in each trip."""
+    state = f"(s32[], {', '.join(['f32[4]'] * n)})"
+    head = f"p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0"
+    steps = "".join(f"g{k} = f32[4] get-tuple-element(p), index={k + 1}\n" for k in range(n))
+    after = ", ".join(f"g{(k + 1) % n}" for k in range(n))
+    parts = (
+        f"test {{ {head} n = s32[] constant(5) ROOT c = pred[] compare(i, n), direction=LT }}\n"
+        f"body {{ {head} one = s32[] constant(1) j = s32[] add(i, one)\n{steps}ROOT t = {state} tuple(j, {after}) }}\n"
+    )
+    lines = [f"p{k} = f32[4] parameter({k})" for k in range(n)]
+    names = ", ".join(f"p{k}" for k in range(n))
+    lines.append(f"z = s32[] constant(0)\ns = {state} tuple(z, {names})")
+    return main_of("\n".join([*lines, f"ROOT w = {state} while(s), condition=test, body=body"]), parts)
+
+
 def concatenate_bytes(size: int) -> str:
     n = elements_of(size)
     return main_of(
@@ -587,6 +613,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.in_place._MOST_OTHERS": (sums,),
     "analysis.product_epilogue.SHARED_ROWS": (lambda n: product(n, 600, 700),),
     "analysis.product_epilogue.ROW_WORK": (lambda work: product(8, 64, work // 512),),
+    "analysis.fusibility._MOST_SOURCES": (concatenate, lambda n: concatenate(n, 1), lambda n: many_joined(40, n)),
     "analysis.fusibility._LARGEST_WINDOW": (window, window_2d),
     "analysis.fusibility._MOST_COPIED": (branches,),
     "analysis.fusibility._MOST_POSITIONAL": (branches,),
@@ -595,6 +622,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.product_epilogue.STREAMED_TERMS": (plain_products, lambda n: product(60, n, 600)),
     "analysis.product_prologue._SOURCES": (joined_product,),
     "analysis.views._KEPT_SHARE": (branches,),
+    "codegen.body._MOST_LEAVES": (concatenate, sums, branches),
+    "codegen.cpu.concatenate._TASK_BYTES": (lambda size: many_joined(elements_of(size)),),
     "codegen.cpu.conv._LINE_BYTES": (convolution_of_lines,),
     "codegen.cpu.conv_cuts.MOST_ENDS": (lambda n: convolution(12, n, n), lambda n: convolution(n, 2, 5)),
     "codegen.cpu.conv_thirds.FRAMED": (lambda n: convolution(5, n),),
@@ -650,6 +679,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.step.REPEATED_NS": of_work(lambda n: normalised_rows(50, n), 1, 4),
     "codegen.cpu.strided.WIDEST_STEP": (steps_apart, strided_windows),
     "codegen.cpu.thirds.GROUP": (lambda n: product(200, 256, 32 * n), lambda n: product(32 * n, 256, 260)),
+    "codegen.entry._MOST_COPIES": (turning_state, lambda n: turning_state(n // 2)),
     "codegen.overlap._SPIN": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.overlap._SMALL": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.overlap._LARGE": of_work(lambda n: branches(3, n), 1, 2),

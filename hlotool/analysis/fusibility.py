@@ -11,6 +11,7 @@ from hlotool.ir import Instruction, element_type
 
 __all__ = [
     "can_be_root",
+    "has_many_sources",
     "is_cheap_copy",
     "is_expensive",
     "is_fusible",
@@ -25,12 +26,19 @@ _MOVEMENT = frozenset(
 )
 _OTHERS = frozenset({"iota", "gather", "reduce", "dynamic-update-slice", "map"})
 _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
+_MOST_SOURCES: Annotated[int, Threshold("operands")] = 64
+"""Operands of a concatenate in a loop over its elements."""
 _LARGEST_WINDOW: Annotated[int, Threshold("elements")] = 16
 """Elements of a window that is reduced in the loop over the results."""
 _MOST_COPIED: Annotated[int, Threshold("operations")] = 6
 """Operations that one reader may repeat."""
 _MOST_POSITIONAL: Annotated[int, Threshold("operations")] = 3
 """Operations that cost about as much as reading their result."""
+
+
+def has_many_sources(instruction: Instruction) -> bool:
+    """Whether this is a concatenate that loops over the results should not compute: they choose among all operands."""
+    return instruction.opcode == "concatenate" and len(instruction.operands) > _MOST_SOURCES
 
 
 def is_movement(instruction: Instruction) -> bool:
@@ -45,6 +53,8 @@ def is_fusible(instruction: Instruction) -> bool:
         return False
     if instruction.opcode == "constant":
         return shape.is_scalar or instruction.literal.is_splat
+    if has_many_sources(instruction):
+        return False
     if instruction.opcode == "bitcast-convert":
         return instruction.operands[0].shape.rank == shape.rank
     if instruction.opcode in ("reduce", "reduce-window", "map") and not can_inline(instruction.attributes["to_apply"]):

@@ -7,7 +7,9 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.math.elementwise import (
     Value as Register,
 )
@@ -24,6 +26,10 @@ from hlotool.codegen.values import Assignment, Copy, Value
 from hlotool.ir import Instruction, byte_size, element_type
 
 __all__ = ["Body", "table_size"]
+
+_MOST_LEAVES: Annotated[int, Threshold("leaves")] = 64
+"""Parameters and results whose addresses a function loads at its start, and keeps: the time that LLVM takes for each
+call grows with what is kept."""
 
 
 class Body:
@@ -46,7 +52,8 @@ class Body:
         self.views: dict[Value, str] = {}
         self.own: dict[Value, str] = {}  # a task loop's own copies of values
         self.span: tuple[str, str] | None = None  # the tasks of a task loop
-        self.bases: list[str] = []
+        self.frame = ""
+        self.bases: dict[int, str] = {}  # of the words of the frame that are loaded at the start
         self.status = ""  # where it stands whether the execution has ended, and how
         self.table = ""  # the arguments of what is called
         self.budget = ""  # what may pass until the clock is looked at
@@ -58,11 +65,17 @@ class Body:
 
     def load_bases(self, frame: str, is_table: bool = False) -> None:
         """Load what the frame has; that of a function that steps call is their table of arguments."""
-        count = len(self.assignment.parameters) + len(self.assignment.outputs) + 2
-        slots = (self.f.let(f"getelementptr ptr, ptr {frame}, i64 {number}") for number in range(count))
-        self.bases = [self.f.let(f"load ptr, ptr {slot}") for slot in slots]
+        self.frame = frame
+        leaves = len(self.assignment.parameters) + len(self.assignment.outputs)
+        count = leaves + 2
+        first = 0 if leaves <= _MOST_LEAVES else leaves
+        self.bases = {number: self.base(number) for number in range(first, count)}
         at = self.f.let(f"getelementptr ptr, ptr {frame}, i64 {-1 if is_table else count}")
         self.status = self.f.let(f"load ptr, ptr {at}") if is_table else at
+
+    def base(self, number: int) -> str:
+        """What a word of the frame says, loaded here."""
+        return self.f.let(f"load ptr, ptr {self.f.let(f'getelementptr ptr, ptr {self.frame}, i64 {number}')}")
 
     def make_room(self, instructions: Iterable[Instruction], width: int = 1) -> None:
         """Room for the arguments of kernels, and for the addresses of what loops exchange."""
@@ -80,22 +93,34 @@ class Body:
     # ---- addresses
 
     def address(self, value: Value) -> str:
+        home = self.home(value)
+        if home is not None:
+            return self.offset(self.bases.get(home[0]) or self.base(home[0]), home[1])
         root = value.find()
-        if root is self.assignment.block:
-            return self.bases[-1]
         if root in self.own:
             return self.own[root]
         if root in self.places:
             return self.f.let(f"load ptr, ptr {self.places[root]}")
+        assert root.whole is not None
+        return self.views[root] if root.start is None else self.offset(self.address(root.whole), root.start)
+
+    def home(self, value: Value) -> tuple[int, int] | None:
+        """The word of the frame, and the bytes from where that says, at which a value always is; None if it moves."""
+        root, count = value.find(), len(self.assignment.parameters) + len(self.assignment.outputs) + 2
+        if root is self.assignment.block:
+            return count - 1, 0
+        if root in self.own or root in self.places:
+            return None
         if root.whole is not None:
-            return self.views[root] if root.start is None else self.offset(self.address(root.whole), root.start)
+            whole = None if root.start is None else self.home(root.whole)
+            return None if whole is None else (whole[0], whole[1] + (root.start or 0))
         if root.output is not None:
-            return self.bases[len(self.assignment.parameters) + root.output]
+            return len(self.assignment.parameters) + root.output, 0
         if root.parameter is not None:
-            return self.bases[root.parameter]
+            return root.parameter, 0
         if root.constant is not None:
-            return self.offset(self.bases[-1], self.constants[root])
-        return self.offset(self.bases[-2], root.offset or 0)
+            return count - 1, self.constants[root]
+        return count - 2, root.offset or 0
 
     def offset(self, base: str, offset: int) -> str:
         return self.f.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
@@ -145,7 +170,7 @@ class Body:
         if copy.source.find() is not copy.target.find() and copy.source.size:
             self.move(self.address(copy.target), self.address(copy.source), copy.source.size)
 
-    def move(self, target: str, source: str, size: int) -> None:
+    def move(self, target: str, source: str, size: int | str) -> None:
         self.f.copy(target, source, size)
 
     def load(self, instruction: Instruction) -> Register:

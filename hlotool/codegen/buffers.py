@@ -43,6 +43,9 @@ ALIASES = frozenset(
 _Offer = tuple[Instruction, int, int]
 """An instruction, the number of a result leaf and that of the operand whose storage this may take over."""
 
+_Held = dict[Instruction, dict[Value, list[int]]]
+"""Of one instruction: by storage, the numbers of the operands that lie there."""
+
 
 def assign(
     entry: Computation,
@@ -69,9 +72,10 @@ def assign(
     if donation.arguments:
         _claim(result, entry, donation, of_value)
     # Updates of a part first: without their place they cost a copy of everything.  Others matter less than loop state.
+    held: _Held = {}
     for offer in offers:
         if updates_part(offer[0], offer[1]):
-            _take_over(result, offer)
+            _take_over(result, offer, held)
     for instruction in walker.control:
         if instruction.opcode == "while":
             _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value, log)
@@ -82,8 +86,9 @@ def assign(
     if walker.stackings:
         leave_out(result, log)
         stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
+    held.clear()
     for offer in offers:
-        _take_over(result, offer)
+        _take_over(result, offer, held)
     _merge_outputs(result, entry, donation, walker.now)
     if donation.arguments:
         joined = {value.find() for value in result.values if value.find() is not value}
@@ -305,16 +310,28 @@ def _operand(result: Assignment, offer: _Offer) -> Value:
     return result.leaves[offer[0].operands[offer[2]]][0]
 
 
-def _take_over(result: Assignment, offer: _Offer) -> bool:
-    """Let a result share the storage of the operand that it replaces, if nothing else needs that."""
+def _take_over(result: Assignment, offer: _Offer, held: _Held) -> bool:
+    """Let a result share the storage of the operand that it replaces, if nothing else needs that.
+
+    `held` is kept between the offers to one instruction.
+    """
     instruction, leaf, operand = offer
-    source = _operand(result, offer).find()
+    if instruction not in held:
+        held.clear()
+        held[instruction] = {}
+        for number, other in enumerate(instruction.operands):
+            for value in result.leaves[other]:
+                held[instruction].setdefault(value.storage(), []).append(number)
+    readers, source, own = held[instruction], _operand(result, offer).find(), result.leaves[instruction][leaf]
     # An elementwise instruction may read one operand twice; an update may not read what it overwrites.
     same = instruction.operands[operand] if instruction.has("elementwise") else None
-    for number, other in enumerate(instruction.operands):
-        if number != operand and other is not same and any(v.storage() is source for v in result.leaves[other]):
-            return False
-    return _try_merge(source, result.leaves[instruction][leaf], result.positions[instruction])
+    if any(number != operand and instruction.operands[number] is not same for number in readers.get(source, ())):
+        return False
+    before = source, own.storage()
+    if not _try_merge(source, own, result.positions[instruction]):
+        return False
+    readers[source.storage()] = [number for storage in before for number in readers.pop(storage, ())]
+    return True
 
 
 def _merge_loop(
@@ -326,7 +343,7 @@ def _merge_loop(
     entering, repeating = [], []
     for own, following in zip(state, body, strict=True):
         in_place = [o for o in offers.get(following, ()) if _operand(result, o).find() is own.find()]
-        if not (_try_merge(own, following) or any(_take_over(result, offer) for offer in in_place)):
+        if not (_try_merge(own, following) or any(_take_over(result, offer, {}) for offer in in_place)):
             repeating.append(Copy(following, own))
             occupy(own, last, last)
     swaps = _swaps(result, loop, repeating, last)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hlotool.analysis.fusibility import has_many_sources
 from hlotool.analysis.product_epilogue import fused_product
 from hlotool.codegen.cpu.cholesky import emit_cholesky
+from hlotool.codegen.cpu.concatenate import emit_concatenate
 from hlotool.codegen.cpu.contraction import emit_convolution, emit_fused_product, emit_product
 from hlotool.codegen.cpu.fft import emit_fft
 from hlotool.codegen.cpu.fusion import can_emit, emit_fusion, emit_rest
@@ -62,6 +64,8 @@ def emit_kernel(
     if kind in EMITTERS:
         whole_in_place = len(in_place) == sum(1 for _ in instruction.shape.leaves())
         return EMITTERS[kind](name, instruction, machine, whole_in_place)
+    if has_many_sources(instruction):
+        return emit_concatenate(name, instruction, machine, there)
     if there:
         return emit_rest(name, instruction, machine, there)
     if can_emit(instruction):

@@ -12,10 +12,12 @@ What may take long looks at the clock on the way and asks the runtime whether to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import trip_count
 from hlotool.codegen.body import Body, table_size
 from hlotool.codegen.buffers import branch_computations
@@ -34,10 +36,13 @@ from hlotool.codegen.steps import HOST, NO_KERNEL, Routine, Steps, inside, is_el
 from hlotool.codegen.swaps import begin_swaps, end_swaps, swap
 from hlotool.codegen.task_loops import TaskLoop
 from hlotool.codegen.units import Piece
-from hlotool.codegen.values import Value
+from hlotool.codegen.values import Copy, Value
 from hlotool.ir import Computation, Instruction
 
 __all__ = ["Entry", "HostCall", "KernelUse"]
+
+_MOST_COPIES: Annotated[int, Threshold("copies")] = 64
+"""In line."""
 
 _ABANDON = "abandon"
 """The block that ends an execution which failed."""
@@ -95,6 +100,7 @@ class Entry:
         self.forks = False
         self.regions = 0
         self.polled = 0
+        self.tables = 0
         self.costs = StepCosts(steps)
         self.is_routine = False
         self.offered: tuple[str, ...] = ()
@@ -125,8 +131,7 @@ class Entry:
         widths += [1 + len(found.own) for found in self.steps.task_loops.values()]
         body.make_room(self.assignment.positions, max(widths, default=1))
         self.computation(self.steps.entry)
-        for copy in self.assignment.output_copies:
-            body.copy(copy)
+        self.copy_all(self.assignment.output_copies)
         if not self.is_routine:
             body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
         body.end_early(_ABANDON, tells=self.is_routine)
@@ -150,6 +155,35 @@ class Entry:
         yield self.body
         self.body.end_early(_ABANDON)
         self.body = outer
+
+    def copy_all(self, copies: Sequence[Copy]) -> None:
+        """Copy one after the other: many of them in a loop over a table, as LLVM's time for code in line grows faster
+        than the code."""
+        body, f = self.body, self.body.f
+        copies = [copy for copy in copies if copy.source.find() is not copy.target.find() and copy.source.size]
+        rows = []
+        for copy in copies if len(copies) > _MOST_COPIES else ():
+            source, target = body.home(copy.source), body.home(copy.target)
+            if source is not None and target is not None:
+                rows.append((*source, *target, copy.source.size))
+        if not rows or len(rows) < len(copies):
+            for copy in copies:
+                body.copy(copy)
+            return
+        table = f"{self.name}_copies{self.tables}"
+        self.tables += 1
+        numbers = ", ".join(f"i64 {number}" for row in rows for number in row)
+        self.unit.constant(table, f"[{5 * len(rows)} x i64] [{numbers}]")
+        loop = f.begin_loop(0, len(rows))
+        row = f.let(f"getelementptr [5 x i64], ptr @{table}, i64 {loop.index}")
+        places = [f.let(f"getelementptr i64, ptr {row}, i64 {place}") for place in range(5)]
+        source_word, source_start, target_word, target_start, size = (f.let(f"load i64, ptr {at}") for at in places)
+        moved = []
+        for word, start in ((target_word, target_start), (source_word, source_start)):
+            base = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr {body.frame}, i64 {word}')}")
+            moved.append(f.let(f"getelementptr i8, ptr {base}, i64 {start}"))
+        body.move(moved[0], moved[1], size)
+        f.end_loop(loop)
 
     # ---- instructions
 
@@ -338,8 +372,7 @@ class Entry:
 
     def enter(self, loop: Instruction) -> None:
         """Give a loop its initial state."""
-        for copy in self.assignment.loop_copies[loop][0]:
-            self.body.copy(copy)
+        self.copy_all(self.assignment.loop_copies[loop][0])
 
     def loop(self, instruction: Instruction) -> None:
         if instruction in self.steps.task_loops:
@@ -385,8 +418,7 @@ class Entry:
         f.branch(str(self.body.load(condition.root)), again, leave)
         f.label(again)
         self.computation(body)
-        for copy in repeating:
-            self.body.copy(copy)
+        self.copy_all(repeating)
         swap(self.body, homes)
         if self._polls(instruction):
             self.spend(instruction)
@@ -445,7 +477,6 @@ class Entry:
         for number, (label, branch) in enumerate(zip(labels, branches, strict=True)):
             f.label(label)
             self.computation(branch)
-            for copy in self.assignment.branch_copies[instruction, number]:
-                self.body.copy(copy)
+            self.copy_all(self.assignment.branch_copies[instruction, number])
             f.jump(leave)
         f.label(leave)

@@ -142,10 +142,12 @@ class StepCosts:
 
         Arguments and constants are the same in every run: each core has read them before.
         """
+        if step.tasks <= 1 or step.cost * _GAIN <= FORK:
+            return False
         leaves = self._steps.assignment.leaves
         values = {v.find() for i in (*instruction.operands, instruction) for v in leaves[i]}
         moved = sum(value.size for value in values if value.writable and value.parameter is None)
-        return step.tasks > 1 and step.cost * _GAIN > FORK + _PER_SHARED_BYTE * moved
+        return step.cost * _GAIN > FORK + _PER_SHARED_BYTE * moved
 
 
 def _working(computation: Computation) -> Iterator[Instruction]:
