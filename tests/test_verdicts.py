@@ -18,11 +18,12 @@ from hlotool.evaluate.bounds import growth, unit
 from hlotool.evaluate.stochastic import Runs, statistical
 from hlotool.evaluate.truth import bounded_results, truth
 from hlotool.evaluate.truth_sums import repeats
-from hlotool.harness.check_each import CheckEach, NumbersUndecided
+from hlotool.harness.check_each import CheckEach, NumbersChanged, NumbersUndecided
 from hlotool.harness.compare import Comparison, compare_with_truth, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.inputs import inputs_of, random_inputs
 from hlotool.ir import UnsupportedError, dtype_of
+from hlotool.passes.simplify_fp_conversions import SimplifyFPConversions
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +73,38 @@ def test_an_undecided_module_cannot_be_checked_pass_by_pass(hlotool: Run, tmp_pa
     module = parse(CLOSE)
     with pytest.raises(NumbersUndecided):
         CheckEach(module, random_inputs(module, 0))
+
+
+ROUNDED = """HloModule rounded
+ENTRY e {
+  x = f32[64] parameter(0)
+  y = f32[64] sine(x)
+  h = bf16[64] convert(y)
+  z = f32[64] convert(h)
+  ROOT r = f32[64] add(z, z)
+}
+"""
+
+
+def test_a_pass_that_leaves_out_roundings_is_not_called_wrong(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(ROUNDED)
+    passes = ("-p", "simplify-fp-conversions,default")
+    done = hlotool("opt", "m.hlo", *passes, "--check-each", "evaluate")
+    assert done.returncode == 0, done.stderr
+    assert "convert" not in done.stdout
+    assert hlotool("run", "m.hlo", *passes, "--compare", "evaluate").returncode == 0
+    assert hlotool("bench", "m.hlo", "-p", "default", *passes, "--no-roof", "--time", "0.01").returncode == 0
+    module, changed = parse(ROUNDED), parse(done.stdout)
+    arrays = random_inputs(module, 0)
+    assert not all(c.ok for c in compare_with_truth(evaluate(changed, arrays), bounded_results(module, arrays)))
+
+
+def test_a_wrong_pass_is_found_after_one_that_leaves_out_roundings() -> None:
+    module = parse(ROUNDED)
+    check = CheckEach(module, random_inputs(module, 0))
+    check.after(SimplifyFPConversions(), module, True, 0.0)
+    with pytest.raises(NumbersChanged):
+        check.after(SimplifyFPConversions(), parse(ROUNDED.replace("add(z, z)", "subtract(z, z)")), True, 0.0)
 
 
 def test_the_gravest_verdict_counts() -> None:

@@ -50,6 +50,7 @@ from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
 from hlotool.ir import InputError, Module, UnsupportedError
 from hlotool.ir.devices import topology_of
+from hlotool.passes.manager import drops_roundings
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
@@ -176,7 +177,8 @@ def command(
         program = _load(file, inputs, seed, elided, replicas, partitions)
         contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads, donate)
         try:
-            found = _cases(program, measure(contestants, rounds, seconds, warmup))
+            excess_precision = any(drops_roundings(p) for text in pipelines for p in named_pipeline(text).passes())
+            found = _cases(program, measure(contestants, rounds, seconds, warmup), excess_precision)
             for case, contestant in zip(found, contestants, strict=True):
                 samples = old.get((Path(file).name, case.timing.label))
                 if samples is not None:
@@ -260,12 +262,12 @@ def _overwritten(executable: Executable) -> Sequence[int]:
     return executable.program.overwritten if executable.program is not None else ()
 
 
-def _cases(program: Program, timings: Sequence[Timing]) -> list[Case]:
+def _cases(program: Program, timings: Sequence[Timing], excess_precision: bool) -> list[Case]:
     first = timings[0]
     for timing in timings[1:]:
         wrong = [c for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
         if wrong:
-            _explain(program, timing, first, wrong[0])
+            _explain(program, timing, first, wrong[0], excess_precision)
     optimised = optimise(program.module)
     cost, touched = ModuleCost(optimised).total, peak_bytes(optimised)
     base = first.steady.median
@@ -273,13 +275,15 @@ def _cases(program: Program, timings: Sequence[Timing]) -> list[Case]:
     return [Case(program.file, t, operations, cost.bytes, touched, t.steady.median / base) for t in timings]
 
 
-def _explain(program: Program, timing: Timing, first: Timing, difference: Comparison) -> None:
+def _explain(
+    program: Program, timing: Timing, first: Timing, difference: Comparison, excess_precision: bool
+) -> None:
     """Results that differ by more than the tolerance: are both within the error bounds of the true ones?"""
     from hlotool.evaluate.truth import bounded_results
 
     rows = [difference]
     try:
-        bounds = bounded_results(program.module, program.arguments)
+        bounds = bounded_results(program.module, program.arguments, excess_precision=excess_precision)
         rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, bounds)]
     except UnsupportedError:
         pass  # programs of dynamic sizes have no bounds: what differs is wrong

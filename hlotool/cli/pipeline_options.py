@@ -136,7 +136,7 @@ class PipelineChoice:
         instruments: Sequence[Instrument],
         progress: Progress,
     ) -> Module:
-        from hlotool.harness.check_each import NumbersChanged
+        from hlotool.harness.check_each import NumbersChanged, NumbersUndecided
         from hlotool.harness.reproducer import reproducer
 
         try:
@@ -145,6 +145,9 @@ class PipelineChoice:
             say(f"MISMATCH: {change}", err=True)
             text = reproducer(module, pipeline, progress.runs, change.pass_, str(change), self.rewrite_limit)
             write_reproducer(change.pass_.name, text)
+            raise CheckFailed from None
+        except NumbersUndecided as nothing:
+            say(f"UNDECIDED: {nothing}", err=True)
             raise CheckFailed from None
 
     def _check_each(self, module: Module) -> Instrument:

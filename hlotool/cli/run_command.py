@@ -219,8 +219,9 @@ def command(
     tolerance = _tolerance(atol, rtol)
     if reference == "evaluate":
         comparisons = _compared(
-            program, arrays, results, tolerance, max_undecided, target, replicas, partitions, infeed, outfeed
-        )
+            program, arrays, results, tolerance, max_undecided, _rounding(target, passes), replicas, partitions, infeed,
+            outfeed,
+        )  # fmt: skip
     elif reference is not None:
         expected = [a for d in range(devices) for a in read_arrays(reference, "out", program.outputs, d)]
         comparisons = compare_all(results, expected, tolerance)
@@ -263,6 +264,16 @@ def _compared(
             return compare_with_truth(results, bounds, max_undecided=max_undecided)
     evaluated = compile_module(module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush)
     return compare_all(results, [array for row in evaluated.run_devices(arrays, feeds) for array in row], tolerance)
+
+
+def _rounding(machine: Machine, passes: str) -> Machine:
+    """The machine, with excess precision where a pass leaves out roundings."""
+    from hlotool.passes.manager import drops_roundings
+    from hlotool.passes.pipeline import parse_pipeline
+
+    if not any(map(drops_roundings, parse_pipeline(passes).passes())):
+        return machine
+    return replace(machine, numerics=replace(machine.numerics, excess_precision=True))
 
 
 def _truth(module: Module, arrays: list[npt.NDArray[Any]], excess_precision: bool) -> tuple[Bounded, ...] | None:

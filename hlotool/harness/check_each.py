@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate import evaluate
+from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.compare import MAX_UNDECIDED, Comparison, Tolerance, compare_all, compare_with_truth
-from hlotool.ir import Module, UnsupportedError
-from hlotool.passes.manager import Pass
+from hlotool.ir import Module, UnsupportedError, clone_module
+from hlotool.passes.manager import Pass, drops_roundings
 
 __all__ = ["CheckEach", "NumbersChanged", "NumbersUndecided"]
 
@@ -39,8 +40,10 @@ class CheckEach:
     """An instrument: evaluates the module after every pass that changed it, and compares with the true values that it
     had at first: within their error bounds, or, of programs that have none (dynamic sizes), with `Tolerance`.
 
-    Raises NumbersChanged, naming the pass, and, to begin with, NumbersUndecided where more than the share
-    `max_undecided` of an output is undecided.
+    From a pass on that leaves out roundings, the bounds are those of excess precision.
+
+    Raises NumbersChanged, naming the pass, and, when it begins to compare with bounds, NumbersUndecided where more than
+    the share `max_undecided` of an output is undecided.
     """
 
     def __init__(
@@ -52,15 +55,12 @@ class CheckEach:
     ) -> None:
         self.arguments = [np.asarray(a) for a in arguments]
         self.tolerance, self.max_undecided = tolerance, max_undecided
+        self.original = clone_module(module)
         self.expected = evaluate(module, self.arguments)
-        try:
-            self.truth = bounded_results(module, self.arguments) if tolerance is None else None
-        except UnsupportedError:
-            self.truth = None
+        self.excess_precision = False
+        self.truth = self._truth() if tolerance is None else None
         self.runs = self.checked = 0
-        comparisons = self._compared(self.expected)
-        if any(c.verdict == "UNDECIDED" for c in comparisons):
-            raise NumbersUndecided(comparisons)
+        self._decide()
 
     def before(self, pass_: Pass, module: Module) -> bool:
         return True
@@ -70,9 +70,25 @@ class CheckEach:
         if not changed:
             return
         self.checked += 1
+        if drops_roundings(pass_) and self.truth is not None and not self.excess_precision:
+            self.excess_precision = True
+            self.truth = self._truth()
+            self._decide()
         comparisons = self._compared(evaluate(module, self.arguments))
         if not all(c.ok for c in comparisons):
             raise NumbersChanged(pass_, self.runs, comparisons)
+
+    def _truth(self) -> tuple[Bounded, ...] | None:
+        """The true values, with bounds; None where there are none."""
+        try:
+            return bounded_results(self.original, self.arguments, excess_precision=self.excess_precision)
+        except UnsupportedError:
+            return None
+
+    def _decide(self) -> None:
+        comparisons = self._compared(self.expected)
+        if any(c.verdict == "UNDECIDED" for c in comparisons):
+            raise NumbersUndecided(comparisons)
 
     def _compared(self, outputs: Sequence[npt.NDArray[Any]]) -> list[Comparison]:
         if self.truth is None:

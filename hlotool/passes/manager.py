@@ -34,6 +34,7 @@ __all__ = [
     "Step",
     "StopPipeline",
     "budget_of",
+    "drops_roundings",
     "run_pipeline",
 ]
 
@@ -51,7 +52,8 @@ class Pass(Protocol):
     """A rewrite of modules: a function of the module alone.
 
     One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.  One that has
-    `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).
+    `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).  One that has
+    `drops_roundings`, true, leaves out roundings that the program asks for.
     """
 
     name: ClassVar[str]
@@ -65,6 +67,11 @@ def budget_of(pass_: Pass) -> float:
     """Instructions that the pass may make for each that there is: its own `budget`, else the usual one."""
     budget: float = getattr(pass_, "budget", BUDGET)
     return budget
+
+
+def drops_roundings(pass_: Pass) -> bool:
+    """Whether results have excess precision after the pass."""
+    return bool(getattr(pass_, "drops_roundings", False))
 
 
 class Instrument(Protocol):

@@ -22,6 +22,7 @@ class SimplifyFPConversions:
 
     name: ClassVar[str] = "simplify-fp-conversions"
     opcodes: ClassVar[frozenset[str]] = frozenset({"convert"})
+    drops_roundings: ClassVar[bool] = True
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         table = rule_table([skip_rounding])
