@@ -107,6 +107,36 @@ def test_a_wrong_pass_is_found_after_one_that_leaves_out_roundings() -> None:
         check.after(SimplifyFPConversions(), parse(ROUNDED.replace("add(z, z)", "subtract(z, z)")), True, 0.0)
 
 
+SIGNS = """HloModule signs
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4000,65] parameter(0)
+  m = f32[4000] parameter(1)
+  y = f32[4000,65] reverse(x), dimensions={1}
+  zero = f32[] constant(0)
+  s = f32[4000] reduce(x, zero), dimensions={1}, to_apply=add
+  t = f32[4000] reduce(y, zero), dimensions={1}, to_apply=add
+  d = f32[4000] subtract(s, t)
+  g = f32[4000] add(d, m)
+  w = f32[4000] multiply(g, g)
+  v = f32[4000] sqrt(w)
+  ROOT q = f32[4000] OP
+}"""
+
+
+@pytest.mark.parametrize("op", ["divide(g, v)", "multiply(g, r)"])
+def test_a_sign_is_no_surer_than_the_number_that_it_is_of(op: str) -> None:
+    """As in the first step of Adam: a few runs may all have the same sign by chance."""
+    text = SIGNS.replace("ROOT q", "r = f32[4000] rsqrt(w)\n  ROOT q").replace("OP", op)
+    module = parse(text)
+    small = np.arange(4000) % 10 == 0
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal((4000, 65)).astype(np.float32), np.where(small, 1e-6, 1).astype(np.float32)]
+    (found,) = bounded_results(module, arrays)
+    assert (found.errors()[small] > 2 * np.abs(found.value[small]) - 1e-6).all()
+    assert (found.errors()[~small] < 1e-3).all()
+
+
 def test_the_gravest_verdict_counts() -> None:
     rows = {
         "ok": Comparison(True, "", 0, 100, 0, 0, undecided=1),

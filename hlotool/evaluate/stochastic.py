@@ -357,6 +357,28 @@ def _stepped(instruction: Instruction, operands: Operands, context: Stochastic) 
     return Runs(value, tuple(others))
 
 
+def _signed(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
+    """A product or quotient, which is as sure of its sign as its operands are.
+
+    A number over its own absolute value is the same in all runs but for a jump where the number is zero: where that
+    lies within `SAFETY` deviations, runs take both signs.
+    """
+    found: Runs = _each(instruction, operands, context)
+    if found.others is None or context.going != _ALL or found.dtype.kind != "f":
+        return found
+    unsure = np.zeros(found.shape, np.bool_)
+    for operand in operands:
+        if operand.others is not None:
+            unsure |= np.abs(operand.value) <= SAFETY * _deviation(operand)
+    unsure &= np.isfinite(found.value) & (np.abs(found.value) > SAFETY * _deviation(found))
+    if not unsure.any():
+        return found
+    across = found.value - 2 * _STEPS / SAFETY * found.value
+    sides = [unsure, *(unsure & context.some(found.shape) for _ in range(RUNS - 1))]
+    others = tuple(np.where(side, across, other) for side, other in zip(sides, found.others, strict=True))
+    return Runs(found.value, others)
+
+
 def _while(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
     """Each run goes round as often as its own condition says, within reason: what converges is there by then."""
     condition, body = instruction.attributes["condition"], instruction.attributes["body"]
@@ -496,6 +518,7 @@ _RUNS: dict[str, Any] = {
     **dict.fromkeys(_CONTROL.split(), _parts),
     **dict.fromkeys(_JUMPS.split(), _jumping()),
     **dict.fromkeys(_STEPPED.split(), _stepped),
+    **dict.fromkeys(("divide", "multiply"), _signed),
     "compare": _compare,
     "convert": _convert,
     "while": _while,
