@@ -107,6 +107,24 @@ def test_a_wrong_pass_is_found_after_one_that_leaves_out_roundings() -> None:
         check.after(SimplifyFPConversions(), parse(ROUNDED.replace("add(z, z)", "subtract(z, z)")), True, 0.0)
 
 
+@pytest.mark.parametrize("power", ["power(one, k)", "power(x, zero)"])
+def test_powers_that_are_one_are_exact(power: str) -> None:
+    """As in the first step of Adafactor: its average weighs the old one by 1 - 1^-0.8, which is nothing."""
+    text = """HloModule m
+ENTRY e {
+  x = f32[] parameter(0)
+  one = f32[] constant(1)
+  zero = f32[] constant(0)
+  k = f32[] constant(-0.8)
+  p = f32[] POWER
+  old = f32[] subtract(one, p)
+  ROOT r = f32[] rsqrt(old)
+}"""
+    (found,) = bounded_results(parse(text.replace("POWER", power)), [np.asarray(0.3, np.float32)])
+    assert found.value == np.inf
+    assert (found.errors() == 0).all()
+
+
 SIGNS = """HloModule signs
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 ENTRY e {

@@ -368,7 +368,10 @@ def _power(left: Bounded, right: Bounded, kind: str) -> Bounded:
         error = _exponent_error(left, right, value, error, kind)
         found = _by_formula(rounded(value, error, kind, 64), kind, left, right)
         return found if left.error is None else _off_cut(found, left, _to_negative(left.value))
-    return rounded(value, error, kind, _ULPS)
+    found = rounded(value, error, kind, _ULPS)
+    # What IEEE 754 says of pow, and any exp(y log x) gives: these are 1 and nothing else.
+    one = ((left.value == 1) & (left.errors() == 0)) | ((right.value == 0) & (right.errors() == 0))
+    return Bounded(found.value, np.where(one, 0.0, found.errors())) if one.any() else found
 
 
 def _exponent_error(left: Bounded, right: Bounded, value: AnyArray, error: AnyArray | None, kind: str) -> AnyArray:
