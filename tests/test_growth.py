@@ -6,15 +6,18 @@ Work is counted, in function calls: nothing here depends on how busy the machine
 from __future__ import annotations
 
 import cProfile
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from growth import KINDS, stages
 
+from hlotool.codegen.cpu import inline
 from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.machine import host
 from hlotool.codegen.program import build
 from hlotool.driver import optimise
+from hlotool.ir import Computation
 from hlotool.text.parser import parse
 
 LEAST = 2000  # calls below which growth says nothing
@@ -64,3 +67,18 @@ def test_calls_do_not_keep_the_addresses_of_everything() -> None:
     """The time that LLVM takes for each call grows with what is kept over it."""
     (text,) = build(optimise(parse(KINDS["results_that_are_one_parameter"](200)), "default,lowering"), host()).texts
     assert text.partition("  call ")[0].count(" load ptr,") < 20
+
+
+def test_called_computations_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many calls there are of them, and of what calls them."""
+    counted = Counter[str]()
+    usual = inline._written_out
+
+    def written_out(computation: Computation, known: dict[Computation, int]) -> int:
+        counted[computation.name] += computation not in known
+        return usual(computation, known)
+
+    monkeypatch.setattr(inline, "_written_out", written_out)
+    _work(KINDS["call_tree_in_a_reducer"](12))
+    assert counted
+    assert max(counted.values()) <= 2  # the reduction's vectors, and what is left

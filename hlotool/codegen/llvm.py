@@ -43,13 +43,14 @@ class Unit:
     write what runs everywhere.  `helpers` are functions it calls that a program holds once.
     """
 
-    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "routines", "steps")
+    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "routines", "sizes", "steps")
 
     def __init__(self, machine: Machine | None = None) -> None:
         self.machine = machine
         self.declarations: dict[str, str] = {}
         self.library: dict[str, str] = {}
         self.routines: dict[tuple[Computation, int], str] = {}  # names in the library, by what they apply and lanes
+        self.sizes: dict[Computation, int] = {}  # how many instructions computations are with all calls written out
         self.definitions: list[Definition] = []
         self.helpers: dict[Helper, None] = {}
         self.steps: dict[str, Function] = {}

@@ -42,7 +42,7 @@ def emit_inline(f: Function, computation: Computation, arguments: Sequence[Value
                 result = operands[0][first : first + sum(1 for _ in elements[index].leaves())]
             case "call":
                 callee = instruction.attributes["to_apply"]
-                emit = emit_inline if _written_out(callee, {}) < _LARGE else _emit_call
+                emit = emit_inline if _written_out(callee, f.unit.sizes) < _LARGE else _emit_call
                 result = emit(f, callee, [o[0] for o in operands], lanes)
             case opcode if opcode in MOVES:
                 result = operands[0]
