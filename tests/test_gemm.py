@@ -179,6 +179,33 @@ def test_rest_of_the_rows_is_made_with_rows_before_it(machine: Machine, order: t
 
 
 @every_machine
+@pytest.mark.parametrize(
+    "types", [("f32",) * 4, ("f32", "f32", "bf16", "f32"), ("s8", "s8", "s32", "s32")], ids="-".join
+)
+@pytest.mark.parametrize("size", [(300, 40, 127), (20, 33, 500), (7, 700, 39), (70, 1100, 1015), (130, 9, 31)], ids=str)
+def test_rest_of_the_columns_is_made_with_columns_before_it(
+    machine: Machine, types: tuple[str, str, str, str], size: tuple[int, int, int]
+) -> None:
+    """In any task, from panels that end with the last column, and with nothing added twice to sums in pieces."""
+    m, k, n = size
+    generator = np.random.default_rng(0)
+    lhs, rhs = (generator.integers(-3, 4, shape).astype(DTYPES[types[0]]) for shape in ((m, k), (k, n)))
+    expected = (lhs.astype(np.int64) @ rhs.astype(np.int64)).astype(DTYPES[types[2]])
+    for order in itertools.product(((0, 1), (1, 0)), repeat=2):
+        for pieces in (1, 1000):
+            got = multiply(lhs, rhs, machine, types, (*order, (0, 1)), pieces)
+            np.testing.assert_array_equal(got.astype(np.float64), expected.astype(np.float64))
+
+
+def test_columns_left_over_need_no_code_of_their_own() -> None:
+    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        for stride in ((700, 1), (1, 500)):  # packed by tasks ahead, in rows and in columns
+            spec = DotSpec((), 300, 700, 500, (), 1, 300, (), *stride, (), 700, 1)
+            text = emit_dot("dot", spec, named(level)).text
+            assert text.count("define internal void @tile") == 1, (level, stride)
+
+
+@every_machine
 @pytest.mark.parametrize("size", [(3, 70), (61, 5), (61, 70), (64, 64), (131, 300), (141, 300)], ids=str)
 def test_turned_panels(machine: Machine, size: tuple[int, int]) -> None:
     """Blocks begin earlier at the end, but where the last task has less than a block: three of 131 rows."""

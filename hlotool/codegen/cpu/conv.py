@@ -283,9 +283,10 @@ def _emit_phase(
             at = len(alike) + next(number for number, d in enumerate(free) if d.cut is not None)
             reach = Reach(at, p.start, p.stride, p.dilation, size)
         merged, ends = _sum(_consecutive(taps, b_step), plan.cuts, features)
+        full = b is not weights and columns > shape.columns
         made = Product(
             tuple(batch), rows.extent, columns, merged, how, shape, source, rows.a, b, panel, result, rows.c, c_feature,
-            a_column=source.element.bytes if lanewise else 0, packing=packing, epilogue=plan.epilogue,
+            a_column=source.element.bytes if lanewise else 0, b_full=full, packing=packing, epilogue=plan.epilogue,
             piece=packing.piece if packing else 0, reach=reach, ends=ends,
         )
         inside = rows.inside
@@ -495,7 +496,7 @@ def _weights(
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
     copy_piece = rows if piece else 0
-    copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group, copy_piece)
+    copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group, copy_piece, True)
     step = emit_copy(plan.unit, f"pack_rhs_{name}", copy)
     if group:
         packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group, piece)

@@ -382,7 +382,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     usual = shape
     if b.panel:
         _, shape = choose_tile(rows, n, plan.machine, how, in_lines=True)
-    panels, result = -(-n // shape.columns), c
+    panels, result, full = -(-n // shape.columns), c, False
     if c.across != c.element.bytes and n > 1:
         size = m * n * c.element.bytes
         place = plan.scratch.take(math.prod(plan.extents) * size, c.element)
@@ -402,7 +402,9 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
             unrounded = c.element.storage == how.type and all(b.batch)
             group, piece = panels_to_pack(m, n, k, math.prod(plan.extents), usual, how, plan.machine, unrounded)
         if not b.panel:
-            b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece)
+            full = b.made is None and not shape.registers
+            b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece, full)
+            full = full and n > shape.columns
     if a.made is not None:
         a = plan.spread("pack_lhs", a, m, k, how.element)
     turned = a.across != a.element.bytes
@@ -421,7 +423,7 @@ def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
     product = Product(
         _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
         a.place, a.down, b.place, panel, result.place, result.down, result.across,
-        a_tile, b_line=b.panel, piece=piece, packing=packing, epilogue=plan.epilogue,
+        a_tile, b_line=b.panel, b_full=full, piece=piece, packing=packing, epilogue=plan.epilogue,
     )  # fmt: skip
     if b.panel:  # the sum is added up as if the columns lay side by side
         product = replace(product, piece=terms_at_a_time(replace(product, shape=usual), plan.machine))

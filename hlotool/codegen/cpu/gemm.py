@@ -155,10 +155,10 @@ class Product:
     `taps` are the dimensions of the sum (one for a matrix product), outermost first.
     `a_tile` is the distance between blocks of `shape.rows` rows when `a` was packed in such blocks (then `a_row` holds
     inside one, and the last one ends with the last row); `a_column` is its stride along the columns for lanewise
-    tiles.  `b_panel` is the distance between panels of `shape.columns` columns; for `b_line` see `Outer`.  With an
-    `epilogue` that is what computes the outputs, from blocks of the result which the tasks keep for it; then nothing
-    lies at `c`, unless it is an output too.  Terms that `reach` has outside are left out, and those that `ends` tells.
-    With `thirds` the operands are those of `thirds`.
+    tiles.  `b_panel` is the distance between panels of `shape.columns` columns; with `b_full` the last one ends with
+    the last column.  For `b_line` see `Outer`.  With an `epilogue` that is what computes the outputs, from blocks of
+    the result which the tasks keep for it; then nothing lies at `c`, unless it is an output too.  Terms that `reach`
+    has outside are left out, and those that `ends` tells.  With `thirds` the operands are those of `thirds`.
     """
 
     batch: tuple[Batch, ...]
@@ -177,6 +177,7 @@ class Product:
     a_tile: int = 0
     a_column: int = 0
     b_line: int = 0
+    b_full: bool = False
     piece: int = 0
     packing: Packing | None = None
     epilogue: Epilogue | None = None
@@ -450,7 +451,10 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         product = replace(product, c_row=pitch, c_column=size, batch=tuple(kept))
         block = f.let(f"alloca [{rows * pitch} x i8], align 64")
     again, made = _repeats(product, tiles, piece < extent)
-    variants = {} if product.thirds is not None else _emit_tiles(unit, name, product, piece, again, made)
+    again_across = _repeats_across(product, wide, piece < extent)
+    variants: dict[tuple[bool, bool], str] = {}
+    if product.thirds is None:
+        variants = _emit_tiles(unit, name, product, piece, (again, again_across), made)
     if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
     if product.thirds is not None and packing is None:
@@ -544,7 +548,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
 
     down = _Span(row_block, row_blocks, count_in_block(f, row_block, tiles, row_tiles, row_blocks))
     across = _Span(column_block, column_blocks, count_in_block(f, column_block, wide, panels, column_blocks))
-    used = safe or _Variants(variants, again, made)
+    used = safe or _Variants(variants, again, again_across, made)
     when(f, some, lambda: _emit_block(f, product, (a, b, c), down, across, (k, add), used))
     if pieces is not None:
         f.end_loop(pieces)
@@ -612,11 +616,12 @@ class _Span(NamedTuple):
 
 
 class _Variants(NamedTuple):
-    """Tile functions by (rest of the rows, rest of the columns); with `again` whole ones make the rest of the rows, and
-    with `made` they leave the rows that are there already as they are."""
+    """Tile functions by (rest of the rows, rest of the columns); with `again` whole ones make the rest of the rows,
+    with `again_across` that of the columns, and with `made` they leave the rows that are there already as they are."""
 
     names: Mapping[tuple[bool, bool], str]
     again: bool
+    again_across: bool
     made: bool
 
 
@@ -657,6 +662,12 @@ def _emit_block(
             before = shape.rows - product.m % shape.rows
             at_a = _moved(f, short, at_a, before * product.a_row * (bool(product.a_tile) - tiles.again))
             at_c = _moved(f, short, at_c, -before * product.c_row * tiles.again)
+        if product.n > shape.columns:
+            before = shape.columns - product.n % shape.columns
+            column = product.b.element.bytes if product.b_full else product.b_panel // shape.columns
+            at_a = _moved(f, narrow, at_a, -before * product.a_column * tiles.again_across)
+            at_b = _moved(f, narrow, at_b, before * column * (product.b_full - tiles.again_across))
+            at_c = _moved(f, narrow, at_c, -before * product.c_column * tiles.again_across)
         f.do(f"call void {tile}(ptr {at_a}, ptr {at_b}, ptr {at_c}, i64 {k}, i1 {add}{which})")
     for loop, steps in (
         (rows, (product.a_step, shape.rows * product.c_row)),
@@ -788,19 +799,39 @@ def _repeats(product: Product, tiles: int, accumulate: bool) -> tuple[bool, bool
     return (little and not (shape.inner or shape.registers),) * 2
 
 
+def _repeats_across(product: Product, wide: int, accumulate: bool) -> bool:
+    """Whether the rest of the columns is made by a whole tile that makes some columns again.
+
+    It may where nothing is added to what is there, those columns of `b` lie together, and either they are of the same
+    task, with `wide` panels, or nobody but the tiles works on the result: several tasks may write the same there.
+    """
+    shape, how, n = product.shape, product.how, product.n
+    columns, rest, items = shape.columns, n % shape.columns, math.prod(batch.extent for batch in product.batch)
+    if accumulate or shape.registers or product.b_line or not 0 < rest < columns < n:
+        return False
+    together = shape.inner or product.b_full or product.b_panel == columns * product.b.element.bytes
+    step = 1 if shape.inner else how.columns
+    more = columns - -(-rest // step) * step
+    flops = 2.0 * how.components**2 * product.m * more * product.depth * items
+    own = n % (wide * columns) > columns or not (product.epilogue or product.finish)
+    return together and own and (more * REPEATED <= n or flops <= REPEATED_FLOPS)
+
+
 def _emit_tiles(
-    unit: Unit, name: str, product: Product, piece: int, again: bool, made: bool
+    unit: Unit, name: str, product: Product, piece: int, again: tuple[bool, bool], made: bool
 ) -> dict[tuple[bool, bool], str]:
     """The tile functions that the extents ask for, by (rest of the rows, rest of the columns).
 
-    For `again` and `made` see `_Variants`.  They do `piece` of the outermost dimension of the sum at a time.
+    For `again` (down, across) and `made` see `_Variants`.  They do `piece` of the outermost dimension of the sum at a
+    time.
     """
     assert unit.machine is not None
     names: dict[tuple[bool, bool], str] = {}
     shape, accumulate = product.shape, piece < product.taps[0].extent
     together = _steps_together(product, piece, unit.machine)
-    for edge_row, rows in ((False, shape.rows), (True, 0 if again else product.m % shape.rows)):
-        for edge_column, columns in ((False, shape.columns), (True, product.n % shape.columns)):
+    down, across = again
+    for edge_row, rows in ((False, shape.rows), (True, 0 if down else product.m % shape.rows)):
+        for edge_column, columns in ((False, shape.columns), (True, 0 if across else product.n % shape.columns)):
             present = (edge_row or product.m >= rows) and (edge_column or product.n >= columns)
             if not (rows and columns and present):
                 continue

@@ -79,6 +79,11 @@ class Copy:
     partner: int = 0
     odd: bool = False
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the last panel begins earlier."""
+        return self.full and self.columns.extent > self.width and self.columns.extent % self.width > 0
+
 
 def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     """Define step function `name`."""
@@ -115,22 +120,31 @@ def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
         write = advance(f, write, at, axis.target if there or number >= copy.lead else 0)
     read = advance(f, read, at_chunk, chunk * copy.rows.source)
     write = advance(f, write, at_chunk, 0 if copy.piece else chunk * copy.rows.target)
-    read = advance(f, read, at_group, group * width * copy.columns.source)
+    begin: str | int = 0
+    end: str | int = columns
+    if copy.is_full and groups > 1:
+        begin = f.let(f"mul i64 {at_group}, {group * width}")
+        end = smaller(f, f.let(f"add i64 {begin}, {group * width}"), str(columns))
+    read = advance(f, read, at_group, 0 if copy.is_full else group * width * copy.columns.source)
     write = advance(f, write, at_group, group * copy.panel if there else 0)
     rows_here = count_in_block(f, at_chunk, chunk, rows, chunks)
     panels_here = count_in_block(f, at_group, group, columns // width, groups)
     rest = is_last_block(f, at_group, groups) if columns % width else None
-    full = copy.full and rest is not None and columns > width
 
     def panels_of(read: str, write: str, body: Callable[[str, str, int], None]) -> None:
         """Run `body(read, write, columns)` on the panels of this task."""
+        if copy.is_full:
+            loop = f.begin_loop(begin, end, width, [("ptr", write)])
+            at = smaller(f, loop.index, str(columns - width))
+            body(advance(f, read, at, copy.columns.source), loop.values[0], width)
+            f.end_loop(loop, _move(f, loop.values, copy.panel))
+            return
         if columns >= width:
             loop = f.begin_loop(0, panels_here, 1, [("ptr", read), ("ptr", write)])
             body(loop.values[0], loop.values[1], width)
             after = _move(f, loop.values, width * copy.columns.source, copy.panel)
             read, write = f.end_loop(loop, after)
-        back = (columns % width - width) * copy.columns.source if full else 0
-        when(f, rest, lambda: body(offset(f, read, back), write, width if full else columns % width))
+        when(f, rest, lambda: body(read, write, columns % width))
 
     if mode == "transpose":
         panels_of(read, write, lambda r, w, n: _transposed_panel(f, name, copy, r, w, n, rows_here, chunk))
@@ -294,7 +308,7 @@ def _emit_transposes(unit: Unit, name: str, copy: Copy, chunk: int) -> None:
     """Define the block functions that `_transposed_panel` calls: ``@t<columns>x<rows>_name(ptr from, ptr to)``."""
     side, columns, width = _side(copy.how), copy.columns.extent, copy.width
     panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
-    panels = panels[:1] if copy.full else panels
+    panels = panels[:1] if copy.is_full else panels
     wides = dict.fromkeys(min(panel, side) for panel in panels)
     talls = dict.fromkeys(min(rows, side) for rows in (copy.rows.extent, _last_rows(copy, chunk)))
     for wide in wides:
