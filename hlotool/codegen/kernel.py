@@ -16,13 +16,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlotool.ir import Instruction
 
-__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "signature"]
+__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "is_plumbing", "signature"]
 
 KERNEL_SIGNATURE = "(ptr noalias %args, i64 %begin, i64 %end)"
 
 PLUMBING = "noinline optnone"
 """Attributes of a function that mostly computes addresses and calls others: LLVM then takes the quick way to its
 instructions, in a third of the time, and they are good enough for that."""
+
+
+def is_plumbing(text: str) -> bool:
+    """Whether all functions that a text of LLVM IR defines, and that is some, are such."""
+    count = text.startswith("define ") + text.count("\ndefine ")
+    return 0 < count == text.count(f" {PLUMBING} {{\n")
 
 
 def signature(name: str, plumbing: bool = False) -> str:

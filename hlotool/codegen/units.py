@@ -1,17 +1,18 @@
 """Which pieces of a program's text LLVM compiles together.
 
 Units are compiled at the same time, and while the next ones are being written; but each takes a millisecond for being
-one.  How a program is cut follows from its text alone, not from how many threads there are to compile it.
+one.  Plumbing has units of its own, which LLVM does not optimise, where a program is worth several at all.  How a
+program is cut follows from its text alone, not from how many threads there are to compile it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.kernel import PLUMBING
+from hlotool.codegen.kernel import is_plumbing
 
 __all__ = ["Piece", "Units"]
 
@@ -20,6 +21,9 @@ _UNIT: Annotated[int, Threshold("microseconds")] = 6_000
 
 _LEAST: Annotated[int, Threshold("microseconds")] = _UNIT // 2
 """Less than this waits for more, even if that makes the unit much too long."""
+
+_QUICK = 2
+"""How many times as fast LLVM is with plumbing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +36,57 @@ class Piece:
     offers: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
+class _Part:
+    """Pieces that wait for others to make a unit with: their numbers among all, they, and how long they take."""
+
+    pieces: dict[int, Piece] = field(default_factory=dict)
+    size: int = 0
+
+
 class Units:
     """Pieces on their way to units.  `begin` is given a unit as soon as it is whole, so that LLVM can begin with it."""
 
-    __slots__ = ("_begin", "_begun", "_called", "_pieces", "_size")
+    __slots__ = ("_begin", "_begun", "_called", "_count", "_plumbing", "_work")
 
     def __init__(self, begin: Callable[[str], None]) -> None:
         self._begin = begin
         self._begun: list[str] = []
         self._called: set[str] = set()
-        self._pieces: list[Piece] = []
-        self._size = 0
+        self._count = 0
+        self._work, self._plumbing = _Part(), _Part()
 
     def add(self, piece: Piece) -> None:
-        """Take another piece; those that are there make a unit once they take long enough."""
-        size = _microseconds(piece)
-        if self._size >= _LEAST and self._size + size > _UNIT:
-            self._cut()
-        self._pieces.append(piece)
-        self._size += size
-        if self._size >= _UNIT:
-            self._cut()
+        """Take another piece; those of its kind that are there make a unit once they take long enough."""
+        plumbing = is_plumbing("\n".join([*piece.declarations, piece.definitions]))
+        part = self._plumbing if plumbing else self._work
+        size = _microseconds(piece) // (_QUICK if plumbing else 1)
+        if part.size >= _LEAST and part.size + size > _UNIT:
+            self._cut(part)
+        part.pieces[self._count] = piece
+        part.size += size
+        self._count += 1
+        if part.size >= _UNIT:
+            self._cut(part)
 
-    def _cut(self) -> None:
-        self._begun.append(_text(self._pieces, {line for one in self._pieces for line in one.offers}))
+    def _cut(self, part: _Part) -> None:
+        pieces = list(part.pieces.values())
+        self._begun.append(_text(pieces, {line for one in pieces for line in one.offers}))
         self._begin(self._begun[-1])
-        self._called.update(line for one in self._pieces for line in one.declarations)
-        self._pieces, self._size = [], 0
+        self._called.update(line for one in pieces for line in one.declarations)
+        part.pieces, part.size = {}, 0
 
     def finish(self) -> tuple[str, ...]:
-        """All units: those that have begun, and what is left; pieces keep their order."""
-        left = (_text(self._pieces, self._called),) if self._pieces else ()
-        return *self._begun, *left
+        """All units: those that have begun, and what is left; pieces of a kind keep their order."""
+        parts = [self._plumbing.pieces, self._work.pieces]
+        if not self._begun and self._plumbing.size + self._work.size < _LEAST:
+            parts = [dict(sorted((parts[0] | parts[1]).items()))]
+        texts = []
+        for pieces in filter(None, parts):
+            others = (one for part in parts if part is not pieces for one in part.values())
+            called = self._called.union(line for one in others for line in one.declarations)
+            texts.append(_text(list(pieces.values()), called))
+        return *self._begun, *texts
 
 
 def _microseconds(piece: Piece) -> int:
@@ -71,8 +94,7 @@ def _microseconds(piece: Piece) -> int:
     time = 0
     for text in (piece.definitions, *(line for line in piece.declarations if line.startswith("define"))):
         data = sum(len(line) for line in text.split("\n") if line.startswith("@")) if " constant [" in text else 0
-        own = (len(text) - data) // 4 + 150 * text.count(":\n")
-        time += own * 3 // 4 if PLUMBING in text else own
+        time += (len(text) - data) // 4 + 150 * text.count(":\n")
     return time
 
 

@@ -1,9 +1,11 @@
 """LLVM IR text to machine code, several texts at the same time.
 
 No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
-all that is left.  Loop strength reduction, which the code generator runs of itself, is off: it took a sixth of
+all that is left; texts of nothing but plumbing are compiled without any optimisation.  Loop strength reduction, which the code generator runs of itself, is off: it took a sixth of
 the whole time and gained nothing where addresses are written as pointers that move on.  So is constant hoisting, which
-wants to know how often every block runs and then finds nothing to do: vectors of constants are no business of it.
+wants to know how often every block runs and then finds nothing to do: vectors of constants are no business of it.  So
+is list scheduling after registers are assigned: the analyses that it asks for took a fifth of the time, and processors
+that reorder instructions gain nothing (measured on loops, products and convolutions alike).
 (LLVM knows these switches for the process as a whole: other users of llvmlite in it go without those passes as well.
 There is none for a module or a function, but ``optnone``, which turns all else off too; and a switch cannot be given to
 and fro around a compilation, for others may be under way, and LLVM takes each switch once.)
@@ -25,10 +27,11 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import binding
 from llvmlite.binding import ffi
 
+from hlotool.codegen.kernel import is_plumbing
 from hlotool.codegen.machine import Machine
 
 if TYPE_CHECKING:
-    from hlotool.runtime.compile_queue import Queue
+    from hlotool.runtime.compile_queue import Emitters, Queue
 
 __all__ = ["SWITCHES", "CodeError", "Compiler", "assembly", "compile_units", "initialize", "target_machine"]
 
@@ -50,12 +53,12 @@ def initialize() -> None:
         binding.set_option("hlotool", switch)
 
 
-def target_machine(machine: Machine) -> binding.TargetMachine:
-    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2."""
+def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachine:
+    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2, or 0 if `quick`."""
     initialize()
     target = binding.Target.from_triple(machine.triple)
     return target.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=2, reloc="pic", codemodel="small"
+        cpu=machine.cpu, features=machine.features, opt=0 if quick else 2, reloc="pic", codemodel="small"
     )
 
 
@@ -106,10 +109,10 @@ class Compiler:
         if self._queue is None:
             return
         with _emitter(self._machine) as emitter:
-            self._queue.add(_header(text, emitter))
+            self._queue.add(_header(text, emitter), is_plumbing(text))
         if self._workers < self._others:
             self._workers += 1
-            self._queue.start(self._emitters.enter_context(_emitter(self._machine)))
+            self._queue.start(self._emitters.enter_context(_both_emitters(self._machine)))
         if self._queue.is_full:
             self._finish(self._queue)
             self._queue = _queue()
@@ -128,8 +131,8 @@ class Compiler:
 
     def _finish(self, queue: Queue) -> None:
         queue.close()
-        with _emitter(self._machine) as emitter:
-            queue.work(emitter)  # this thread's memory is warm, and a new one takes its first from the system
+        with _both_emitters(self._machine) as emitters:
+            queue.work(emitters)  # this thread's memory is warm, and a new one takes its first from the system
         self._gather(queue)
 
     def _gather(self, queue: Queue) -> None:
@@ -156,23 +159,29 @@ def assembly(text: str, machine: Machine) -> str:
 
 
 @cache
-def _idle(machine: Machine) -> SimpleQueue[binding.TargetMachine]:
+def _idle(machine: Machine, quick: bool) -> SimpleQueue[binding.TargetMachine]:
     """Target machines that no thread is using."""
     return SimpleQueue()
 
 
 @contextmanager
-def _emitter(machine: Machine) -> Iterator[binding.TargetMachine]:
+def _emitter(machine: Machine, quick: bool = False) -> Iterator[binding.TargetMachine]:
     """A target machine for one thread.  Making one, and its table of the processor's features, takes a millisecond."""
-    idle = _idle(machine)
+    idle = _idle(machine, quick)
     try:
         emitter = idle.get_nowait()
     except Empty:
-        emitter = target_machine(machine)
+        emitter = target_machine(machine, quick)
     try:
         yield emitter
     finally:
         idle.put(emitter)
+
+
+@contextmanager
+def _both_emitters(machine: Machine) -> Iterator[Emitters]:
+    with _emitter(machine) as usual, _emitter(machine, quick=True) as quick:
+        yield usual, quick
 
 
 def _header(text: str, emitter: binding.TargetMachine) -> str:
@@ -204,7 +213,7 @@ def _compile_locked(text: str, machine: Machine) -> bytes:
 def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine, binding.ModuleRef], Any]) -> Any:
     """What `emit` makes of the verified module of `text`, with llvmlite's lock held."""
     try:
-        with _emitter(machine) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
+        with _emitter(machine, is_plumbing(text)) as emitter, _parsed(text, emitter, binding.parse_assembly) as module:
             module.verify()
             return emit(emitter, module)
     except RuntimeError as error:
@@ -225,7 +234,7 @@ def _compile_unlocked(text: str, machine: Machine) -> bytes:
                 raise CodeError(f"LLVM IR parsing error\n{message}")
             return module
 
-    with _emitter(machine) as emitter, _parsed(text, emitter, parse_unlocked) as module:
+    with _emitter(machine, is_plumbing(text)) as emitter, _parsed(text, emitter, parse_unlocked) as module:
         with ffi.OutputString() as message:
             if verify(module, message):
                 raise CodeError(str(message))

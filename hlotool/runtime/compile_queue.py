@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 from llvmlite import binding
 from llvmlite.binding import ffi
@@ -27,6 +28,13 @@ _CAPACITY = 1 << 12
 _HEAD = 3
 """Words ahead of the texts: how many are taken, how many there are, whether there will be no more."""
 
+_EACH = 3
+"""Words of a text: where it is, whether it is for the quick emitter, and then the object."""
+
+
+Emitters: TypeAlias = tuple[binding.TargetMachine, binding.TargetMachine]
+"""The usual one and the quick one."""
+
 
 class Queue:
     """Texts, each in its own context, to be compiled by all threads that call `work`."""
@@ -37,13 +45,14 @@ class Queue:
         self._code = _code()
         self._threads: list[ctypes.Array[ctypes.c_size_t]] = []
         self._texts: list[bytes] = []  # LLVM reads them in place
-        self._words = (ctypes.c_size_t * (_HEAD + 2 * _CAPACITY))()
+        self._words = (ctypes.c_size_t * (_HEAD + _EACH * _CAPACITY))()
 
-    def add(self, text: str) -> None:
-        """Append a text."""
+    def add(self, text: str, quick: bool) -> None:
+        """Append a text, for the emitter that is `quick` or for the other."""
         self._texts.append(text.encode())
-        place = _HEAD + 2 * (len(self._texts) - 1)
+        place = _HEAD + _EACH * (len(self._texts) - 1)
         self._words[place] = ctypes.cast(ctypes.c_char_p(self._texts[-1]), ctypes.c_void_p).value or 0
+        self._words[place + 1] = quick
         self._code.add(self._words)
 
     @property
@@ -51,14 +60,14 @@ class Queue:
         """Whether it takes no more texts."""
         return len(self._texts) == _CAPACITY
 
-    def work(self, emitter: binding.TargetMachine) -> None:
-        """Compile with `emitter`, which no other thread uses, until the queue is closed and every text is taken."""
-        self._code.work(self._words, emitter)
+    def work(self, emitters: Emitters) -> None:
+        """Compile with `emitters`, which no other thread uses, until the queue is closed and every text is taken."""
+        self._code.work(self._words, *emitters)
 
-    def start(self, emitter: binding.TargetMachine) -> None:
+    def start(self, emitters: Emitters) -> None:
         """Have a thread of its own do that, where the system gives one; it ends with `join`."""
-        thread = (ctypes.c_size_t * 3)()
-        if self._code.start(thread, self._words, emitter) == 0:
+        thread = (ctypes.c_size_t * 4)()
+        if self._code.start(thread, self._words, *emitters) == 0:
             self._threads.append(thread)
 
     def join(self) -> None:
@@ -74,7 +83,7 @@ class Queue:
         """What the texts became, once everybody who worked is back; None for those that failed or were abandoned."""
         found: list[bytes | None] = []
         for number in range(len(self._texts)):
-            place = _HEAD + 2 * number + 1
+            place = _HEAD + _EACH * number + 2
             address, self._words[place] = self._words[place], 0
             if not address:
                 found.append(None)
@@ -104,10 +113,10 @@ class _Code:
 def _code() -> _Code:
     machine = host()
     library = load(compiled([_TEXT], machine, cache=default_cache()), _symbols())
-    words = ctypes.POINTER(ctypes.c_size_t)
+    words, emitter = ctypes.POINTER(ctypes.c_size_t), ffi.LLVMTargetMachineRef
     return _Code(
-        ctypes.CFUNCTYPE(None, words, ffi.LLVMTargetMachineRef)(library.address("hlo_compile_all")),
-        ctypes.PYFUNCTYPE(ctypes.c_int, words, words, ffi.LLVMTargetMachineRef)(library.address("hlo_compile_start")),
+        ctypes.CFUNCTYPE(None, words, emitter, emitter)(library.address("hlo_compile_all")),
+        ctypes.PYFUNCTYPE(ctypes.c_int, words, words, emitter, emitter)(library.address("hlo_compile_start")),
         ctypes.CFUNCTYPE(None, words)(library.address("hlo_compile_join")),
         ctypes.PYFUNCTYPE(None, words)(library.address("hlo_compile_add")),
         ctypes.PYFUNCTYPE(None, words, ctypes.c_size_t)(library.address("hlo_compile_close")),
@@ -144,23 +153,27 @@ declare void @LLVMPY_DisposeString(ptr)
 declare i32 @usleep(i32)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(ptr, ptr)
-define i32 @hlo_compile_start(ptr %thread, ptr %queue, ptr %emitter) nounwind {
+define i32 @hlo_compile_start(ptr %thread, ptr %queue, ptr %usual, ptr %quick) nounwind {
   store ptr %queue, ptr %thread
   %second = getelementptr i64, ptr %thread, i64 1
-  store ptr %emitter, ptr %second
-  %handle = getelementptr i64, ptr %thread, i64 2
+  store ptr %usual, ptr %second
+  %third = getelementptr i64, ptr %thread, i64 2
+  store ptr %quick, ptr %third
+  %handle = getelementptr i64, ptr %thread, i64 3
   %error = call i32 @pthread_create(ptr %handle, ptr null, ptr @work, ptr %thread)
   ret i32 %error
 }
 define internal ptr @work(ptr %thread) nounwind {
   %queue = load ptr, ptr %thread
   %second = getelementptr i64, ptr %thread, i64 1
-  %emitter = load ptr, ptr %second
-  call void @hlo_compile_all(ptr %queue, ptr %emitter)
+  %usual = load ptr, ptr %second
+  %third = getelementptr i64, ptr %thread, i64 2
+  %quick = load ptr, ptr %third
+  call void @hlo_compile_all(ptr %queue, ptr %usual, ptr %quick)
   ret ptr null
 }
 define void @hlo_compile_join(ptr %thread) nounwind {
-  %place = getelementptr i64, ptr %thread, i64 2
+  %place = getelementptr i64, ptr %thread, i64 3
   %handle = load ptr, ptr %place
   %ignored = call i32 @pthread_join(ptr %handle, ptr null)
   ret void
@@ -183,7 +196,7 @@ close:
   store atomic i64 1, ptr %closed release, align 8
   ret void
 }
-define void @hlo_compile_all(ptr %queue, ptr %emitter) nounwind {
+define void @hlo_compile_all(ptr %queue, ptr %usual, ptr %quick) nounwind {
 entry:
   %message = alloca ptr
   %there = getelementptr i64, ptr %queue, i64 1
@@ -205,8 +218,12 @@ sleep:
   %slept = call i32 @usleep(i32 50)
   br label %look
 work:
-  %job = getelementptr [2 x ptr], ptr %jobs, i64 %number
+  %job = getelementptr [3 x ptr], ptr %jobs, i64 %number
   %text = load ptr, ptr %job
+  %kind = getelementptr i64, ptr %job, i64 1
+  %hurry = load i64, ptr %kind
+  %hurries = icmp ne i64 %hurry, 0
+  %emitter = select i1 %hurries, ptr %quick, ptr %usual
   %context = call ptr @LLVMPY_ContextCreate()
   store ptr null, ptr %message
   %module = call ptr @LLVMPY_ParseAssembly(ptr %context, ptr %text, ptr %message)
@@ -221,7 +238,7 @@ verify:
 emit:
   %object = call ptr @LLVMPY_TargetMachineEmitToMemory(ptr %emitter, ptr %module, i32 1, ptr %message)
   call void @forget(ptr %message)
-  %result = getelementptr ptr, ptr %job, i64 1
+  %result = getelementptr ptr, ptr %job, i64 2
   store ptr %object, ptr %result
   br label %dispose
 dispose:
