@@ -24,7 +24,7 @@ from hlotool.codegen.buffers import branch_computations
 from hlotool.codegen.cpu.denormals import define_flushing
 from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.cpu.math.elementwise import emit_elementwise
-from hlotool.codegen.kernel import PLUMBING, signature
+from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.overlap import Schedule
@@ -142,9 +142,9 @@ class Entry:
 
     def _quality(self, instructions: Iterable[Instruction]) -> str:
         """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""
-        loops = (i for i in instructions if i.opcode == "while")
+        loops = [i for i in instructions if i.opcode == "while"]
         works = any(self.kernels.keys().isdisjoint(loop.attributes["body"]) for loop in loops)
-        return "" if works else f" {PLUMBING}"
+        return "" if works else f" {LOOPING if loops else PLUMBING}"
 
     @contextmanager
     def _function(self, head: str) -> Iterator[Body]:

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hlotool.ir import Instruction
 
-__all__ = ["KERNEL_SIGNATURE", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "is_plumbing", "signature"]
+__all__ = [
+    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "is_plumbing",
+    "signature",
+]  # fmt: skip
 
 KERNEL_SIGNATURE = "(ptr noalias %args, i64 %begin, i64 %end)"
 
@@ -24,9 +27,12 @@ PLUMBING = "noinline optnone"
 """Attributes of a function that mostly computes addresses and calls others: LLVM then takes the quick way to its
 instructions, in a third of the time, and they are good enough for that."""
 
+LOOPING = f'{PLUMBING} "looping"'
+"""Attributes of plumbing that goes round a loop of the program: what it keeps should be kept in registers."""
+
 
 def is_plumbing(text: str) -> bool:
-    """Whether all functions that a text of LLVM IR defines, and that is some, are such."""
+    """Whether all functions that a text of LLVM IR defines, and that is some, are plumbing that does not loop."""
     count = text.startswith("define ") + text.count("\ndefine ")
     return 0 < count == text.count(f" {PLUMBING} {{\n")
 

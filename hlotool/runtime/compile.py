@@ -1,11 +1,11 @@
 """LLVM IR text to machine code, several texts at the same time.
 
 No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
-all that is left; texts of nothing but plumbing are compiled without any optimisation.  Loop strength reduction, which the code generator runs of itself, is off: it took a sixth of
-the whole time and gained nothing where addresses are written as pointers that move on.  So is constant hoisting, which
-wants to know how often every block runs and then finds nothing to do: vectors of constants are no business of it.  So
-is list scheduling after registers are assigned: the analyses that it asks for took a fifth of the time, and processors
-that reorder instructions gain nothing (measured on loops, products and convolutions alike).
+all that is left; texts of nothing but plumbing are compiled without any optimisation.  Loop strength reduction, which
+the code generator runs of itself, is off: it took a sixth of the whole time and gained nothing where addresses are
+written as pointers that move on.  So is constant hoisting, which wants to know how often every block runs and then
+finds nothing to do: vectors of constants are no business of it.  So is list scheduling after registers are assigned:
+the analyses that it asks for took a fifth of the time, and processors that reorder instructions gain nothing.
 (LLVM knows these switches for the process as a whole: other users of llvmlite in it go without those passes as well.
 There is none for a module or a function, but ``optnone``, which turns all else off too; and a switch cannot be given to
 and fro around a compilation, for others may be under way, and LLVM takes each switch once.)
@@ -54,7 +54,7 @@ def initialize() -> None:
 
 
 def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachine:
-    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2, or 0 if `quick`."""
+    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2 (0 if `quick`)."""
     initialize()
     target = binding.Target.from_triple(machine.triple)
     return target.create_target_machine(
