@@ -46,7 +46,7 @@ class LeaveOut:
         self.count += 1
         if self.count > len(self.answers):
             self.answers.append(all(instrument.before(pass_, module) for instrument in self.instruments))
-        first = self.failed.get(pass_, self.count + 1)
+        first = self.failed.get(pass_, self.count + 1) if self.failed else self.count + 1
         if self.count == first:
             self.ahead(pass_, module)
         return self.answers[self.count - 1] and (self.count < first or not self.optional())

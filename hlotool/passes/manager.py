@@ -247,10 +247,13 @@ class _Runner:
         self.progress.runs += 1
         self.log.pass_name = pass_.name
         start = time.perf_counter()
+        ran = False
         try:
-            size = _ANYWAY + self.module.instruction_count()
-            self.module.allowance = inf if self.in_required else budget_of(pass_) * size
-            changed = self.may_change(pass_) and pass_.run(self.module, self.log)
+            changed = ran = self.may_change(pass_)
+            if ran:
+                size = _ANYWAY + self.module.instruction_count()
+                self.module.allowance = inf if self.in_required else budget_of(pass_) * size
+                changed = pass_.run(self.module, self.log)
         except (ExecutionError, ParseError, ShapeError, VerificationError) as error:
             raise self.crash(pass_) from error  # the module was valid: it is the pass that made something wrong
         except HloError:
@@ -261,7 +264,7 @@ class _Runner:
             self.module.remove_unreachable()  # and callees stand before callers again, as in the text
             self.changes += 1
             self.opcodes = None
-        else:
+        elif ran:
             self.idle[type(pass_), pass_] = self.changes
         seconds = time.perf_counter() - start
         for instrument in self.instruments:
@@ -273,14 +276,13 @@ class _Runner:
 
     def may_change(self, pass_: Pass) -> bool:
         """Whether the pass could find anything to do in the module as it is now."""
-        if self.idle.get((type(pass_), pass_)) == self.changes:
-            return False
         wanted: frozenset[str] | None = getattr(pass_, "opcodes", None)
-        if wanted is None:
-            return True
-        if self.opcodes is None:
-            self.opcodes = self.module.opcodes()
-        return not wanted.isdisjoint(self.opcodes)
+        if wanted is not None:
+            if self.opcodes is None:
+                self.opcodes = self.module.opcodes()
+            if wanted.isdisjoint(self.opcodes):
+                return False
+        return self.idle.get((type(pass_), pass_)) != self.changes
 
     def crash(self, pass_: Pass) -> PassCrash:
         return PassCrash(pass_, self.progress.runs, self.pipeline, self.log.limit, self.in_required)

@@ -25,6 +25,7 @@ SPACE = r"(?:[ \t\r\n\f\v]++|/\*(?s:.*?)\*/|//[^\r\n]*+)*+"
 """Blanks and comments; possessive, as what follows is never a part of them."""
 
 _SPACE = re.compile(SPACE)
+_MAYBE_SPACE = " \t\r\n\f\v/"  # what blanks and comments begin with
 _WORD = re.compile(r"%?[^\s(){}\[\],=\"]+|.", re.ASCII | re.DOTALL)
 _NAME = re.compile(rf"%?({NAME})", re.ASCII)
 _INTEGER = re.compile(r"-?\d+(?![\w.])", re.ASCII)
@@ -154,7 +155,7 @@ class Cursor:
 
     def skip(self) -> int:
         """Go past blanks and comments; the new position."""
-        if self.text[self.position : self.position + 1] > "/":
+        if self.text[self.position : self.position + 1] not in _MAYBE_SPACE:
             return self.position
         match = _SPACE.match(self.text, self.position)
         if match is not None:
@@ -167,7 +168,7 @@ class Cursor:
 
     def accept(self, text: str) -> bool:
         """Go past `text` if it comes next."""
-        if self.text.startswith(text, self.skip()):
+        if self.text.startswith(text, self.position) or self.text.startswith(text, self.skip()):
             self.position += len(text)
             return True
         return False
