@@ -40,6 +40,8 @@ __all__ = ["emit_reduce_window"]
 _UNROLL: Annotated[int, Threshold("vectors")] = 4
 """Vectors (or lines) that are reduced side by side."""
 _WIDEST_STRIDE: Annotated[int, Threshold("elements")] = 4  # of windows that are reduced in vectors
+_TAP: Annotated[float, Threshold("cost")] = 1.0
+"""Nanoseconds to find an element of a window, for as many columns as are reduced side by side."""
 _SCAN: Annotated[int, Threshold("elements")] = 5
 """Windows from this size on that are prefixes or suffixes are scanned."""
 
@@ -171,7 +173,9 @@ def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
         f.end_loop(last)
     f.end_loop(task)
     f.finish()
-    return Step(name, tasks, _cost(reduction, reduction.lanes))
+    sides = sum((stop - start) // (lanes * n) for start, stop, lanes, n in blocks(columns, reduction.lanes, _UNROLL))
+    taps = prod(outer) * prod(d.size for d in reduction.window) * sides
+    return Step(name, tasks, _cost(reduction, reduction.lanes) + _TAP * taps)
 
 
 def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:

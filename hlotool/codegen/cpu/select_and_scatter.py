@@ -33,6 +33,9 @@ from hlotool.ir import Computation, Instruction, WindowDimension
 
 __all__ = ["emit_select_and_scatter"]
 
+_VISIT = 8.0
+"""Nanoseconds for an element of a window, which is compared and then perhaps updated, of a vector of columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Pooling:
@@ -93,7 +96,8 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     f.end_loop(place)
     f.end_loop(task)
     f.finish()
-    cost = tasks * columns * (prod(base) * 0.1 + prod(inner) * prod(d.size for d in window) * 2.0) / min(lanes, columns)
+    visits = prod(inner) * prod(d.size for d in window)
+    cost = tasks * columns * (prod(base) * 0.1 + visits * _VISIT) / min(lanes, columns)
     return unit.kernel([Step(name, tasks, cost)])
 
 

@@ -146,7 +146,8 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
         if not (reduces or job.loops or tile):
             stages, rows = stages_of(tracer, scope, lane)
         parts = [stage.nodes for stage in stages] or [tuple(vector)]
-        copies = min(copies_for(part, lane, width, machine, accumulators, nest.far or near) for part in parts)
+        waits, within = nest.far or near, bool(job.loops)
+        copies = min(copies_for(part, lane, width, machine, accumulators, waits, within) for part in parts)
         while job.multiple % (width * copies):
             width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
         wide = replace(lane, lane=(width, copies))
@@ -253,7 +254,7 @@ def _time(
     everything = list(scope)
     for node, body in reduces:
         own = [lane] if lane is not None and node.variables & lane.variables else [None, *map(plain, node.bound)]
-        cycles += min(sum(cost(n, k, machine) for n in body) for k in own)
+        cycles += min(sum(cost(n, k, machine) for n in body) for k in own) + _combining(node, machine)
         everything += body
     touched: dict[object, int] = {}
     for node in everything:
@@ -261,6 +262,13 @@ def _time(
             size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
             touched[node.slot] = max(touched.get(node.slot, 0), size)
     return max(cycles / 3.0, sum(touched.values()) / 30.0)
+
+
+def _combining(reduce: Node, machine: Machine) -> float:
+    """Cycles of all applications of a computation of several operations, which no other node stands for."""
+    operations = sum(1 for i in reduce.computation or () if i.has("elementwise"))
+    elements = reduce.trips * prod(a.high - a.low + 1 for a in reduce.bound)
+    return elements * operations / machine.lanes(32) if operations > 1 else 0.0
 
 
 def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], time: float) -> int:
