@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.access import (
     Index,
     add,
@@ -33,7 +35,7 @@ from hlotool.ir import Computation, Instruction, WindowDimension
 
 __all__ = ["emit_select_and_scatter"]
 
-_VISIT = 8.0
+_VISIT: Annotated[float, Threshold("cost")] = 8.0
 """Nanoseconds for an element of a window, which is compared and then perhaps updated, of a vector of columns."""
 
 
