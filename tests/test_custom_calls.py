@@ -156,8 +156,75 @@ def test_qr(numbers: Numbers) -> None:
     (q,) = lapack(f"{k}{form}", [factors, tau], [(t, (2, 6, 4))])
     for i in range(2):
         assert numbers.close(q[i] @ np.triu(factors[i])[:4], a[i][:, pivots[i] - 1])
-    with pytest.raises(UnsupportedError, match="pivot operand"):
-        lapack(f"{k}geqp3", [a, np.ones((2, 4), "i4")], outputs)
+    for fixed in ([0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1], [0, 0, 7, 7]):
+        factors, pivots, tau = lapack(f"{k}geqp3", [a, np.array([fixed, fixed], "i4")], outputs)
+        (q,) = lapack(f"{k}{form}", [factors, tau], [(t, (2, 6, 4))])
+        for i in range(2):
+            assert numbers.close(q[i] @ np.triu(factors[i])[:4], a[i][:, pivots[i] - 1])
+            front = np.flatnonzero(fixed) + 1
+            assert pivots[i][: len(front)].tolist() == front.tolist()
+            sizes = np.abs(np.diagonal(factors[i]))[len(front) :]
+            assert (np.diff(sizes) <= 1e-3 * sizes[:-1]).all()
+
+
+def test_names_before_ffi(numbers: Numbers) -> None:
+    """Scalars ahead of the arrays, workspaces behind the results."""
+    k, t, real = numbers.kind, numbers.dtype, numbers.random(2).real.dtype
+    a = numbers.random(2, 5, 5)
+    square = a @ adjoint(a) + 5 * np.eye(5, dtype=t)
+
+    def old(target: str, scalars: list[Any], arrays: list[Any], outputs: list[tuple[Any, tuple[int, ...]]]) -> Any:
+        values = [s if isinstance(s, np.generic) else np.int32(s) for s in scalars]
+        inputs = [np.asarray(v) for v in (*values, *arrays)]
+        call = CustomCall(
+            target, tuple((x.dtype, x.shape) for x in inputs), tuple((np.dtype(d), s) for d, s in outputs)
+        )
+        return run_custom_call(inputs, call)
+
+    pytest.importorskip("scipy")
+    work, info = (t, (64,)), ("i4", (2,))
+    factor, failed = old(f"lapack_{k}potrf", [1, 2, 5], [square], [(t, (2, 5, 5)), info])
+    assert numbers.close(np.tril(factor) @ adjoint(np.tril(factor)), square)
+    assert not failed.any()
+    lu, pivots, _ = old(f"lapack_{k}getrf", [2, 5, 5], [a], [(t, (2, 5, 5)), ("i4", (2, 5)), info])
+    for i in range(2):
+        rows = np.arange(5)
+        for place, other in enumerate(pivots[i] - 1):
+            rows[[place, other]] = rows[[other, place]]
+        assert numbers.close((np.tril(lu[i], -1) + np.eye(5)) @ np.triu(lu[i]), a[i][rows])
+    factors, tau, failed, space = old(
+        f"lapack_{k}geqrf", [2, 5, 5, 64], [a], [(t, (2, 5, 5)), (t, (2, 5)), info, work]
+    )
+    assert not failed.any()
+    assert not space.any()
+    form = "ungqr" if numbers.is_complex else "orgqr"
+    q, *_ = old(f"lapack_{k}{form}", [2, 5, 5, 5, 64], [factors, tau], [(t, (2, 5, 5)), info, work])
+    assert numbers.close(q @ np.triu(factors), a)
+    eigen = "heevd" if numbers.is_complex else "syevd"
+    vectors, values, *_ = old(f"lapack_{k}{eigen}", [1, 2, 5], [square], [(t, (2, 5, 5)), (real, (2, 5)), info, work])
+    assert numbers.close(square @ vectors, vectors * values[:, None])
+    outputs = [(t, (2, 5, 5)), (real, (2, 5)), (t, (2, 5, 5)), (t, (2, 5, 5)), info, work]
+    _, s, u, vt, *_ = old(f"lapack_{k}gesdd", [1, 1, 2, 5, 5, 64], [a], outputs)
+    assert numbers.close(u * s[:, None] @ vt, a)
+    alpha = np.dtype(t).type(2)
+    (x,) = old(f"blas_{k}trsm", [1, 1, 0, 0, 5, 5, 2, alpha], [np.tril(square), a], [(t, (2, 5, 5))])
+    assert numbers.close(np.tril(square) @ x, 2 * a)
+    matrix, wide, values = (t, (5, 5)), np.result_type(t, np.complex64), [(t, (2, 5))] * (2 - numbers.is_complex)
+    spaces = [matrix, (real, (10,))] if numbers.is_complex else [matrix] * 3
+    outputs = [*spaces, *values, (wide, (2, 5, 5)), (wide, (2, 5, 5)), info]
+    letters = [np.uint8(ord(letter)) for letter in "NV"]
+    found = old(f"lapack_{k}geev", [2, 5, *letters], [a], outputs)
+    right, parts = found[-2], found[len(spaces) : len(spaces) + len(values)]
+    eigenvalues = parts[0] if numbers.is_complex else parts[0] + 1j * parts[1]
+    assert numbers.close(a @ right, right * eigenvalues[:, None])
+    spaces = [(real, (5,))] if numbers.is_complex else []
+    outputs = [(t, (2, 5, 5)), *spaces, *values, (t, (2, 5, 5)), info, info]
+    schur, *_, z, _, _ = old(f"lapack_{k}gees", [2, 5, *letters[::-1]], [a], outputs)
+    assert numbers.close(z @ schur @ adjoint(z), a)
+    with pytest.raises(ExecutionError, match="expected 3 scalars"):
+        old(f"lapack_{k}potrf", [2, 5], [square], [(t, (2, 5, 5)), info])
+    with pytest.raises(UnsupportedError, match="no handler"):
+        old(f"lapack_{k}trsm", [2, 5], [square], [(t, (2, 5, 5)), info])
 
 
 def test_syevd(numbers: Numbers) -> None:

@@ -102,8 +102,9 @@ def custom_call_handler(target: str, name: str = "") -> Handler:
         handler = XLA_CALLS.get(target)
     if handler is None:
         from hlotool.evaluate.lapack import lapack_handler
+        from hlotool.evaluate.lapack_before_ffi import handler_before_ffi
 
-        handler = lapack_handler(target)
+        handler = lapack_handler(target) or handler_before_ffi(target)
     if handler is None:
         raise UnsupportedError(
             f"{name}: " * bool(name) + f"custom-call target {target!r} has no handler; "

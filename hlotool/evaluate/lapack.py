@@ -148,11 +148,29 @@ def _geqrf(lapack: Routines, a: Array) -> tuple[Any, ...]:
 
 
 def _geqp3(lapack: Routines, a: Array, pivots: Array) -> tuple[Any, ...]:
-    """QR with column pivoting: factors, pivots from 1, tau.  Columns cannot be fixed in front."""
-    if pivots.any():
-        raise UnsupportedError(f"{lapack.call.target}: columns fixed in front (a pivot operand that is not zero)")
-    factors, chosen, tau, _, _ = lapack.geqp3(a)
-    return factors, chosen, tau
+    """QR with column pivoting: factors, pivots from 1, tau.
+
+    Columns whose pivots are not zero go in front, by exchanges, and are factored first as they come: SciPy's wrapper
+    of geqp3 knows no such columns.
+    """
+    order, fixed = list(range(a.shape[1])), 0
+    for column in map(int, np.flatnonzero(pivots)):
+        order[column], order[fixed] = order[fixed], column
+        fixed += 1
+    factors, tau = np.array(a[:, order]), np.zeros(min(a.shape), a.dtype)
+    first = min(fixed, len(tau))
+    if first:
+        factors[:, :fixed], tau[:first], *_ = lapack.geqrf(factors[:, :fixed])
+        if fixed < len(order):
+            name, adjoint = ("unmqr", "C") if lapack.is_complex else ("ormqr", "T")
+            multiply, options = getattr(lapack, name), ("L", adjoint, factors[:, :first], tau[:first])
+            length = int(np.real(multiply(*options, factors[:, fixed:], -1)[1][0]))
+            factors[:, fixed:] = multiply(*options, factors[:, fixed:], max(1, length))[0]
+    if fixed < len(tau):
+        factors[fixed:, fixed:], chosen, tau[fixed:], *_ = lapack.geqp3(factors[fixed:, fixed:])
+        factors[:fixed, fixed:] = factors[:fixed, fixed + chosen - 1]
+        order[fixed:] = [order[fixed + number - 1] for number in chosen]
+    return factors, np.array(order) + 1, tau
 
 
 def _orgqr(lapack: Routines, a: Array, tau: Array) -> tuple[Any, ...]:
