@@ -66,14 +66,13 @@ class Queue:
 
     def start(self, emitters: Emitters) -> None:
         """Have a thread of its own do that, where the system gives one; it ends with `join`."""
-        thread = (ctypes.c_size_t * 4)()
-        if self._code.start(thread, self._words, *emitters) == 0:
-            self._threads.append(thread)
+        self._threads.append((ctypes.c_size_t * 4)())  # known ahead of its start: an interrupt may come after that
+        self._code.start(self._threads[-1], self._words, *emitters)
 
     def join(self) -> None:
         """Wait for all threads, once the queue is closed."""
-        while self._threads:
-            self._code.join(self._threads.pop())
+        for thread in self._threads:
+            self._code.join(thread)
 
     def close(self, abandon: bool = False) -> None:
         """There will be no more texts; `abandon` those that nobody has begun with."""
@@ -102,7 +101,7 @@ class _Code:
     """The native functions, and the library that they are in."""
 
     work: Callable[..., None]
-    start: Callable[..., int]
+    start: Callable[..., None]
     join: Callable[..., None]
     add: Callable[..., None]
     close: Callable[..., None]
@@ -116,7 +115,7 @@ def _code() -> _Code:
     words, emitter = ctypes.POINTER(ctypes.c_size_t), ffi.LLVMTargetMachineRef
     return _Code(
         ctypes.CFUNCTYPE(None, words, emitter, emitter)(library.address("hlo_compile_all")),
-        ctypes.PYFUNCTYPE(ctypes.c_int, words, words, emitter, emitter)(library.address("hlo_compile_start")),
+        ctypes.PYFUNCTYPE(None, words, words, emitter, emitter)(library.address("hlo_compile_start")),
         ctypes.CFUNCTYPE(None, words)(library.address("hlo_compile_join")),
         ctypes.PYFUNCTYPE(None, words)(library.address("hlo_compile_add")),
         ctypes.PYFUNCTYPE(None, words, ctypes.c_size_t)(library.address("hlo_compile_close")),
@@ -153,7 +152,8 @@ declare void @LLVMPY_DisposeString(ptr)
 declare i32 @usleep(i32)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(ptr, ptr)
-define i32 @hlo_compile_start(ptr %thread, ptr %queue, ptr %usual, ptr %quick) nounwind {
+define void @hlo_compile_start(ptr %thread, ptr %queue, ptr %usual, ptr %quick) nounwind {
+entry:
   store ptr %queue, ptr %thread
   %second = getelementptr i64, ptr %thread, i64 1
   store ptr %usual, ptr %second
@@ -161,7 +161,13 @@ define i32 @hlo_compile_start(ptr %thread, ptr %queue, ptr %usual, ptr %quick) n
   store ptr %quick, ptr %third
   %handle = getelementptr i64, ptr %thread, i64 3
   %error = call i32 @pthread_create(ptr %handle, ptr null, ptr @work, ptr %thread)
-  ret i32 %error
+  %made = icmp eq i32 %error, 0
+  br i1 %made, label %leave, label %forget
+forget:
+  store i64 0, ptr %handle
+  br label %leave
+leave:
+  ret void
 }
 define internal ptr @work(ptr %thread) nounwind {
   %queue = load ptr, ptr %thread
@@ -173,9 +179,16 @@ define internal ptr @work(ptr %thread) nounwind {
   ret ptr null
 }
 define void @hlo_compile_join(ptr %thread) nounwind {
+entry:
   %place = getelementptr i64, ptr %thread, i64 3
   %handle = load ptr, ptr %place
+  %none = icmp eq ptr %handle, null
+  br i1 %none, label %leave, label %wait
+wait:
   %ignored = call i32 @pthread_join(ptr %handle, ptr null)
+  store ptr null, ptr %place
+  br label %leave
+leave:
   ret void
 }
 define void @hlo_compile_add(ptr %queue) nounwind {
