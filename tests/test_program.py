@@ -279,3 +279,42 @@ ENTRY main {{
     assert ("call void @hlo_parallel_awake" in text) == shared
     assert text.count("call void @hlo_parallel") == shared + (n == 400)
     same(module)
+
+
+PAIRS = """
+larger { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j = s32[] parameter(3)
+  g = pred[] compare(a, b), direction=GT
+  e = pred[] compare(a, b), direction=EQ
+  l = pred[] compare(i, j), direction=LT
+  m = pred[] and(e, l)
+  o = pred[] or(g, m)
+  v = f32[] select(o, a, b)
+  n = s32[] select(o, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, n) }
+ENTRY e {
+  x = f32[450,300] parameter(0)
+  i = s32[450,300] iota(), iota_dimension=1
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  ROOT r = (f32[450], s32[450]) reduce(x, i, low, zero), dimensions={1}, to_apply=larger
+}"""
+WINDOWS = """
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), direction=GE }
+ENTRY e {
+  x = f32[4,32,32,16] parameter(0)
+  y = f32[4,16,16,16] parameter(1)
+  zero = f32[] constant(0)
+  ROOT r = %s
+}"""
+SELECTED = (
+    "f32[4,32,32,16] select-and-scatter(x, y, zero), window={size=1x2x2x1 stride=1x2x2x1}, select=ge, scatter=add"
+)
+SUMMED = "f32[4,31,31,16] reduce-window(x, zero), window={size=1x2x2x1}, to_apply=add"
+
+
+@pytest.mark.parametrize("text", [PAIRS, WINDOWS % SELECTED, WINDOWS % SUMMED], ids=["pairs", "selected", "summed"])
+def test_what_takes_tens_of_microseconds_is_shared(text: str) -> None:
+    module = parse(f"HloModule m\n{text}")
+    assert "call void @hlo_parallel(" in "".join(build(optimise(optimise(module), LOWERING), SERVER).texts)
+    same(module)
