@@ -14,7 +14,7 @@ from planted_passes import KINDS, SHARED, findings, load
 import hlotool
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
-from hlotool.evaluate.bounds import growth, unit
+from hlotool.evaluate.bounds import Bounded, growth, unit
 from hlotool.evaluate.stochastic import Runs, statistical
 from hlotool.evaluate.truth import bounded_results, truth
 from hlotool.evaluate.truth_sums import repeats
@@ -350,6 +350,48 @@ FOLD = """sum { a = f32[] parameter(0)
 
 def all_decided(text: str, *arrays: Array) -> bool:
     return all(row.verdict == "ok" and not row.undecided for row in within(text, *arrays))
+
+
+def test_more_draws_decide_what_may_be_chance() -> None:
+    """Four runs that happen to agree on an element say that it is more exact than it is."""
+    true = np.linspace(1, 2, 1000)
+    narrow, wide = (Bounded(true, np.full(1000, error)) for error in (1e-6, 1e-4))
+    asked: list[int] = []
+
+    def again(draws: int) -> list[Bounded]:
+        asked.append(draws)
+        return [wide]
+
+    got = true.astype(np.float32)
+    got[7] += 1e-5
+    assert compare_with_truth([got], [narrow])[0].verdict == "MISMATCH"
+    assert compare_with_truth([got], [narrow], again=again)[0].verdict == "ok"
+    got[7] += 1e-3
+    assert compare_with_truth([got], [narrow], again=again)[0].verdict == "MISMATCH"
+    assert len(asked) == 2
+    assert min(asked) > 1
+    got[:500] += 1e-5
+    assert compare_with_truth([got], [narrow], again=again)[0].verdict == "MISMATCH"
+    assert len(asked) == 2  # so many are no chance
+
+
+def test_the_largest_bound_of_several_draws_counts() -> None:
+    text = """ENTRY e {
+  x0 = f32[300] parameter(0)
+  one = f32[] constant(1)
+  rate = f32[] constant(3.7)
+  ones = f32[300] broadcast(one), dimensions={}
+  rates = f32[300] broadcast(rate), dimensions={}
+""" + "".join(
+        f"  y{n} = f32[300] subtract(ones, x{n})\n  z{n} = f32[300] multiply(x{n}, y{n})\n"
+        f"  {'ROOT ' if n == 9 else ''}x{n + 1} = f32[300] multiply(rates, z{n})\n" for n in range(10)
+    ) + "}"  # fmt: skip
+    x = np.linspace(0.1, 0.9, 300, dtype=np.float32)
+    once, more = (bounded_results(parse(text), [x], draws=draws)[0].errors() for draws in (1, 4))
+    decided = np.isfinite(once) & np.isfinite(more)
+    assert decided.mean() > 0.5
+    assert (more[decided] >= once[decided]).all()
+    assert (more[decided] > once[decided]).mean() > 0.3
 
 
 @pytest.mark.parametrize("narrow", ["f8e5m2", "f8e4m3fn", "bf16", "f16"])

@@ -283,8 +283,9 @@ def _explain(
 
     rows = [difference]
     try:
-        bounds = bounded_results(program.module, program.arguments, excess_precision=excess_precision)
-        rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, bounds)]
+        bounds = partial(bounded_results, program.module, program.arguments, None, excess_precision)
+        once = bounds()
+        rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, once, again=bounds)]
     except UnsupportedError:
         pass  # programs of dynamic sizes have no bounds: what differs is wrong
     verdict = verdict_of(rows)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -259,9 +261,9 @@ def _compared(
     assert module is not None
     feeds = _feeds(infeed, outfeed, program.devices)
     if tolerance is None and program.devices == 1 and feeds is None and not flush:
-        bounds = _truth(module, arrays[0], machine.numerics.excess_precision)
-        if bounds is not None:
-            return compare_with_truth(results, bounds, max_undecided=max_undecided)
+        bounds = partial(_bounds, module, arrays[0], machine.numerics.excess_precision)
+        with suppress(UnsupportedError):  # of programs that bounds are not defined for
+            return compare_with_truth(results, bounds(1), max_undecided=max_undecided, again=bounds)
     evaluated = compile_module(module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush)
     return compare_all(results, [array for row in evaluated.run_devices(arrays, feeds) for array in row], tolerance)
 
@@ -276,14 +278,12 @@ def _rounding(machine: Machine, passes: str) -> Machine:
     return replace(machine, numerics=replace(machine.numerics, excess_precision=True))
 
 
-def _truth(module: Module, arrays: list[npt.NDArray[Any]], excess_precision: bool) -> tuple[Bounded, ...] | None:
-    """True results with error bounds; None for programs that they are not defined for."""
+def _bounds(
+    module: Module, arrays: list[npt.NDArray[Any]], excess_precision: bool, draws: int
+) -> tuple[Bounded, ...]:
     from hlotool.evaluate.truth import bounded_results
 
-    try:
-        return bounded_results(module, arrays, excess_precision=excess_precision)
-    except UnsupportedError:
-        return None
+    return bounded_results(module, arrays, excess_precision=excess_precision, draws=draws)
 
 
 def _at(device: int, devices: int) -> str:

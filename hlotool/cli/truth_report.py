@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -33,14 +34,15 @@ def report_truth(
     excess_precision: bool = False,
 ) -> None:
     """Print the values and bounds (or save them: ``out0, bound0, out1...``); compare the arrays of a file with them."""
-    found = bounded_results(module, arrays, excess_precision=excess_precision)
+    bounds = partial(bounded_results, module, arrays, None, excess_precision)
+    found = bounds()
     if output is not None:
         named = [pair for n, t in enumerate(found) for pair in ((f"out{n}", _storable(t)), (f"bound{n}", t.errors()))]
         write_bytes(output, lambda stream: write_named(stream, named))
     comparisons: list[Comparison] = []
     if reference is not None:
         comparisons = compare_with_truth(
-            read_arrays(reference, "out", shapes), found, max_undecided=max_undecided
+            read_arrays(reference, "out", shapes), found, max_undecided=max_undecided, again=bounds
         )
     if form == "json":
         rows = [_row(shape, t) for shape, t in zip(shapes, found, strict=True)]

@@ -143,7 +143,7 @@ class Stochastic(Interpreter):
 
     __slots__ = ("_biases", "_random", "going", "local", "rounds")
 
-    def __init__(self, loop_limit: int | None, local: Any) -> None:
+    def __init__(self, loop_limit: int | None, local: Any, draw: int = 0) -> None:
         super().__init__(None, loop_limit)
         self.local = local
         self.rounds: dict[Instruction, int] = {}
@@ -152,7 +152,7 @@ class Stochastic(Interpreter):
         """The runs that are here; the others are in another branch, or done with a loop."""
         self._table = _RUNS
         self._biases: dict[Instruction, AnyArray] = {}
-        self._random = np.random.Generator(np.random.SFC64(_SEED))
+        self._random = np.random.Generator(np.random.SFC64(_SEED + draw))
 
     def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
         raise ExecutionError(f"{computation.name}: runs in step do not apply computations")

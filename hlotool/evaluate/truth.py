@@ -7,6 +7,7 @@ element carries a bound of the error that arithmetic in the declared types may m
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,16 @@ _NOTHING = 64.0
 
 
 def bounded_results(
-    module: Module, arguments: Sequence[AnyArray], loop_limit: int | None = None, excess_precision: bool = False
+    module: Module,
+    arguments: Sequence[AnyArray],
+    loop_limit: int | None = None,
+    excess_precision: bool = False,
+    draws: int = 1,
 ) -> tuple[Bounded, ...]:
     """As `truth`, but where its bounds are so wide that they say little, those of `hlotool.evaluate.stochastic`.
 
-    An element whose bound is as large as the numbers around it is undecided.
+    An element whose bound is as large as the numbers around it is undecided.  The runs of several `draws` show what
+    those of one may miss by chance: of each element, the largest bound counts.
     """
     found = truth(module, arguments, loop_limit, excess_precision)
     kinds = [leaf.element_type for leaf in module.entry.root.shape.leaves() if leaf.is_array]
@@ -45,11 +51,20 @@ def bounded_results(
     local = _Truth(loop_limit, excess_precision)
     given: Any = iter([Runs(one.value) for one in _exact_leaves(module, arguments)])
     values = [value_from_leaves(parameter.shape, given) for parameter in module.entry.parameters]
-    root = guarded(lambda: Stochastic(loop_limit, local).apply(module.entry, values))
-    runs: Any = leaves_of(as_runs(root, module.entry.root.shape))
+    likely: list[Bounded] = []
+    for draw in range(draws):
+        stochastic = Stochastic(loop_limit, local, draw)
+        root = guarded(partial(stochastic.apply, module.entry, values))
+        runs: Any = leaves_of(as_runs(root, module.entry.root.shape))
+        with np.errstate(all="ignore"):
+            drawn = [statistical(run, kind) for run, kind in zip(runs, kinds, strict=True)]
+        likely = [_wider(*pair) for pair in zip(likely, drawn, strict=True)] if likely else drawn
     with np.errstate(all="ignore"):
-        each = zip(found, runs, kinds, strict=True)
-        return tuple(_narrower(bound, statistical(run, kind), kind) for bound, run, kind in each)
+        return tuple(_narrower(*each) for each in zip(found, likely, kinds, strict=True))
+
+
+def _wider(left: Bounded, right: Bounded) -> Bounded:
+    return left if right.error is None else Bounded(left.value, np.maximum(left.errors(), right.error))
 
 
 def _size(x: Bounded) -> float:

@@ -81,9 +81,14 @@ class CheckEach:
     def _truth(self) -> tuple[Bounded, ...] | None:
         """The true values, with bounds; None where there are none."""
         try:
-            return bounded_results(self.original, self.arguments, excess_precision=self.excess_precision)
+            return self._bounds(1)
         except UnsupportedError:
             return None
+
+    def _bounds(self, draws: int) -> tuple[Bounded, ...]:
+        return bounded_results(
+            self.original, self.arguments, excess_precision=self.excess_precision, draws=draws
+        )
 
     def _decide(self) -> None:
         comparisons = self._compared(self.expected)
@@ -93,4 +98,4 @@ class CheckEach:
     def _compared(self, outputs: Sequence[npt.NDArray[Any]]) -> list[Comparison]:
         if self.truth is None:
             return compare_all(outputs, self.expected, self.tolerance)
-        return compare_with_truth(outputs, self.truth, max_undecided=self.max_undecided)
+        return compare_with_truth(outputs, self.truth, max_undecided=self.max_undecided, again=self._bounds)

@@ -34,6 +34,8 @@ differ;
 unchecked: compiled and run, but too large to be evaluated, and without outputs of XLA's."""
 
 _UNDECIDED = 0.05
+_DRAWS = 4
+"""Of runs for statistical bounds."""
 _WORK = 3e9
 """Operations that the evaluator does in a bearable time."""
 
@@ -122,7 +124,7 @@ def _compared(module: Module, rows: list[list[Array]], got: list[list[Array]], w
             settled = settled or not far
     if bounds is not None and not settled and not problems:
         by.append("statistics")
-        wide, undecided = _within(flat, bounded := bounded_results(module, rows[0]))
+        wide, undecided = _within(flat, bounded := bounded_results(module, rows[0], draws=_DRAWS))
         if wide and _within(evaluate(module, rows[0]), bounded)[0]:
             return Verdict("bounds", "; ".join(wide)[:600], tuple(by), undecided)
         problems, settled = wide, undecided <= _UNDECIDED
