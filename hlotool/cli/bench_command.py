@@ -34,7 +34,7 @@ from hlotool.cli.options import (
     threads_option,
 )
 from hlotool.cli.output import write_text
-from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.pipeline_options import has_excess_precision, named_pipeline
 from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, host
@@ -50,7 +50,6 @@ from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
 from hlotool.ir import InputError, Module, UnsupportedError
 from hlotool.ir.devices import topology_of
-from hlotool.passes.manager import drops_roundings
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
@@ -177,8 +176,8 @@ def command(
         program = _load(file, inputs, seed, elided, replicas, partitions)
         contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads, donate)
         try:
-            excess_precision = any(drops_roundings(p) for text in pipelines for p in named_pipeline(text).passes())
-            found = _cases(program, measure(contestants, rounds, seconds, warmup), excess_precision)
+            timings = measure(contestants, rounds, seconds, warmup)
+            found = _cases(program, timings, has_excess_precision(pipelines))
             for case, contestant in zip(found, contestants, strict=True):
                 samples = old.get((Path(file).name, case.timing.label))
                 if samples is not None:

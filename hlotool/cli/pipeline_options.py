@@ -26,14 +26,14 @@ from hlotool.ir import Module
 from hlotool.ir.verifier import check
 from hlotool.passes.fusion import Fusion
 from hlotool.passes.instruments import Statistics, StopAfter, VerifyEach
-from hlotool.passes.manager import Instrument, Pass, Pipeline, Progress
+from hlotool.passes.manager import Instrument, Pass, Pipeline, Progress, drops_roundings
 from hlotool.passes.multi_output_fusion import MultiOutputFusion
 from hlotool.passes.pipeline import carried_pipeline, parse_pipeline
 from hlotool.passes.product_fusion import ProductFusion
 from hlotool.passes.registry import pass_names
 from hlotool.passes.select import map_passes, only, without
 
-__all__ = ["PipelineChoice", "named_pipeline", "pipeline_options"]
+__all__ = ["PipelineChoice", "has_excess_precision", "named_pipeline", "pipeline_options"]
 
 _DEFAULT = "default"
 
@@ -187,6 +187,11 @@ class PipelineChoice:
 def named_pipeline(text: str) -> Pipeline:
     """A pipeline in which names of ``hlotool.toml`` may stand."""
     return parse_pipeline(text, named_pipelines())
+
+
+def has_excess_precision(pipelines: Sequence[str]) -> bool:
+    """Whether a pass of one of the pipelines leaves out roundings, so that results may be more exact than asked for."""
+    return any(drops_roundings(pass_) for text in pipelines for pass_ in named_pipeline(text).passes())
 
 
 def _times(statistics: Statistics) -> str:

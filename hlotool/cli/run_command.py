@@ -270,10 +270,9 @@ def _compared(
 
 def _rounding(machine: Machine, passes: str) -> Machine:
     """The machine, with excess precision where a pass leaves out roundings."""
-    from hlotool.passes.manager import drops_roundings
-    from hlotool.passes.pipeline import parse_pipeline
+    from hlotool.cli.pipeline_options import has_excess_precision
 
-    if not any(map(drops_roundings, parse_pipeline(passes).passes())):
+    if not has_excess_precision([passes]):
         return machine
     return replace(machine, numerics=replace(machine.numerics, excess_precision=True))
 

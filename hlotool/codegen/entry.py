@@ -42,7 +42,7 @@ from hlotool.ir import Computation, Instruction
 __all__ = ["Entry", "HostCall", "KernelUse"]
 
 _MOST_COPIES: Annotated[int, Threshold("copies")] = 64
-"""In line."""
+"""That are written one after the other; more are a loop over a table."""
 
 _ABANDON = "abandon"
 """The block that ends an execution which failed."""

@@ -393,7 +393,7 @@ def _is_scalar_code(instruction: Instruction) -> bool:
 
 
 def _reads_nothing(instruction: Instruction) -> bool:
-    """Whether an array of numbers that are known would be written to memory, and be read again."""
+    """Whether its elements are known without reading memory: a constant, an iota, a broadcast constant."""
     return instruction.opcode in ("constant", "iota") or (
         instruction.opcode == "broadcast" and instruction.operands[0].opcode == "constant"
     )

@@ -111,8 +111,8 @@ def _power_loop(a: Vector, b: Vector, signed: bool) -> Vector:
     return where(b.lt(0), inverse, result)
 
 
-def _or_none_left(shifted: Vector, count: Vector, element_type: str) -> Vector:
-    """What was shifted by `count`, or 0 where that is not less than the width when read as unsigned."""
+def _zero_if_too_far(shifted: Vector, count: Vector, element_type: str) -> Vector:
+    """`shifted`, by `count`; 0 where the count, read as unsigned, is the width or more."""
     number, width = _constant_value(count), integer_bits(element_type)
     if number is not None and 0 <= number < width:
         return shifted
@@ -120,11 +120,11 @@ def _or_none_left(shifted: Vector, count: Vector, element_type: str) -> Vector:
 
 
 def shift_left(a: Vector, count: Vector, element_type: str) -> Vector:
-    return wrap(_or_none_left(a.shl(count), count, element_type), element_type)
+    return wrap(_zero_if_too_far(a.shl(count), count, element_type), element_type)
 
 
 def shift_right_logical(a: Vector, count: Vector, element_type: str) -> Vector:
-    return wrap(_or_none_left(_unsigned(a, element_type).lshr(count), count, element_type), element_type)
+    return wrap(_zero_if_too_far(_unsigned(a, element_type).lshr(count), count, element_type), element_type)
 
 
 def shift_right_arithmetic(a: Vector, count: Vector, element_type: str) -> Vector:
