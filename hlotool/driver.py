@@ -425,7 +425,7 @@ def code_of(module: Module, machine: Machine, assembly: bool = False, strict: bo
     `module` changes where a kernel fails, as that of `compile_module` does.
     """
     from hlotool.codegen.program import build
-    from hlotool.runtime.compile import assembly as assembled
+    from hlotool.runtime.object_code import assembly as assembled
 
     def made() -> tuple[str, ...]:
         texts = build(module, machine).texts
@@ -439,7 +439,7 @@ def _with_simpler_kernels(
     made: Callable[[], _Made], optimised: Module, machine: Machine, log: DecisionLog, donation: Donation, strict: bool
 ) -> _Made:
     """What `made` makes of `optimised`, once the instructions whose kernels fail were given to others."""
-    from hlotool.runtime.compile import CodeError
+    from hlotool.runtime.object_code import CodeError
 
     while True:
         start = len(log), log.rewrites
@@ -464,12 +464,12 @@ def _with_simpler_kernels(
 def _refused(module: Module, machine: Machine, donation: Donation) -> dict[Instruction, Exception]:
     """The instructions whose kernels LLVM does not take."""
     from hlotool.codegen.program import kernel_texts
-    from hlotool.runtime.compile import CodeError, compile_units
+    from hlotool.runtime.object_code import CodeError, object_of
 
     found: dict[Instruction, Exception] = {}
     for text, instructions in kernel_texts(module, machine, donation):
         try:
-            compile_units([text], machine)
+            object_of(text, machine)
         except CodeError as error:
             found |= dict.fromkeys(instructions, error)
     return found

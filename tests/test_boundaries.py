@@ -29,8 +29,7 @@ from hlotool.evaluate import devices, evaluate
 from hlotool.evaluate import feeds as queues
 from hlotool.inspect import files
 from hlotool.ir import ExecutionError
-from hlotool.runtime import cache, compile_queue, custom_calls, entry, fastcall, image, load
-from hlotool.runtime import compile as llvm
+from hlotool.runtime import cache, compile_queue, custom_calls, entry, fastcall, image, load, object_code
 from hlotool.text.parser import parse
 
 SMALL = """HloModule small
@@ -169,8 +168,8 @@ def test_devices_whose_threads_cannot_be_started(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("home", "name"),
     [
-        (llvm, "_compile_unlocked"), (llvm.binding, "create_context"), (llvm, "_header"), (image, "load"),
-        (load.binding, "JITLibraryBuilder"), (image, "Entry"), (fastcall, "builtin"),
+        (object_code, "_compile_unlocked"), (object_code.binding, "create_context"), (object_code, "with_header"),
+        (image, "load"), (load.binding, "JITLibraryBuilder"), (image, "Entry"), (fastcall, "builtin"),
     ],
 )  # fmt: skip
 def test_llvm_fails(monkeypatch: pytest.MonkeyPatch, home: Any, name: str, error: str) -> None:

@@ -24,8 +24,7 @@ from tiny_modules import ENDLESS
 import hlotool
 from hlotool.inspect import files
 from hlotool.ir import ExecutionError, HloError
-from hlotool.runtime import cache, callback, custom_calls, fastcall
-from hlotool.runtime import compile as llvm
+from hlotool.runtime import cache, callback, custom_calls, fastcall, object_code
 from hlotool.runtime.cache import Cache
 from hlotool.text.parser import parse
 
@@ -146,7 +145,7 @@ def test_signals_during_custom_calls_are_never_lost(handler: Callable[[Any], Non
 
 def test_a_callback_that_returns_nothing_but_success_by_accident(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry function that ends without saying that it is complete gives no result."""
-    loaded = llvm.compile_units(["define void @entry(ptr %frame) { ret void }"], llvm_host())
+    loaded = object_code.compiled(["define void @entry(ptr %frame) { ret void }"], llvm_host())
     from hlotool.runtime.entry import Entry
     from hlotool.runtime.load import load
 
@@ -370,7 +369,7 @@ def test_a_cache_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int)
 def test_llvm_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, error: str, number: int) -> None:
     monkeypatch.setenv("HLOTOOL_CACHE", "off")
     hlotool.compile(parse(ADD))
-    with failing(llvm, "_compile_unlocked", error, number):
+    with failing(object_code, "_compile_unlocked", error, number):
         try:
             (result,) = hlotool.compile(parse(ADD))(X)
             np.testing.assert_array_equal(result, X + X)
@@ -392,7 +391,7 @@ def test_compiling_again_and_again_takes_no_more_memory(monkeypatch: pytest.Monk
     from hlotool.runtime import load
 
     monkeypatch.setattr(load, "_LIBRARIES", 16)
-    objects = llvm.compile_units(["define i32 @f() { ret i32 7 }"], llvm_host())
+    objects = object_code.compiled(["define i32 @f() { ret i32 7 }"], llvm_host())
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

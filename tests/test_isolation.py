@@ -31,7 +31,7 @@ from hlotool.ir.verifier import check
 from hlotool.passes.instruments import ChangeLog
 from hlotool.passes.manager import BUDGET, PassCrash, Pipeline, budget_of
 from hlotool.passes.pipeline import parse_pipeline
-from hlotool.runtime.compile import CodeError
+from hlotool.runtime.object_code import CodeError
 from hlotool.text.parser import load, parse
 from hlotool.text.printer import print_module
 
@@ -419,12 +419,12 @@ def test_kernels_inside_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_llvm_refuses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernel is to blame, and nothing can be compiled: the evaluator runs the module."""
-    from hlotool.runtime import cache
+    from hlotool.runtime import compilation
 
     def fail(*_: Any, **__: Any) -> Any:
         raise CodeError("no target")
 
-    monkeypatch.setattr(cache.Compilation, "finish", fail)
+    monkeypatch.setattr(compilation.Compilation, "finish", fail)
     module = layer()
     with pytest.warns(CompilerWarning) as said:
         executable = compile_module(module, strict=False)

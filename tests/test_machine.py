@@ -14,7 +14,7 @@ from hlotool.codegen.machine import default_machine, host, named, runs_here
 from hlotool.driver import LOWERING, optimise
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.op_by_op import op_by_op
-from hlotool.runtime.compile import assembly
+from hlotool.runtime.object_code import assembly
 
 SAMPLES = sorted((ROOT / "samples").glob("*.hlo"))
 

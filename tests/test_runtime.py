@@ -23,13 +23,13 @@ import pytest
 from hlotool.codegen.machine import default_machine
 from hlotool.codegen.polling import COMPLETE
 from hlotool.ir import ExecutionError, InputError
-from hlotool.runtime import callback, compile_queue, fastcall, memory, pool
-from hlotool.runtime import compile as compile_module
-from hlotool.runtime.cache import Cache, compiled, default_cache, pack, text_key, unpack
-from hlotool.runtime.compile import Compiler, assembly, compile_units
+from hlotool.runtime import callback, compile_queue, fastcall, memory, object_code, pool
+from hlotool.runtime.cache import Cache, default_cache, pack, text_key, unpack
+from hlotool.runtime.compile import Compiler, compile_units
 from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_call, unregister_custom_call
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import Library, load
+from hlotool.runtime.object_code import assembly, compiled, has_raw_functions
 
 MACHINE = default_machine()
 
@@ -51,9 +51,9 @@ def library(text: str, symbols: Mapping[str, int] | None = None) -> Library:
 def test_compile_is_the_same_at_any_thread_count_and_with_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"define i64 @f{i}(i64 %x) {{ %y = add i64 %x, {i} ret i64 %y }}" for i in range(8)]
     serial = compile_units(texts, MACHINE, 1)
-    assert compile_module._raw_functions() is not None
+    assert has_raw_functions()
     assert compile_units(texts, MACHINE, 4) == serial
-    monkeypatch.setattr(compile_module, "_raw_functions", lambda: None)
+    monkeypatch.setattr(object_code, "_raw_functions", lambda: None)
     assert compile_units(texts, MACHINE, 4) == serial
 
 
@@ -99,7 +99,7 @@ def _threads() -> int:
 )
 def test_invalid_text_raises(text: str, locked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if locked:
-        monkeypatch.setattr(compile_module, "_raw_functions", lambda: None)
+        monkeypatch.setattr(object_code, "_raw_functions", lambda: None)
     with pytest.raises(RuntimeError):
         compile_units([text, "define void @g() { ret void }"], MACHINE, 2)
 
@@ -195,7 +195,7 @@ def test_compiled_takes_objects_from_the_cache(tmp_path: Path, monkeypatch: pyte
     def unwanted(*_: object) -> list[bytes]:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(compile_module, "_compile_unlocked", unwanted)
+    monkeypatch.setattr(object_code, "_compile_unlocked", unwanted)
     assert compiled(texts, MACHINE, cache=cache) == objects
     assert compiled(texts[1:], MACHINE, cache=cache) == objects[1:]
     with pytest.raises(AssertionError):

@@ -21,7 +21,9 @@ from hlotool.codegen.cpu.thirds_product import library
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import host, named
 from hlotool.evaluate import evaluate
-from hlotool.runtime.cache import Cache, compiled
+from hlotool.runtime.cache import Cache
+from hlotool.runtime.compilation import Compilation
+from hlotool.runtime.object_code import compiled
 
 UNIT = 2.0**-24
 ORDERS = ((0, 1), (1, 0))
@@ -218,7 +220,12 @@ def test_only_where_there_are_tiles() -> None:
 
 def test_functions_of_many_programs_are_compiled_once(tmp_path: Any) -> None:
     cache, texts = Cache(tmp_path), library(host())
-    once, again = (compiled(["define void @f() { ret void }\n"], host(), 1, cache, texts[:2]) for _ in range(2))
+
+    def made() -> list[bytes]:
+        with Compilation(host(), 1, cache) as compilation:
+            return compilation.finish(["define void @f() { ret void }\n"], texts[:2])
+
+    once, again = made(), made()
     assert once == again
     assert len(once) == 3
     for text, code in zip(texts[:2], once[1:], strict=True):

@@ -1,4 +1,7 @@
-"""Which emitter makes the kernel of an instruction: one row per opcode that is not a loop over its result."""
+"""Which emitter makes the kernel of an instruction: one row per opcode that is not a loop over its result.
+
+`library` gives the functions that the kernels of all programs for a machine may call.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,14 @@ from hlotool.codegen.cpu.rng_state import emit_rng, emit_rng_get_and_update_stat
 from hlotool.codegen.cpu.scatter import emit_scatter
 from hlotool.codegen.cpu.select_and_scatter import emit_select_and_scatter
 from hlotool.codegen.cpu.sort import emit_sort
+from hlotool.codegen.cpu.thirds_product import library
 from hlotool.codegen.cpu.topk import emit_topk
 from hlotool.codegen.cpu.triangular_solve import emit_triangular_solve
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 
-__all__ = ["EMITTERS", "PRODUCT_EMITTERS", "emit_kernel"]
+__all__ = ["EMITTERS", "PRODUCT_EMITTERS", "emit_kernel", "library"]
 
 PRODUCT_EMITTERS: dict[str, Callable[[str, Instruction, Machine, frozenset[int]], Kernel]] = {
     "convolution": emit_convolution,

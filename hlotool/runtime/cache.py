@@ -23,12 +23,11 @@ from functools import cache
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine
+from hlotool.runtime.target_machines import SWITCHES
 
 __all__ = [
     "Cache",
     "CacheWarning",
-    "Compilation",
-    "compiled",
     "compiler_identity",
     "default_cache",
     "pack",
@@ -170,7 +169,6 @@ def text_key(texts: Sequence[str], machine: Machine) -> str:
     import llvmlite
 
     import hlotool
-    from hlotool.runtime.compile import SWITCHES
 
     features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
     version = str(getattr(hlotool, "__version__", ""))
@@ -205,84 +203,6 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
             elif entry.name.endswith(".py"):
                 status = entry.stat()
                 yield entry.path, status.st_size, status.st_mtime_ns
-
-
-class Compilation:
-    """Texts on their way to objects, taken from `cache` where they are there, as `Compiler` makes them where not.
-
-    To be left as a context.
-    """
-
-    __slots__ = ("_cache", "_compiler", "_keys", "_machine", "_objects")
-
-    def __init__(self, machine: Machine, threads: int = 1, cache: Cache | None = None) -> None:
-        from hlotool.runtime.compile import Compiler
-
-        self._machine, self._cache = machine, cache
-        self._compiler = Compiler(machine, threads)
-        self._keys: list[str] = []
-        self._objects: list[bytes | None] = []
-
-    def __enter__(self) -> Compilation:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._compiler.__exit__(*exception)
-
-    def begin(self, text: str) -> None:
-        """Have `text` compiled; the threads that there are to spare begin with it."""
-        if not self._found(text):
-            self._compiler.add(text)
-
-    def finish(self, texts: Sequence[str], library: Sequence[str] = ()) -> list[bytes]:
-        """The objects of `texts`, of which the first have begun, in order, and of those in `library`.
-
-        What is in `library` other programs have too: a process compiles it once.
-        """
-        kept = _kept(self._machine, self._cache) if library else {}
-        new = [text for text in library if text not in kept]
-        late = [*texts[len(self._objects) :], *new]
-        for text in late[:-1]:
-            self.begin(text)
-        made = iter(self._compiler.finish([text for text in late[-1:] if not self._found(text)]))
-        objects = [next(made) if found is None else found for found in self._objects]
-        if self._cache is not None:
-            for key, found, data in zip(self._keys, self._objects, objects, strict=True):
-                if found is None:
-                    self._cache.put(key, pack([data]))
-        kept.update(zip(new, objects[len(texts) :], strict=True))
-        return [*objects[: len(texts)], *(kept[text] for text in library)]
-
-    def _found(self, text: str) -> bool:
-        found = None
-        if self._cache is not None:
-            self._keys.append(text_key([text], self._machine))
-            found = self._cache.get(self._keys[-1])
-        self._objects.append(None if found is None else unpack(found)[0])
-        return found is not None
-
-
-def compiled(texts: Sequence[str], machine: Machine, threads: int = 1, cache: Cache | None = None) -> list[bytes]:
-    """The objects of `texts`, as `compile_units` makes them, taken from `cache` when they are there."""
-    with Compilation(machine, min(threads, len(texts)), cache) as compilation:
-        return compilation.finish(texts)
-
-
-@cache
-def _kept(machine: Machine, directory: Cache | None) -> dict[str, bytes]:
-    """The objects of library texts that this process has; those that need long come from `directory`."""
-    from hlotool.codegen.cpu.thirds_product import library
-    from hlotool.runtime.compile import compile_units
-
-    texts = library(machine)
-    if not texts:
-        return {}
-    key = text_key(texts, machine)
-    found = None if directory is None else directory.get(key)
-    objects = compile_units(texts, machine, threads=2) if found is None else unpack(found)
-    if directory is not None and found is None:
-        directory.put(key, pack(objects))
-    return dict(zip(texts, objects, strict=True))
 
 
 def pack(parts: Sequence[bytes]) -> bytes:

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING
 from hlotool.codegen.machine import host
 from hlotool.codegen.polling import COMPLETE, POLL, STOPPED
 from hlotool.ir import ExecutionError
-from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
+from hlotool.runtime.object_code import compiled
 
 if TYPE_CHECKING:  # a warm run needs no evaluator
     from hlotool.evaluate.devices import Device

@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
 
-from llvmlite import binding
 from llvmlite.binding import ffi
 
 from hlotool.codegen.machine import host
-from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
+from hlotool.runtime.object_code import compiled
+from hlotool.runtime.target_machines import Emitters
 
 __all__ = ["Queue", "is_there"]
 
@@ -30,10 +30,6 @@ _HEAD = 3
 
 _EACH = 3
 """Words of a text: where it is, whether it is for the quick emitter, and then the object."""
-
-
-Emitters: TypeAlias = tuple[binding.TargetMachine, binding.TargetMachine]
-"""The usual one and the quick one."""
 
 
 class Queue:

@@ -22,12 +22,13 @@ from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
 from hlotool.runtime import pool
-from hlotool.runtime.cache import Compilation, default_cache
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
-from hlotool.runtime.compile import assembly
+from hlotool.runtime.compilation import Compilation
 from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of
 from hlotool.runtime.entry import check_apart, check_output
 from hlotool.runtime.image import Image, load_image
+from hlotool.runtime.object_code import assembly
 
 __all__ = ["Executable", "Memory", "link"]
 

@@ -29,10 +29,11 @@ import numpy.typing as npt
 
 from hlotool.codegen.machine import host
 from hlotool.codegen.polling import COMPLETE
-from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import incomplete, python_function
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator, empty, numpy_function
+from hlotool.runtime.object_code import compiled
 
 __all__ = ["builtin", "usable"]
 

@@ -16,7 +16,7 @@ from functools import cache
 from llvmlite import binding
 
 from hlotool.codegen.machine import host
-from hlotool.runtime.compile import target_machine
+from hlotool.runtime.target_machines import target_machine
 
 __all__ = ["Library", "load"]
 

@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.codegen.machine import Machine, host
-from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
+from hlotool.runtime.object_code import compiled
 
 __all__ = ["ALIGNMENT", "Allocator", "aligned", "allocator", "empty", "kept_bytes", "numpy_function", "release_kept"]
 

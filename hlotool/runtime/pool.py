@@ -45,8 +45,9 @@ from functools import cache
 
 from hlotool.codegen.machine import Machine, host
 from hlotool.runtime import callback
-from hlotool.runtime.cache import compiled, default_cache
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
+from hlotool.runtime.object_code import compiled
 
 __all__ = ["default_threads", "pool_text", "symbols"]
 

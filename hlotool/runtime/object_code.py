@@ -1,0 +1,136 @@
+"""One LLVM IR text to machine code.
+
+llvmlite guards every call into LLVM with one process-wide lock, which would make threads useless here; LLVM itself only
+asks that two threads do not share a context, so the two long calls (parse and emit) are made on the raw functions when
+llvmlite has them where expected.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from llvmlite import binding
+from llvmlite.binding import ffi
+
+from hlotool.codegen.kernel import is_plumbing
+from hlotool.codegen.machine import Machine
+from hlotool.runtime.cache import Cache, pack, text_key, unpack
+from hlotool.runtime.target_machines import emitter, initialize
+
+__all__ = ["CodeError", "assembly", "compiled", "has_raw_functions", "object_of", "with_header"]
+
+
+class CodeError(RuntimeError):
+    """LLVM does not take a text: its message."""
+
+
+def object_of(text: str, machine: Machine) -> bytes:
+    """The relocatable object that `text` compiles to; CodeError has LLVM's message when it does not parse or verify."""
+    initialize()
+    return _compile_unlocked(text, machine) if has_raw_functions() else _compile_locked(text, machine)
+
+
+def compiled(texts: Sequence[str], machine: Machine, cache: Cache | None = None) -> list[bytes]:
+    """The objects of `texts`, taken from `cache` where they are there; CodeError as `object_of`."""
+    return [_compiled(text, machine, cache) for text in texts]
+
+
+def _compiled(text: str, machine: Machine, cache: Cache | None) -> bytes:
+    if cache is None:
+        return object_of(text, machine)
+    key = text_key([text], machine)
+    found = cache.get(key)
+    if found is not None:
+        return unpack(found)[0]
+    made = object_of(text, machine)
+    cache.put(key, pack([made]))
+    return made
+
+
+def assembly(text: str, machine: Machine) -> str:
+    """The assembly that `text` compiles to on `machine`; CodeError as `object_of`."""
+    return str(_emitted(text, machine, binding.TargetMachine.emit_assembly))
+
+
+def with_header(text: str, target: binding.TargetMachine) -> str:
+    """`text` with the target's data layout put before its first line (line numbers stay as they are)."""
+    return f'target datalayout = "{target.target_data}" target triple = "{target.triple}" {text}'
+
+
+@contextmanager
+def _parsed(
+    text: str, target: binding.TargetMachine, parse: Callable[[str, Any], binding.ModuleRef]
+) -> Iterator[binding.ModuleRef]:
+    """A module in a context of its own.  Both end here, in this order: an error that keeps their variables alive would
+    leave it to the garbage collector, which may end the context first."""
+    context = binding.create_context()
+    try:
+        module = parse(with_header(text, target), context)
+        try:
+            yield module
+        finally:
+            module.close()
+    finally:
+        context.close()
+
+
+def _compile_locked(text: str, machine: Machine) -> bytes:
+    return bytes(_emitted(text, machine, binding.TargetMachine.emit_object))
+
+
+def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine, binding.ModuleRef], Any]) -> Any:
+    """What `emit` makes of the verified module of `text`, with llvmlite's lock held."""
+    try:
+        with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, binding.parse_assembly) as module:
+            module.verify()
+            return emit(target, module)
+    except RuntimeError as error:
+        raise CodeError(str(error)) from error
+
+
+def _compile_unlocked(text: str, machine: Machine) -> bytes:
+    """As `_compile_locked`, without llvmlite's lock around the long calls."""
+    functions = _raw_functions()
+    assert functions is not None
+    parse, verify, emit = functions
+
+    def parse_unlocked(text: str, context: Any) -> binding.ModuleRef:
+        with ffi.OutputString() as message:
+            module = binding.ModuleRef(parse(context, text.encode(), message), context)
+            if message:
+                module.close()
+                raise CodeError(f"LLVM IR parsing error\n{message}")
+            return module
+
+    with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, parse_unlocked) as module:
+        with ffi.OutputString() as message:
+            if verify(module, message):
+                raise CodeError(str(message))
+        with ffi.OutputString() as message:
+            memory = emit(target, module, 1, message)
+            if not memory:
+                raise CodeError(str(message))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def has_raw_functions() -> bool:
+    """Whether llvmlite's functions can be called without its lock."""
+    return _raw_functions() is not None
+
+
+@cache
+def _raw_functions() -> tuple[Callable[..., Any], ...] | None:
+    """llvmlite's parse, verify and emit functions without the lock, or None where they are not to be found."""
+    names = ("LLVMPY_ParseAssembly", "LLVMPY_VerifyModule", "LLVMPY_TargetMachineEmitToMemory")
+    try:
+        functions = tuple(getattr(ffi.lib, name)._cfn for name in names)
+    except AttributeError:
+        return None
+    return functions if all(function.argtypes for function in functions) else None

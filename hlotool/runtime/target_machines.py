@@ -1,0 +1,77 @@
+"""LLVM's target machines, and the switches that LLVM runs with.
+
+No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
+all that is left; texts of nothing but plumbing are compiled without any optimisation.  Loop strength reduction, which
+the code generator runs of itself, is off: it took a sixth of the whole time and gained nothing where addresses are
+written as pointers that move on.  So is constant hoisting, which wants to know how often every block runs and then
+finds nothing to do: vectors of constants are no business of it.  So is list scheduling after registers are assigned:
+the analyses that it asks for took a fifth of the time, and processors that reorder instructions gain nothing.
+(LLVM knows these switches for the process as a whole: other users of llvmlite in it go without those passes as well.
+There is none for a module or a function, but ``optnone``, which turns all else off too; and a switch cannot be given to
+and fro around a compilation, for others may be under way, and LLVM takes each switch once.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from llvmlite import binding
+
+from hlotool.codegen.machine import Machine
+
+__all__ = ["SWITCHES", "Emitters", "both_emitters", "emitter", "initialize", "target_machine"]
+
+SWITCHES = ("-disable-lsr", "-disable-constant-hoisting", "-disable-post-ra")
+"""LLVM's switches that make other code."""
+
+
+Emitters: TypeAlias = tuple[binding.TargetMachine, binding.TargetMachine]
+"""The usual one and the quick one."""
+
+
+@cache
+def initialize() -> None:
+    """Make LLVM's targets known (all of them, so that other machines can be compiled for), and set its switches."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    for switch in SWITCHES:
+        binding.set_option("hlotool", switch)
+
+
+def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachine:
+    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2 (0 if `quick`)."""
+    initialize()
+    target = binding.Target.from_triple(machine.triple)
+    return target.create_target_machine(
+        cpu=machine.cpu, features=machine.features, opt=0 if quick else 2, reloc="pic", codemodel="small"
+    )
+
+
+@cache
+def _idle(machine: Machine, quick: bool) -> SimpleQueue[binding.TargetMachine]:
+    """Target machines that no thread is using."""
+    return SimpleQueue()
+
+
+@contextmanager
+def emitter(machine: Machine, quick: bool = False) -> Iterator[binding.TargetMachine]:
+    """A target machine for one thread.  Making one, and its table of the processor's features, takes a millisecond."""
+    idle = _idle(machine, quick)
+    try:
+        found = idle.get_nowait()
+    except Empty:
+        found = target_machine(machine, quick)
+    try:
+        yield found
+    finally:
+        idle.put(found)
+
+
+@contextmanager
+def both_emitters(machine: Machine) -> Iterator[Emitters]:
+    with emitter(machine) as usual, emitter(machine, quick=True) as quick:
+        yield usual, quick
