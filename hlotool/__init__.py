@@ -14,10 +14,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hlotool.version import __version__
+
 if TYPE_CHECKING:
     from hlotool.driver import CompilerWarning, optimise
     from hlotool.driver import compile_module as compile
-    from hlotool.evaluate.custom_calls import CustomCall, register_custom_call
+    from hlotool.evaluate.custom_call import CustomCall
+    from hlotool.evaluate.custom_calls import register_custom_call
     from hlotool.evaluate.feeds import Feeds
     from hlotool.ir import (
         ExecutionError,
@@ -30,10 +33,9 @@ if TYPE_CHECKING:
     )
     from hlotool.ir.verifier import check as verify
     from hlotool.runtime.executable import Executable
-    from hlotool.text.parser import load, parse
+    from hlotool.text.load import load
+    from hlotool.text.parser import parse
     from hlotool.text.printer import print_module
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CompilerWarning",
@@ -62,10 +64,10 @@ _HOMES = {
     "compile": ("hlotool.driver", "compile_module"),
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),
-    "CustomCall": ("hlotool.evaluate.custom_calls", "CustomCall"),
+    "CustomCall": ("hlotool.evaluate.custom_call", "CustomCall"),
     "Feeds": ("hlotool.evaluate.feeds", "Feeds"),
     "register_custom_call": ("hlotool.evaluate.custom_calls", "register_custom_call"),
-    "load": ("hlotool.text.parser", "load"),
+    "load": ("hlotool.text.load", "load"),
     "parse": ("hlotool.text.parser", "parse"),
     "print_module": ("hlotool.text.printer", "print_module"),
     "verify": ("hlotool.ir.verifier", "check"),

@@ -42,8 +42,9 @@ from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
 from hlotool.passes.instruments import VerifyEach
 from hlotool.passes.isolation import LeaveOut, alone, simplify_kernel
-from hlotool.passes.manager import Instrument, Pass, PassCrash, Pipeline, Progress, run_pipeline
+from hlotool.passes.manager import Instrument, PassCrash, Progress, run_pipeline
 from hlotool.passes.pipeline import carry_pipeline, parse_pipeline
+from hlotool.passes.steps import Pass, Pipeline
 from hlotool.runtime.executable import Executable, Memory
 
 __all__ = [

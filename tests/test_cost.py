@@ -14,7 +14,8 @@ from hlotool.analysis.cost_rules import RULES, meetings
 from hlotool.analysis.traffic import TRAFFIC, shape_bytes
 from hlotool.ir import OPCODES, UNBOUNDED, Module, Shape, WindowDimension
 from hlotool.ir.verifier import check
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 
 MODELS = Path(__file__).parents[2] / "shared" / "corpus" / "models"
 

@@ -11,13 +11,9 @@ import numpy as np
 import pytest
 
 from hlotool.driver import compile_module, optimise
-from hlotool.evaluate.custom_calls import (
-    CustomCall,
-    parse_backend_config,
-    register_custom_call,
-    run_custom_call,
-    unregister_custom_call,
-)
+from hlotool.evaluate.backend_config import parse_backend_config
+from hlotool.evaluate.custom_call import CustomCall
+from hlotool.evaluate.custom_calls import register_custom_call, run_custom_call, unregister_custom_call
 from hlotool.ir import ExecutionError, UnsupportedError, VerificationError
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline

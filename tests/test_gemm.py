@@ -23,6 +23,7 @@ from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine, host, named
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import UnsupportedError
 from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units
@@ -220,7 +221,7 @@ def test_turned_panels(machine: Machine, size: tuple[int, int]) -> None:
     )
     step = emit_copy(unit, "copy", copy)
     assert unit.text().count("_copy(ptr noalias %from") == (2 if rows == 131 else 1)
-    kernel = unit.kernel([step])
+    kernel = finish_kernel(unit, [step])
     run_kernel(kernel, machine, [source, target], step.tasks)
     written = target.transpose(0, 2, 1).reshape(panels * width, rows)
     np.testing.assert_array_equal(written[:columns], source)

@@ -19,7 +19,8 @@ from hlotool.inspect.scene import Box, build_scene
 from hlotool.inspect.scopes import add_scopes, scope_of
 from hlotool.inspect.select import between, find_instruction, near
 from hlotool.ir import InputError
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 
 SAMPLES = ROOT / "samples"
 ATTENTION = SAMPLES / "attention.hlo"

@@ -8,7 +8,7 @@ import pytest
 
 from hlotool.driver import optimise
 from hlotool.text.fingerprint import content_hash
-from hlotool.text.parser import load
+from hlotool.text.load import load
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT.parent / "shared" / "corpus" / "models"

@@ -28,7 +28,8 @@ from hlotool.inspect.render import render_all
 from hlotool.inspect.scene import build_scene
 from hlotool.ir import Instruction, Module, UnsupportedError
 from hlotool.ir.opcodes import OPCODES
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
 SAMPLES = ROOT / "samples"

@@ -29,10 +29,12 @@ from hlotool.ir.builder import Builder
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
 from hlotool.passes.instruments import ChangeLog
-from hlotool.passes.manager import BUDGET, PassCrash, Pipeline, budget_of
+from hlotool.passes.manager import BUDGET, PassCrash, budget_of
 from hlotool.passes.pipeline import parse_pipeline
+from hlotool.passes.steps import Pipeline
 from hlotool.runtime.object_code import CodeError
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
 LESS = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n\n"

@@ -18,7 +18,8 @@ from hlotool.inspect.records import Records
 from hlotool.inspect.scene import build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.ir import Module
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 
 pytestmark = needs_chromium
 

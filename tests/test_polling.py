@@ -11,7 +11,7 @@ from hlotool.codegen.cpu.access import step_function
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import default_machine
-from hlotool.codegen.polling import SHORT
+from hlotool.codegen.polling import SHORT, finish_kernel
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import load
 
@@ -30,7 +30,7 @@ def asked(answer: Callable[[int], int], most: int | None) -> tuple[int, int]:
     f.end_loop(inner)
     f.end_loop(trips)
     f.finish()
-    kernel = unit.kernel([Step("kernel", cost=SHORT)])
+    kernel = finish_kernel(unit, [Step("kernel", cost=SHORT)])
     assert kernel.steps[0].polls
     times = 0
 

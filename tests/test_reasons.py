@@ -17,7 +17,8 @@ from hlotool.inspect.reasons import Compilation, explain_fusion, explain_instruc
 from hlotool.ir import InputError
 from hlotool.ir.verifier import check
 from hlotool.text.codes import CATALOGUE
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 
 SAMPLES = ROOT / "samples"
 LOOPS = "simplify,fusion,multi-output-fusion"

@@ -23,8 +23,9 @@ from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
 from hlotool.passes.instruments import ChangeLog, StopAfter
-from hlotool.passes.manager import Pass
-from hlotool.text.parser import load, parse
+from hlotool.passes.steps import Pass
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
 SAMPLES = ROOT / "samples"

@@ -12,7 +12,7 @@ import pytest
 from hlotool.driver import compile_module, optimise
 from hlotool.ir import Computation, Module, clone_module
 from hlotool.ir.builder import Builder
-from hlotool.text.parser import load
+from hlotool.text.load import load
 
 BLOCK = Path(__file__).parents[2] / "shared" / "corpus" / "models" / "bert_block.hlo"
 pytestmark = pytest.mark.skipif(not BLOCK.exists(), reason="the corpus is not here")

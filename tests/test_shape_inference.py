@@ -17,7 +17,8 @@ from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.independent import Facts, independent_errors
 from hlotool.ir.module import Computation
 from hlotool.ir.shape_inference import ShapeError, check, infer
-from hlotool.text.parser import load, parse, parse_shape
+from hlotool.text.load import load
+from hlotool.text.parser import parse, parse_shape
 from hlotool.text.printer import print_instruction
 
 _MODELS = Path(__file__).parents[2] / "shared" / "corpus" / "models"

@@ -11,6 +11,7 @@ import numpy as np
 import hlotool
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
+from hlotool.codegen.polling import finish_kernel
 from hlotool.codegen.sharing import Functions
 from hlotool.codegen.units import Piece, Units
 
@@ -32,7 +33,7 @@ def step(unit: Unit, name: str, added: str = "1") -> None:
 
 
 def kernel(unit: Unit, name: str) -> Kernel:
-    return unit.kernel([Step(name, 3, 5.0)])
+    return finish_kernel(unit, [Step(name, 3, 5.0)])
 
 
 def test_equal_functions_are_one_and_so_are_equal_callers() -> None:
@@ -96,7 +97,7 @@ def test_private_data_stays_beside_its_users() -> None:
                 unit.variable(f"table_{name}", "[2 x i8] zeroinitializer")
             unit.function(f"internal ptr @user_{name}() nounwind", [f"  ret ptr @table_{name}"])
             leaf(unit, name)
-            functions.add(name, unit.kernel([]))
+            functions.add(name, finish_kernel(unit, []))
         shared = [piece.definitions for piece in pieces if "@table_" in piece.definitions]
         assert len(shared) == (1 if constant else 2), "data that changes is nobody else's"
         assert all("@user_" in text and "@leaf_" not in text for text in shared)
@@ -113,7 +114,7 @@ def test_what_is_needed_of_the_library_goes_where_it_is_called() -> None:
     leaf(unit, "k0_a")
     pieces: list[Piece] = []
     functions = Functions(pieces.append)
-    functions.add("k0_a", unit.kernel([]))
+    functions.add("k0_a", finish_kernel(unit, []))
     plain = "declare double @llvm.sqrt.f64(double)"
     found = {next(iter(piece.offers)).split("@")[1].split("(")[0]: piece.declarations for piece in pieces}
     assert found == {"user_k0_a": (plain, table, inner), "leaf_k0_a": (plain,)}

@@ -33,8 +33,8 @@ from hlotool.codegen.cpu.triangular_solve import emit_triangular_solve
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import named
 from hlotool.evaluate import evaluate
+from hlotool.evaluate.context import Rule
 from hlotool.evaluate.rules import RULES
-from hlotool.evaluate.values import Rule
 from hlotool.ir import Instruction, Module, UnsupportedError, dtype_of
 from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units

@@ -41,7 +41,8 @@ from hlotool.ir.verifier import verify
 from hlotool.text.compare import difference, same
 from hlotool.text.diagnostics import render, to_json
 from hlotool.text.lexer import escape, unescape
-from hlotool.text.parser import load, parse, parse_literal, parse_shape
+from hlotool.text.load import load
+from hlotool.text.parser import parse, parse_literal, parse_shape
 from hlotool.text.printer import SHORT, PrintOptions, print_literal, print_module, print_shape
 
 _SHARED = Path(__file__).parents[2] / "shared"

@@ -28,9 +28,9 @@ from hlotool.evaluate import evaluate
 from hlotool.harness.inputs import random_inputs
 from hlotool.inspect.thresholds import Listed, thresholds
 from hlotool.ir import Module
-from hlotool.passes.manager import Pipeline
 from hlotool.passes.pipeline import parse_pipeline
 from hlotool.passes.select import map_passes
+from hlotool.passes.steps import Pipeline
 from hlotool.runtime.compile import compile_units
 from hlotool.text.parser import parse
 

@@ -10,7 +10,8 @@ import pytest
 from hlotool.ir import Computation, HloError, Instruction, Module, VerificationError, array, scalar
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.verifier import check, verify
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 
 _SHARED = Path(__file__).parents[2] / "shared"
 _MODELS = _SHARED / "corpus" / "models"

@@ -26,12 +26,13 @@ from hlotool.ir import Module
 from hlotool.ir.verifier import check
 from hlotool.passes.fusion import Fusion
 from hlotool.passes.instruments import Statistics, StopAfter, VerifyEach
-from hlotool.passes.manager import Instrument, Pass, Pipeline, Progress, drops_roundings
+from hlotool.passes.manager import Instrument, Progress, drops_roundings
 from hlotool.passes.multi_output_fusion import MultiOutputFusion
 from hlotool.passes.pipeline import carried_pipeline, parse_pipeline
 from hlotool.passes.product_fusion import ProductFusion
 from hlotool.passes.registry import pass_names
 from hlotool.passes.select import map_passes, only, without
+from hlotool.passes.steps import Pass, Pipeline
 
 __all__ = ["PipelineChoice", "has_excess_precision", "named_pipeline", "pipeline_options"]
 

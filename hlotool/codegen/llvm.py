@@ -8,24 +8,15 @@ closes loops, and gathers the declarations that a function needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated
+from dataclasses import dataclass
 
-from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper, Kernel, Step
+from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.polling import LEAST, SHORT, add_polls, work
 from hlotool.ir import Computation
 
 __all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
 
 Operand = str | int
-
-_TRUST: Annotated[int, Threshold("times")] = 1000
-"""How far an estimate may be wrong."""
-
-_INSTRUCTION: Annotated[float, Threshold("cost")] = 0.1
-"""Nanoseconds that an instruction takes at least."""
 
 LIBRARY = ".hlo"
 """How the names end of functions and data that stand for all of their text, so that a module needs each but once."""
@@ -98,30 +89,6 @@ class Unit:
 
     def text(self) -> str:
         return "\n".join([*self.declared, self.defined]) + "\n"
-
-    def kernel(self, steps: Iterable[Step], scratch: int = 0) -> Kernel:
-        """The kernel of everything that the unit has gathered."""
-        found = list(map(self._polled, steps))
-        if any(step.cost >= SHORT for step in found):  # so may be what they call
-            inner = self.steps.keys() - {step.function for step in found}
-            polled = [self._polled(Step(name, cost=SHORT)).polls for name in sorted(inner)]
-            found = [replace(step, polls=step.polls or any(polled)) for step in found]
-        definitions = tuple(self.definitions)
-        return Kernel(self.declarations, self.library, definitions, tuple(found), scratch, tuple(self.helpers))
-
-    def _polled(self, step: Step) -> Step:
-        """`step`, which looks whether to go on if it may take long, and costs what its iterations do at least."""
-        f = self.steps.get(step.function)
-        if f is None:
-            return step
-        found = work(f, step.tasks)
-        cost = step.cost if found.least < LEAST else max(step.cost, found.least * _INSTRUCTION)
-        if cost < (SHORT // _TRUST if found.most >= LEAST else SHORT) or not add_polls(f, found, step.tasks, cost):
-            return replace(step, cost=cost)
-        number = next(n for n, definition in enumerate(self.definitions) if definition.name == step.function)
-        self.function(f.signature, f.lines)
-        self.definitions[number] = self.definitions.pop()
-        return replace(step, cost=cost, polls=True)
 
 
 @dataclass(slots=True)

@@ -16,16 +16,15 @@ trips are long enough for it to cost nothing, and those that are short but run f
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.llvm import Function, Loop, Unit
 
-if TYPE_CHECKING:
-    from hlotool.codegen.llvm import Function, Loop
-
-__all__ = ["BUDGET", "COMPLETE", "LEAST", "POLL", "SHORT", "STOPPED", "Work", "add_polls", "work"]
+__all__ = ["BUDGET", "COMPLETE", "LEAST", "POLL", "SHORT", "STOPPED", "Work", "add_polls", "finish_kernel", "work"]
 
 POLL = "hlo_poll"
 
@@ -58,8 +57,40 @@ _FEWEST: Annotated[int, Threshold("trips")] = 30
 _CALL: Annotated[int, Threshold("operations")] = 200
 """Instructions that a call is taken for at least."""
 
+_TRUST: Annotated[int, Threshold("times")] = 1000
+"""How far an estimate may be wrong."""
+
+_INSTRUCTION: Annotated[float, Threshold("cost")] = 0.1
+"""Nanoseconds that an instruction takes at least."""
+
 _UNKNOWN: Annotated[int, Threshold("trips")] = 1 << 10
 """Trips that a loop is taken for at most when its text does not say how many."""
+
+
+def finish_kernel(unit: Unit, steps: Iterable[Step], scratch: int = 0) -> Kernel:
+    """The kernel of everything that `unit` has gathered."""
+    found = [_polled(unit, step) for step in steps]
+    if any(step.cost >= SHORT for step in found):  # so may be what they call
+        inner = unit.steps.keys() - {step.function for step in found}
+        polled = [_polled(unit, Step(name, cost=SHORT)).polls for name in sorted(inner)]
+        found = [replace(step, polls=step.polls or any(polled)) for step in found]
+    definitions = tuple(unit.definitions)
+    return Kernel(unit.declarations, unit.library, definitions, tuple(found), scratch, tuple(unit.helpers))
+
+
+def _polled(unit: Unit, step: Step) -> Step:
+    """`step`, which looks whether to go on if it may take long, and costs what its iterations do at least."""
+    f = unit.steps.get(step.function)
+    if f is None:
+        return step
+    found = work(f, step.tasks)
+    cost = step.cost if found.least < LEAST else max(step.cost, found.least * _INSTRUCTION)
+    if cost < (SHORT // _TRUST if found.most >= LEAST else SHORT) or not add_polls(f, found, step.tasks, cost):
+        return replace(step, cost=cost)
+    number = next(n for n, definition in enumerate(unit.definitions) if definition.name == step.function)
+    unit.function(f.signature, f.lines)
+    unit.definitions[number] = unit.definitions.pop()
+    return replace(step, cost=cost, polls=True)
 
 
 @dataclass(slots=True)

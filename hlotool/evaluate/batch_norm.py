@@ -6,8 +6,9 @@ from math import prod
 
 import numpy as np
 
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import as_accurate, computed
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.evaluate.values import AnyArray, Operands, Value
 from hlotool.ir import Instruction
 
 __all__ = ["RULES", "epsilon_of"]

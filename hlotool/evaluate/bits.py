@@ -7,8 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction, dtype_of
 from hlotool.ir.shape_written import bitcast_rows
 

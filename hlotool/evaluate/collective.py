@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import convert
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, value_from_leaves
+from hlotool.evaluate.values import AnyArray, Operands, Value, value_from_leaves
 from hlotool.ir import Instruction, Shape, UnsupportedError, dtype_of
 from hlotool.ir.devices import Groups, device_groups, device_pairs
 from hlotool.ir.shape_checks import flags_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.evaluate.context import Context, Rule
+from hlotool.evaluate.values import AnyArray, Operands, Value
 from hlotool.ir import Computation, ExecutionError, Instruction, Literal, UnsupportedError, dtype_of
 
 __all__ = ["RULES", "branch_of"]

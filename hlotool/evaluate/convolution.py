@@ -8,9 +8,10 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.dot import matrix_multiply
 from hlotool.evaluate.rounding import widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.evaluate.windows import padded_base
 from hlotool.ir import ConvDimensionNumbers, Instruction, Window, WindowDimension, dtype_of
 

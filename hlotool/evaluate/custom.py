@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, leaves_of, value_from_leaves
+from hlotool.evaluate.context import Context, Rule
+from hlotool.evaluate.custom_calls import custom_call_of, run_custom_call
+from hlotool.evaluate.values import AnyArray, Operands, Value, leaves_of, value_from_leaves
+from hlotool.evaluate.xla_custom_calls import library_computation
 from hlotool.ir import Instruction
 
 __all__ = ["EVALUATED", "RULES"]
@@ -14,16 +17,13 @@ EVALUATED = "hlotool.evaluate"
 
 
 def _custom_call(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    from hlotool.evaluate.custom_calls import custom_call_of, run_custom_call
-    from hlotool.evaluate.xla_custom_calls import library_computation
-
     if instruction.attributes["custom_call_target"] == EVALUATED:
         return context.apply(instruction.called[0], operands)
     meaning = library_computation(instruction)
     if meaning is not None:
         return context.apply(meaning, operands)
     inputs = [_read_only(leaf) for operand in operands for leaf in leaves_of(operand)]
-    outputs = run_custom_call(inputs, custom_call_of(instruction))
+    outputs = run_custom_call(inputs, custom_call_of(instruction, context.apply))
     return value_from_leaves(instruction.shape, iter(outputs))
 
 

@@ -7,16 +7,17 @@ and so are the LAPACK targets of JAX, which need SciPy.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from hlotool.evaluate.values import leaves_of, value_from_leaves
+from hlotool.evaluate.backend_config import parse_backend_config
+from hlotool.evaluate.custom_call import Array, CustomCall, Handler, Leaf
+from hlotool.evaluate.lapack import lapack_handler
+from hlotool.evaluate.lapack_before_ffi import handler_before_ffi
+from hlotool.evaluate.values import Value, leaves_of, value_from_leaves
+from hlotool.evaluate.xla_calls import XLA_CALLS, check_form
 from hlotool.ir import (
     Computation,
     ExecutionError,
@@ -29,44 +30,17 @@ from hlotool.ir import (
 )
 
 __all__ = [
-    "CustomCall",
-    "Handler",
+    "Apply",
     "custom_call_handler",
     "custom_call_of",
     "is_registered",
-    "parse_backend_config",
     "register_custom_call",
     "run_custom_call",
     "unregister_custom_call",
 ]
 
-Array: TypeAlias = npt.NDArray[Any]
-Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class CustomCall:
-    """What a handler is told: the target, the leaves of operands and outputs as (dtype, shape), and the attributes.
-
-    `backend_config` is a dictionary when the text is one (JSON, or the typed form ``{uplo = 76 : ui8}``), else the
-    text itself.  `computations` are those of ``to_apply`` or ``called_computations``, as functions from one array per
-    parameter leaf to one per root leaf.  `aliases` maps output leaves to the operand leaves that they replace
-    (``output_to_operand_aliasing``); the handler gets such an operand as an array of its own, which it may change and
-    return.  `name` is the instruction's.
-    """
-
-    target: str
-    operands: tuple[Leaf, ...]
-    outputs: tuple[Leaf, ...]
-    backend_config: Mapping[str, Any] | str = ""
-    api_version: str = ""
-    frontend_attributes: Mapping[str, str] = field(default_factory=dict)
-    computations: tuple[Callable[..., tuple[Array, ...]], ...] = ()
-    aliases: Mapping[int, int] = field(default_factory=dict)
-    name: str = ""
-
-
-Handler: TypeAlias = Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]
+Apply: TypeAlias = Callable[[Computation, Sequence[Value]], Value]
+"""A computation and its arguments to the value of its root."""
 
 _handlers: dict[str, Handler] = {}
 
@@ -97,13 +71,8 @@ def custom_call_handler(target: str, name: str = "") -> Handler:
     the instruction `name`, when there is none."""
     handler = _handlers.get(target)
     if handler is None:
-        from hlotool.evaluate.xla_calls import XLA_CALLS
-
         handler = XLA_CALLS.get(target)
     if handler is None:
-        from hlotool.evaluate.lapack import lapack_handler
-        from hlotool.evaluate.lapack_before_ffi import handler_before_ffi
-
         handler = lapack_handler(target) or handler_before_ffi(target)
     if handler is None:
         raise UnsupportedError(
@@ -113,9 +82,10 @@ def custom_call_handler(target: str, name: str = "") -> Handler:
     return handler
 
 
-def custom_call_of(instruction: Instruction) -> CustomCall:
+def custom_call_of(instruction: Instruction, apply: Apply) -> CustomCall:
     """The description of a custom-call instruction, tuples flattened depth first.
 
+    `apply` gives the root value of a computation on its arguments: handlers may call the computations.
     UnsupportedError where it is one of XLA's own in another form than XLA gives it.
     """
     attributes = instruction.attributes
@@ -131,13 +101,11 @@ def custom_call_of(instruction: Instruction) -> CustomCall:
         backend_config=parse_backend_config(attributes.get("backend_config", "")),
         api_version=attributes.get("api_version", ""),
         frontend_attributes=dict(attributes.get("frontend_attributes", {})),
-        computations=tuple(_function(computation) for computation in instruction.called),
+        computations=tuple(_function(computation, apply) for computation in instruction.called),
         aliases=aliases,
         name=instruction.name,
     )
     if call.target not in _handlers:
-        from hlotool.evaluate.xla_calls import check_form
-
         check_form(call)
     return call
 
@@ -175,67 +143,6 @@ def run_custom_call(inputs: Sequence[Array], call: CustomCall) -> tuple[Array, .
     return tuple(np.asarray(output) for output in outputs)
 
 
-def parse_backend_config(text: str) -> Mapping[str, Any] | str:
-    """A dictionary for JSON objects and for MLIR dictionaries such as ``{uplo = 76 : ui8}``; other text as it is."""
-    body = text.strip()
-    if not (body.startswith("{") and body.endswith("}")):
-        return text
-    try:
-        found = json.loads(body)
-    except ValueError:
-        found = _mlir_dictionary(body)
-    return text if found is None else dict(found)
-
-
-def _mlir_dictionary(text: str) -> dict[str, Any] | None:
-    """The entries of ``{name = value, ...}``; None when the text has another form."""
-    entries: dict[str, Any] = {}
-    for part in _split(text[1:-1]):
-        if not part:
-            continue
-        match = re.fullmatch(r'(?:"((?:[^"\\]|\\.)*)"|([\w.$-]+))\s*(?:=\s*(.*))?', part, re.DOTALL)
-        if match is None:
-            return None
-        value = match[3]
-        entries[match[1] or match[2]] = True if value is None else _mlir_value(value.strip())
-    return entries
-
-
-def _mlir_value(text: str) -> Any:
-    """Numbers, booleans, strings, arrays and dictionaries as Python values; any other attribute as its text."""
-    if text in ("true", "false"):
-        return text == "true"
-    if match := re.fullmatch(r'"((?:[^"\\]|\\.)*)"', text, re.DOTALL):
-        return match[1].replace('\\"', '"').replace("\\\\", "\\")
-    if match := re.fullmatch(r"(-?\d+)\s*(?::\s*(?:[su]?i\d+|index))?", text):
-        return int(match[1])
-    if match := re.fullmatch(r"(-?\d+\.\d*(?:[eE][-+]?\d+)?|-?\d+[eE][-+]?\d+)\s*(?::\s*\w+)?", text):
-        return float(match[1])
-    if match := re.fullmatch(r"array<\w+(?::\s*(.*))?>", text, re.DOTALL):
-        return tuple(_mlir_value(item) for item in _split(match[1] or "") if item)
-    if text.startswith("[") and text.endswith("]"):
-        return tuple(_mlir_value(item) for item in _split(text[1:-1]) if item)
-    if text.startswith("{") and text.endswith("}"):
-        inner = _mlir_dictionary(text)
-        return text if inner is None else inner
-    return text
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas that are outside of brackets and strings."""
-    parts, depth, start = [], 0, 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{(<]|[\]})>]|,', text):
-        token = match[0]
-        if token in "[{(<":
-            depth += 1
-        elif token in "]})>":
-            depth -= 1
-        elif token == "," and depth == 0:
-            parts.append(text[start : match.start()].strip())
-            start = match.end()
-    return [*parts, text[start:].strip()]
-
-
 def _leaf_numbers(shape: Shape, path: Sequence[int]) -> range:
     """Which array leaves of `shape` lie under the element that `path` leads to."""
     first = 0
@@ -249,15 +156,13 @@ def _count(shape: Shape) -> int:
     return sum(leaf.is_array for leaf in shape.leaves())
 
 
-def _function(computation: Computation) -> Callable[..., tuple[Array, ...]]:
+def _function(computation: Computation, apply: Apply) -> Callable[..., tuple[Array, ...]]:
     """`computation` on NumPy arrays: one per parameter leaf, one per root leaf."""
 
     def call(*arrays: Array) -> tuple[Array, ...]:
-        from hlotool.evaluate.interpreter import evaluate_computation
-
         leaves = iter(arrays)
         values = [value_from_leaves(parameter.shape, leaves) for parameter in computation.parameters]
-        return tuple(leaves_of(evaluate_computation(computation, values)))
+        return tuple(leaves_of(apply(computation, values)))
 
     return call
 

@@ -14,8 +14,9 @@ from math import prod
 import numpy as np
 
 from hlotool.evaluate.bits import reduce_precision
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import as_accurate, computed, convert, widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import Instruction, dtype_of, element_type
 from hlotool.ir.dot_algorithms import ALGORITHMS, TF32_BITS, scaled_type
 from hlotool.ir.ragged import ragged_mode

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, leaves_of, one_or_tuple
+from hlotool.evaluate.context import Context, Rule
+from hlotool.evaluate.values import AnyArray, Operands, Value, leaves_of, one_or_tuple
 from hlotool.evaluate.xla_calls import is_annotation
 from hlotool.ir import Computation, Instruction, Shape, SliceDimension, WindowDimension, array, tuple_shape
 from hlotool.ir.dynamic import (

@@ -10,8 +10,9 @@ import numpy as np
 
 from hlotool.evaluate import integers
 from hlotool.evaluate.bits import total_order_key
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import as_accurate, computed, convert, round_to, stochastic, widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
 __all__ = ["RULES", "log_plus_one"]

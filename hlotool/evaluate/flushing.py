@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.evaluate.context import Context, Rule
+from hlotool.evaluate.values import AnyArray, Operands, Value
 from hlotool.ir import OPCODES, Instruction, dtype_of
 
 __all__ = ["computes", "flushing"]

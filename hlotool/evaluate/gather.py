@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from hlotool.evaluate.combiner import Combiner, combiner_of, replaces
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.movement import as_index
 from hlotool.evaluate.rounding import round_to, widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
+from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
 __all__ = ["RULES", "combine_at", "scatter_places"]

@@ -8,11 +8,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from hlotool.evaluate.context import Rule
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.dynamic import fits, for_sizes, has_sizes
 from hlotool.evaluate.flushing import computes, flushing
 from hlotool.evaluate.rules import RULES, SCALAR_RULES
-from hlotool.evaluate.values import AnyArray, Operands, Rule, Value, leaves_of, value_from_leaves
+from hlotool.evaluate.values import AnyArray, Operands, Value, leaves_of, value_from_leaves
 from hlotool.ir import (
     ELEMENT_TYPES,
     Computation,

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.ir import ExecutionError, UnsupportedError
-
-if TYPE_CHECKING:
-    from hlotool.evaluate.custom_calls import CustomCall, Handler
 
 __all__ = ["lapack_handler"]
 
-Array: TypeAlias = npt.NDArray[Any]
 
 
 class Routines:

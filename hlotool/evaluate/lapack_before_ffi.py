@@ -9,20 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.lapack import lapack_handler
 from hlotool.ir import ExecutionError
 
-if TYPE_CHECKING:
-    from hlotool.evaluate.custom_calls import CustomCall, Handler
-
 __all__ = ["handler_before_ffi"]
 
-Array: TypeAlias = npt.NDArray[Any]
 Scalars: TypeAlias = Mapping[str, Any]
 
 

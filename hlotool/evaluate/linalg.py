@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import as_accurate, round_to
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import Instruction
 
 __all__ = ["RULES", "substitute"]

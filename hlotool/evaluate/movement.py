@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from hlotool.evaluate.bits import bitcast
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import convert, round_to
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule
+from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape, UnsupportedError, dtype_of, storage_moves
 
 __all__ = ["RULES", "as_index", "bitcast_linear", "clamped_starts", "pad"]

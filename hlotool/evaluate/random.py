@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import round_to
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value
+from hlotool.evaluate.values import AnyArray, Operands, Value
 from hlotool.ir import ELEMENT_TYPES, Instruction, UnsupportedError, dtype_of
 
 __all__ = ["RULES", "philox_4x32", "threefry_2x32"]

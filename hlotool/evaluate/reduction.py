@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import computed, widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
+from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
 from hlotool.ir import Instruction
 
 __all__ = ["RULES", "reduce_with", "tree_reduce"]

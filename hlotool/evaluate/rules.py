@@ -20,7 +20,7 @@ from hlotool.evaluate import (
     sort,
     windows,
 )
-from hlotool.evaluate.values import Rule
+from hlotool.evaluate.context import Rule
 
 __all__ = ["RULES", "SCALAR_RULES"]
 

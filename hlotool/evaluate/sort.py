@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from hlotool.evaluate.bits import total_order_key
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import widen
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
+from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction
 
 __all__ = ["RULES", "sorted_order", "top_positions"]

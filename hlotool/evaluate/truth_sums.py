@@ -17,11 +17,12 @@ import numpy as np
 from hlotool.evaluate import convolution, dot, gather, reduction, windows
 from hlotool.evaluate.bounds import Bounded, bounded, growth, is_inexact, largest, rounded, smallest, unit, wide_dtype
 from hlotool.evaluate.combiner import Combiner, choice_of, combiner_of, combiners_of
+from hlotool.evaluate.context import Rule
 from hlotool.evaluate.reduction import tree_reduce
 from hlotool.evaluate.rounding import convert
 from hlotool.evaluate.rules import RULES
 from hlotool.evaluate.truth_elementwise import multiply
-from hlotool.evaluate.values import AnyArray, Rule
+from hlotool.evaluate.values import AnyArray
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, Window
 from hlotool.ir.dot_algorithms import ALGORITHMS, scaled_type
 

@@ -1,18 +1,15 @@
-"""What flows through the evaluator: values, rules, and the context that a rule may call back into."""
+"""What flows through the evaluator: values, and the arrays in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hlotool.ir import Computation, Instruction, Shape
+from hlotool.ir import Instruction, Shape
 
-if TYPE_CHECKING:
-    from hlotool.evaluate.devices import Device
-
-__all__ = ["AnyArray", "Context", "Operands", "Rule", "Value", "leaves_of", "one_or_tuple", "value_from_leaves"]
+__all__ = ["AnyArray", "Operands", "Value", "leaves_of", "one_or_tuple", "value_from_leaves"]
 
 AnyArray: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = "AnyArray | tuple[Value, ...]"
@@ -20,31 +17,6 @@ Value: TypeAlias = "AnyArray | tuple[Value, ...]"
 
 Operands: TypeAlias = Sequence[Any]
 """Operand values; a rule knows from its opcode which of them are arrays."""
-
-
-class Context(Protocol):
-    """What rules see of the interpreter."""
-
-    states: dict[Instruction, int]  # 128 bits each, of ``rng-get-and-update-state``
-    loop_limit: int | None  # iterations that one ``while`` may make
-    device: Device  # the one that runs the program, and its way to the others
-
-    @property
-    def generator(self) -> np.random.Generator:
-        """Of ``rng``, whose numbers HLO leaves open."""
-        ...
-
-    def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
-        """The root value of `computation` on `arguments`."""
-        ...
-
-    def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
-        """A computation on scalars, applied to each element of arrays of one shape; one array per root leaf."""
-        ...
-
-
-Rule: TypeAlias = Callable[[Instruction, Operands, Context], Value]
-"""The meaning of one opcode."""
 
 
 def leaves_of(value: Value) -> Iterator[AnyArray]:

@@ -14,10 +14,11 @@ from itertools import product
 import numpy as np
 
 from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
+from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.gather import combine_at
 from hlotool.evaluate.movement import pad
 from hlotool.evaluate.rounding import computed
-from hlotool.evaluate.values import AnyArray, Context, Operands, Rule, Value, one_or_tuple
+from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction, PaddingDimension, Window, WindowDimension
 
 __all__ = ["RULES", "padded_base", "reduce_window_with", "reduce_windows", "window_of", "window_positions"]

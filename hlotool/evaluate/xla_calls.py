@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.sort import top_positions
 from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 
-if TYPE_CHECKING:
-    from hlotool.evaluate.custom_calls import CustomCall
-
 __all__ = ["IDENTITY_TARGETS", "SINK_TARGETS", "XLA_CALLS", "check_form", "is_annotation", "is_sink"]
-
-Array: TypeAlias = npt.NDArray[Any]
-Handler: TypeAlias = "Callable[[tuple[Array, ...], CustomCall], Sequence[Array]]"
 
 IDENTITY_TARGETS = frozenset({
     "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding",

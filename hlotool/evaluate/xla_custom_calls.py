@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hlotool.evaluate.custom_calls import parse_backend_config
+from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.evaluate.xla_custom_calls_cudnn import CONVOLUTIONS
 from hlotool.evaluate.xla_custom_calls_math import activation, broadcast_along, computing_type, scaled
 from hlotool.ir import Computation, HloError, Instruction, UnsupportedError

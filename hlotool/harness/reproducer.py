@@ -6,8 +6,9 @@ import hlotool
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module, clone_module
 from hlotool.passes.instruments import StopBefore
-from hlotool.passes.manager import Pass, PassCrash, Pipeline, Progress, run_pipeline
+from hlotool.passes.manager import PassCrash, Progress, run_pipeline
 from hlotool.passes.pipeline import carry_pipeline
+from hlotool.passes.steps import Pass, Pipeline
 from hlotool.text.printer import print_module
 
 __all__ = ["crash_reproducer", "reproducer"]

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate.custom_calls import parse_backend_config
+from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.ir import Computation, Instruction, Module, dtype_of
 from hlotool.ir.builder import Builder
 from hlotool.passes.graph import has_sizes, replace_with

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from hlotool.ir import HloError, Module, VerificationError
-from hlotool.passes.manager import Pass, Progress, StopPipeline
+from hlotool.passes.manager import Progress, StopPipeline
+from hlotool.passes.steps import Pass
 
 __all__ = ["ChangeLog", "PassRun", "Statistics", "StopAfter", "StopBefore", "VerifyEach"]
 

@@ -17,7 +17,8 @@ from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.module import clone_computation, clone_instruction
 from hlotool.passes.graph import inline_computation
-from hlotool.passes.manager import Instrument, Pass
+from hlotool.passes.manager import Instrument
+from hlotool.passes.steps import Pass
 
 __all__ = ["LeaveOut", "alone", "simplify_kernel"]
 

@@ -1,8 +1,7 @@
-"""The pass manager: what a pass is, and how a pipeline of passes runs.
+"""The pass manager: how a pipeline of passes runs.
 
-A pass is a frozen dataclass with slots.  Its fields are its options, its docstring is its help, and `run` rewrites a
-module in place and says whether anything changed.  Dumps, timings, verification and the like are instruments: they
-are told about every pass from outside, and no pass knows of them.
+Dumps, timings, verification and the like are instruments: they are told about every pass from outside, and no pass
+knows of them.
 
 Most passes have nothing to do most of the time, so two kinds of run are known to change nothing and are left out.
 A pass with a class variable `opcodes` works on instructions with these opcodes: a module without any is as it should
@@ -13,25 +12,22 @@ any other.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ExecutionError, HloError, Module, ParseError, VerificationError
 from hlotool.ir.shape_checks import ShapeError
+from hlotool.passes.steps import Fixpoint, Pass, Pipeline, Step
 
 __all__ = [
     "BUDGET",
-    "Fixpoint",
     "Instrument",
-    "Pass",
     "PassCrash",
-    "Pipeline",
     "Progress",
-    "Step",
     "StopPipeline",
     "budget_of",
     "drops_roundings",
@@ -45,22 +41,6 @@ Passes are bounded in what they make, not in the time that they take: the same m
 a slow machine, or on a busy one.  A pass that goes round and round makes instructions.  Of large models no pass makes
 more than two for each; what expands a module of few instructions makes hundreds.
 """
-
-
-@runtime_checkable
-class Pass(Protocol):
-    """A rewrite of modules: a function of the module alone.
-
-    One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.  One that has
-    `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).  One that has
-    `drops_roundings`, true, leaves out roundings that the program asks for.
-    """
-
-    name: ClassVar[str]
-
-    def run(self, module: Module, log: DecisionLog) -> bool:
-        """Rewrite `module` in place; whether it changed."""
-        ...
 
 
 def budget_of(pass_: Pass) -> float:
@@ -101,40 +81,6 @@ class PassCrash(Exception):  # noqa: N818
         super().__init__(f"pass {pass_.name} failed")
         self.pass_, self.run, self.pipeline, self.limit, self.required = pass_, run, pipeline, limit, required
         self.module: Module | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Fixpoint:
-    """Repeats its steps until none of them changes anything, at most `limit` times."""
-
-    steps: tuple[Step, ...]
-    limit: int = 25
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """Steps in order.  `name` is set for the named pipelines, which print as their name."""
-
-    steps: tuple[Step, ...]
-    name: str = ""
-
-    def passes(self) -> Iterator[Pass]:
-        """The passes in order of first mention, nested ones included."""
-        for step in self.steps:
-            if isinstance(step, Pipeline):
-                yield from step.passes()
-            elif isinstance(step, Fixpoint):
-                yield from Pipeline(step.steps).passes()
-            else:
-                yield step
-
-    def __str__(self) -> str:
-        from hlotool.passes.pipeline import pipeline_text
-
-        return pipeline_text(self)
-
-
-Step = Pass | Pipeline | Fixpoint
 
 
 @dataclass(slots=True)

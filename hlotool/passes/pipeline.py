@@ -18,19 +18,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 from hlotool.ir import Diagnostic, HloError, Location
-from hlotool.passes.manager import Fixpoint, Pass, Pipeline, Step
 from hlotool.passes.registry import PIPELINES, PassOption, find_pass, pass_names, pass_options
+from hlotool.passes.steps import VALUE, Fixpoint, Pipeline, Step, pipeline_text
 
-__all__ = ["PipelineError", "carried_pipeline", "carry_pipeline", "parse_pipeline", "pipeline_text"]
+__all__ = ["PipelineError", "carried_pipeline", "carry_pipeline", "parse_pipeline"]
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s,{}()"]*)')
 _SPACE = re.compile(r"\s*")
 _CARRIED = re.compile(r"^// pipeline:(.*)$", re.MULTILINE)
 _FIXPOINT_OPTIONS = {"limit": PassOption("limit", int, 25)}
@@ -183,7 +181,7 @@ class _Parser:
     def value(self, option: PassOption) -> Any:
         self.skip()
         start = self.position
-        match = _VALUE.match(self.text, start)
+        match = VALUE.match(self.text, start)
         if match is None:
             raise self.error("this quoted value never ends", start)
         self.position = match.end()
@@ -215,34 +213,3 @@ def _near(name: str, names: list[str]) -> str | None:
     if close:
         return "did you mean " + " or ".join(close) + "?"
     return f"one of: {', '.join(names)}" if 0 < len(names) <= 8 else None
-
-
-def pipeline_text(step: Step, names: bool = True) -> str:
-    """The text of a pipeline, a fixpoint or a pass (options that have their default are left out).
-
-    Named pipelines are written as their names, or, without `names`, as what they stand for.
-    """
-    if isinstance(step, Pipeline):
-        return (names and step.name) or ",".join(filter(None, (pipeline_text(inner, names) for inner in step.steps)))
-    if isinstance(step, Fixpoint):
-        limit = "" if step.limit == 25 else f"{{limit={step.limit}}}"
-        return f"fixpoint{limit}({','.join(filter(None, (pipeline_text(inner, names) for inner in step.steps)))})"
-    return step.name + _options_text(step)
-
-
-def _options_text(pass_: Pass) -> str:
-    given = [
-        f"{row.name.replace('_', '-')}={_value_text(getattr(pass_, row.name))}"
-        for row in fields(pass_)  # type: ignore[arg-type]
-        if getattr(pass_, row.name) != row.default
-    ]
-    return "{" + ",".join(given) + "}" if given else ""
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = repr(value) if isinstance(value, float) else str(value)
-    if _VALUE.fullmatch(text) and text and '"' not in text:
-        return text
-    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'

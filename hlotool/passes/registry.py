@@ -21,7 +21,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_type_hints
 
 from hlotool.ir import HloError
-from hlotool.passes.manager import Pass
+from hlotool.passes.steps import Pass
 
 __all__ = ["PASSES", "PIPELINES", "PassOption", "find_pass", "pass_help", "pass_names", "pass_options"]
 

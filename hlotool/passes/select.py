@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hlotool.passes.manager import Fixpoint, Pass, Pipeline, Step
+from hlotool.passes.steps import Fixpoint, Pass, Pipeline, Step
 
 __all__ = ["map_passes", "only", "without"]
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from hlotool.codegen.machine import Machine
 from hlotool.runtime.target_machines import SWITCHES
+from hlotool.version import __version__
 
 __all__ = [
     "Cache",
@@ -168,11 +169,8 @@ def text_key(texts: Sequence[str], machine: Machine) -> str:
     """The key of the objects that `texts` compile to: the texts, the compilers and the instruction set."""
     import llvmlite
 
-    import hlotool
-
     features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
-    version = str(getattr(hlotool, "__version__", ""))
-    compiler = [version, llvmlite.__version__, _llvm_version(), *SWITCHES]
+    compiler = [__version__, llvmlite.__version__, _llvm_version(), *SWITCHES]
     parts = [*compiler, machine.triple, machine.cpu, ",".join(features), *texts]
     digest = hashlib.sha256()
     for part in parts:
@@ -189,10 +187,8 @@ def compiler_identity() -> str:
     import llvmlite
     import numpy as np
 
-    import hlotool
-
-    root = os.path.dirname(hlotool.__file__)
-    return repr((hlotool.__version__, llvmlite.__version__, np.__version__, root, sorted(_sources(root))))
+    root = str(Path(__file__).parents[1])
+    return repr((__version__, llvmlite.__version__, np.__version__, root, sorted(_sources(root))))
 
 
 def _sources(folder: str) -> Iterator[tuple[str, int, int]]:

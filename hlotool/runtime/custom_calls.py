@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate import evaluate_instruction
+from hlotool.evaluate.custom_call import CustomCall
 from hlotool.evaluate.custom_calls import (
-    CustomCall,
     custom_call_handler,
     custom_call_of,
     is_registered,

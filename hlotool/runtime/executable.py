@@ -16,6 +16,7 @@ from hlotool.analysis.decisions import Decision
 from hlotool.codegen.entry import HostCall
 from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.program import Program
+from hlotool.evaluate import evaluate_computation
 from hlotool.evaluate.custom import EVALUATED
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
@@ -252,5 +253,5 @@ def _site(call: HostCall) -> Site:
     if call.instruction.attributes.get("custom_call_target") == EVALUATED:
         return HostSite(call.instruction)
     if call.instruction.opcode == "custom-call":
-        return CallSite(custom_call_of(call.instruction))
+        return CallSite(custom_call_of(call.instruction, evaluate_computation))
     return HostSite(call.instruction)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from hlotool.ir import (
@@ -31,7 +30,7 @@ from hlotool.text.operands import shape_follows
 from hlotool.text.shapes import read_shape
 from hlotool.text.state import ANONYMOUS, HEADER_LINE, START, Scope, State
 
-__all__ = ["load", "parse", "parse_literal", "parse_shape"]
+__all__ = ["parse", "parse_literal", "parse_shape"]
 
 _HEADER = re.compile(r"HloModule\b")
 _BAD_CHARACTER = re.compile(r"[\x00\ud800-\udfff]")
@@ -93,16 +92,6 @@ def _describe_character(character: str) -> str:
     if character == "\0":
         return "the text has a NUL byte"
     return f"byte 0x{ord(character) & 255:02X} is not valid UTF-8"
-
-
-def load(path: str | Path) -> Module:
-    """The module in the file at `path`, in any form; ``-`` is standard input.
-
-    HloError (naming the file) where it cannot be read or holds several modules; see `hlotool.text.load`.
-    """
-    from hlotool.text.load import load as load_file  # it needs `parse`
-
-    return load_file(path)
 
 
 def parse_shape(text: str) -> Shape:

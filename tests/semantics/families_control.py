@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hlotool.evaluate.custom_calls import CustomCall, register_custom_call
+from hlotool.evaluate.custom_call import CustomCall
+from hlotool.evaluate.custom_calls import register_custom_call
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, array, scalar, token, tuple_shape
 from hlotool.ir.attributes import Aliasing, ReplicaGroups, Verbatim
 from hlotool.ir.builder import Builder

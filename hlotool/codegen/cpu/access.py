@@ -14,6 +14,7 @@ from hlotool.codegen.cpu.memory import address_type, load_scalar, load_vector, s
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 
 __all__ = [
     "Index",
@@ -63,7 +64,7 @@ def empty_kernel(name: str, machine: Machine) -> Kernel:
     unit = Unit(machine)
     f, _ = step_function(unit, name, 0)
     f.finish()
-    return unit.kernel([Step(name)])
+    return finish_kernel(unit, [Step(name)])
 
 
 def address(f: Function, pointer: str, kind: str, index: Index) -> str:

@@ -30,6 +30,7 @@ from hlotool.codegen.cpu.memory import address_type
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_cholesky"]
@@ -77,7 +78,7 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     f.end_loop(task)
     f.finish()
     work = n**3 / 3 / lanes * (4 if is_complex(element_type) else 1)
-    return unit.kernel([Step(name, tasks, batch * (work * 0.5 + n * n))], slot * tasks)
+    return finish_kernel(unit, [Step(name, tasks, batch * (work * 0.5 + n * n))], slot * tasks)
 
 
 def _load(matrix: Matrix, element_type: str, source: str, base: Index, n: int, lower: bool) -> None:

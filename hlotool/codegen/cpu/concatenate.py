@@ -11,6 +11,7 @@ from hlotool.codegen.cpu.access import address, empty_kernel, step_function
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, byte_size
 
 __all__ = ["emit_concatenate"]
@@ -72,4 +73,4 @@ def emit_concatenate(
     f.end_loop(task)
     f.finish()
     moved = rows * sum(part for *_, part in table)
-    return unit.kernel([Step(name, len(first) - 1, moved / 10.0 + 5.0 * len(table) * rows)])
+    return finish_kernel(unit, [Step(name, len(first) - 1, moved / 10.0 + 5.0 * len(table) * rows)])

@@ -50,6 +50,7 @@ from hlotool.codegen.cpu.pad import PadAxis, emit_pad
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 
 __all__ = ["emit_conv"]
 
@@ -136,7 +137,7 @@ def emit_conv(
             plan.steps += emit_thirds(plan.unit, name, spec, slots, scratch, epilogue, _border(plan))
         else:
             _emit(plan)
-    return plan.unit.kernel(plan.steps, plan.scratch.size)
+    return finish_kernel(plan.unit, plan.steps, plan.scratch.size)
 
 
 def _pointwise(spec: ConvSpec) -> bool:

@@ -53,6 +53,7 @@ from hlotool.codegen.cpu.tiles import SIDE
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 
 __all__ = ["DotSpec", "Scratch", "emit_dot", "emit_zeros"]
 
@@ -274,7 +275,7 @@ def emit_dot(
             if m > 1 and (n == 1 or (out.across != out.element.bytes and out.down == out.element.bytes)):
                 m, n, lhs, rhs, out = n, m, rhs.transposed(), lhs.transposed(), out.transposed()
             _emit(plan, m, n, k, lhs, rhs, out)
-    return unit.kernel(plan.steps, plan.scratch.size)
+    return finish_kernel(unit, plan.steps, plan.scratch.size)
 
 
 def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:

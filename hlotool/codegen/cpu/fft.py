@@ -44,6 +44,7 @@ from hlotool.codegen.cpu.vectors import transposed
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_fft"]
@@ -88,7 +89,7 @@ def emit_fft(name: str, instruction: Instruction, machine: Machine, in_place: bo
         plan.real_inverse(before, target, outer * prod(lengths[:-1]), lengths[-1], scale)
     else:
         plan.dimensions(operand, target, outer, lengths, len(lengths), sign, scale)
-    return plan.unit.kernel(plan.steps, plan.scratch)
+    return finish_kernel(plan.unit, plan.steps, plan.scratch)
 
 
 class _Plan:

@@ -17,6 +17,7 @@ from hlotool.codegen.cpu.step import emit_step
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.builder import Builder
 
@@ -105,7 +106,7 @@ def emit_outputs(
     if not steps:  # every output is empty
         Function(unit, signature(name)).finish()
         steps.append(Step(name))
-    return unit.kernel(steps, scratch)
+    return finish_kernel(unit, steps, scratch)
 
 
 def _body(instruction: Instruction) -> Computation:

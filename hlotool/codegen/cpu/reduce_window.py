@@ -33,6 +33,7 @@ from hlotool.codegen.cpu.windows import Carried, blocks, for_each_tap, window_di
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, WindowDimension
 
 __all__ = ["emit_reduce_window"]
@@ -94,7 +95,7 @@ def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in
         step = _define_columns(unit, name, reduction)
     else:
         step = _define_rows(unit, name, reduction)
-    return unit.kernel([step])
+    return finish_kernel(unit, [step])
 
 
 def _open(unit: Unit, name: str, reduction: _Reduction) -> tuple[Function, _Buffers]:

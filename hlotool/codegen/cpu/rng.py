@@ -29,6 +29,7 @@ from hlotool.codegen.cpu.math.vector import Vector
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError, element_type
 
 __all__ = ["emit_rng_bit_generator", "philox_words"]
@@ -84,7 +85,7 @@ def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine
     else:
         counters, step = _philox_step(unit, name, words, prod(sizes), lanes, state_words)
     state = _state_step(unit, f"state_{name}", counters, state_words)
-    return unit.kernel([state, *([step] if step else [])])
+    return finish_kernel(unit, [state, *([step] if step else [])])
 
 
 def _state_step(unit: Unit, name: str, counters: int, words: int) -> Step:

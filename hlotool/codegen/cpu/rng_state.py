@@ -30,6 +30,7 @@ from hlotool.codegen.cpu.rng import philox_words
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_rng", "emit_rng_get_and_update_state"]
@@ -56,7 +57,7 @@ def emit_rng_get_and_update_state(
     f.do(f"store i64 {low}, ptr {out}, align 8")
     f.do(f"store i64 {high}, ptr {address(f, out, 'i64', 1)}, align 8")
     f.finish()
-    return unit.kernel([Step(name)])
+    return finish_kernel(unit, [Step(name)])
 
 
 def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -97,7 +98,7 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     f.end_loop(task)
     f.finish()
     steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
-    return unit.kernel(steps, 64)
+    return finish_kernel(unit, steps, 64)
 
 
 def _fraction(words: list[Vector], element: str) -> Vector:

@@ -31,6 +31,7 @@ from hlotool.codegen.cpu.inline import emit_inline
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Computation, Instruction, byte_size, element_type
 
 __all__ = ["emit_scatter"]
@@ -132,7 +133,7 @@ def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place
         steps.append(Step(name, tasks, prod(scatter.scatter_sizes) * (3.0 * tasks + 1.0 * per_window)))
     if not steps:
         return empty_kernel(name, machine)
-    return unit.kernel(steps)
+    return finish_kernel(unit, steps)
 
 
 def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:

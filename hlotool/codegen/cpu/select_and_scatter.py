@@ -31,6 +31,7 @@ from hlotool.codegen.cpu.windows import Carried, blocks, for_each_tap, window_di
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Computation, Instruction, WindowDimension
 
 __all__ = ["emit_select_and_scatter"]
@@ -100,7 +101,7 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     f.finish()
     visits = prod(inner) * prod(d.size for d in window)
     cost = tasks * columns * (prod(base) * 0.1 + visits * _VISIT) / min(lanes, columns)
-    return unit.kernel([Step(name, tasks, cost)])
+    return finish_kernel(unit, [Step(name, tasks, cost)])
 
 
 def _window(f: Function, pooling: _Pooling, outputs: list[Index], base: Index, source: Index, lanes: int) -> None:

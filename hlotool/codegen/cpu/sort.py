@@ -30,6 +30,7 @@ from hlotool.codegen.cpu.radix import Records, define_sort, histogram_bytes, sor
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Loop, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Computation, Instruction, byte_size
 
 __all__ = ["emit_sort"]
@@ -85,7 +86,7 @@ def emit_sort(name: str, instruction: Instruction, machine: Machine, in_place: b
 
 
 def _kernel(unit: Unit, name: str, lines: _Lines, scratch: int, cost: float) -> Kernel:
-    return unit.kernel([Step(name, lines.tasks, cost * lines.count)], scratch)
+    return finish_kernel(unit, [Step(name, lines.tasks, cost * lines.count)], scratch)
 
 
 @dataclass(slots=True)

@@ -25,6 +25,7 @@ from hlotool.codegen.cpu.step import Job, emit_step
 from hlotool.codegen.cpu.trace import Dimension, Rule, Tracer
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm import Unit
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError, dtype_of
 
 __all__ = ["emit_streamed"]
@@ -55,7 +56,7 @@ def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
     jobs = [*partial_jobs(tracer), job]
     names = [name, *(f"s{number}_{name}" for number in range(1, len(jobs)))]
     steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
-    return unit.kernel(steps, tracer.scratch)
+    return finish_kernel(unit, steps, tracer.scratch)
 
 
 def _tracer(

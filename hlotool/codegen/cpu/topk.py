@@ -29,6 +29,7 @@ from hlotool.codegen.cpu.radix import Records, define_sort, histogram_bytes, sor
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError, byte_size, element_type
 
 __all__ = ["emit_topk"]
@@ -110,7 +111,7 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
     _define_step(unit, name, selection, machine, rows, tasks, slot)
     choosing = k * k / 4 if small else 2 * sort_cost(selection.bits, capacity)
     cost = rows * (0.1 * length * key_bits(ordered) / 32 + choosing)
-    return unit.kernel([Step(name, tasks, cost)], slot * tasks)
+    return finish_kernel(unit, [Step(name, tasks, cost)], slot * tasks)
 
 
 def _define_step(

@@ -33,6 +33,7 @@ from hlotool.codegen.cpu.memory import address_type
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["emit_triangular_solve"]
@@ -104,7 +105,7 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
     f.end_loop(task)
     f.finish()
     work = m * m / 2 * solve.block / lanes * (4 if solve.parts == 2 else 1)
-    return unit.kernel([Step(name, tasks, items * (work * 0.5 + m * solve.block))], slot * tasks)
+    return finish_kernel(unit, [Step(name, tasks, items * (work * 0.5 + m * solve.block))], slot * tasks)
 
 
 def _move(matrix: Matrix, solve: _Solve, array: str, base: Index, column: Index, store_back: bool) -> None:
