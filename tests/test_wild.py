@@ -117,7 +117,7 @@ def test_several_devices_are_judged_by_how_far_their_inputs_reach(monkeypatch: p
 
 def test_a_crash_and_a_refusal_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge(_ADD.replace("add(p, q)", "add(p)")).word == "refused"
-    monkeypatch.setattr("hlotool.driver.donation_of", None)
+    monkeypatch.setattr("hlotool.driver.compile.donation_of", None)
     assert judge(_ADD).word == "crash"
 
 

@@ -7,9 +7,10 @@ import click
 from hlotool.cli.common import read_module
 from hlotool.cli.options import cpu_option, file_argument, passes_option, strict_option
 from hlotool.cli.output import write_text
-from hlotool.codegen.machine import Machine, default_machine, without_tiles
-from hlotool.driver import LOWERING, code_of, optimise
-from hlotool.text.printer import print_module
+from hlotool.codegen.machine import Machine, default_machine
+from hlotool.driver import CompileOptions, find_backend, is_strict
+from hlotool.ir import UnsupportedError
+from hlotool.passes import parse_pipeline
 
 __all__ = ["command"]
 
@@ -23,16 +24,22 @@ __all__ = ["command"]
     show_default=True,
     help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
 )
+@click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, or an installed one.")
 @passes_option
 @strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
-def command(file: str, stage: str, passes: str, machine: Machine | None, output: str | None) -> None:
-    """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly."""
-    module = optimise(optimise(read_module(file), passes), LOWERING)
+def command(file: str, stage: str, backend: str, passes: str, machine: Machine | None, output: str | None) -> None:
+    """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly, as `run` executes it."""
+    code = find_backend(backend).code
+    if code is None:
+        raise UnsupportedError(f"backend {backend} makes no code")
+    options = CompileOptions(
+        pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict()
+    )
+    texts = code(read_module(file), options, stage)
     if stage == "hlo":
-        write_text(output, print_module(module))
+        write_text(output, *texts)
         return
-    units = code_of(module, machine or without_tiles(default_machine()), assembly=stage == "asm")
     mark = ";" if stage == "llvm" else "#"
-    write_text(output, "\n".join(f"{mark} unit {number}\n{text}" for number, text in enumerate(units)))
+    write_text(output, "\n".join(f"{mark} unit {number}\n{text}" for number, text in enumerate(texts)))

@@ -1,0 +1,27 @@
+"""The compiler driver puts the rooms together: `optimise` makes modules of modules, `compile_module` executables.
+
+In: a module and what is asked for.  Out: an optimised module, an executable, or the code of one.  May import all rooms
+down to runtime.
+"""
+
+from hlotool.driver.backend import Backend
+from hlotool.driver.backends import backend_names, find_backend
+from hlotool.driver.compile import compile_module, keep_loops, on_devices
+from hlotool.driver.cpu import LOWERING
+from hlotool.driver.failures import CompilerWarning, is_strict
+from hlotool.driver.optimise import optimise
+from hlotool.driver.options import CompileOptions
+
+__all__ = [
+    "LOWERING",
+    "Backend",
+    "CompileOptions",
+    "CompilerWarning",
+    "backend_names",
+    "compile_module",
+    "find_backend",
+    "is_strict",
+    "keep_loops",
+    "on_devices",
+    "optimise",
+]

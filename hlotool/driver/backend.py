@@ -1,0 +1,27 @@
+"""What a backend is: it turns modules into something that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hlotool.driver.options import CompileOptions
+from hlotool.ir import Module
+from hlotool.runtime.executable import Executable
+
+__all__ = ["Backend"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """`compile` makes a valid module run; it does not change it, and raises UnsupportedError for what it cannot do.
+
+    `code` gives the texts of a module at a stage: ``hlo`` as code generation gets it, ``llvm``, ``asm``; None where
+    nothing is made.  `donates` and `has_time_limit` say whether options with a donation and with a time limit are
+    understood: others never get any.
+    """
+
+    compile: Callable[[Module, CompileOptions], Executable]
+    code: Callable[[Module, CompileOptions, str], tuple[str, ...]] | None = None
+    donates: bool = False
+    has_time_limit: bool = False

@@ -1,0 +1,166 @@
+"""The compiler driver: from a module to something that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
+from typing import ParamSpec
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.donation import Donate, donation_of
+from hlotool.analysis.elided import refuse_elided
+from hlotool.analysis.trip_count import known_trip_count
+from hlotool.codegen.machine import Machine, Numerics
+from hlotool.driver.backend import Backend
+from hlotool.driver.backends import find_backend
+from hlotool.driver.border import border
+from hlotool.driver.failures import is_strict
+from hlotool.driver.options import CompileOptions, checked_count, checked_limit, chosen_machine, kind_of
+from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clone_module
+from hlotool.ir.devices import topology_of
+from hlotool.ir.effects import ENDLESS
+from hlotool.ir.verifier import check
+from hlotool.passes.manager import Instrument
+from hlotool.passes.pipeline import parse_pipeline
+from hlotool.passes.steps import Pipeline
+from hlotool.runtime.border import is_plain
+from hlotool.runtime.executable import Executable
+
+__all__ = ["compile_module", "keep_loops", "on_devices"]
+
+_P = ParamSpec("_P")
+
+def _bounded(compile_: Callable[_P, Executable]) -> Callable[_P, Executable]:
+    """Running out of stack or memory is a limit of ours, and said as such."""
+
+    @wraps(compile_)
+    def bounded(*arguments: _P.args, **options: _P.kwargs) -> Executable:
+        try:
+            return compile_(*arguments, **options)
+        except RecursionError as error:
+            raise UnsupportedError("the module is nested too deeply") from error
+        except MemoryError as error:
+            raise ExecutionError("out of memory while compiling") from error
+
+    return bounded
+
+
+@_bounded
+def compile_module(
+    module: Module,
+    backend: str = "cpu",
+    pipeline: str | Pipeline = "default",
+    threads: int | None = None,
+    machine: Machine | None = None,
+    instruments: Sequence[Instrument] = (),
+    log: DecisionLog | None = None,
+    replicas: int | None = None,
+    partitions: int | None = None,
+    timeout: float | None = None,
+    excess_precision: bool = False,
+    flush_denormals: bool = False,
+    donate: Donate = (),
+    cpu: str | None = None,
+    strict: bool | None = None,
+    elided_as_zeros: bool = False,
+    finite_loops: bool = True,
+) -> Executable:
+    """Compile `module` (which stays as it is).
+
+    It runs on ``replicas x partitions`` devices, as many as the module says where nothing is given.  A run that takes
+    longer than `timeout` seconds ends with an ExecutionError: the evaluator looks at the clock before every
+    instruction, native code in loops and long kernels.  VerificationError when the module is not valid;
+    UnsupportedError, naming the instruction or backend, when it cannot be done.
+
+    With `excess_precision` native code need not round f16 and bf16 between elementwise operations; with
+    `flush_denormals` arithmetic takes subnormal numbers for zeros (see `hlotool.codegen.machine.Numerics`).
+
+    `donate` gives up the arrays of parameters with these numbers, or of those that ``input_output_alias`` and
+    ``buffer_donor`` of the module name (``"declared"``): calls may overwrite them, and results that find place there
+    are those very arrays (`Executable.donated`).  A must-alias is always honoured, anything else where it needs no
+    copy.  Without `donate` no argument is ever overwritten, whatever the module declares.
+
+    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
+    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
+
+    `cpu` names the processor to compile for, as ``--cpu`` does (``"x86-64-v3"``, ``"host,l2=512K"``), where `machine`
+    does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
+    has that name; UnsupportedError where this one cannot run its code.
+
+    Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
+    stay of which it is not known that they end.
+
+    Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel
+    becomes several, and one that is not fused a call of the evaluator; then `pipeline` is left out; and in the end the
+    evaluator runs the module.  Each step is a CompilerWarning and a decision.  If `strict` (by default as in
+    `optimise`) such a failure is raised.
+    """
+    if not isinstance(module, Module):
+        raise InputError(f"compile takes a module, as hlotool.load and hlotool.parse give it, not {kind_of(module)}")
+    counts = {"threads": threads, "replicas": replicas, "partitions": partitions}
+    threads, replicas, partitions = (checked_count(name, count) for name, count in counts.items())
+    timeout = checked_limit(timeout)
+    if not isinstance(backend, str):
+        raise InputError(f"backend: expected a name, not {kind_of(backend)}")
+    if not isinstance(pipeline, (str, Pipeline)):
+        raise InputError(f"pipeline: expected its text or a Pipeline, not {kind_of(pipeline)}")
+    if machine is not None and not isinstance(machine, Machine):
+        raise InputError(f"machine: expected a Machine (hlotool.codegen.machine.named), not {kind_of(machine)}")
+    check(module)
+    if not elided_as_zeros:
+        refuse_elided(module)
+    machine = chosen_machine(machine, cpu)
+    if excess_precision or flush_denormals:
+        machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))
+    found = find_backend(backend)
+    module = on_devices(module, replicas, partitions)
+    if not finite_loops:
+        module = keep_loops(module)
+    options = CompileOptions(
+        pipeline=parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline,
+        machine=machine,
+        log=DecisionLog() if log is None else log,
+        instruments=tuple(instruments),
+        threads=threads,
+        timeout=timeout,
+        donation=donation_of(module, donate),
+        strict=is_strict(strict),
+    )
+    if options.donation.arguments:
+        _check_donation(module, backend, found)
+    if timeout is not None and not found.has_time_limit:
+        raise UnsupportedError(f"backend {backend} has no time limit")
+    return found.compile(module, options)
+
+
+def _check_donation(module: Module, name: str, backend: Backend) -> None:
+    """UnsupportedError where arguments cannot be overwritten."""
+    if not backend.donates:
+        raise UnsupportedError(f"backend {name} overwrites no arguments: donate is for others, as cpu")
+    if topology_of(module).devices > 1:
+        raise UnsupportedError("donate is for one device: several would share the arguments")
+    for shape in (leaf for leaves in border(module) for leaf in leaves):
+        if not is_plain(shape):
+            raise UnsupportedError(f"donate is for arrays that the code takes as they come, not for {shape}")
+
+
+def on_devices(module: Module, replicas: int | None, partitions: int | None) -> Module:
+    """The module itself, or a copy that says how many devices it runs on; InputError for less than one."""
+    asked = {"replica_count": replicas, "num_partitions": partitions}
+    given = {name: count for name, count in asked.items() if count is not None}
+    if all(module.attributes.get(name, 1) == count for name, count in given.items()):
+        return module
+    copy = clone_module(module)
+    copy.attributes.update(given)
+    return copy
+
+
+def keep_loops(module: Module) -> Module:
+    """A copy in which the loops that may never end are marked to stay, whether their results are read or not."""
+    copy = clone_module(module)
+    for loop in copy.instructions():
+        if loop.opcode == "while" and known_trip_count(loop) is None:
+            attributes = loop.attributes.get("frontend_attributes", {})
+            loop.attributes["frontend_attributes"] = {**attributes, **dict([ENDLESS])}
+    return copy

@@ -1,0 +1,145 @@
+"""The backend ``cpu``: native code.
+
+Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel becomes
+several, and one that is not fused a call of the evaluator; then the pipeline is left out; and in the end the evaluator
+runs the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from hlotool.analysis.donation import matched
+from hlotool.codegen.kernel import KernelCrash
+from hlotool.codegen.program import build, kernel_texts
+from hlotool.driver.backend import Backend
+from hlotool.driver.border import border
+from hlotool.driver.evaluator import evaluated
+from hlotool.driver.failures import report
+from hlotool.driver.optimise import optimised
+from hlotool.driver.options import CompileOptions
+from hlotool.ir import HloError, Instruction, Module
+from hlotool.ir.collector import collector_paused
+from hlotool.ir.depth import room
+from hlotool.passes.isolation import alone, simplify_kernel
+from hlotool.passes.manager import PassCrash, Progress
+from hlotool.passes.pipeline import parse_pipeline
+from hlotool.passes.steps import Pipeline
+from hlotool.runtime.border import at_border, copied_to_donated
+from hlotool.runtime.executable import Executable, compilation, link
+from hlotool.runtime.object_code import CodeError, assembly, object_of
+from hlotool.text.printer import print_module
+
+__all__ = ["BACKEND", "LOWERING"]
+
+LOWERING = "lowering"
+"""What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
+layouts, products of matrices.  A pipeline that did this already leaves nothing to do."""
+
+_Made = TypeVar("_Made")
+
+
+def compiled(module: Module, options: CompileOptions) -> Executable:
+    """`module` as native code, or what is left to do when parts of the compiler fail, unless `options` are strict."""
+    with room(module), collector_paused():
+        return _compiled(module, options)
+
+
+def _compiled(module: Module, options: CompileOptions) -> Executable:
+    log = options.log
+    start = len(log), log.rewrites
+    unoptimised = replace(options, pipeline=Pipeline(()))
+    for chosen, verify in ((options, False), (options, True), (unoptimised, True)):
+        try:
+            return _native(module, chosen, verify)
+        except HloError:
+            raise
+        except Exception as error:
+            if options.strict:
+                raise
+            log.rewind(*start)
+            if not verify:
+                continue  # once more: was it a pass that left an invalid module?
+            cause = error.__cause__ if isinstance(error, PassCrash) else error
+            what = f"pass {error.pass_.name}" if isinstance(error, PassCrash) else "code generation"
+            instead = "the evaluator runs the module" if chosen is unoptimised else "compiled without optimisations"
+            report(log, what, cause, instead, module, Pipeline((chosen.pipeline, parse_pipeline(LOWERING))))
+            start = len(log), log.rewrites
+    executable = replace(evaluated(module, options), decisions=tuple(log.decisions))
+    if not options.donation.arguments:
+        return executable
+    return copied_to_donated(executable, matched(options.donation, executable.parameters, executable.outputs))
+
+
+def _lowered(module: Module, options: CompileOptions, verify: bool) -> Module:
+    """A copy of `module` as code generation gets it; it is verified after each pass if asked for."""
+    lowering, progress = parse_pipeline(LOWERING), Progress()
+    return optimised(
+        module, options.pipeline, lowering, options.log, options.instruments, progress, options.strict, verify
+    )
+
+
+def _native(module: Module, options: CompileOptions, verify: bool) -> Executable:
+    """Native code for `module`; instructions whose kernels fail are given to others."""
+    lowered, machine, log = _lowered(module, options, verify), options.machine, options.log
+
+    def made() -> Executable:
+        with compilation(machine, options.threads) as units:
+            program = build(lowered, machine, donation=options.donation, log=log, begin=units.begin)
+            executable = link(program, lowered, machine, units, log.decisions, options.threads, options.timeout)
+        return at_border(executable, *border(module))
+
+    return _with_simpler_kernels(made, lowered, options)
+
+
+def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, ...]:
+    """What `compiled` makes of `module`: ``hlo`` as code generation gets it, or ``llvm`` or ``asm``, a text a unit."""
+    with room(module):
+        lowered = _lowered(module, options, False)
+        if stage == "hlo":
+            return (print_module(lowered),)
+
+        def made() -> tuple[str, ...]:
+            texts = build(lowered, options.machine, donation=options.donation).texts
+            return tuple(assembly(text, options.machine) for text in texts) if stage == "asm" else texts
+
+        return _with_simpler_kernels(made, lowered, options)
+
+
+def _with_simpler_kernels(made: Callable[[], _Made], lowered: Module, options: CompileOptions) -> _Made:
+    """What `made` makes of `lowered`, once the instructions whose kernels fail were given to others."""
+    log = options.log
+    while True:
+        start = len(log), log.rewrites
+        try:
+            return made()
+        except KernelCrash as crash:
+            if options.strict:
+                raise next(iter(crash.causes.values())) from None
+            causes = crash.causes
+        except CodeError:
+            causes = {} if options.strict else _refused(lowered, options)
+            if not causes:
+                raise
+        log.rewind(*start)
+        for instruction, cause in causes.items():
+            shown = alone(instruction)
+            name, instead = instruction.name, simplify_kernel(lowered, instruction)
+            report(log, f"kernel {name}", cause, instead, shown, Pipeline(()))
+        lowered.remove_unreachable()
+
+
+def _refused(lowered: Module, options: CompileOptions) -> dict[Instruction, Exception]:
+    """The instructions whose kernels LLVM does not take."""
+    found: dict[Instruction, Exception] = {}
+    for text, instructions in kernel_texts(lowered, options.machine, options.donation):
+        try:
+            object_of(text, options.machine)
+        except CodeError as error:
+            found |= dict.fromkeys(instructions, error)
+    return found
+
+
+BACKEND = Backend(compile=compiled, code=code_of, donates=True, has_time_limit=True)

@@ -1,0 +1,40 @@
+"""The backend ``evaluate``: the module is interpreted as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hlotool.driver.backend import Backend
+from hlotool.driver.border import border
+from hlotool.driver.options import CompileOptions
+from hlotool.evaluate import evaluate
+from hlotool.evaluate.devices import Device, World
+from hlotool.ir import Module
+from hlotool.ir.devices import check_devices, topology_of
+from hlotool.ir.dynamic import check_bounds
+from hlotool.runtime.border import check_arrays
+from hlotool.runtime.executable import Executable, Memory
+
+__all__ = ["BACKEND", "evaluated"]
+
+
+def evaluated(module: Module, options: CompileOptions) -> Executable:
+    """`module`, to be interpreted; of the options the time limit counts, and what becomes of subnormal numbers."""
+    parameters, outputs = border(module)
+    flush, timeout = options.machine.numerics.flush_denormals, options.timeout
+    check_devices(module)
+    check_bounds(module)
+
+    def work(device: Device, arrays: Sequence[object]) -> tuple[Any, ...]:
+        return evaluate(module, check_arrays(parameters, arrays), device=device, flush_denormals=flush)
+
+    def run(*arrays: object) -> tuple[Any, ...]:
+        return work(Device(World(seconds=timeout)), arrays)
+
+    memory = Memory(0, sum(s.byte_size for s in parameters), sum(s.byte_size for s in outputs), 0)
+    devices = topology_of(module).devices
+    return Executable(module, parameters, outputs, memory, (), run, work=work, devices=devices, timeout=timeout)
+
+
+BACKEND = Backend(compile=evaluated, has_time_limit=True)

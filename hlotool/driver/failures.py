@@ -1,0 +1,45 @@
+"""What is said when a part of the compiler fails and the rest goes on without it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from contextlib import suppress
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Module
+from hlotool.passes.pipeline import carry_pipeline
+from hlotool.passes.steps import Pipeline
+from hlotool.text.printer import print_module
+
+__all__ = ["CompilerWarning", "is_strict", "report"]
+
+
+class CompilerWarning(UserWarning):
+    """A part of the compiler failed, which is a bug in it, and the rest went on without: what failed, how, and where a
+    module is that shows it."""
+
+
+def is_strict(strict: bool | None = None) -> bool:
+    """Whether a failure of a part of the compiler is an error: as asked for, else as ``HLOTOOL_STRICT`` says."""
+    if strict is not None:
+        return strict
+    return os.environ.get("HLOTOOL_STRICT", "").strip().lower() not in ("", "0", "no", "false", "off")
+
+
+def report(
+    log: DecisionLog, what: str, cause: BaseException | None, instead: str, module: Module, pipeline: Pipeline
+) -> None:
+    """Say that something failed, and what is done instead; `pipeline` on `module` shows it."""
+    why = " ".join(f"{type(cause).__name__}: {cause}".split()).removesuffix(":")
+    kind, _, name = what.partition(" ")
+    log.pass_name = name if kind == "pass" else "compiler"
+    log.note(f"{kind}-failed", name if kind == "kernel" else module.entry.name, f"{why}; {instead}")
+    where = ""
+    with suppress(Exception):  # what has failed may have left something that cannot be printed
+        text = f"// {what}: {why}\n" + carry_pipeline(print_module(module), pipeline)
+        with tempfile.NamedTemporaryFile("wb", prefix=f"hlotool-repro-{kind}-", suffix=".hlo", delete=False) as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        where = f"; a module that shows it is in {file.name}"
+    warnings.warn(CompilerWarning(f"{what} failed: {why}: {instead}{where}"), stacklevel=2)

@@ -1,0 +1,69 @@
+"""What a compilation is asked for, and the checks of what callers ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import index
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.donation import NOTHING_DONATED, Donation
+from hlotool.codegen.machine import Machine, default_machine, named
+from hlotool.ir import InputError
+from hlotool.passes.manager import Instrument
+from hlotool.passes.steps import Pipeline
+
+__all__ = ["CompileOptions", "checked_count", "checked_limit", "chosen_machine", "kind_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """What every backend is told about a compilation.
+
+    The module goes through `pipeline`, watched by `instruments`, into code for `machine`, which runs on `threads`
+    (None: as many as there are) and may take `timeout` seconds.  What is decided goes into `log`.  `donation` names
+    arguments that may be overwritten.  If `strict`, a part of the compiler that fails ends the compilation.
+    """
+
+    pipeline: Pipeline
+    machine: Machine
+    log: DecisionLog = field(default_factory=DecisionLog)
+    instruments: tuple[Instrument, ...] = ()
+    threads: int | None = None
+    timeout: float | None = None
+    donation: Donation = NOTHING_DONATED
+    strict: bool = True
+
+
+_MOST = 1024
+"""Threads, replicas, partitions."""
+
+
+def checked_count(name: str, count: int | None) -> int | None:
+    if count is None:
+        return None
+    if isinstance(count, bool) or not hasattr(type(count), "__index__") or not 1 <= index(count) <= _MOST:
+        raise InputError(f"{name}: expected a whole number from 1 to {_MOST}, not {kind_of(count)}")
+    return index(count)
+
+
+def chosen_machine(machine: Machine | None, cpu: str | None) -> Machine:
+    if machine is not None and cpu is not None:
+        raise InputError("a program is compiled for one processor: give machine or cpu, not both")
+    try:
+        return machine or (default_machine() if cpu is None else named(cpu))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def checked_limit(timeout: float | None) -> float | None:
+    if timeout is None:
+        return None
+    number = not isinstance(timeout, (bool, str, bytes)) and hasattr(type(timeout), "__float__")
+    if not number or not 0 < float(timeout) < float("inf"):
+        raise InputError(f"a time limit is a positive number of seconds, not {kind_of(timeout)}")
+    return float(timeout)
+
+
+def kind_of(value: object) -> str:
+    """What somebody gave."""
+    return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"

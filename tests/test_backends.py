@@ -1,0 +1,102 @@
+"""Backends: the built-in ones, and those of other packages, which get everything that the driver knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, Run
+
+import hlotool as package
+from hlotool.driver import backend_names, find_backend
+from hlotool.ir import UnsupportedError
+from hlotool.text.parser import parse
+
+SAMPLE = ROOT / "samples" / "attention.hlo"
+
+ADD = """HloModule m
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  ROOT y = f32[4] add(x, x)
+}
+"""
+
+INSTALLED = '''
+import json, sys
+from hlotool.driver import Backend, find_backend
+
+CPU = find_backend("cpu")
+
+def compile(module, options):
+    given = {"threads": options.threads, "cpu": options.machine.cpu, "donated": sorted(options.donation.arguments),
+             "timeout": options.timeout, "passes": str(options.pipeline), "instruments": len(options.instruments)}
+    print(json.dumps(given), file=sys.stderr)
+    return CPU.compile(module, options)
+
+def code(module, options, stage):
+    return (f"{stage} of {module.name} for {options.machine.cpu}",)
+
+WHOLE = Backend(compile=compile, code=code, donates=True, has_time_limit=True)
+PLAIN = Backend(compile=compile)
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str | None]:
+    """An environment in which a package with backends is installed, one of which is none."""
+    home = tmp_path / "packages"
+    information = home / "others-1.0.dist-info"
+    information.mkdir(parents=True)
+    (home / "others.py").write_text(INSTALLED)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    names = "whole = others:WHOLE\nplain = others:PLAIN\nnone = others:compile\n"
+    (information / "entry_points.txt").write_text(f"[hlotool.backends]\n{names}")
+    (tmp_path / "add.hlo").write_text(ADD)
+    return {"PYTHONPATH": f"{ROOT}:{home}"}
+
+
+def test_installed_backends_get_all_options(hlotool: Run, installed: dict[str, str | None]) -> None:
+    chosen = ("--backend", "whole", "--threads", "1", "--cpu", "x86-64-v2", "--donate", "0", "--timeout", "100")
+    done = hlotool("run", "add.hlo", *chosen, "-p", "dce", env=installed)
+    assert done.returncode == 0, done.stderr
+    given = json.loads(done.stderr.splitlines()[0])
+    wanted = {"threads": 1, "cpu": "x86-64-v2", "donated": [0], "timeout": 100.0, "passes": "dce", "instruments": 0}
+    assert given == wanted
+
+
+def test_what_a_backend_does_not_know_is_refused(hlotool: Run, installed: dict[str, str | None]) -> None:
+    assert hlotool("run", "add.hlo", "--backend", "plain", env=installed).returncode == 0
+    for option, word in (("--donate=0", "overwrites no arguments"), ("--timeout=100", "has no time limit")):
+        done = hlotool("run", "add.hlo", "--backend", "plain", option, env=installed)
+        assert done.returncode == 4
+        assert word in done.stderr
+    done = hlotool("run", "add.hlo", "--backend", "none", env=installed)
+    assert done.returncode == 4
+    assert "is a function, not a hlotool.driver.Backend" in done.stderr
+
+
+def test_code_of_backends(hlotool: Run, installed: dict[str, str | None]) -> None:
+    done = hlotool("emit", "add.hlo", "--backend", "whole", "--cpu", "x86-64-v3", env=installed)
+    assert done.stdout == "; unit 0\nllvm of m for x86-64-v3\n"
+    for name, word in (("plain", "makes no code"), ("evaluate", "makes no code"), ("missing", "unknown backend")):
+        done = hlotool("emit", "add.hlo", "--backend", name, env=installed)
+        assert done.returncode == 4
+        assert word in done.stderr
+
+
+def test_emit_shows_what_run_executes(hlotool: Run) -> None:
+    executable = package.compile(package.load(SAMPLE))
+    assert hlotool("emit", SAMPLE).stdout == executable.text("llvm") + "\n" * (not executable.text("llvm").endswith("\n"))
+
+
+def test_built_in_backends() -> None:
+    assert {"cpu", "evaluate"} <= set(backend_names())
+    x = np.arange(4, dtype=np.float32)
+    for name in ("cpu", "evaluate"):
+        (result,) = package.compile(parse(ADD), name)(x)
+        np.testing.assert_array_equal(result, x + x)
+    with pytest.raises(UnsupportedError, match="unknown backend 'tpu'"):
+        find_backend("tpu")
