@@ -12,7 +12,7 @@ from tiny_modules import TINY, tiny_module
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.driver import optimise
-from hlotool.ir import OPCODES, Computation, Module, clone_module
+from hlotool.ir import OPCODES, Computation, Instruction, Module, clone_computation, clone_module
 from hlotool.ir.opcodes import CALLING
 from hlotool.passes import PASSES, Fixpoint, Pass, Pipeline, find_pass, run_pipeline
 from hlotool.passes.instruments import ChangeLog
@@ -168,7 +168,7 @@ def test_opcodes_of_a_pass_are_all_it_works_on(name: str) -> None:
 
 @dataclass(slots=True)
 class CalleesAreRight:
-    """An instrument that looks the callees of every computation up again."""
+    """An instrument that looks the calls and callees of every computation up again, and their order in the module."""
 
     seen: int = 0
 
@@ -179,7 +179,17 @@ class CalleesAreRight:
         for computation in module.computations.values():
             found = tuple(c for i in computation for c in i.called)
             assert computation.callees == found, (pass_.name, computation.name)
+            assert computation.calls == tuple(i for i in computation if i.opcode in CALLING)
             self.seen += len(found)
+        assert module.callees_first() == callees_first(module.entry), pass_.name
+
+
+def callees_first(computation: Computation) -> list[Computation]:
+    found: dict[Computation, None] = {}
+    for instruction in computation:
+        for callee in instruction.called:
+            found.update(dict.fromkeys(callees_first(callee)))
+    return [*found, computation]
 
 
 def test_callees_are_kept_in_step() -> None:
@@ -191,6 +201,22 @@ def test_callees_are_kept_in_step() -> None:
     optimise(parse(REDUCES), "default", None, [watch])
     optimise(parse(SHARED), "flatten-call-graph{calls=true}", None, [watch])
     assert watch.seen > 100
+
+
+def test_callees_that_are_not_in_the_module_yet() -> None:
+    module = parse(REDUCES)
+    caller = next(i for i in module.entry if i.opcode == "reduce")
+    assert module.callees_first()[0] is caller.called[0]
+    body = clone_computation(caller.called[0], "later")
+    caller.replace_called(lambda computation: body)
+    assert module.callees_first()[0] is body
+    inner = clone_computation(body, "inner")
+    parameters = body.parameters
+    body.root = body.add(Instruction("call", body.root.shape, parameters, {"to_apply": inner}))
+    assert module.callees_first()[:2] == [inner, body]
+    module.add(inner)
+    module.add(body)
+    assert module.callees_first()[:2] == [inner, body]
 
 
 def test_structures() -> None:

@@ -92,6 +92,18 @@ def test_values_alone(kind: str) -> None:
     np.testing.assert_array_equal(evaluate(after, [values])[0], evaluate(module, [values])[0])
 
 
+def test_every_sort_is_looked_at() -> None:
+    """Not the first alone, whose readers, right behind it, go with it."""
+    sorts = [
+        f"s{n} = s32[3,50] sort(x), dimensions={{1}}, to_apply=before\nf{n} = s32[3,5] slice(s{n}), slice={{[0:3], [0:5]}}"
+        for n in range(3)
+    ]
+    body = "\n".join((*sorts, "ROOT t = (s32[3,5], s32[3,5], s32[3,5]) tuple(f0, f1, f2)"))
+    after, log = rewritten(module_of("s32", PLAIN, "LT", body, pair=False))
+    assert "sort" not in after.opcodes()
+    assert len(log) == 3
+
+
 SORT = "s = f32[3,50] sort(x), dimensions={1}, to_apply=before, is_stable=true\n"
 
 

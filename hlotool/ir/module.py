@@ -140,7 +140,7 @@ class Instruction:
     def replace_called(self, change: Callable[[Computation], Computation]) -> None:
         """Map every called computation through `change`."""
         if self.parent is not None:
-            self.parent._callees = None
+            self.parent._forget_calls()
         for key, value in self.attributes.items():
             if isinstance(value, Computation):
                 self.attributes[key] = change(value)
@@ -212,6 +212,7 @@ class Computation:
 
     __slots__ = (
         "_callees",
+        "_calls",
         "_count",
         "_first",
         "_last",
@@ -233,7 +234,8 @@ class Computation:
         self._last: Instruction | None = None
         self._count = 0
         self._parameters: dict[int, Instruction] = {}
-        self._callees: tuple[Computation, ...] | None = None  # None: to be looked up again
+        self._calls: tuple[Instruction, ...] | None = None  # None: to be looked up again
+        self._callees: tuple[Computation, ...] | None = None
 
     @property
     def root(self) -> Instruction:
@@ -251,11 +253,24 @@ class Computation:
         return [self._parameters[n] for n in sorted(self._parameters)]
 
     @property
+    def calls(self) -> tuple[Instruction, ...]:
+        """The instructions that may call computations (loops, fusions, reductions...), in order."""
+        if self._calls is None:
+            self._calls = tuple([i for i in self if i.opcode in CALLING])
+        return self._calls
+
+    @property
     def callees(self) -> tuple[Computation, ...]:
         """The computations that the instructions call, in the order of the calls, as often as they are called."""
         if self._callees is None:
-            self._callees = tuple(c for i in self if i.opcode in CALLING for c in i.called)
+            self._callees = tuple([c for i in self.calls for c in i.called])
         return self._callees
+
+    def _forget_calls(self) -> None:
+        """Calls come, go, or call something else."""
+        self._calls = self._callees = None
+        if self.module is not None:
+            self.module._order = None
 
     def __iter__(self) -> Iterator[Instruction]:
         """Instructions in order; the current one may be erased, and others inserted, while iterating."""
@@ -300,7 +315,7 @@ class Computation:
         if instruction.opcode == "parameter":
             self._parameters[instruction.parameter_number] = instruction
         elif instruction.opcode in CALLING:
-            self._callees = None
+            self._forget_calls()
         if not instruction.name and self.module is not None:
             instruction.name = self.module.unique_name(instruction.opcode)
         elif self.module is not None:
@@ -336,7 +351,7 @@ class Computation:
 
     def _unlink(self, instruction: Instruction) -> None:
         if instruction.opcode in CALLING:
-            self._callees = None
+            self._forget_calls()
         previous, following = instruction._previous, instruction._next
         if previous is None:
             self._first = following
@@ -385,7 +400,7 @@ class Computation:
         chain = list(order)
         if len(chain) != self._count:
             raise ValueError(f"{len(chain)} instructions given for the {self._count} of {self.name}")
-        self._callees = None
+        self._forget_calls()
         previous: Instruction | None = None
         for instruction in chain:
             instruction._previous = previous
@@ -405,6 +420,7 @@ class Module:
     __slots__ = (
         "_counters",
         "_names",
+        "_order",
         "allowance",
         "attributes",
         "computations",
@@ -426,6 +442,7 @@ class Module:
         self.given_size: int | None = None  # instructions before the first pass: what copies of passes are measured by
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
+        self._order: list[Computation] | None = None  # what `callees_first` found; None: to be found again
 
     def spend(self, count: int) -> None:
         """Note that `count` instructions are being added; BudgetExceeded where that is more than the allowance."""
@@ -452,6 +469,7 @@ class Module:
         return computation
 
     def remove(self, computation: Computation) -> None:
+        self._order = None
         del self.computations[computation.name]
         computation.module = None
 
@@ -486,6 +504,14 @@ class Module:
 
     def callees_first(self) -> list[Computation]:
         """Computations reachable from the entry, each after those that it calls."""
+        if self._order is None or self._order[-1] is not self.entry:
+            order = self._callees_first()
+            if any(computation.module is not self for computation in order):
+                return order  # of what changes in those that are not in the module yet, it hears nothing
+            self._order = order
+        return list(self._order)
+
+    def _callees_first(self) -> list[Computation]:
         order: dict[Computation, None] = {}
         stack: list[tuple[Computation, Iterator[Computation]]] = [(self.entry, iter(self.entry.callees))]
         active = {self.entry}
@@ -513,9 +539,10 @@ class Module:
     def callers(self) -> dict[Computation, list[Instruction]]:
         """For every computation the instructions that call it."""
         found: dict[Computation, list[Instruction]] = {c: [] for c in self.computations.values()}
-        for instruction in self.instructions():
-            for callee in instruction.called:
-                found.setdefault(callee, []).append(instruction)
+        for computation in self.computations.values():
+            for instruction in computation.calls:
+                for callee in instruction.called:
+                    found.setdefault(callee, []).append(instruction)
         return found
 
 

@@ -44,8 +44,7 @@ class CallInliner:
         changed = False
         inliner = _Inliner(module, self, chosen, log)
         for computation in module.callees_first():
-            if computation.callees:
-                changed |= inliner.inline_into(computation)
+            changed |= inliner.inline_into(computation)
         if changed:
             module.remove_unreachable()
         return changed
@@ -67,7 +66,7 @@ class _Inliner:
 
     def inline_into(self, computation: Computation) -> bool:
         changed = False
-        for call in computation:
+        for call in computation.calls:
             if not (call.opcode == "call" or (call.opcode == "fusion" and self.chosen(call))):
                 continue
             (callee,) = call.called
@@ -87,7 +86,7 @@ class _Inliner:
     def _copies(self, callee: Computation) -> bool:
         """Whether everyone who calls `callee`, which is done, gets a copy."""
         if callee not in self.copied:
-            inner = [i.attributes["calls"] for i in callee if i.opcode == "fusion"] if callee.callees else []
+            inner = [i.attributes["calls"] for i in callee.calls if i.opcode == "fusion"]
             self.sizes[callee] = len(callee) + sum(self.sizes.get(body, len(body)) for body in inner)
             more = self.uses[callee] - 1
             self.copied[callee] = more * self.sizes[callee] <= self.room and callee not in self.shared

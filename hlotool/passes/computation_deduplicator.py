@@ -8,7 +8,6 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Module
-from hlotool.ir.opcodes import CALLING
 
 __all__ = ["ComputationDeduplicator"]
 
@@ -28,8 +27,9 @@ class ComputationDeduplicator:
         structures = Structures()
         first: dict[int, Computation] = {}
         changed = False
-        for instruction in module.instructions():
-            if instruction.opcode in _OWNERS or instruction.opcode not in CALLING:
+        calls = [call for computation in module.computations.values() for call in computation.calls]
+        for instruction in calls:
+            if instruction.opcode in _OWNERS:
                 continue
             for callee in instruction.called:
                 kept = first.setdefault(structures.number(callee), callee)

@@ -26,7 +26,7 @@ class ConditionalSimplifier:
         changed = False
         callers = module.callers()
         for computation in module.callees_first():
-            for instruction in computation:
+            for instruction in computation.calls:
                 if instruction.opcode == "conditional":
                     changed |= _choose(instruction, log) or _narrow(instruction, callers, log)
         if changed:

@@ -33,7 +33,7 @@ class ConditionalToSelect:
         changed = False
         known: dict[Computation, bool] = {}
         for computation in module.callees_first():
-            for instruction in computation:
+            for instruction in computation.calls:
                 if instruction.opcode == "conditional" and instruction.parent is computation:
                     changed |= self._select(instruction, known, log)
         if changed:

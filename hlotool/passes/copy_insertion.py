@@ -27,7 +27,8 @@ class CopyInsertion:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = _separate(module.entry, log, "the program may not hand out its arguments")
-        for instruction in list(module.instructions()):
+        calls = [call for computation in module.computations.values() for call in computation.calls]
+        for instruction in calls:
             if instruction.opcode == "while":
                 changed |= _separate(instruction.attributes["body"], log, "loop state moves", loop=True)
             elif instruction.opcode == "conditional":

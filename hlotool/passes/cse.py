@@ -45,14 +45,13 @@ def _merge(computation: Computation, structures: Structures, pure: dict[Computat
         if not _may_merge(instruction):
             continue
         rough_key = _rough_key(instruction)
-        if rough_key not in rough:
-            rough[rough_key] = instruction
+        only = rough.setdefault(rough_key, instruction)
+        if only is instruction:
             continue
-        only = rough[rough_key]
         if only is not None:
-            exact[rough_key, structures.attributes(only.attributes)] = only
+            exact[_exact_key(only, rough_key, structures)] = only
             rough[rough_key] = None
-        first = exact.setdefault((rough_key, structures.attributes(instruction.attributes)), instruction)
+        first = exact.setdefault(_exact_key(instruction, rough_key, structures), instruction)
         if first is instruction or not is_pure(instruction, pure) or not log.allow():
             continue
         log.rewrite("same", instruction, first)
@@ -72,12 +71,15 @@ def _may_merge(instruction: Instruction) -> bool:
 
 
 def _rough_key(instruction: Instruction) -> Hashable:
-    """What equal instructions have in common, all but their attributes: few others have, so few of these are looked at.
-    """
-    opcode = instruction.opcode
-    if opcode == "constant":
-        return instruction.shape, instruction.literal
-    operands = instruction.operands
-    if opcode in _COMMUTATIVE:
-        operands = sorted(operands, key=id)
-    return opcode, instruction.shape, *operands
+    """What equal instructions have in common and few others have, so that the rest of these is looked at seldom."""
+    opcode, operands = instruction.opcode, instruction.operands
+    if not operands:
+        return (instruction.shape, instruction.literal) if opcode == "constant" else (opcode, instruction.shape)
+    if len(operands) == 2 and opcode in _COMMUTATIVE:
+        left, right = operands
+        return (opcode, left, right) if id(left) <= id(right) else (opcode, right, left)
+    return opcode, *operands
+
+
+def _exact_key(instruction: Instruction, rough_key: Hashable, structures: Structures) -> Hashable:
+    return rough_key, instruction.shape, structures.attributes(instruction.attributes)

@@ -28,12 +28,15 @@ class DeadCodeElimination:
         callers = module.callers()
         for computation in reversed(module.callees_first()):  # a narrowed callee is swept in its turn
             changed |= sweep(computation, pure, log)
-            for instruction in computation:
-                if instruction.opcode in ("fusion", "call") and _owns(instruction, callers):
-                    if instruction.opcode == "fusion":
-                        changed |= _narrow_results(instruction, pure, log)
-                    changed |= _narrow_parameters(instruction, pure, log)
-            changed |= sweep(computation, pure, log)
+            narrowed = False
+            for call in computation.calls:
+                if call.opcode in ("fusion", "call") and _owns(call, callers):
+                    if call.opcode == "fusion":
+                        narrowed |= _narrow_results(call, pure, log)
+                    narrowed |= _narrow_parameters(call, pure, log)
+            if narrowed:  # which left operands unused
+                changed = True
+                sweep(computation, pure, log)
         return module.remove_unreachable() or changed
 
 
@@ -44,6 +47,8 @@ def sweep(computation: Computation, pure: dict[Computation, bool], log: Decision
     """
     changed = False
     for instruction in reversed(computation):
+        if instruction.users:  # which is most often so, and is quickly seen
+            continue
         if is_removable(instruction, pure) and (not record or log.allow()):
             if record:
                 log.rewrite("dead", instruction, (), "nothing reads it")
@@ -53,7 +58,8 @@ def sweep(computation: Computation, pure: dict[Computation, bool], log: Decision
 
 
 def _owns(instruction: Instruction, callers: dict[Computation, list[Instruction]]) -> bool:
-    return len(instruction.called) == 1 and len(callers[instruction.called[0]]) == 1
+    called = instruction.called
+    return len(called) == 1 and len(callers[called[0]]) == 1
 
 
 def _narrow_results(fusion: Instruction, pure: dict[Computation, bool], log: DecisionLog) -> bool:

@@ -45,7 +45,7 @@ class ElementLoopExpander:
 def _round(module: Module, log: DecisionLog) -> bool:
     changed = False
     known: dict[Computation, bool] = {}
-    fused = {i.attributes["calls"] for c in module.computations.values() for i in c if i.opcode == "fusion"}
+    fused = {i.attributes["calls"] for c in module.computations.values() for i in c.calls if i.opcode == "fusion"}
     for computation in list(module.computations.values()):
         if computation in fused:
             continue

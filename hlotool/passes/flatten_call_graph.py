@@ -32,7 +32,7 @@ class FlattenCallGraph:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         order = module.callees_first()
-        called = (i for c in order if c.callees for i in c if i.opcode == "call")
+        called = (i for c in order for i in c.calls if i.opcode == "call")
         taken: set[Computation] = set() if self.calls else {i.attributes["to_apply"] for i in called}
         shared: dict[Computation, None] = {}
         room = room_to_grow(module, self.max_growth)
@@ -58,10 +58,7 @@ class FlattenCallGraph:
         copied = 0
         stack = [caller]
         while stack:
-            computation = stack.pop()
-            if not computation.callees:
-                continue
-            for instruction in computation:
+            for instruction in stack.pop().calls:
                 if instruction.opcode not in _OWNERS or (instruction.opcode == "call" and not self.calls):
                     continue
 

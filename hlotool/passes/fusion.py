@@ -113,7 +113,7 @@ def fusible_computations(module: Module) -> list[Computation]:
     found = {module.entry: None}
     for computation in reversed(module.callees_first()):
         if computation in found:
-            for instruction in computation:
+            for instruction in computation.calls:
                 if instruction.opcode in ("while", "conditional", "call"):
                     found.update(dict.fromkeys(instruction.called))
     return list(found)

@@ -26,7 +26,7 @@ class MapInliner:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
-            for instruction in computation:
+            for instruction in computation.calls:
                 if instruction.opcode != "map" or has_sizes(instruction):
                     continue
                 callee: Computation = instruction.attributes["to_apply"]

@@ -37,7 +37,7 @@ class MemoryScheduler:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         running = set(fusible_computations(module))
-        fused = {i.attributes["calls"] for computation in running for i in computation if i.opcode == "fusion"}
+        fused = {i.attributes["calls"] for computation in running for i in computation.calls if i.opcode == "fusion"}
         pure: dict[Computation, bool] = {}
         peaks: dict[Computation, int] = {}
         for computation in module.callees_first():

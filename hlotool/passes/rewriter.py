@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
@@ -67,6 +68,7 @@ def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rew
 
 
 _Opcodes = tuple[str, ...] | frozenset[str]
+_OPCODE = attrgetter("opcode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Table:
 
     def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules worth trying on the instruction, in order."""
-        read: _Opcodes = tuple([operand.opcode for operand in instruction.operands])
+        read: _Opcodes = tuple(map(_OPCODE, instruction.operands))
         if len(read) > 3:
             read = frozenset(read)  # of many operands there would be many orders
         element_type = instruction.shape.element_type
@@ -192,7 +194,7 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
     zero nor sign: few identities hold there.  What a rewrite leaves unused goes.
     """
     opcodes = table.by_opcode
-    queue = deque(i for i in computation if i.opcode in opcodes)
+    queue = deque([i for i in computation if i.opcode in opcodes])
     queued = set(queue)
     changed = False
     budget = 1000 + 50 * len(computation)  # far above what terminating rules need: rules of others may not terminate
@@ -239,13 +241,16 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
 
 
 def _may_rewrite(instruction: Instruction) -> bool:
-    if instruction.control_predecessors or instruction.control_successors:
+    if instruction.control_predecessors or instruction.control_successors or not _is_plain(instruction.shape):
         return False
-    return all(map(_is_plain, (instruction, *instruction.operands)))
+    for operand in instruction.operands:
+        if operand.shape is not instruction.shape and not _is_plain(operand.shape):
+            return False
+    return True
 
 
-def _is_plain(value: Instruction) -> bool:
-    return value.shape.element_type != _WITHOUT_SIGN and value.shape.is_static
+def _is_plain(shape: Shape) -> bool:
+    return shape.element_type != _WITHOUT_SIGN and shape.is_static
 
 
 def _replace(instruction: Instruction, found: Instruction, row: Rule, log: DecisionLog) -> None:

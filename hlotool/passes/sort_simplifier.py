@@ -23,7 +23,7 @@ class SortSimplifier:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
-            for instruction in computation:
+            for instruction in computation.calls:
                 if instruction.opcode == "sort" and len(instruction.operands) > 1 and not has_sizes(instruction):
                     changed |= _narrow(instruction, module, log)
         if changed:

@@ -29,7 +29,7 @@ class TopkRewriter:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
-            for sort in computation:
+            for sort in computation.calls:
                 if sort.opcode == "sort" and log.allow():
                     changed |= self._rewrite(sort, log)
         return changed

@@ -36,7 +36,7 @@ class WhileLoopDotBatching:
         changed = False
         callers = module.callers()
         for computation in module.callees_first():
-            for loop in computation:
+            for loop in computation.calls:
                 if loop.opcode == "while" and obstacle(loop, callers) is None:
                     changed |= self._batch(loop, log)
         return changed

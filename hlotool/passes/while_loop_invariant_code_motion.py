@@ -36,7 +36,7 @@ class WhileLoopInvariantCodeMotion:
         changed = False
         callers = module.callers()
         for computation in module.callees_first():
-            for loop in computation:
+            for loop in computation.calls:
                 if loop.opcode == "while":
                     changed |= self._hoist(loop, callers, log)
         return changed

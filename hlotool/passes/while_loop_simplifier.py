@@ -40,7 +40,7 @@ class WhileLoopSimplifier:
         changed = False
         callers = module.callers()
         for computation in module.callees_first():
-            for loop in computation:
+            for loop in computation.calls:
                 if loop.opcode == "while" and loop.parent is computation:
                     changed |= _simplify(loop, callers, log)
         if changed:

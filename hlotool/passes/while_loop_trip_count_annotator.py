@@ -23,7 +23,7 @@ class WhileLoopTripCountAnnotator:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
-            for loop in computation:
+            for loop in computation.calls:
                 if loop.opcode != "while":
                     continue
                 found = trip_count(loop)

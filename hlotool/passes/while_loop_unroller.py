@@ -34,7 +34,7 @@ class WhileLoopUnroller:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
-            for loop in computation:
+            for loop in computation.calls:
                 if loop.opcode == "while" and loop.parent is computation:
                     changed |= self._unroll(loop, log)
         if changed:
