@@ -192,7 +192,8 @@ def test_installed_passes(options_pass: None) -> None:
     assert "options" in pass_names()
     log = DecisionLog()
     assert not run_pipeline(parse(TEXT), parse_pipeline("options"), log)
-    assert log.decisions == [Decision("options", "note", "ran", ("main",), reason="nothing to do")]
+    noted = Decision("options", "note", "ran", ("main",), reason="nothing to do", origins=(("main",),))
+    assert log.decisions == [noted]
 
 
 @pytest.mark.parametrize("loaded", [ImportError("no such module"), int, DeadCodeElimination])

@@ -94,10 +94,8 @@ def test_values_alone(kind: str) -> None:
 
 def test_every_sort_is_looked_at() -> None:
     """Not the first alone, whose readers, right behind it, go with it."""
-    sorts = [
-        f"s{n} = s32[3,50] sort(x), dimensions={{1}}, to_apply=before\nf{n} = s32[3,5] slice(s{n}), slice={{[0:3], [0:5]}}"
-        for n in range(3)
-    ]
+    sort = "s# = s32[3,50] sort(x), dimensions={1}, to_apply=before\nf# = s32[3,5] slice(s#), slice={[0:3], [0:5]}"
+    sorts = [sort.replace("#", str(number)) for number in range(3)]
     body = "\n".join((*sorts, "ROOT t = (s32[3,5], s32[3,5], s32[3,5]) tuple(f0, f1, f2)"))
     after, log = rewritten(module_of("s32", PLAIN, "LT", body, pair=False))
     assert "sort" not in after.opcodes()

@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hlotool.analysis.decision_codes import code_of
-
-if TYPE_CHECKING:
-    from hlotool.ir import Instruction
+from hlotool.ir import Instruction
 
 __all__ = ["Decision", "DecisionLog"]
 
-_Subject: TypeAlias = "Instruction | str | Sequence[Instruction | str]"
+_Subject: TypeAlias = Instruction | str | Sequence[Instruction | str]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """One choice of a pass.
 
     `action` is ``rewrite``, ``refuse`` or ``note``; `rule` is the name of the rule or of the obstacle; `before` and
@@ -38,7 +35,7 @@ class Decision:
     after: tuple[str, ...] = ()
     reason: str = ""
     numbers: tuple[tuple[str, float], ...] = ()
-    origins: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    origins: tuple[tuple[str, ...], ...] = ()
 
     @property
     def code(self) -> str:
@@ -104,10 +101,15 @@ class DecisionLog:
         reason: str,
         numbers: Mapping[str, float],
     ) -> None:
-        subjects = before if isinstance(before, Sequence) and not isinstance(before, str) else (before,)
-        old = tuple(one if isinstance(one, str) else one.name for one in subjects)
-        origins = tuple((one,) if isinstance(one, str) else one.origins or (one.name,) for one in subjects)
-        new = (after,) if isinstance(after, str) else tuple(after) if isinstance(after, Sequence) else (after.name,)
+        old: tuple[str, ...]
+        origins: tuple[tuple[str, ...], ...]
+        if isinstance(before, Instruction):
+            old, origins = (before.name,), (before.origins or (before.name,),)
+        else:
+            subjects = (before,) if isinstance(before, str) else before
+            old = tuple([one if isinstance(one, str) else one.name for one in subjects])
+            origins = tuple([(one,) if isinstance(one, str) else one.origins or (one.name,) for one in subjects])
+        new = (after.name,) if isinstance(after, Instruction) else (after,) if isinstance(after, str) else tuple(after)
         self.decisions.append(
             Decision(self.pass_name, action, rule, old, new, reason, tuple(numbers.items()), origins)
         )

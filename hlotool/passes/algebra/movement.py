@@ -87,18 +87,19 @@ def iota_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
 def broadcast_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A broadcast to the shape that x has, all dimensions in order, is x."""
     operand = instruction.operands[0]
-    same = tuple(instruction.attributes["dimensions"]) == tuple(range(instruction.shape.rank))
-    return operand if same and operand.shape.compatible(instruction.shape) else None
+    if not operand.shape.compatible(instruction.shape):
+        return None
+    return operand if tuple(instruction.attributes["dimensions"]) == tuple(range(instruction.shape.rank)) else None
 
 
 @rule("broadcast")
 def broadcast_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """A broadcast that only adds dimensions of size 1 is a reshape."""
     operand = instruction.operands[0]
-    dimensions = instruction.attributes["dimensions"]
-    if operand.shape.size != instruction.shape.size or list(dimensions) != sorted(dimensions):
+    if not operand.shape.dimensions or operand.shape.size != instruction.shape.size or operand.shape.size == 0:
         return None
-    if not operand.shape.dimensions or operand.shape.size == 0:
+    dimensions = instruction.attributes["dimensions"]
+    if list(dimensions) != sorted(dimensions):
         return None
     return rewriter.make("reshape", instruction.shape, operand)
 
@@ -141,8 +142,11 @@ def elementwise_of_broadcasts(instruction: Instruction, rewriter: Rewriter) -> I
     operands = instruction.operands
     if not instruction.shape.dimensions:
         return None
+    for operand in operands:
+        if operand.opcode != "broadcast" and operand.shape.dimensions:
+            return None
     views = [o for o in operands if o.opcode == "broadcast"]
-    if not views or any(o.opcode != "broadcast" and o.shape.dimensions for o in operands):
+    if not views:
         return None
     wide = [v for v in views if v.operands[0].shape.dimensions] or views[:1]
     model = wide[0]
