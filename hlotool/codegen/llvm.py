@@ -174,10 +174,10 @@ class Function:
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
 
-    def intrinsic(self, result: str, name: str, arguments: Sequence[tuple[str, str]]) -> str:
-        """Call function `name` (declared on first use) with (type, value) pairs; return its value."""
+    def intrinsic(self, result: str, name: str, arguments: Sequence[tuple[str, str]], flags: str = "") -> str:
+        """Call function `name` (declared on first use) with (type, value) pairs and `flags`; return its value."""
         callee = self.unit.declare(result, name, [t for t, _ in arguments])
-        call = f"call {result} {callee}({', '.join(f'{t} {v}' for t, v in arguments)})"
+        call = f"call {flags}{' ' * bool(flags)}{result} {callee}({', '.join(f'{t} {v}' for t, v in arguments)})"
         if result == "void":
             self.do(call)
             return ""

@@ -298,13 +298,16 @@ def copies_for(
     where that `waits` for what takes so long that more code pays: numbers from afar, or, where they are near, the
     computation itself, of which a processor looks ahead of little more than one vector's.  Long ones of many elements
     have as many as there are registers for, which read constants once for all; but not `within` a loop that computes a
-    small part of the elements at a time."""
+    small part of the elements at a time.  A reduction of functions takes one: those of the next trips go on while an
+    addition waits for the one before."""
     vector = [n for n in nodes if n.variables & lane.variables]
     size = work(vector)
     live = max(accumulators, sum(1 for n in vector if n.kind in ("load", "reduce")))
     most = 4 if size <= HEAVY / 2 else 2 if size <= HEAVY or waits else 1
-    if accumulators and live <= 2 and size <= HEAVY and not any(is_long(n) for n in vector):
-        most = 8  # which hides how long one addition takes; functions take longer themselves
+    if accumulators and any(is_long(n) for n in vector):
+        most = 1
+    elif accumulators and live <= 2 and size <= HEAVY:
+        most = 8  # which hides how long one addition takes
     elif not within and max((n.trips for n in vector), default=0) >= LONG:
         most = max(2, most, min(4, _power_of_two(machine.registers // (accumulators + _most_alive(vector)) + 1) // 2))
     while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):

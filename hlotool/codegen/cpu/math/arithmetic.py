@@ -13,8 +13,7 @@ def maximum(a: Vector, b: Vector) -> Vector:
         if _may_equal_zero(a):
             return where(a.compare("oge", b), a, b)
         a, b = b, a
-    larger = a.at_least(b)
-    return larger if b.is_constant and not _is_nan(b) else where(b.isnan(), b, larger)
+    return a.at_least(b) if b.is_constant and not _is_nan(b) else b.call("maximum", a, flags="nsz")
 
 
 def minimum(a: Vector, b: Vector) -> Vector:
@@ -23,8 +22,7 @@ def minimum(a: Vector, b: Vector) -> Vector:
         if _may_equal_zero(a):
             return where(a.compare("ole", b), a, b)
         a, b = b, a
-    smaller = a.at_most(b)
-    return smaller if b.is_constant and not _is_nan(b) else where(b.isnan(), b, smaller)
+    return a.at_most(b) if b.is_constant and not _is_nan(b) else b.call("minimum", a, flags="nsz")
 
 
 def _may_equal_zero(x: Vector) -> bool:

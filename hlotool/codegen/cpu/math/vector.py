@@ -196,12 +196,12 @@ class Vector:
     def isnan(self) -> Vector:
         return self.compare("uno", 0.0)
 
-    def call(self, intrinsic: str, *others: Vector) -> Vector:
-        """``llvm.<intrinsic>`` overloaded on this type, all operands of this type."""
+    def call(self, intrinsic: str, *others: Vector, flags: str = "") -> Vector:
+        """``llvm.<intrinsic>`` overloaded on this type, all operands of this type, with fast-math `flags`."""
         arguments = [(self.type, self.name), *((o.type, o.name) for o in others)]
         return Vector(
             self.f, self.element, self.lanes,
-            self.f.intrinsic(self.type, f"llvm.{intrinsic}.{self.suffix}", arguments),
+            self.f.intrinsic(self.type, f"llvm.{intrinsic}.{self.suffix}", arguments, flags),
         )  # fmt: skip
 
     def fabs(self) -> Vector:
