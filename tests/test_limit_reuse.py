@@ -75,14 +75,6 @@ def test_the_same_answers(limited: str, direction: str, fits: bool) -> None:
     assert (compare.operands[0].opcode == limited) is fits
 
 
-@pytest.mark.parametrize(
-    ("more", "result"),
-    [("v = f32[8,16] tanh(x)", "v"), ("v = f32[8,16] copy(x)", "x")],
-)
-def test_what_is_kept_anyway_is_read(more: str, result: str) -> None:
-    assert reused(module(more=more, result=result)) == 0
-
-
 def test_the_kernel_of_the_product_writes_one_array() -> None:
     result = optimise(module())
     first = next(i for i in result.entry if i.opcode == "fusion")

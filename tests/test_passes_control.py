@@ -1,11 +1,10 @@
-"""Loops that are unrolled and conditionals that become selects: HLO before and after, and the numbers."""
+"""Loops that are unrolled and conditionals that become selects: around thresholds, for every selector, by numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from hlotool.analysis.decisions import DecisionLog
 from hlotool.driver import optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import Module
@@ -72,28 +71,6 @@ def opcodes(module: Module) -> list[str]:
     return [i.opcode for i in module.instructions()]
 
 
-def test_short_loops_are_unrolled() -> None:
-    module = parse(LOOP % 3)
-    unrolled = optimise(module, "while-loop-unroller,tuple-simplifier,constant-folding,dce")
-    check(unrolled)
-    assert "while" not in opcodes(unrolled)
-    assert opcodes(unrolled).count("multiply") == 3
-    assert "convert" not in opcodes(unrolled)  # the counter is a constant now
-    x = np.linspace(-1, 1, 8).astype(np.float32)
-    assert evaluate(unrolled, [x])[0].tobytes() == evaluate(module, [x])[0].tobytes()
-
-
-@pytest.mark.parametrize(
-    ("trips", "options", "rule"),
-    [(9, "", "many-iterations"), (3, "{max-trips=2}", "many-iterations"), (3, "{max-instructions=20}", "large-body")],
-)
-def test_other_loops_stay(trips: int, options: str, rule: str) -> None:
-    log = DecisionLog()
-    kept = optimise(parse(LOOP % trips), f"while-loop-unroller{options}", log)
-    assert "while" in opcodes(kept)
-    assert [(d.action, d.rule) for d in log] == [("refuse", rule)]
-
-
 @pytest.mark.parametrize(
     ("length", "opcode", "unrolled"), [(16384, "tanh", True), (16383, "tanh", False), (16384, "cumulative", False)]
 )
@@ -125,17 +102,3 @@ def test_cheap_conditionals_become_selects(selector: str, values: list[int]) -> 
         arguments = [np.array(value, np.bool_ if selector == "pred" else np.int32), a, np.asarray(b)]
         for got, want in zip(evaluate(selected, arguments), evaluate(module, arguments), strict=True):
             assert got.tobytes() == want.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (branches(opcode="exponential"), "c is not cheap (exponential)"),
-        (branches(n=5000), "c has many elements"),
-    ],
-)
-def test_costly_branches_stay(text: str, words: str) -> None:
-    log = DecisionLog()
-    kept = optimise(parse(text), "conditional-to-select", log)
-    assert "conditional" in opcodes(kept)
-    assert [d.reason for d in log] == [words]

@@ -65,10 +65,6 @@ def kinds(made: Module) -> list[str]:
     ]
 
 
-def refusals(log: DecisionLog) -> list[str]:
-    return [d.rule for d in log if d.action == "refuse" and d.pass_name == "product-fusion"]
-
-
 def same_numbers(made: Module, machine: Machine | None = None, exact: bool = True, seed: int = 1) -> None:
     """Fused on one and two threads: the bits of separate kernels; or, not `exact`, within the bounds of the truth."""
     arguments = random_inputs(made, seed)
@@ -83,16 +79,6 @@ def same_numbers(made: Module, machine: Machine | None = None, exact: bool = Tru
 
 
 # ---- before and after
-
-
-def test_before_and_after() -> None:
-    made = module(product(8, 16, 24) + "t = f32[8,24] tanh(s)\nROOT y = f32[8,24] add(t, r)")
-    result, log = fused(made)
-    assert kinds(result) == ["kOutput"]
-    body = result.entry.root.attributes["calls"]
-    assert [i.opcode for i in body if i.opcode != "parameter"] == ["dot", "broadcast", "add", "tanh", "add"]
-    assert all(o.opcode == "parameter" for i in body if i.opcode == "dot" for o in i.operands)
-    assert [d.code for d in log if d.pass_name == "product-fusion"] == ["HLO4033"]
 
 
 def test_the_product_stays_a_result_where_others_read_it() -> None:
@@ -113,19 +99,6 @@ def test_results_of_several_types_and_the_product() -> None:
     made = module("q = f32[] constant(0)\n" + product(70, 40, 50) + body + root)
     assert kinds(fused(made)[0])[0] == "kOutput"
     same_numbers(made)
-
-
-def test_a_cycle_is_not_made() -> None:
-    text = (
-        "a = f32[8,8] parameter(0)\nb = f32[8,8] parameter(1)\n"
-        f"d = f32[8,8] dot(a, b), {DIMS}\ne = f32[8,8] dot(d, b), {DIMS}\n"
-        "n = f32[8,8] sort(e), dimensions={1}, to_apply=less\nROOT y = f32[8,8] add(d, n)"
-    )
-    less = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n"
-    made = module(text, less)
-    result, log = fused(made)
-    assert "path-outside" in refusals(log)
-    assert "kOutput" not in kinds(result)
 
 
 def test_an_lstm_cell_is_one_kernel() -> None:
@@ -163,39 +136,6 @@ def test_whole_rows(m: int, n: int) -> None:
     made = module(softmax(m, n), ADD)
     assert kinds(fused(made)[0]) == ["kOutput"]
     same_numbers(made, exact=False)
-
-
-@pytest.mark.parametrize(
-    ("body", "rule"),
-    [
-        (softmax(64, 4096), "product-rows"),  # a row is too long
-        (softmax(64, 1000, 1024), "product-rows"),  # four megabytes for each block of rows
-        (product(8, 16, 24) + "u = f32[8,24] reverse(d), dimensions={0}\nROOT y = f32[8,24] tanh(u)", "product-reader"),
-        (product(8, 16, 24) + "z = f32[] constant(0)\nt = f32[8,24] tanh(s)\n"
-         "ROOT y = f32[24] reduce(t, z), dimensions={0}, to_apply=add", "product-reader"),
-        (softmax(8, 400, 800), "product-rows"),  # few rows for much work
-        (streams(32, 16, 4096), "product-streams"),  # so many arrays want whole rows, and these are too long
-        (streams(512, 90, 256), "product-streams"),  # long sums, between which the caches keep other things
-        (product(8, 16, 24) + "ROOT y = f32[8,24] tanh(d), control-predecessors={r}", "control-dependencies"),
-    ],
-)  # fmt: skip
-def test_refusals(body: str, rule: str) -> None:
-    made = module(body, ADD)
-    result, log = fused(made)
-    assert rule in refusals(log)
-    assert "kOutput" not in kinds(result)
-
-
-def test_wishes() -> None:
-    text = product(8, 16, 24) + "ROOT y = f32[8,24] tanh(s)"
-    made = module(text)
-    run_pipeline(made, parse_pipeline("fusion,product-fusion{never=d}"), log := DecisionLog())
-    assert "forbidden" in refusals(log)
-    asked = "ROOT y = f32[8,24] tanh(s)"
-    made = module(text.replace(asked, asked + ', frontend_attributes={fuse="never"}'))
-    assert kinds(fused(made)[0]) == ["kOutput", "tanh"]
-    large = softmax(64, 1000, 1024).replace(DIMS, DIMS + ', frontend_attributes={fuse="always"}')
-    assert "kOutput" in kinds(fused(module(large, ADD))[0])
 
 
 def test_twice_is_once_and_text_is_enough() -> None:
@@ -496,9 +436,3 @@ def test_other_machines(machine: Machine, seed: int) -> None:
 )
 def test_shapes_at_the_edge(m: int, k: int, n: int) -> None:
     same_numbers(module(product(m, k, n) + f"t = f32[{m},{n}] tanh(s)\nROOT y = f32[{m},{n}] add(t, r)"))
-
-
-def test_an_empty_sum() -> None:
-    made = module(product(8, 0, 24) + "ROOT y = f32[8,24] tanh(s)")
-    run_pipeline(made, parse_pipeline("fusion,product-fusion"), log := DecisionLog())
-    assert refusals(log) == ["product-form"]

@@ -14,7 +14,7 @@ from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Instruction, Module
 from hlotool.ir.verifier import check
-from hlotool.passes import parse_pipeline, run_pipeline
+from hlotool.passes import parse_pipeline
 from hlotool.passes.select import without
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
@@ -151,32 +151,6 @@ def test_constants_of_several_products_are_there_once() -> None:
     assert rules(log) == ["pack", "pack"]
     assert len([i for i in result.entry if i.opcode == "constant"]) == 1
     same_bits(made)
-
-
-@pytest.mark.parametrize(
-    ("constants", "rest", "rule"),
-    [
-        (constant(32, 30), "u = f32[32,30] tanh(w)\nROOT r = (f32[50,32], f32[32,30]) tuple(d, u)", "other-readers"),
-        (constant(33, 30), "ROOT r = f32[50,33] negate(d)", "odd-columns"),
-    ],
-)
-def test_refusals(constants: str, rest: str, rule: str) -> None:
-    n = constants[4:6]
-    made = parse(
-        f"HloModule m\n\nENTRY main {{\na = f32[50,30] parameter(0)\nw = {constants}\n"
-        f"d = f32[50,{n}] dot(a, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}\n{rest}\n}}\n"
-    )
-    run_pipeline(made, parse_pipeline("product-packing"), log := DecisionLog())
-    assert rules(log) == [rule]
-
-
-@pytest.mark.parametrize(
-    ("lhs", "rhs", "dot"),
-    [("f32[16,90]", "f32[90,1024]", "f32[16,1024]"), ("f32[64,90]", "f32[90,1000]", "f32[64,1000]")],
-)
-def test_what_kernels_read_in_place_stays(lhs: str, rhs: str, dot: str) -> None:
-    _, log = packed(loop(lhs, rhs, dot, "lhs_contracting_dims={1}, rhs_contracting_dims={0}"))
-    assert rules(log) == []
 
 
 @pytest.mark.parametrize("rows", [1, 3, 9, 20, 40])

@@ -152,41 +152,6 @@ def test_weights_that_two_products_read_are_written_for_neither() -> None:
     same_numbers(made, exact=False)
 
 
-@pytest.mark.parametrize(
-    ("body", "rule"),
-    [
-        (f"a = s8[64,40] parameter(0)\nb = f32[40,64] parameter(1)\nc = f32[64,40] convert(a)\n"
-         f"d = f32[64,40] negate(c)\nROOT y = f32[64,64] dot(d, b), {ROWS}", "not-packed"),  # the left operand
-        (scaled(64).replace("48", "16"), "not-packed"),  # no panel
-        (f"a = f32[64,40] parameter(0)\nw = s8[48,5,8] parameter(1)\nb = f32[48,5,8] convert(w)\n"
-         f"s = f32[48,5] parameter(2)\nt = f32[48,5,8] broadcast(s), dimensions={{0,1}}\n"
-         f"c = f32[48,5,8] multiply(b, t)\nd = f32[48,40] reshape(c)\n"
-         f"ROOT y = f32[64,48] dot(a, d), {ROWS[:-2]}1}}", "not-packed"),  # across panels and in groups
-        (scaled(1, "ROOT y = (f32[1,48], f32[64,48]) tuple(d, c)").replace("s8", "f32").replace("convert", "negate"),
-         "other-readers"),
-        (scaled(1).replace("multiply(b, t)", "multiply(b, t), control-predecessors={a}"), "control-dependencies"),
-        (scaled(1).replace(ROWS, ROWS + ', frontend_attributes={fuse="never"}'), "forbidden"),
-        (f"a = f32[8,64] parameter(0)\nb = s8[8,40] parameter(1)\nc = s8[32,40] parameter(2)\n"
-         f"e = s8[64,40] concatenate(b, b, b, b, c), dimensions={{0}}\nf = f32[64,40] convert(e)\n"
-         f"ROOT y = f32[8,40] dot(a, f), {ROWS}", "prologue-form"),
-        (scaled(1).replace("64", "65536").replace("48", "8"), "few-results"),
-    ],
-)  # fmt: skip
-def test_refusals(body: str, rule: str) -> None:
-    made = module(body)
-    result, log = fused(made)
-    assert rule in refusals(log)
-    assert "kOutput" not in kinds(result)
-
-
-def test_wishes() -> None:
-    made = module(scaled(1))
-    run_pipeline(made, parse_pipeline("fusion,product-prologue{never=d}"), log := DecisionLog())
-    assert "forbidden" in refusals(log)
-    run_pipeline(made, parse_pipeline("product-prologue{max-ops=2}"), log := DecisionLog())
-    assert "kernel-full" in refusals(log)
-
-
 def test_twice_is_once_and_text_is_enough() -> None:
     made = module(scaled(4, "ROOT y = f32[4,48] tanh(d)"))
     once, _ = fused(made)

@@ -113,21 +113,6 @@ def test_any_window(data: st.DataObject) -> None:
     np.testing.assert_array_equal(evaluate(after, [values])[0], evaluate(module, [values])[0])
 
 
-@pytest.mark.parametrize(
-    ("sizes", "window", "initial"),
-    [
-        ([100], "size=8", ""),  # few elements
-        ([100], "size=100 pad=99_0", ""),  # cumulative
-        ([40], "size=50 pad=49_0", ""),  # cumulative, and longer than the array
-        ([100], "size=32", "1"),  # a value that would count in every step
-        ([64, 64], "size=3x3", ""),
-        ([100], "size=16 stride=16", ""),  # no element is read twice
-    ],
-)
-def test_windows_that_stay(sizes: list[int], window: str, initial: str) -> None:
-    assert not split(module_of("add", "f32", sizes, window, initial))[1].decisions
-
-
 def test_pooling_natively() -> None:
     module = module_of("maximum", "f32", [2, 30, 30, 8], "size=1x7x7x1 stride=1x2x2x1 pad=0_0x3_3x3_3x0_0")
     assert windows(split(module)[0]) == [7, 7]

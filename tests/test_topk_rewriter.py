@@ -81,17 +81,6 @@ def test_values_and_positions(kind: str, comparator: str, direction: str) -> Non
         assert [f.tobytes() for f in found] == [np.ascontiguousarray(e).tobytes() for e in expected]
 
 
-@pytest.mark.parametrize("kind", ["s32", "u8"])
-def test_values_alone(kind: str) -> None:
-    sort = f"s = {kind}[3,50] sort(x), dimensions={{1}}, to_apply=before"
-    body = f"{sort}\nROOT f = {kind}[3,5] slice(s), slice={{[0:3], [0:5]}}"
-    module = module_of(kind, PLAIN, "LT", body, pair=False)
-    after, _ = rewritten(module)
-    assert "topk" in after.opcodes()
-    values = values_of(kind)
-    np.testing.assert_array_equal(evaluate(after, [values])[0], evaluate(module, [values])[0])
-
-
 def test_every_sort_is_looked_at() -> None:
     """Not the first alone, whose readers, right behind it, go with it."""
     sort = "s# = s32[3,50] sort(x), dimensions={1}, to_apply=before\nf# = s32[3,5] slice(s#), slice={[0:3], [0:5]}"
@@ -100,32 +89,3 @@ def test_every_sort_is_looked_at() -> None:
     after, log = rewritten(module_of("s32", PLAIN, "LT", body, pair=False))
     assert "sort" not in after.opcodes()
     assert len(log) == 3
-
-
-SORT = "s = f32[3,50] sort(x), dimensions={1}, to_apply=before, is_stable=true\n"
-
-
-@pytest.mark.parametrize(
-    ("comparator", "body"),
-    [
-        (PLAIN, f"{SORT}ROOT f = f32[3,5] slice(s), slice={{[0:3], [0:5]}}"),  # NaN is nowhere
-        (f"{PLAIN}, type=TOTALORDER", f"{SORT}ROOT f = f32[3,5] slice(s), slice={{[0:3], [1:6]}}"),  # not the first
-        (f"{PLAIN}, type=TOTALORDER", f"{SORT}ROOT f = f32[3,5] slice(s), slice={{[0:3], [0:10:2]}}"),
-        (f"{PLAIN}, type=TOTALORDER", f"{SORT}ROOT f = f32[3,40] slice(s), slice={{[0:3], [0:40]}}"),  # most of it
-        (f"{PLAIN}, type=TOTALORDER", f"{SORT}f = f32[3,5] slice(s), slice={{[0:3], [0:5]}}\n"
-                                      "ROOT t = (f32[3,50], f32[3,5]) tuple(s, f)"),
-        (f"{PLAIN}, type=TOTALORDER", "s = f32[3,50] sort(x), dimensions={0}, to_apply=before\n"
-                                      "ROOT f = f32[1,50] slice(s), slice={[0:1], [0:50]}"),
-        (JAX, f"{SORT.replace('is_stable=true', 'is_stable=false')}ROOT f = f32[3,5] slice(s), slice={{[0:3], [0:5]}}"),
-    ],
-    ids=["no-total-order", "later", "strided", "most", "other-reader", "other-dimension", "unstable"],
-)  # fmt: skip
-def test_sorts_that_stay(comparator: str, body: str) -> None:
-    after, log = rewritten(module_of("f32", comparator, "LT", body, pair=False))
-    assert "sort" in after.opcodes()
-    assert {d.action for d in log} <= {"refuse"}
-
-
-def test_positions_need_a_stable_sort() -> None:
-    after, _ = rewritten(module_of("s32", PLAIN, "LT", pairs("s32", ""), pair=True))
-    assert "sort" in after.opcodes()

@@ -549,3 +549,45 @@ def test_where_elementwise_opcodes_say_nothing() -> None:
     x = np.array([complex(-2, -0.0)], np.complex64)
     found = true("p0 = c64[1] parameter(0)\nROOT r = c64[1] log-plus-one(p0)", x)
     assert found.value.imag < -3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = (f32[4], f32[4]) all-gather-start(x), replica_groups={{0}}, dimensions={0}\n  "
+        "ROOT r = f32[4] all-gather-done(s)",
+        "s = (f32[4], f32[4], u32[], u32[]) collective-permute-start(x), source_target_pairs={{0,0}}\n  "
+        "ROOT r = f32[4] collective-permute-done(s)",
+        "s = (f32[4], f32[4]) all-reduce-start(x, x), replica_groups={{0}}, to_apply=add\n  "
+        "t = (f32[4], f32[4]) all-reduce-done(s)\n  ROOT r = f32[4] get-tuple-element(t), index=1",
+    ],
+)
+def test_what_is_started_and_done_has_the_bounds_of_what_was_given(body: str) -> None:
+    text = (
+        "HloModule m\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"
+        f"ENTRY e {{\n  p = f32[4] parameter(0)\n  x = f32[4] tanh(p)\n  {body}\n}}\n"
+    )
+    arguments = [np.array([0.1, 0.2, 0.3, 4], np.float32)]
+    (alone,) = truth(parse("ENTRY e {\n  p = f32[4] parameter(0)\n  ROOT x = f32[4] tanh(p)\n}"), arguments)
+    (found,) = truth(parse(text), arguments)
+    assert found.value.tolist() == alone.value.tolist()
+    assert found.errors().tolist() == alone.errors().tolist()
+    assert found.errors().all()
+
+
+def test_a_scan_of_nothing_has_its_carry() -> None:
+    text = """HloModule m
+total {
+  x = f32[] parameter(0)
+  c = f32[] parameter(1)
+  s = f32[] add(c, x)
+  ROOT r = (f32[], f32[]) tuple(s, s)
+}
+ENTRY e {
+  x = f32[0] parameter(0)
+  a = f32[] parameter(1)
+  ROOT r = (f32[0], f32[]) scan(x, a), dimensions={0}, num_carries=1, to_apply=total
+}"""
+    made, carry = truth(parse(text), [np.zeros(0, np.float32), np.float32(2.5)])
+    assert made.shape == (0,)
+    assert carry.value == 2.5

@@ -19,7 +19,7 @@ from hlotool.evaluate.truth_elementwise import ELEMENTWISE
 from hlotool.evaluate.truth_linalg import LINALG
 from hlotool.evaluate.truth_sums import SUMS
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
-from hlotool.ir import ExecutionError, Instruction, Shape
+from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
 
 __all__ = ["SCALAR_TRUTH", "TRUTH", "widened"]
 
@@ -131,7 +131,8 @@ def _scan(instruction: Instruction, operands: Operands, context: Any) -> Any:
     made = shapes[: len(shapes) - len(carries)]
     length = inputs[0].shape[axis] if inputs else made[0].dimensions[axis]
     if not length:
-        return _with_parts(instruction, operands, context)
+        empty = tuple(np.zeros(shape.dimensions, dtype_of(shape.element_type)) for shape in made)
+        return widened((*empty, *carries), instruction.shape)
     rows: list[list[Bounded]] = []
     for step in range(length):
         place = length - 1 - step if attributes.get("is_reverse") else step
@@ -267,11 +268,12 @@ def _hulls(x: Bounded, loose: AnyArray, kind: str) -> Bounded:
 
 _PARTS = (
     "call fusion tuple get-tuple-element constant after-all add-dependency opt-barrier domain get-dimension-size "
-    "iota copy-start copy-done async-start async-update async-done partition-id replica-id"
+    "iota copy-start copy-done async-start async-update async-done partition-id replica-id "
+    "all-gather-done all-reduce-done collective-permute-done"
 )
 _MOVES = (
-    "broadcast reshape transpose reverse concatenate pad slice copy all-gather all-gather-start all-gather-done "
-    "all-reduce all-reduce-start all-reduce-done reduce-scatter all-to-all collective-broadcast collective-permute"
+    "broadcast reshape transpose reverse concatenate pad slice copy all-gather all-gather-start all-reduce "
+    "all-reduce-start reduce-scatter all-to-all collective-broadcast collective-permute collective-permute-start"
 )
 
 TRUTH: dict[str, Any] = {
