@@ -22,7 +22,8 @@ from hlotool.passes.convert_mover import dot_of_bf16
 from hlotool.passes.instruments import VerifyEach
 from hlotool.passes.reshape_mover import RULES as MOVER_RULES
 from hlotool.passes.rewriter import Rewriter, apply_rules, number, rule, rule_table
-from hlotool.text.parser import load, parse
+from hlotool.text.load import load
+from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
 sys.path.insert(0, str(Path(__file__).parent))
