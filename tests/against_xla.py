@@ -30,7 +30,7 @@ from hlotool.codegen.steps import needs_kernel
 from hlotool.driver import LOWERING, optimise
 from hlotool.harness.xla import RefusedError, Xla, xla_python
 from hlotool.ir import Computation, Instruction, Module
-from hlotool.passes.fusion import fusible_computations
+from hlotool.passes.fuse.fusion import fusible_computations
 from hlotool.text.parser import parse
 
 __all__ = ["Row", "Size", "compare", "explanations", "optimised_by_xla", "size_of", "table"]

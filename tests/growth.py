@@ -17,9 +17,9 @@ from hlotool.codegen.program import build
 from hlotool.driver import optimise
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
-from hlotool.passes.instruments import Statistics
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.instruments import Statistics
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.compile import compile_units
 from hlotool.text.parser import parse
 

@@ -61,8 +61,8 @@ from hlotool.harness.inputs import inputs_of, random_inputs
 from hlotool.harness.roles import NORMAL
 from hlotool.ir import HloError, Module, UnsupportedError, element_type
 from hlotool.passes import parse_pipeline
-from hlotool.passes.manager import drops_roundings
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.manager import drops_roundings
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.text.load import SEPARATOR
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module

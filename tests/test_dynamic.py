@@ -24,9 +24,9 @@ from hlotool.ir.devices import topology_of
 from hlotool.ir.dynamic import regroups
 from hlotool.ir.shape_checks import flags_of
 from hlotool.ir.verifier import check
-from hlotool.passes.manager import run_pipeline
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.registry import PASSES
+from hlotool.passes.framework.manager import run_pipeline
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.registry import PASSES
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 

@@ -13,7 +13,7 @@ from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module
-from hlotool.passes.fusion import fusible_computations
+from hlotool.passes.fuse.fusion import fusible_computations
 from hlotool.text.parser import parse
 
 

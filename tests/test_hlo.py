@@ -10,7 +10,7 @@ from hlo_cases import FOLDER, Case, cases_of, difference, pipeline_of, run_as_pr
 
 from hlotool.ir import HloError, clone_module
 from hlotool.passes import run_pipeline
-from hlotool.passes.registry import pass_names
+from hlotool.passes.framework.registry import pass_names
 from hlotool.text.load import SEPARATOR
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module

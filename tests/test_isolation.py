@@ -28,10 +28,10 @@ from hlotool.ir import Instruction, Module, UnsupportedError, VerificationError,
 from hlotool.ir.builder import Builder
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
-from hlotool.passes.instruments import ChangeLog
-from hlotool.passes.manager import BUDGET, PassCrash, budget_of
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.instruments import ChangeLog
+from hlotool.passes.framework.manager import BUDGET, PassCrash, budget_of
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.object_code import CodeError
 from hlotool.text.load import load
 from hlotool.text.parser import parse
@@ -232,7 +232,7 @@ def test_budgets_are_of_the_module_and_of_the_pass() -> None:
 
 def test_a_pass_that_code_generation_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it there is no code: the evaluator runs the module."""
-    from hlotool.passes.layout_assignment import LayoutAssignment
+    from hlotool.passes.layout.layout_assignment import LayoutAssignment
 
     def fail(self: object, module: Module, log: DecisionLog) -> bool:
         raise ZeroDivisionError
@@ -465,7 +465,7 @@ def test_the_entry_stays_as_it_is() -> None:
 # ---- from the shell
 
 PLUGIN = '''
-import hlotool.passes.algebraic_simplifier as home
+import hlotool.passes.simplify.algebraic_simplifier as home
 from hlotool.codegen import program
 
 def fail(self, module, log):

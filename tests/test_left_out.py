@@ -15,8 +15,8 @@ from hlotool.driver import optimise
 from hlotool.ir import OPCODES, Computation, Instruction, Module, clone_computation, clone_module
 from hlotool.ir.opcodes import CALLING
 from hlotool.passes import PASSES, Fixpoint, Pass, Pipeline, find_pass, run_pipeline
-from hlotool.passes.instruments import ChangeLog
-from hlotool.passes.rewriter import Rewriter
+from hlotool.passes.framework.instruments import ChangeLog
+from hlotool.passes.framework.rewriter import Rewriter
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 

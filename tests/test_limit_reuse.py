@@ -11,7 +11,7 @@ from hlotool.evaluate import evaluate
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
-from hlotool.passes.select import without
+from hlotool.passes.framework.select import without
 from hlotool.text.parser import parse
 
 DIMS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"

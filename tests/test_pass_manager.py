@@ -26,15 +26,15 @@ from hlotool.passes import (
     pass_names,
     pass_options,
     pipeline_text,
-    registry,
     run_pipeline,
 )
-from hlotool.passes.cse import CommonSubexpressionElimination
-from hlotool.passes.dce import DeadCodeElimination
-from hlotool.passes.instruments import ChangeLog, Statistics, StopAfter, VerifyEach
-from hlotool.passes.manager import PassCrash, Progress
-from hlotool.passes.pipeline import carried_pipeline, carry_pipeline
-from hlotool.passes.select import only, without
+from hlotool.passes.framework import registry
+from hlotool.passes.framework.instruments import ChangeLog, Statistics, StopAfter, VerifyEach
+from hlotool.passes.framework.manager import PassCrash, Progress
+from hlotool.passes.framework.pipeline import carried_pipeline, carry_pipeline
+from hlotool.passes.framework.select import only, without
+from hlotool.passes.simplify.cse import CommonSubexpressionElimination
+from hlotool.passes.simplify.dce import DeadCodeElimination
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 

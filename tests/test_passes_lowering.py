@@ -20,7 +20,7 @@ from hlotool.harness.compare import compare_all
 from hlotool.ir import Module, UnsupportedError, clone_module, dtype_of
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
-from hlotool.passes.instruments import VerifyEach
+from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]

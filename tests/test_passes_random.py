@@ -13,7 +13,7 @@ from hlotool.evaluate import evaluate
 from hlotool.ir import clone_module
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
-from hlotool.passes.instruments import VerifyEach
+from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.text.parser import parse
 
 REDUCERS = """

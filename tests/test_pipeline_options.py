@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Run
 
-from hlotool.passes.registry import PIPELINES
+from hlotool.passes.framework.registry import PIPELINES
 from hlotool.text.parser import parse
 
 SAMPLE = ROOT / "samples" / "attention.hlo"

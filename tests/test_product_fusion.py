@@ -26,7 +26,7 @@ from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module, clone_module
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
-from hlotool.passes.select import without
+from hlotool.passes.framework.select import without
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 

@@ -14,7 +14,7 @@ from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.ir import dtype_of
 from hlotool.ir.verifier import check
-from hlotool.passes.instruments import VerifyEach
+from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]

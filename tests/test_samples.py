@@ -22,8 +22,8 @@ from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
-from hlotool.passes.instruments import ChangeLog, StopAfter
-from hlotool.passes.steps import Pass
+from hlotool.passes.framework.instruments import ChangeLog, StopAfter
+from hlotool.passes.framework.steps import Pass
 from hlotool.text.load import load
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module

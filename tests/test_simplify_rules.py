@@ -15,13 +15,13 @@ from hlotool.evaluate import evaluate
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, clone_module, dtype_of
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
-from hlotool.passes.algebra import IDENTITIES, RECIPROCAL_RULES, RULES
-from hlotool.passes.algebra.identities_float import ROUNDING_IDENTITIES
-from hlotool.passes.convert_mover import RULES as CONVERT_RULES
-from hlotool.passes.convert_mover import dot_of_bf16
-from hlotool.passes.instruments import VerifyEach
-from hlotool.passes.reshape_mover import RULES as MOVER_RULES
-from hlotool.passes.rewriter import Rewriter, apply_rules, number, rule, rule_table
+from hlotool.passes.framework.instruments import VerifyEach
+from hlotool.passes.framework.rewriter import Rewriter, apply_rules, number, rule, rule_table
+from hlotool.passes.simplify.algebra import IDENTITIES, RECIPROCAL_RULES, RULES
+from hlotool.passes.simplify.algebra.identities_float import ROUNDING_IDENTITIES
+from hlotool.passes.simplify.convert_mover import RULES as CONVERT_RULES
+from hlotool.passes.simplify.convert_mover import dot_of_bf16
+from hlotool.passes.simplify.reshape_mover import RULES as MOVER_RULES
 from hlotool.text.load import load
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module

@@ -28,9 +28,9 @@ from hlotool.evaluate import evaluate
 from hlotool.harness.inputs import random_inputs
 from hlotool.inspect.thresholds import Listed, thresholds
 from hlotool.ir import Module
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.select import map_passes
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.select import map_passes
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.compile import compile_units
 from hlotool.text.parser import parse
 
@@ -754,23 +754,23 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.stages.BLOCK": (stages,),
     "codegen.cpu.stages._LEAST": (stages,),
     "codegen.cpu.topk._LIST": (topk,),
-    "passes.algebra.gathering._LARGEST": (gather_constant,),
-    "passes.algebra.movement._COUNTED": (counted_constant,),
-    "passes.algebra.narrowing._MOST_JOINED": (reduce_of_joined,),
-    "passes.fusion._MAX_PLACES": (places,),
-    "passes.fusion._MAX_COSTLY_PLACES": (lambda n: places(n, "sine"),),
-    "passes.fusion._MAX_VIEWS": (lambda n: places(n, "copy"), concatenate),
-    "passes.fusion._LARGEST_CHOICE": (choice,),
-    "passes.multi_output_fusion._PLACES": (places, lambda n: places(n, "sine")),
-    "passes.multi_output_fusion._SEARCH": (chain,),
-    "passes.product_fusion._SEARCH": (lambda n: streams(n, 512),),
-    "passes.product_prologue._PANEL": (lambda n: product(40, 24, n),),
-    "passes.product_prologue._SHORT": (lambda n: worked_product(n),),
-    "passes.product_prologue._SHARED_RESULTS": (lambda n: product(1, 500, n), lambda n: product(n, 500, 1)),
-    "passes.product_prologue._ALONE_BYTES": (lambda size: product(elements_of(size) // 40, 40, 1),),
-    "passes.reduce_window_splitter._WHOLE": (window, window_2d),
-    "passes.algebra.narrowing._LEAST_JOIN": (reduce_joined,),
-    "passes.reduce_window_splitter._MOST": (window, window_2d),
+    "passes.simplify.algebra.gathering._LARGEST": (gather_constant,),
+    "passes.simplify.algebra.movement._COUNTED": (counted_constant,),
+    "passes.simplify.algebra.narrowing._MOST_JOINED": (reduce_of_joined,),
+    "passes.fuse.fusion._MAX_PLACES": (places,),
+    "passes.fuse.fusion._MAX_COSTLY_PLACES": (lambda n: places(n, "sine"),),
+    "passes.fuse.fusion._MAX_VIEWS": (lambda n: places(n, "copy"), concatenate),
+    "passes.fuse.fusion._LARGEST_CHOICE": (choice,),
+    "passes.fuse.multi_output_fusion._PLACES": (places, lambda n: places(n, "sine")),
+    "passes.fuse.multi_output_fusion._SEARCH": (chain,),
+    "passes.fuse.product_fusion._SEARCH": (lambda n: streams(n, 512),),
+    "passes.fuse.product_prologue._PANEL": (lambda n: product(40, 24, n),),
+    "passes.fuse.product_prologue._SHORT": (lambda n: worked_product(n),),
+    "passes.fuse.product_prologue._SHARED_RESULTS": (lambda n: product(1, 500, n), lambda n: product(n, 500, 1)),
+    "passes.fuse.product_prologue._ALONE_BYTES": (lambda size: product(elements_of(size) // 40, 40, 1),),
+    "passes.expand.reduce_window_splitter._WHOLE": (window, window_2d),
+    "passes.simplify.algebra.narrowing._LEAST_JOIN": (reduce_joined,),
+    "passes.expand.reduce_window_splitter._MOST": (window, window_2d),
 }
 
 

@@ -23,7 +23,7 @@ from hlotool.harness.compare import Comparison, compare_with_truth, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.inputs import inputs_of, random_inputs
 from hlotool.ir import UnsupportedError, dtype_of
-from hlotool.passes.simplify_fp_conversions import SimplifyFPConversions
+from hlotool.passes.simplify.simplify_fp_conversions import SimplifyFPConversions
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]

@@ -13,6 +13,8 @@ from conftest import environment
 from hlotool.ir import Layout, Shape
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
 
+MANAGER = "hlotool.passes.framework.manager"
+
 PROGRAM = """HloModule program
 
 add {
@@ -42,7 +44,7 @@ from hlotool.cli import main
 try:
     main()
 except SystemExit as end:
-    names = ("hlotool.text.parser", "hlotool.passes.manager", "hlotool.codegen.program", "hlotool.evaluate")
+    names = ("hlotool.text.parser", "hlotool.passes.framework.manager", "hlotool.codegen.program", "hlotool.evaluate")
     print(end.code, *(name for name in names if name in sys.modules), file=sys.stderr)
 """
 
@@ -79,7 +81,7 @@ def program(tmp_path: Path) -> Path:
 def test_the_second_run_does_not_compile(program: Path, options: list[str]) -> None:
     first, loaded = run(program.parent, program.name, *options)
     assert loaded[0] == "0"
-    assert "hlotool.passes.manager" in loaded
+    assert MANAGER in loaded
     again, loaded = run(program.parent, program.name, *options)
     assert loaded == ["0"]
     assert again == first
@@ -107,12 +109,12 @@ def test_another_content_or_option_is_another_program(program: Path) -> None:
     first, _ = run(program.parent, program.name, "--random", "0")
     program.write_text(PROGRAM.replace("add(flat, left)", "subtract(flat, left)"))
     other, loaded = run(program.parent, program.name, "--random", "0")
-    assert "hlotool.passes.manager" in loaded
+    assert MANAGER in loaded
     assert other != first
-    assert "hlotool.passes.manager" in run(program.parent, program.name, "--random", "0", "-p", "O0")[1]
+    assert MANAGER in run(program.parent, program.name, "--random", "0", "-p", "O0")[1]
     # What another package may have changed, or what needs the module, is not taken from the cache.
     for options in (["-p", "dce"], ["--compare", "evaluate"]):
-        assert all("hlotool.passes.manager" in run(program.parent, program.name, *options)[1] for _ in range(2))
+        assert all(MANAGER in run(program.parent, program.name, *options)[1] for _ in range(2))
 
 
 def test_code_that_calls_python_is_not_kept(tmp_path: Path) -> None:
@@ -120,7 +122,7 @@ def test_code_that_calls_python_is_not_kept(tmp_path: Path) -> None:
     for _ in range(2):
         _, loaded = run(tmp_path, "calls.hlo", "--random", "0")
         assert loaded[0] == "0"
-        assert "hlotool.passes.manager" in loaded
+        assert MANAGER in loaded
 
 
 def test_a_damaged_entry_is_compiled_again(program: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_damaged_entry_is_compiled_again(program: Path) -> None:
         entry.write_bytes(data)
     again, loaded = run(program.parent, program.name, "--random", "0")
     assert again == first
-    assert "hlotool.passes.manager" in loaded
+    assert MANAGER in loaded
     assert run(program.parent, program.name, "--random", "0") == (first, ["0"])
 
 

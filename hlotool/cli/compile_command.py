@@ -26,8 +26,8 @@ from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, on_devices
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.memory import buffer_plan, plan_text
-from hlotool.passes.fusion import fusible_computations
-from hlotool.passes.manager import Progress
+from hlotool.passes.framework.manager import Progress
+from hlotool.passes.fuse.fusion import fusible_computations
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 

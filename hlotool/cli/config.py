@@ -30,7 +30,7 @@ def named_pipelines() -> dict[str, str]:
     pipelines = content.get("pipelines", {})
     if not isinstance(pipelines, dict) or not all(isinstance(text, str) for text in pipelines.values()):
         raise click.UsageError(f'{path}: [pipelines] has lines like  mine = "simplify,fusion"')
-    from hlotool.passes.registry import PIPELINES, pass_names
+    from hlotool.passes.framework.registry import PIPELINES, pass_names
 
     taken = sorted(set(pipelines) & {*PIPELINES, *pass_names(), "fixpoint"})
     if taken:

@@ -14,7 +14,7 @@ import click
 
 from hlotool.cli.words import say
 from hlotool.ir import Module, UnsupportedError
-from hlotool.passes.manager import Progress
+from hlotool.passes.framework.manager import Progress
 
 if TYPE_CHECKING:
     from hlotool.inspect.dump import Dump

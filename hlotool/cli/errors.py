@@ -86,7 +86,7 @@ def _discard(stream: TextIO) -> None:
 def _code(error: Exception) -> int:
     """The exit code for an error."""
     from hlotool.ir import ExecutionError, HloError, UnsupportedError
-    from hlotool.passes.pipeline import PipelineError
+    from hlotool.passes.framework.pipeline import PipelineError
 
     if isinstance(error, PipelineError):
         return 2
@@ -97,8 +97,8 @@ def _code(error: Exception) -> int:
 
 def _report(error: Exception, package: ModuleType, session: Session) -> int:
     from hlotool.ir import HloError
-    from hlotool.passes.manager import PassCrash
-    from hlotool.passes.pipeline import PipelineError
+    from hlotool.passes.framework.manager import PassCrash
+    from hlotool.passes.framework.pipeline import PipelineError
 
     code = _code(error)
     if isinstance(error, PipelineError):

@@ -11,7 +11,7 @@ from hlotool.cli.options import optional_file_argument
 from hlotool.cli.output import write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.cli.words import say
-from hlotool.passes.manager import Progress
+from hlotool.passes.framework.manager import Progress
 from hlotool.text.load import SEPARATOR
 from hlotool.text.printer import print_module
 

@@ -10,7 +10,7 @@ import click
 
 from hlotool.cli.options import format_option
 from hlotool.cli.words import say
-from hlotool.passes.registry import PIPELINES, find_pass, pass_help, pass_names, pass_options
+from hlotool.passes.framework.registry import PIPELINES, find_pass, pass_help, pass_names, pass_options
 
 __all__ = ["command"]
 

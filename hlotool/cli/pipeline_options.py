@@ -24,15 +24,15 @@ from hlotool.driver import keep_loops, optimise
 from hlotool.inspect.measures import measure
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
-from hlotool.passes.fusion import Fusion
-from hlotool.passes.instruments import Statistics, StopAfter, VerifyEach
-from hlotool.passes.manager import Instrument, Progress, drops_roundings
-from hlotool.passes.multi_output_fusion import MultiOutputFusion
-from hlotool.passes.pipeline import carried_pipeline, parse_pipeline
-from hlotool.passes.product_fusion import ProductFusion
-from hlotool.passes.registry import pass_names
-from hlotool.passes.select import map_passes, only, without
-from hlotool.passes.steps import Pass, Pipeline
+from hlotool.passes.framework.instruments import Statistics, StopAfter, VerifyEach
+from hlotool.passes.framework.manager import Instrument, Progress, drops_roundings
+from hlotool.passes.framework.pipeline import carried_pipeline, parse_pipeline
+from hlotool.passes.framework.registry import pass_names
+from hlotool.passes.framework.select import map_passes, only, without
+from hlotool.passes.framework.steps import Pass, Pipeline
+from hlotool.passes.fuse.fusion import Fusion
+from hlotool.passes.fuse.multi_output_fusion import MultiOutputFusion
+from hlotool.passes.fuse.product_fusion import ProductFusion
 
 __all__ = ["PipelineChoice", "has_excess_precision", "named_pipeline", "pipeline_options"]
 

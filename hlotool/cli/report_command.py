@@ -17,8 +17,8 @@ from hlotool.inspect.measures import measure
 from hlotool.inspect.memory import buffer_plan, plan_text
 from hlotool.inspect.report import Report, write_report
 from hlotool.ir import UnsupportedError
-from hlotool.passes.instruments import Statistics
-from hlotool.passes.manager import Progress
+from hlotool.passes.framework.instruments import Statistics
+from hlotool.passes.framework.manager import Progress
 from hlotool.runtime.executable import Executable
 
 __all__ = ["command"]

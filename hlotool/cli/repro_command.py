@@ -15,9 +15,9 @@ from hlotool.driver import optimise
 from hlotool.harness.check_each import CheckEach, NumbersChanged, NumbersUndecided
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir.verifier import check
-from hlotool.passes.instruments import VerifyEach
-from hlotool.passes.manager import Instrument
-from hlotool.passes.pipeline import carried_pipeline
+from hlotool.passes.framework.instruments import VerifyEach
+from hlotool.passes.framework.manager import Instrument
+from hlotool.passes.framework.pipeline import carried_pipeline
 
 __all__ = ["command"]
 

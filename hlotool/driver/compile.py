@@ -21,9 +21,9 @@ from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clo
 from hlotool.ir.devices import topology_of
 from hlotool.ir.effects import ENDLESS
 from hlotool.ir.verifier import check
-from hlotool.passes.manager import Instrument
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.manager import Instrument
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.border import is_plain
 from hlotool.runtime.executable import Executable
 

@@ -23,10 +23,10 @@ from hlotool.driver.options import CompileOptions
 from hlotool.ir import HloError, Instruction, Module
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
-from hlotool.passes.isolation import alone, simplify_kernel
-from hlotool.passes.manager import PassCrash, Progress
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.isolation import alone, simplify_kernel
+from hlotool.passes.framework.manager import PassCrash, Progress
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.border import at_border, copied_to_donated
 from hlotool.runtime.executable import Executable, compilation, link
 from hlotool.runtime.object_code import CodeError, assembly, object_of

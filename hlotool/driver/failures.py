@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
-from hlotool.passes.pipeline import carry_pipeline
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.pipeline import carry_pipeline
+from hlotool.passes.framework.steps import Pipeline
 from hlotool.text.printer import print_module
 
 __all__ = ["CompilerWarning", "is_strict", "report"]

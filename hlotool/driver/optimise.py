@@ -11,11 +11,11 @@ from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
-from hlotool.passes.instruments import VerifyEach
-from hlotool.passes.isolation import LeaveOut
-from hlotool.passes.manager import Instrument, PassCrash, Progress, run_pipeline
-from hlotool.passes.pipeline import parse_pipeline
-from hlotool.passes.steps import Pass, Pipeline
+from hlotool.passes.framework.instruments import VerifyEach
+from hlotool.passes.framework.isolation import LeaveOut
+from hlotool.passes.framework.manager import Instrument, PassCrash, Progress, run_pipeline
+from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.passes.framework.steps import Pass, Pipeline
 
 __all__ = ["optimise", "optimised"]
 

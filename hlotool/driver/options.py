@@ -9,8 +9,8 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.codegen.machine import Machine, default_machine, named
 from hlotool.ir import InputError
-from hlotool.passes.manager import Instrument
-from hlotool.passes.steps import Pipeline
+from hlotool.passes.framework.manager import Instrument
+from hlotool.passes.framework.steps import Pipeline
 
 __all__ = ["CompileOptions", "checked_count", "checked_limit", "chosen_machine", "kind_of"]
 

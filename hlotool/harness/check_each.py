@@ -13,8 +13,8 @@ from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.compare import MAX_UNDECIDED, Comparison, Tolerance, compare_all, compare_with_truth
 from hlotool.ir import Module, UnsupportedError, clone_module
-from hlotool.passes.manager import drops_roundings
-from hlotool.passes.steps import Pass
+from hlotool.passes.framework.manager import drops_roundings
+from hlotool.passes.framework.steps import Pass
 
 __all__ = ["CheckEach", "NumbersChanged", "NumbersUndecided"]
 

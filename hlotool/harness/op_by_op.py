@@ -15,7 +15,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module
 from hlotool.ir import Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import topology_of
-from hlotool.passes.isolation import alone
+from hlotool.passes.framework.isolation import alone
 from hlotool.text.printer import print_module
 
 __all__ = ["op_by_op"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hlotool
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module, clone_module
-from hlotool.passes.instruments import StopBefore
-from hlotool.passes.manager import PassCrash, Progress, run_pipeline
-from hlotool.passes.pipeline import carry_pipeline
-from hlotool.passes.steps import Pass, Pipeline
+from hlotool.passes.framework.instruments import StopBefore
+from hlotool.passes.framework.manager import PassCrash, Progress, run_pipeline
+from hlotool.passes.framework.pipeline import carry_pipeline
+from hlotool.passes.framework.steps import Pass, Pipeline
 from hlotool.text.printer import print_module
 
 __all__ = ["crash_reproducer", "reproducer"]

@@ -25,9 +25,9 @@ from hlotool.inspect.render import HOW_TO_GET_DOT, find_dot, render_all
 from hlotool.inspect.scene import build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.ir import Instruction, Module, UnsupportedError
-from hlotool.passes.manager import Progress
-from hlotool.passes.pipeline import carry_pipeline
-from hlotool.passes.steps import Pass
+from hlotool.passes.framework.manager import Progress
+from hlotool.passes.framework.pipeline import carry_pipeline
+from hlotool.passes.framework.steps import Pass
 from hlotool.text.printer import print_module
 
 __all__ = ["DUMP_FORMATS", "Dump", "DumpStep", "Filters"]

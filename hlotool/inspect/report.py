@@ -21,7 +21,7 @@ from hlotool.inspect.scene import build_scene
 from hlotool.inspect.site import Markup, bar, cards, link, page, table
 from hlotool.inspect.stats import Stats, stats
 from hlotool.ir import Module
-from hlotool.passes.instruments import PassRun
+from hlotool.passes.framework.instruments import PassRun
 
 __all__ = ["Report", "write_report"]
 

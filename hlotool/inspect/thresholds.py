@@ -11,7 +11,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import hlotool
-from hlotool.passes.registry import PASSES, find_pass, pass_options
+from hlotool.passes.framework.registry import PASSES, find_pass, pass_options
 
 __all__ = ["Listed", "thresholds"]
 

@@ -5,10 +5,10 @@ the decisions.
 """
 
 from hlotool.analysis.decisions import Decision, DecisionLog
-from hlotool.passes.manager import Instrument, StopPipeline, run_pipeline
-from hlotool.passes.pipeline import PipelineError, parse_pipeline
-from hlotool.passes.registry import PASSES, PIPELINES, find_pass, pass_help, pass_names, pass_options
-from hlotool.passes.steps import Fixpoint, Pass, Pipeline, pipeline_text
+from hlotool.passes.framework.manager import Instrument, StopPipeline, run_pipeline
+from hlotool.passes.framework.pipeline import PipelineError, parse_pipeline
+from hlotool.passes.framework.registry import PASSES, PIPELINES, find_pass, pass_help, pass_names, pass_options
+from hlotool.passes.framework.steps import Fixpoint, Pass, Pipeline, pipeline_text
 
 __all__ = [
     "PASSES",

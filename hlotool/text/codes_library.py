@@ -69,8 +69,8 @@ LIBRARY = (
     Page(
         "HLO0901", "a pipeline is malformed",
         "Pipelines are names with commas: simplify,fusion{max-ops=64},fixpoint(cse,dce).",
-        "from hlotool.passes.pipeline import parse_pipeline\nparse_pipeline('simplify,fixpoint(cse,')",
-        "from hlotool.passes.pipeline import parse_pipeline\nparse_pipeline('simplify,fixpoint(cse,dce)')", "python",
+        "from hlotool.passes import parse_pipeline\nparse_pipeline('simplify,fixpoint(cse,')",
+        "from hlotool.passes import parse_pipeline\nparse_pipeline('simplify,fixpoint(cse,dce)')", "python",
     ),
     Page(
         "HLO0902", "a query is malformed",

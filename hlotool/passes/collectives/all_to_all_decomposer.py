@@ -1,0 +1,54 @@
+"""All-to-all decomposer: the all-to-all of one array as one of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Instruction, Module, array, tuple_shape
+from hlotool.ir.builder import Builder
+from hlotool.ir.devices import device_groups, topology_of
+from hlotool.passes.framework.graph import replace_with
+
+__all__ = ["AllToAllDecomposer"]
+
+
+@dataclass(frozen=True, slots=True)
+class AllToAllDecomposer:
+    """Rewrites an all-to-all that divides an array along a dimension: slices, an all-to-all of these, a concatenation.
+
+    For runtimes that only exchange whole arrays.  Not in the default pipeline: the one here divides arrays itself.
+    """
+
+    name: ClassVar[str] = "all-to-all-decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"all-to-all"})
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        topology = topology_of(module)
+        for computation in module.computations.values():
+            for exchange in computation:
+                divides = exchange.opcode == "all-to-all" and exchange.attributes.get("dimensions")
+                if not divides or not exchange.shape.is_array or not exchange.shape.is_static or not log.allow():
+                    continue
+                members = len(device_groups(exchange, topology)[0])
+                result = _divided(Builder(computation, exchange, like=exchange), exchange, members)
+                log.rewrite("parts", exchange, result, "one array for each device", devices=members)
+                replace_with(exchange, result)
+                changed = True
+        return changed
+
+
+def _divided(build: Builder, exchange: Instruction, members: int) -> Instruction:
+    (operand,), (along,) = exchange.operands, exchange.attributes["dimensions"]
+    sizes = list(operand.shape.dimensions)
+    step = sizes[along] // members
+    part = array(operand.shape.element_type, [step if d == along else size for d, size in enumerate(sizes)])
+    slices = []
+    for number in range(members):
+        starts = [number * step if d == along else 0 for d in range(len(sizes))]
+        slices.append(build.slice(operand, starts, [s + n for s, n in zip(starts, part.dimensions, strict=True)]))
+    attributes = {name: value for name, value in exchange.attributes.items() if name != "dimensions"}
+    parts = build.add("all-to-all", tuple_shape([part] * members), slices, attributes)
+    return build.concatenate([build.gte(parts, number) for number in range(members)], along)

@@ -1,0 +1,91 @@
+"""Scan expander: scan as a loop, or as a windowed reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import Instruction, Module, Shape, array
+from hlotool.ir.builder import Builder
+from hlotool.passes.framework.graph import inline_computation, replace_with
+from hlotool.passes.loops.counted_loop import counted_loop
+
+__all__ = ["ScanExpander"]
+
+Values = list[Instruction]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanExpander:
+    """Rewrites scan as a loop over the places of its dimension, which carries the outputs and the carries."""
+
+    name: ClassVar[str] = "scan-expander"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"scan"})
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in module.callees_first():
+            for scan in list(computation):
+                if scan.opcode == "scan" and log.allow():
+                    result = _expand(module, Builder(computation, scan, like=scan), scan)
+                    log.rewrite("expand", scan, result, "a loop over the places of the dimension")
+                    replace_with(scan, result)
+                    changed = True
+        if changed:
+            module.remove_unreachable()
+        return changed
+
+
+def _expand(module: Module, build: Builder, scan: Instruction) -> Instruction:
+    attributes = scan.attributes
+    (axis,) = attributes["dimensions"]
+    split = len(scan.operands) - attributes["num_carries"]
+    inputs, carries = scan.operands[:split], scan.operands[split:]
+    shapes = scan.shape.elements if scan.shape.is_tuple else (scan.shape,)
+    outputs = [_blank(build, shape) for shape in shapes[: len(shapes) - len(carries)]]
+    length = (inputs or outputs)[0].shape.dimensions[axis]
+    first, second = len(outputs), len(outputs) + len(carries)
+
+    def step(build: Builder, number: Instruction, state: Values) -> Values:
+        if attributes.get("is_reverse"):
+            number = build.binary("subtract", build.scalar_constant(length - 1, "s32"), number)
+        values = _apply(build, scan, [*(_at(build, one, axis, number) for one in state[second:]), *state[first:second]])
+        made = [_set(build, one, axis, number, value) for one, value in zip(state, values[:first], strict=False)]
+        return [*made, *values[first:], *state[second:]]
+
+    state = [*outputs, *carries, *inputs]
+    after = counted_loop(module, build, length, state, step) if length else state
+    return build.tuple(after[:second]) if scan.shape.is_tuple else after[0]
+
+
+def _blank(build: Builder, shape: Shape) -> Instruction:
+    """An array whose values are overwritten before they are read."""
+    nothing = build.splat(False, array("pred", shape.dimensions))
+    return nothing if shape.element_type == "pred" else build.convert(nothing, shape.element_type)
+
+
+def _apply(build: Builder, scan: Instruction, arguments: Values) -> Values:
+    computation = scan.attributes["to_apply"]
+    call = build.call(computation, arguments)
+    root = inline_computation(call, computation, arguments)
+    build.computation.erase(call)
+    return [build.gte(root, n) for n in range(len(root.shape.elements))] if root.shape.is_tuple else [root]
+
+
+def _starts(build: Builder, rank: int, axis: int, place: Instruction) -> Values:
+    zero = build.scalar_constant(0, "s32")
+    return [place if dimension == axis else zero for dimension in range(rank)]
+
+
+def _at(build: Builder, whole: Instruction, axis: int, place: Instruction) -> Instruction:
+    """The elements at a place along an axis, without it."""
+    sizes = whole.shape.dimensions
+    one = build.dynamic_slice(whole, _starts(build, len(sizes), axis, place), (*sizes[:axis], 1, *sizes[axis + 1 :]))
+    return build.reshape(one, (*sizes[:axis], *sizes[axis + 1 :]))
+
+
+def _set(build: Builder, whole: Instruction, axis: int, place: Instruction, value: Instruction) -> Instruction:
+    sizes = value.shape.dimensions
+    one = build.reshape(value, (*sizes[:axis], 1, *sizes[axis:]))
+    return build.dynamic_update_slice(whole, one, _starts(build, whole.shape.rank, axis, place))

@@ -1,0 +1,56 @@
+"""Stochastic-convert decomposer: stochastic rounding to integers as arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
+from hlotool.ir.builder import Builder
+from hlotool.passes.framework.graph import replace_with
+
+__all__ = ["StochasticConvertDecomposer"]
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticConvertDecomposer:
+    """Rewrites a stochastic-convert to an integer type: the fraction decides, against random bits, what is added.
+
+    Those to floats stay, whose steps depend on the size of the number.  Not in the default pipeline: the CPU code
+    generator rounds stochastically by itself.
+    """
+
+    name: ClassVar[str] = "stochastic-convert-decomposer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"stochastic-convert"})
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in module.computations.values():
+            for instruction in computation:
+                if instruction.opcode != "stochastic-convert" or not log.allow():
+                    continue
+                if not ELEMENT_TYPES[instruction.shape.element_type].is_integer:
+                    log.refuse("float", instruction, "its steps depend on the size of the number")
+                    continue
+                result = _rounded(Builder(computation, instruction, like=instruction), instruction)
+                log.rewrite("expand", instruction, result, "arithmetic on the fraction")
+                replace_with(instruction, result)
+                changed = True
+        return changed
+
+
+def _rounded(build: Builder, instruction: Instruction) -> Instruction:
+    """In f64, which holds every operand; infinities have no fraction (NaN, which converts to 0), and saturate."""
+    value, random = instruction.operands
+    bits = ELEMENT_TYPES[random.shape.element_type].bits
+    value = build.convert(value, "f64")
+    shape = array("f64", value.shape.dimensions)
+    size = build.unary("abs", value)
+    whole = build.unary("floor", size)
+    fraction = build.binary("multiply", build.binary("subtract", size, whole), build.splat(2.0**bits, shape))
+    below = build.compare(build.convert(random, "u64"), build.convert(fraction, "u64"), "LT")
+    stepped = build.binary("add", whole, build.convert(below, "f64"))
+    negative = build.compare(value, build.splat(0.0, shape), "LT")
+    signed = build.select(negative, build.unary("negate", stepped), stepped)
+    return build.convert(signed, instruction.shape.element_type)

@@ -1,0 +1,210 @@
+"""Which passes and named pipelines there are.  Classes are imported when first asked for.
+
+Other packages add passes with an entry point in the group ``hlotool.passes``: its name is the pass name, its value the
+class.
+
+Of the passes in XLA's CPU pipeline these have no counterpart, since there is nothing for them to do here:
+conditional-canonicalizer, flattening of tuples and root sinking (branches and roots may have any shape);
+reshape-decomposer, reduce-decomposer and shape canonicalisation (layouts are row-major, shapes are interned);
+sub-byte normalisation and bitcast-dtypes-expander (kernels know small types); change-op-data-type and
+all-reduce-promotion (products and sums are kept in f32); dot strength reduction (kernels for vectors) and scales moved
+through products (they are fused with them, and moving one may overflow); while-loop-constant-sinking (in
+while-loop-simplifier); small-while-loop-hoisting and parallel-task-assigner (code generation does that).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, get_type_hints
+
+from hlotool.ir import HloError
+from hlotool.passes.framework.steps import Pass
+
+__all__ = ["PASSES", "PIPELINES", "PassOption", "find_pass", "pass_help", "pass_names", "pass_options"]
+
+PASSES: dict[str, str] = {
+    "algebraic-simplifier": "hlotool.passes.simplify.algebraic_simplifier:AlgebraicSimplifier",
+    "all-reduce-combiner": "hlotool.passes.collectives.all_reduce_combiner:AllReduceCombiner",
+    "all-to-all-decomposer": "hlotool.passes.collectives.all_to_all_decomposer:AllToAllDecomposer",
+    "async-to-sync": "hlotool.passes.collectives.async_to_sync:AsyncToSync",
+    "batch-norm-expander": "hlotool.passes.expand.batch_norm_expander:BatchNormExpander",
+    "batched-gather-scatter-normalizer": (
+        "hlotool.passes.simplify.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
+    ),
+    "bitcast-convert-reshaper": "hlotool.passes.expand.bitcast_convert_reshaper:BitcastConvertReshaper",
+    "broadcast-canonicalizer": "hlotool.passes.expand.broadcast_canonicalizer:BroadcastCanonicalizer",
+    "call-inliner": "hlotool.passes.simplify.call_inliner:CallInliner",
+    "cholesky-expander": "hlotool.passes.expand.cholesky_expander:CholeskyExpander",
+    "comparison-expander": "hlotool.passes.expand.comparison_expander:ComparisonExpander",
+    "computation-deduplicator": "hlotool.passes.simplify.computation_deduplicator:ComputationDeduplicator",
+    "conditional-simplifier": "hlotool.passes.simplify.conditional_simplifier:ConditionalSimplifier",
+    "conditional-to-select": "hlotool.passes.simplify.conditional_to_select:ConditionalToSelect",
+    "constant-folding": "hlotool.passes.simplify.constant_folding:ConstantFolding",
+    "convert-mover": "hlotool.passes.simplify.convert_mover:ConvertMover",
+    "convolution-group-converter": "hlotool.passes.expand.convolution_group_converter:ConvolutionGroupConverter",
+    "copy-insertion": "hlotool.passes.layout.copy_insertion:CopyInsertion",
+    "cse": "hlotool.passes.simplify.cse:CommonSubexpressionElimination",
+    "custom-call-expander": "hlotool.passes.expand.custom_call_expander:CustomCallExpander",
+    "dce": "hlotool.passes.simplify.dce:DeadCodeElimination",
+    "dot-decomposer": "hlotool.passes.expand.dot_decomposer:DotDecomposer",
+    "dynamic-entry": "hlotool.passes.dynamic.dynamic_padder:DynamicEntry",
+    "dynamic-index-splitter": "hlotool.passes.expand.dynamic_index_splitter:DynamicIndexSplitter",
+    "dynamic-padder": "hlotool.passes.dynamic.dynamic_padder:DynamicPadder",
+    "element-loop-expander": "hlotool.passes.expand.element_loop_expander:ElementLoopExpander",
+    "flatten-call-graph": "hlotool.passes.simplify.flatten_call_graph:FlattenCallGraph",
+    "float-normalization": "hlotool.passes.expand.float_normalization:FloatNormalization",
+    "fusion": "hlotool.passes.fuse.fusion:Fusion",
+    "gather-expander": "hlotool.passes.expand.gather_expander:GatherExpander",
+    "gather-simplifier": "hlotool.passes.simplify.gather_simplifier:GatherSimplifier",
+    "layout-assignment": "hlotool.passes.layout.layout_assignment:LayoutAssignment",
+    "library-call-expander": "hlotool.passes.expand.library_call_expander:LibraryCallExpander",
+    "limit-reuse": "hlotool.passes.fuse.limit_reuse:LimitReuse",
+    "logistic-expander": "hlotool.passes.expand.logistic_expander:LogisticExpander",
+    "map-inliner": "hlotool.passes.simplify.map_inliner:MapInliner",
+    "memory-scheduler": "hlotool.passes.layout.memory_scheduler:MemoryScheduler",
+    "multi-output-fusion": "hlotool.passes.fuse.multi_output_fusion:MultiOutputFusion",
+    "operand-upcaster": "hlotool.passes.expand.operand_upcaster:OperandUpcaster",
+    "optimization-barrier-expander": (
+        "hlotool.passes.simplify.optimization_barrier_expander:OptimizationBarrierExpander"
+    ),
+    "product-expander": "hlotool.passes.expand.product_expander:ProductExpander",
+    "product-packing": "hlotool.passes.fuse.product_packing:ProductPacking",
+    "product-fusion": "hlotool.passes.fuse.product_fusion:ProductFusion",
+    "product-prologue": "hlotool.passes.fuse.product_prologue:ProductPrologue",
+    "ragged-dot-decomposer": "hlotool.passes.expand.ragged_dot_decomposer:RaggedDotDecomposer",
+    "reduce-window-rewriter": "hlotool.passes.expand.reduce_window_rewriter:ReduceWindowRewriter",
+    "reduce-window-splitter": "hlotool.passes.expand.reduce_window_splitter:ReduceWindowSplitter",
+    "reshape-mover": "hlotool.passes.simplify.reshape_mover:ReshapeMover",
+    "result-caster": "hlotool.passes.expand.result_caster:ResultCaster",
+    "rng-bit-generator-expander": "hlotool.passes.expand.rng_bit_generator_expander:RngBitGeneratorExpander",
+    "rng-expander": "hlotool.passes.expand.rng_expander:RngExpander",
+    "scaled-dot-decomposer": "hlotool.passes.expand.scaled_dot_decomposer:ScaledDotDecomposer",
+    "scan-expander": "hlotool.passes.expand.scan_expander:ScanExpander",
+    "scatter-expander": "hlotool.passes.expand.scatter_expander:ScatterExpander",
+    "scatter-simplifier": "hlotool.passes.simplify.scatter_simplifier:ScatterSimplifier",
+    "select-and-scatter-expander": "hlotool.passes.expand.select_and_scatter_expander:SelectAndScatterExpander",
+    "sharding-remover": "hlotool.passes.simplify.sharding_remover:ShardingRemover",
+    "simplify-fp-conversions": "hlotool.passes.simplify.simplify_fp_conversions:SimplifyFPConversions",
+    "sort-simplifier": "hlotool.passes.simplify.sort_simplifier:SortSimplifier",
+    "stochastic-convert-decomposer": "hlotool.passes.expand.stochastic_convert_decomposer:StochasticConvertDecomposer",
+    "topk-decomposer": "hlotool.passes.expand.topk_decomposer:TopkDecomposer",
+    "topk-rewriter": "hlotool.passes.simplify.topk_rewriter:TopkRewriter",
+    "transpose-folding": "hlotool.passes.layout.transpose_folding:TransposeFolding",
+    "tree-reduction-rewriter": "hlotool.passes.expand.tree_reduction_rewriter:TreeReductionRewriter",
+    "triangular-solve-expander": "hlotool.passes.expand.triangular_solve_expander:TriangularSolveExpander",
+    "trivial-collective-remover": "hlotool.passes.collectives.trivial_collective_remover:TrivialCollectiveRemover",
+    "tuple-simplifier": "hlotool.passes.simplify.tuple_simplifier:TupleSimplifier",
+    "while-loop-dot-batching": "hlotool.passes.loops.while_loop_dot_batching:WhileLoopDotBatching",
+    "while-loop-invariant-code-motion": (
+        "hlotool.passes.loops.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion"
+    ),
+    "while-loop-simplifier": "hlotool.passes.loops.while_loop_simplifier:WhileLoopSimplifier",
+    "while-loop-unroller": "hlotool.passes.loops.while_loop_unroller:WhileLoopUnroller",
+    "while-loop-trip-count-annotator": (
+        "hlotool.passes.loops.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator"
+    ),
+    "zero-sized-hlo-elimination": "hlotool.passes.simplify.zero_sized_hlo_elimination:ZeroSizedHloElimination",
+}
+"""Pass name -> ``module:Class``."""
+
+PIPELINES: dict[str, str] = {
+    "none": "",
+    "expand": (
+        "library-call-expander,custom-call-expander,batch-norm-expander,"
+        "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander,"
+        "bitcast-convert-reshaper"
+    ),
+    "unfuse": "async-to-sync,trivial-collective-remover,dynamic-padder,layout-assignment,call-inliner{fusions=all}",
+    "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",
+    "simplify": (
+        "inline,zero-sized-hlo-elimination,"
+        "fixpoint(algebraic-simplifier,reshape-mover,convert-mover,constant-folding,tuple-simplifier,sort-simplifier,"
+        "while-loop-simplifier,while-loop-unroller,conditional-simplifier,conditional-to-select,cse,dce),"
+        "while-loop-invariant-code-motion,while-loop-dot-batching,"
+        "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
+    ),
+    "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
+    "default": (
+        "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
+        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
+        "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
+        "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
+        "copy-insertion,dce,memory-scheduler,computation-deduplicator"
+    ),
+    "O0": "",
+    "O1": (
+        "unfuse,expand,inline,zero-sized-hlo-elimination,algebraic-simplifier,tuple-simplifier,cse,dce,"
+        "optimization-barrier-expander,tuple-simplifier,dce,dot-decomposer,transpose-folding,dce,"
+        "while-loop-trip-count-annotator,fusion,copy-insertion,dce,computation-deduplicator"
+    ),
+    "O2": "default",
+    "O3": (
+        "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
+        "simplify,"
+        "optimization-barrier-expander,tuple-simplifier,dce,all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
+        "dot-decomposer,transpose-folding,product-packing,limit-reuse,while-loop-invariant-code-motion,cse,dce,"
+        "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
+        "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
+        "copy-insertion,dce,memory-scheduler,computation-deduplicator"
+    ),
+    "lowering": (
+        "async-to-sync,trivial-collective-remover,dynamic-padder,dynamic-entry,layout-assignment,expand,"
+        "call-inliner{fusions=foreign},element-loop-expander,flatten-call-graph,dot-decomposer,dce"
+    ),
+}
+"""Pipeline name -> pipeline text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassOption:
+    """One option of a pass: `name` as in pipeline text, `type` one of int float bool str."""
+
+    name: str
+    type: type
+    default: Any
+
+
+def pass_names() -> list[str]:
+    """All pass names, built in and installed, sorted."""
+    return sorted({*PASSES, *_installed()})
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The class of the pass `name`; KeyError when there is none, HloError when it cannot be loaded."""
+    target = PASSES.get(name)
+    if target is not None:
+        module, _, attribute = target.partition(":")
+        found: type[Pass] = getattr(import_module(module), attribute)
+        return found
+    entry = _installed()[name]
+    try:
+        loaded = entry.load()
+    except Exception as error:
+        raise HloError(f"pass {name} of {entry.value} cannot be loaded: {error}") from error
+    if not (isinstance(loaded, type) and getattr(loaded, "name", None) == name and hasattr(loaded, "run")):
+        raise HloError(f"{entry.value} is no pass called {name}")
+    return loaded
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group="hlotool.passes") if entry.name not in PASSES}
+
+
+def pass_options(pass_class: type[Pass]) -> dict[str, PassOption]:
+    """The options of a pass class by their name in pipeline text."""
+    hints = get_type_hints(pass_class)
+    rows = [
+        PassOption(row.name.replace("_", "-"), hints[row.name], row.default)
+        for row in fields(pass_class)  # type: ignore[arg-type]
+    ]
+    return {row.name: row for row in rows}
+
+
+def pass_help(pass_class: type[Pass]) -> str:
+    """The help of a pass: its docstring, dedented."""
+    lines = (pass_class.__doc__ or "").strip().splitlines()
+    return "\n".join(line.strip() for line in lines)

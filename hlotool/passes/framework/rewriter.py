@@ -1,0 +1,263 @@
+"""Rewrite rules and the workshop they use: how rules are declared, and how new instructions are made.
+
+A rule is a function from an instruction to what may stand in its place, or None.  It is declared with the opcodes
+that it fits, and its docstring states the identity.  New instructions are put just before the rewritten one; they
+inherit its metadata and location and name its origins.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import (
+    ELEMENT_TYPES,
+    Computation,
+    Instruction,
+    PaddingDimension,
+    Shape,
+    SliceDimension,
+    VerificationError,
+    array,
+    literal,
+)
+from hlotool.passes.framework.graph import drop_dead, is_removable, made_from, origins_of
+
+__all__ = ["CONSTANTS", "Rewriter", "Rule", "Table", "apply_rules", "number", "origins_of", "rule", "rule_table"]
+
+Number = int | float | bool | complex
+
+_WITHOUT_SIGN = "f8e8m0fnu"
+
+CONSTANTS = "constant broadcast"
+"""The opcodes of what `number` may give a number for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rewrite: `apply` returns the value that may replace the instruction, or None where the rule does not fit.
+
+    The rule is tried only where each set of opcodes in `needs` has that of some operand, and where the result has one
+    of the element types `types` (None: any).
+    """
+
+    name: str
+    opcodes: tuple[str, ...]
+    apply: Callable[[Instruction, Rewriter], Instruction | None]
+    help: str
+    needs: tuple[frozenset[str], ...] = ()
+    types: frozenset[str] | None = None
+
+
+def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rewriter], Instruction | None]], Rule]:
+    """Declare a rule for instructions with one of `opcodes`; it is named after the function.
+
+    `reads` are opcodes, separated by spaces, of which some operand has one where the rule fits: elsewhere it is not
+    even tried.
+    """
+    needs = (frozenset(reads.split()),) if reads else ()
+
+    def declare(function: Callable[[Instruction, Rewriter], Instruction | None]) -> Rule:
+        return Rule(function.__name__.replace("_", "-"), opcodes, function, (function.__doc__ or "").strip(), needs)
+
+    return declare
+
+
+_Opcodes = tuple[str, ...] | frozenset[str]
+_OPCODE = attrgetter("opcode")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met."""
+
+    by_opcode: Mapping[str, tuple[Rule, ...]]
+    fitting: dict[tuple[str, str, _Opcodes], tuple[Rule, ...]] = field(default_factory=dict)
+
+    def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
+        """The rules worth trying on the instruction, in order."""
+        read: _Opcodes = tuple(map(_OPCODE, instruction.operands))
+        if len(read) > 3:
+            read = frozenset(read)  # of many operands there would be many orders
+        element_type = instruction.shape.element_type
+        key = instruction.opcode, element_type, read
+        rules = self.fitting.get(key)
+        if rules is None:
+            rows = [r for r in self.by_opcode.get(instruction.opcode, ()) if r.types is None or element_type in r.types]
+            rules = tuple(row for row in rows if not any(need.isdisjoint(read) for need in row.needs))
+            self.fitting[key] = rules
+        return rules
+
+
+def rule_table(rules: Iterable[Rule]) -> Table:
+    """A table of rules, which are tried in the order given."""
+    by_opcode: dict[str, list[Rule]] = {}
+    for row in rules:
+        for opcode in row.opcodes:
+            by_opcode.setdefault(opcode, []).append(row)
+    return Table({opcode: tuple(rows) for opcode, rows in by_opcode.items()})
+
+
+class Rewriter:
+    """Makes instructions just before `at`."""
+
+    __slots__ = ("at", "created")
+
+    def __init__(self, at: Instruction) -> None:
+        self.at = at
+        self.created: list[Instruction] = []
+
+    def make(self, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any) -> Instruction:
+        """A new instruction that reads `operands`."""
+        source = self.at
+        new = made_from(source, opcode, shape, operands, **attributes)
+        assert source.parent is not None
+        source.parent.add(new, before=source)
+        self.created.append(new)
+        return new
+
+    def unary(self, opcode: str, operand: Instruction) -> Instruction:
+        return self.make(opcode, operand.shape, operand)
+
+    def binary(self, opcode: str, left: Instruction, right: Instruction) -> Instruction:
+        return self.make(opcode, left.shape, left, right)
+
+    def same(self, instruction: Instruction, *operands: Instruction) -> Instruction:
+        """The same operation on other operands of the same shapes."""
+        return self.make(instruction.opcode, instruction.shape, *operands, **instruction.attributes)
+
+    def scalar(self, value: Any, element_type: str) -> Instruction:
+        """A scalar constant; integers wrap."""
+        row = ELEMENT_TYPES[element_type]
+        if row.bits < 8 and isinstance(value, int) and row.is_integer:  # whose storage holds more than they do
+            below = 1 << (row.bits - 1) if row.kind == "signed" else 0
+            value = (value + below) % (1 << row.bits) - below
+        return self.make("constant", array(element_type), literal=literal(value, element_type))
+
+    def splat(self, value: Any, shape: Shape) -> Instruction:
+        """`value` in every element of `shape`."""
+        return self.broadcast(self.scalar(value, shape.element_type), shape, ())
+
+    def broadcast(self, operand: Instruction, shape: Shape, dimensions: Sequence[int]) -> Instruction:
+        """`operand` along `dimensions` of `shape` (whose element type is ignored); itself when nothing changes."""
+        sizes = shape.dimensions
+        if operand.shape.dimensions == sizes and tuple(dimensions) == tuple(range(len(sizes))):
+            return operand
+        wanted = Shape(operand.shape.element_type, sizes, shape.layout)
+        return self.make("broadcast", wanted, operand, dimensions=tuple(dimensions))
+
+    def reshape(self, operand: Instruction, dimensions: Sequence[int]) -> Instruction:
+        """`operand` with other dimensions; itself when it has them."""
+        if operand.shape.dimensions == tuple(dimensions):
+            return operand
+        return self.make("reshape", array(operand.shape.element_type, dimensions), operand)
+
+    def transpose(self, operand: Instruction, permutation: Sequence[int]) -> Instruction:
+        """Dimension i of the result is dimension `permutation[i]` of `operand`; itself for the identity."""
+        if list(permutation) == list(range(len(permutation))):
+            return operand
+        sizes = [operand.shape.dimensions[d] for d in permutation]
+        return self.make("transpose", array(operand.shape.element_type, sizes), operand, dimensions=tuple(permutation))
+
+    def convert(self, operand: Instruction, element_type: str) -> Instruction:
+        if operand.shape.element_type == element_type:
+            return operand
+        return self.make("convert", operand.shape.with_type(element_type), operand)
+
+    def slice(self, operand: Instruction, rows: Sequence[SliceDimension]) -> Instruction:
+        """The slice of `operand`; itself when it is all of it."""
+        sizes = [max(0, -(-(row.limit - row.start) // row.stride)) for row in rows]
+        if tuple(sizes) == operand.shape.dimensions:
+            return operand
+        return self.make("slice", array(operand.shape.element_type, sizes), operand, slice=tuple(rows))
+
+    def pad(
+        self, operand: Instruction, value: Instruction, shape: Shape, rows: Sequence[PaddingDimension]
+    ) -> Instruction:
+        return self.make("pad", shape, operand, value, padding=tuple(rows))
+
+
+def number(instruction: Instruction) -> Number | None:
+    """The one value of a scalar constant, or of a broadcast one, as a Python number; None for anything else."""
+    source = instruction.operands[0] if instruction.opcode == "broadcast" else instruction
+    return source.literal.number if source.opcode == "constant" else None
+
+
+def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> bool:
+    """Rewrite until no rule of `table` fits: a worklist, so the cost follows the number of rewrites.
+
+    Instructions with dynamic shapes or control dependencies are left alone, and those on f8e8m0fnu, which has neither
+    zero nor sign: few identities hold there.  What a rewrite leaves unused goes.
+    """
+    opcodes = table.by_opcode
+    queue = deque([i for i in computation if i.opcode in opcodes])
+    queued = set(queue)
+    changed = False
+    budget = 1000 + 50 * len(computation)  # far above what terminating rules need: rules of others may not terminate
+
+    def push(instruction: Instruction) -> None:
+        if instruction.opcode in opcodes and instruction not in queued:
+            queued.add(instruction)
+            queue.append(instruction)
+
+    while queue and log.allow():
+        if budget == 0:
+            log.note("rules-loop", computation.name, f"stopped rewriting at {queue[0].name}: rules undo each other")
+            break
+        instruction = queue.popleft()
+        queued.discard(instruction)
+        if instruction.parent is not computation:
+            continue
+        if not instruction.users and is_removable(instruction):
+            for operand in drop_dead(instruction):
+                push(operand)
+            continue
+        rules = table.rules_for(instruction)
+        if not rules or not _may_rewrite(instruction):
+            continue
+        rewriter = Rewriter(instruction)
+        for row in rules:
+            found = row.apply(instruction, rewriter)
+            if found is None:
+                while rewriter.created:
+                    drop_dead(rewriter.created.pop())
+                continue
+            users = list(instruction.users)
+            _replace(instruction, found, row, log)
+            changed = True
+            budget -= 1
+            for new in (*rewriter.created, *users):
+                push(new)
+            for operand in drop_dead(instruction):
+                push(operand)
+                if len(operand.users) == 1:  # rules about single readers may now fit the one that is left
+                    push(next(iter(operand.users)))
+            break
+    return changed
+
+
+def _may_rewrite(instruction: Instruction) -> bool:
+    if instruction.control_predecessors or instruction.control_successors or not _is_plain(instruction.shape):
+        return False
+    for operand in instruction.operands:
+        if operand.shape is not instruction.shape and not _is_plain(operand.shape):
+            return False
+    return True
+
+
+def _is_plain(shape: Shape) -> bool:
+    return shape.element_type != _WITHOUT_SIGN and shape.is_static
+
+
+def _replace(instruction: Instruction, found: Instruction, row: Rule, log: DecisionLog) -> None:
+    if not found.shape.compatible(instruction.shape):
+        raise VerificationError(
+            f"rule {row.name} replaces {instruction.name} of shape {instruction.shape} "
+            f"by {found.name} of shape {found.shape}"
+        )
+    log.rewrite(row.name, instruction, found)
+    instruction.replace_all_uses(found)

@@ -1,0 +1,387 @@
+"""Reductions, dots and sorts that are less than they seem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import copysign
+
+from hlotool.analysis.contraction import sum_type
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
+from hlotool.passes.framework.rewriter import CONSTANTS, Rewriter, Rule, number, rule
+from hlotool.passes.simplify.algebra.identity import lowest_and_highest
+from hlotool.passes.simplify.algebra.movement import matching_dimensions
+
+__all__ = ["RULES", "is_identity", "reducer_opcode", "single_reducer"]
+
+_REDUCERS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+
+
+def reducer_opcode(computation: Computation) -> str | None:
+    """The operation of a computation ``op(parameter 0, parameter 1)`` that is commutative; None for any other."""
+    root = computation.root
+    parameters = computation.parameters
+    if root.opcode not in _REDUCERS or len(parameters) != 2 or root.operands[0] is root.operands[1]:
+        return None
+    return root.opcode if all(o.opcode == "parameter" for o in root.operands) else None
+
+
+def is_identity(opcode: str, initial: Instruction) -> bool:
+    """Whether reducing from the scalar `initial` is reducing from nothing."""
+    value = number(initial)
+    if value is None:
+        return False
+    element_type = initial.shape.element_type
+    if opcode in ("add", "or", "xor"):
+        return value == 0
+    if opcode == "multiply":
+        return value == 1
+    if opcode == "and":
+        return value is True or (ELEMENT_TYPES[element_type].is_integer and value in (-1, _all_ones(element_type)))
+    limits = lowest_and_highest(element_type)
+    return limits is not None and value == limits[0 if opcode == "maximum" else 1]
+
+
+def _all_ones(element_type: str) -> int:
+    row = ELEMENT_TYPES[element_type]
+    return -1 if row.kind == "signed" else 2**row.bits - 1
+
+
+def single_reducer(instruction: Instruction) -> str | None:
+    """The reducer of a reduce of one array; None for any other."""
+    return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
+
+
+def _reduce(
+    rewriter: Rewriter, model: Instruction, operand: Instruction, sizes: Sequence[int], dimensions: Sequence[int]
+) -> Instruction:
+    """`model` over other `dimensions` of another `operand`, leaving `sizes`."""
+    attributes = {**model.attributes, "dimensions": tuple(dimensions)}
+    return rewriter.make("reduce", array(model.shape.element_type, sizes), operand, model.operands[1], **attributes)
+
+
+# ---- reduce
+
+
+@rule("reduce")
+def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reducing dimensions of size 1, or none, is a reshape (and one operation with an initial value that matters)."""
+    opcode = single_reducer(instruction)
+    if opcode is None:
+        return None
+    operand, initial = instruction.operands
+    dimensions = instruction.attributes["dimensions"]
+    ones = {d for d in dimensions if operand.shape.dimensions[d] == 1}
+    if len(ones) < len(dimensions):
+        if not ones:
+            return None
+        kept = [d for d in range(operand.shape.rank) if d not in ones]
+        narrow = rewriter.reshape(operand, [operand.shape.dimensions[d] for d in kept])
+        left = [kept.index(d) for d in dimensions if d not in ones]
+        return _reduce(rewriter, instruction, narrow, instruction.shape.dimensions, left)
+    flat = rewriter.reshape(operand, instruction.shape.dimensions)
+    if is_identity(opcode, initial):
+        return flat
+    return rewriter.make(opcode, instruction.shape, flat, rewriter.broadcast(initial, instruction.shape, ()))
+
+
+@rule("reduce")
+def reduce_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reducing no elements gives the initial value."""
+    if instruction.shape.is_tuple or instruction.operands[0].shape.size or instruction.shape.size == 0:
+        return None
+    return rewriter.broadcast(instruction.operands[1], instruction.shape, ())
+
+
+@rule("reduce", reads="reduce")
+def reduce_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(reduce(x)) with the same operation is one reduce (floats add up in another order)."""
+    inner = instruction.operands[0]
+    opcode = single_reducer(instruction)
+    if inner.opcode != "reduce" or opcode is None or single_reducer(inner) != opcode or len(inner.users) != 1:
+        return None
+    if not is_identity(opcode, inner.operands[1]):  # it would enter once for each element of the inner result
+        return None
+    row = ELEMENT_TYPES[instruction.shape.element_type]
+    if opcode in ("add", "multiply") and row.is_float and row.bits < 32:  # the inner results are rounded
+        return None
+    source = inner.operands[0]
+    kept = [d for d in range(source.shape.rank) if d not in inner.attributes["dimensions"]]
+    outer = [kept[d] for d in instruction.attributes["dimensions"]]
+    dimensions = tuple(sorted([*inner.attributes["dimensions"], *outer]))
+    attributes = {**instruction.attributes, "dimensions": dimensions}
+    return rewriter.make("reduce", instruction.shape, source, instruction.operands[1], **attributes)
+
+
+@rule("reduce", reads="reshape")
+def reduce_of_reshape(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(reshape(x)) where only dimensions of size 1 come or go is a reduce of x."""
+    opcode = single_reducer(instruction)
+    inner = instruction.operands[0]
+    if opcode is None or inner.opcode != "reshape" or instruction.shape.size == 0:
+        return None
+    source = inner.operands[0]
+    matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
+    reduced = instruction.attributes["dimensions"]
+    if matched is None or any(inner.shape.dimensions[d] == 1 for d in reduced):
+        return None
+    dimensions = tuple(d for d in range(source.shape.rank) if matched.get(d) in reduced)
+    sizes = [size for d, size in enumerate(source.shape.dimensions) if d not in dimensions]
+    return rewriter.reshape(_reduce(rewriter, instruction, source, sizes, dimensions), instruction.shape.dimensions)
+
+
+@rule("reduce", reads="transpose")
+def reduce_of_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(transpose(x)) is a reduce of x, followed by a smaller transpose where the order of the rest changed."""
+    inner = instruction.operands[0]
+    if single_reducer(instruction) is None or inner.opcode != "transpose":
+        return None
+    source = inner.operands[0]
+    permutation = inner.attributes["dimensions"]
+    dimensions = tuple(sorted(permutation[d] for d in instruction.attributes["dimensions"]))
+    kept = [d for d in range(source.shape.rank) if d not in dimensions]
+    wanted = [permutation[d] for d in range(source.shape.rank) if d not in instruction.attributes["dimensions"]]
+    narrow = _reduce(rewriter, instruction, source, [source.shape.dimensions[d] for d in kept], dimensions)
+    return rewriter.transpose(narrow, [kept.index(d) for d in wanted])
+
+
+_EXACT_COUNT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53}
+
+
+@rule("reduce", reads="broadcast")
+def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Reducing n equal elements: x for max, min, and, or; n * x for add (which rounds once, not n times).
+
+    Constant zeros add up to 0, and to -0 only where the initial value is that as well.
+    """
+    opcode = single_reducer(instruction)
+    inner = instruction.operands[0]
+    if opcode is None or inner.opcode != "broadcast" or inner.shape.size == 0:
+        return None
+    reduced, repeated = instruction.attributes["dimensions"], inner.attributes["dimensions"]
+    equal = [d for d in reduced if d not in repeated]
+    if not equal or not is_identity(opcode, instruction.operands[1]):
+        return None
+    count = 1
+    for d in equal:
+        count *= inner.shape.dimensions[d]
+    element_type = instruction.shape.element_type
+    if opcode == "add":
+        if number(inner.operands[0]) == 0 and _is_positive_zero(instruction.operands[1]):
+            return rewriter.splat(0, instruction.shape)
+        integer = ELEMENT_TYPES[element_type].is_integer and count < 2 ** (ELEMENT_TYPES[element_type].bits - 1)
+        if not integer and count > _EXACT_COUNT.get(element_type, 0):
+            return None
+    elif opcode not in ("maximum", "minimum", "and", "or"):
+        return None
+    kept = [d for d in range(inner.shape.rank) if d not in equal]
+    shape = array(element_type, [inner.shape.dimensions[d] for d in kept])
+    source = rewriter.broadcast(inner.operands[0], shape, tuple(kept.index(d) for d in repeated))
+    if opcode == "add":
+        source = rewriter.binary("multiply", source, rewriter.splat(count, source.shape))
+    left = [kept.index(d) for d in reduced if d not in equal]
+    return _reduce(rewriter, instruction, source, instruction.shape.dimensions, left) if left else source
+
+
+def _is_positive_zero(instruction: Instruction) -> bool:
+    value = number(instruction)
+    return value is not None and value == 0 and copysign(1, value.real) + copysign(1, value.imag) == 2
+
+
+@rule("reduce", reads="negate")
+def reduce_of_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(-x) = -reduce(x) for add from 0, exactly: one negation for each result instead of each element."""
+    inner = instruction.operands[0]
+    if single_reducer(instruction) != "add" or inner.opcode != "negate" or number(instruction.operands[1]) != 0:
+        return None
+    positive = rewriter.make(
+        "reduce", instruction.shape, inner.operands[0], instruction.operands[1], **instruction.attributes
+    )
+    return rewriter.unary("negate", positive)
+
+
+@rule("divide", reads="broadcast")
+def divide_by_softmax_sum(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """x / s = x * (1 / s) for a repeated s that sums exp(a - max(a)), the denominator of a softmax.
+
+    One of its terms is exp(0), so it lies between 1 and the number of terms: its inverse is normal, and the product
+    rounds once more than the division.
+    """
+    left, right = instruction.operands
+    if right.opcode != "broadcast" or instruction.shape.element_type not in ("f32", "f64"):
+        return None
+    total = right.operands[0]
+    source = total.operands[0] if total.opcode == "reshape" else total
+    if total.shape.size == instruction.shape.size or not _sums_to_one_or_more(source):
+        return None
+    inverse = rewriter.binary("divide", rewriter.splat(1, total.shape), total)
+    return rewriter.binary("multiply", left, rewriter.same(right, inverse))
+
+
+def _sums_to_one_or_more(total: Instruction) -> bool:
+    """Whether `total` adds up exp(a - max(a)) over the dimensions of the maximum."""
+    if total.opcode != "reduce" or single_reducer(total) != "add" or number(total.operands[1]) != 0:
+        return False
+    terms, reduced = total.operands[0], tuple(total.attributes["dimensions"])
+    if terms.opcode != "exponential" or terms.operands[0].opcode != "subtract":
+        return False
+    array_, repeated = terms.operands[0].operands
+    if repeated.opcode != "broadcast":
+        return False
+    kept = tuple(d for d in range(terms.shape.rank) if d not in reduced)
+    largest = repeated.operands[0]
+    return (
+        tuple(repeated.attributes["dimensions"]) == kept
+        and largest.opcode == "reduce"
+        and single_reducer(largest) == "maximum"
+        and largest.operands[0] is array_
+        and sorted(largest.attributes["dimensions"]) == sorted(reduced)
+        and is_identity("maximum", largest.operands[1])
+        and array_.shape.size > 0
+    )
+
+
+# ---- dot
+
+
+@rule("dot")
+def dot_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A dot over no elements is 0."""
+    if instruction.shape.size == 0 or all(o.shape.size for o in instruction.operands):
+        return None
+    return rewriter.splat(0, instruction.shape)
+
+
+@rule("dot")
+def dot_outer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A dot over dimensions of size 1, or over none, is a product of broadcasts."""
+    left, right = instruction.operands
+    attributes = instruction.attributes
+    left_contracting = attributes.get("lhs_contracting_dims", ())
+    if any(left.shape.dimensions[d] != 1 for d in left_contracting) or instruction.shape.size == 0:
+        return None
+    if "algorithm" in attributes:
+        return None  # it may round the operands first
+    types = left.shape.element_type, right.shape.element_type, instruction.shape.element_type
+    kind = types[0] if len(set(types)) == 1 else sum_type(*types)
+    left_batch, right_batch = attributes.get("lhs_batch_dims", ()), attributes.get("rhs_batch_dims", ())
+    left_free = _free(left, left_contracting, left_batch)
+    right_free = _free(right, attributes.get("rhs_contracting_dims", ()), right_batch)
+    start = len(left_batch)
+    factors = []
+    for operand, batch, free, offset in (
+        (left, left_batch, left_free, start),
+        (right, right_batch, right_free, start + len(left_free)),
+    ):
+        places = [*range(start), *range(offset, offset + len(free))]
+        ordered = rewriter.transpose(operand, [*batch, *free, *_rest(operand, batch, free)])
+        narrow = rewriter.reshape(ordered, [operand.shape.dimensions[d] for d in (*batch, *free)])
+        wide = rewriter.convert(narrow, kind)
+        factors.append(rewriter.broadcast(wide, instruction.shape.with_type(kind), places))
+    made = rewriter.make("multiply", instruction.shape.with_type(kind), *factors)
+    return rewriter.convert(made, instruction.shape.element_type)
+
+
+def _free(operand: Instruction, contracting: Sequence[int], batch: Sequence[int]) -> list[int]:
+    return [d for d in range(operand.shape.rank) if d not in contracting and d not in batch]
+
+
+def _rest(operand: Instruction, batch: Sequence[int], free: Sequence[int]) -> list[int]:
+    return [d for d in range(operand.shape.rank) if d not in batch and d not in free]
+
+
+# ---- sort
+
+
+@rule("sort")
+def sort_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Sorting along a dimension of size 0 or 1 changes nothing."""
+    operands = instruction.operands
+    if operands[0].shape.dimensions[instruction.attributes["dimensions"][0]] > 1:
+        return None
+    return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
+
+
+# ---- more of reduce, dot and sort
+
+
+@rule("reduce", reads="reverse")
+def reduce_of_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """What is reduced need not be reversed (floats add up in another order)."""
+    inner = instruction.operands[0]
+    if single_reducer(instruction) is None or inner.opcode != "reverse":
+        return None
+    reduced = instruction.attributes["dimensions"]
+    left = tuple(d for d in inner.attributes["dimensions"] if d not in reduced)
+    if len(left) == len(inner.attributes["dimensions"]):
+        return None
+    source = inner.operands[0]
+    if left:
+        source = rewriter.make("reverse", inner.shape, source, dimensions=left)
+    return rewriter.same(instruction, source, instruction.operands[1])
+
+
+@rule("reduce", reads="pad")
+def reduce_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Padding with what changes nothing, along dimensions that are reduced, is no padding."""
+    opcode = single_reducer(instruction)
+    inner = instruction.operands[0]
+    if opcode is None or inner.opcode != "pad" or not is_identity(opcode, inner.operands[1]):
+        return None
+    reduced = instruction.attributes["dimensions"]
+    for d, row in enumerate(inner.attributes["padding"]):
+        if row.low < 0 or row.high < 0 or (d not in reduced and (row.low or row.high or row.interior)):
+            return None
+    return rewriter.same(instruction, inner.operands[0], instruction.operands[1])
+
+
+@rule("reduce", reads="multiply")
+def reduce_of_scaled(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce(x * c) = c * reduce(x) for sums of integers, which wrap, from 0."""
+    inner = instruction.operands[0]
+    if single_reducer(instruction) != "add" or inner.opcode != "multiply" or number(instruction.operands[1]) != 0:
+        return None
+    scale = inner.operands[1]
+    if not ELEMENT_TYPES[instruction.shape.element_type].is_integer or number(scale) is None:
+        return None
+    scalar = scale.operands[0] if scale.opcode == "broadcast" else scale
+    total = rewriter.same(instruction, inner.operands[0], instruction.operands[1])
+    return rewriter.binary("multiply", total, rewriter.broadcast(scalar, instruction.shape, ()))
+
+
+@rule("dot", reads="negate")
+def dot_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """dot(-x, -y) = dot(x, y), exactly."""
+    left, right = instruction.operands
+    if left.opcode != "negate" or right.opcode != "negate":
+        return None
+    kinds = {ELEMENT_TYPES[o.shape.element_type].kind for o in (left, right, instruction)}
+    if len({o.shape.element_type for o in (left, right, instruction)}) > 1 and kinds != {"float"}:
+        return None  # the lowest integer has no negative in its own type
+    return rewriter.same(instruction, left.operands[0], right.operands[0])
+
+
+@rule("dot", reads=CONSTANTS)
+def dot_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """dot(0, y) = dot(x, 0) = 0, for integers."""
+    if not ELEMENT_TYPES[instruction.shape.element_type].is_integer:
+        return None
+    if any(not ELEMENT_TYPES[o.shape.element_type].is_integer for o in instruction.operands):
+        return None
+    return rewriter.splat(0, instruction.shape) if any(number(o) == 0 for o in instruction.operands) else None
+
+
+@rule("sort", reads="broadcast")
+def sort_equal(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Sorting along a dimension on which each array is the same everywhere changes nothing."""
+    dimension = instruction.attributes["dimensions"][0]
+    operands = instruction.operands
+    if any(o.opcode != "broadcast" or dimension in o.attributes["dimensions"] for o in operands):
+        return None
+    return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
+
+
+RULES: tuple[Rule, ...] = (
+    reduce_ones, reduce_empty, reduce_twice, reduce_of_reshape, reduce_of_transpose, reduce_broadcast,
+    reduce_of_negated, divide_by_softmax_sum, dot_empty, dot_outer, sort_one, reduce_of_reverse, reduce_of_pad,
+    reduce_of_scaled, dot_negated, dot_zero, sort_equal,
+)  # fmt: skip

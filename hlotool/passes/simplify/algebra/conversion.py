@@ -1,0 +1,198 @@
+"""Conversions between element types, and copies."""
+
+from __future__ import annotations
+
+from hlotool.ir import ELEMENT_TYPES, Instruction
+from hlotool.passes.framework.rewriter import Rewriter, Rule, rule
+
+__all__ = ["RULES", "holds_exactly"]
+
+_MANTISSA_AND_EXPONENT = {"bf16": (8, 8), "f16": (11, 5), "f32": (24, 8), "f64": (53, 11)}
+"""Significand bits (the hidden one counted) and exponent bits."""
+
+
+def holds_exactly(wide: str, narrow: str) -> bool:
+    """Whether every value of type `narrow` is a value of type `wide`."""
+    if wide == narrow:
+        return True
+    source, target = ELEMENT_TYPES[narrow], ELEMENT_TYPES[wide]
+    if source.kind == "pred":
+        return target.is_integer or wide in _MANTISSA_AND_EXPONENT
+    if source.is_integer:
+        magnitude = source.bits - (source.kind == "signed")
+        if target.is_integer:
+            signed = target.kind == "signed"
+            return magnitude <= target.bits - signed and (signed or source.kind == "unsigned")
+        mantissa, exponent = _MANTISSA_AND_EXPONENT.get(wide, (0, 0))
+        return magnitude <= mantissa and magnitude < 2 ** max(exponent - 1, 0)
+    if narrow in _MANTISSA_AND_EXPONENT and wide in _MANTISSA_AND_EXPONENT:
+        return all(w >= n for w, n in zip(_MANTISSA_AND_EXPONENT[wide], _MANTISSA_AND_EXPONENT[narrow], strict=True))
+    return False
+
+
+@rule("convert", "bitcast-convert", "copy")
+def same_type(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A conversion to the type that x has, or a copy to its layout, is x."""
+    operand = instruction.operands[0]
+    same_layout = operand.shape == instruction.shape or None in (operand.shape.layout, instruction.shape.layout)
+    return operand if same_layout and operand.shape.compatible(instruction.shape) else None
+
+
+@rule("convert", reads="convert")
+def convert_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """convert(convert(x)) is one conversion where the inner one loses nothing.
+
+    Integers through a float to a smaller integer stay: a float saturates where an integer wraps.
+    """
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    source = inner.operands[0]
+    first, middle, last = (s.shape.element_type for s in (source, inner, instruction))
+    if not holds_exactly(middle, first):
+        return None
+    through_float = ELEMENT_TYPES[middle].is_float and not ELEMENT_TYPES[first].is_float
+    if through_float and not ELEMENT_TYPES[last].is_float and not holds_exactly(last, first):
+        return None
+    return source if first == last else rewriter.make("convert", instruction.shape, source)
+
+
+@rule("bitcast-convert", reads="bitcast-convert")
+def bitcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """bitcast-convert(bitcast-convert(x)) is one, or x itself, where the element size does not change."""
+    inner = instruction.operands[0]
+    if inner.opcode != "bitcast-convert":
+        return None
+    source = inner.operands[0]
+    if not source.shape.dimensions == inner.shape.dimensions == instruction.shape.dimensions:
+        return None
+    if source.shape.element_type == instruction.shape.element_type:
+        return source
+    return rewriter.make("bitcast-convert", instruction.shape, source)
+
+
+@rule("convert", reads="iota")
+def convert_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """convert(iota) is an iota of the new type, where both types hold every index."""
+    inner = instruction.operands[0]
+    if inner.opcode != "iota":
+        return None
+    last = inner.shape.dimensions[inner.attributes["iota_dimension"]] - 1
+    if not (_counts_to(inner.shape.element_type, last) and _counts_to(instruction.shape.element_type, last)):
+        return None
+    return rewriter.make("iota", instruction.shape, **inner.attributes)
+
+
+def _counts_to(element_type: str, last: int) -> bool:
+    """Whether the type holds all of 0, 1, ..., last."""
+    row = ELEMENT_TYPES[element_type]
+    if row.kind == "pred":
+        return False  # there is no iota of truth values
+    if row.is_integer:
+        return last < 1 << (row.bits - (row.kind == "signed"))
+    return last <= 1 << _MANTISSA_AND_EXPONENT.get(element_type, (0, 0))[0]
+
+
+@rule("reduce-precision")
+def precision_kept(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce-precision to at least the precision of the type is x."""
+    operand = instruction.operands[0]
+    mantissa, exponent = _MANTISSA_AND_EXPONENT.get(instruction.shape.element_type, (99, 99))
+    enough = instruction.attributes["exponent_bits"] >= exponent
+    return operand if enough and instruction.attributes["mantissa_bits"] >= mantissa - 1 else None
+
+
+@rule("floor", "ceil", "round-nearest-afz", "round-nearest-even", reads="convert")
+def rounding_of_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Rounding an integer that was converted to a float changes nothing."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    row = ELEMENT_TYPES[inner.operands[0].shape.element_type]
+    return inner if row.is_integer or row.kind == "pred" else None
+
+
+@rule("is-finite", reads="convert")
+def finite_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """An integer that was converted to a float that holds it is finite."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert" or ELEMENT_TYPES[inner.operands[0].shape.element_type].is_float:
+        return None
+    exact = holds_exactly(inner.shape.element_type, inner.operands[0].shape.element_type)
+    return rewriter.splat(True, instruction.shape) if exact else None
+
+
+@rule("is-finite", reads="convert")
+def finite_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A float is finite where it is finite after a lossless conversion."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    source = inner.operands[0]
+    if not ELEMENT_TYPES[source.shape.element_type].is_float:
+        return None
+    if not holds_exactly(inner.shape.element_type, source.shape.element_type):
+        return None
+    return rewriter.make("is-finite", instruction.shape, source)
+
+
+@rule("reduce-precision", reads="reduce-precision")
+def precision_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce-precision to no less than what x was reduced to before is x."""
+    inner = instruction.operands[0]
+    if inner.opcode != "reduce-precision":
+        return None
+    keys = ("exponent_bits", "mantissa_bits")
+    return inner if all(instruction.attributes[key] >= inner.attributes[key] for key in keys) else None
+
+
+@rule("reduce-precision", reads="convert")
+def precision_of_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """reduce-precision to no less than the type that x was converted from is x."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert":
+        return None
+    found = _MANTISSA_AND_EXPONENT.get(inner.operands[0].shape.element_type)
+    if found is None or not holds_exactly(inner.shape.element_type, inner.operands[0].shape.element_type):
+        return None
+    enough = instruction.attributes["exponent_bits"] >= found[1] and instruction.attributes["mantissa_bits"] >= found[0]
+    return inner if enough else None
+
+
+@rule("not", reads="convert")
+def complement_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """not(convert(x)) = convert(not(x)) where a narrower signed integer is widened to a signed one."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert" or len(inner.users) != 1:
+        return None
+    source = inner.operands[0]
+    rows = [ELEMENT_TYPES[i.shape.element_type] for i in (source, inner)]
+    if any(row.kind != "signed" for row in rows) or rows[0].bits > rows[1].bits:
+        return None
+    return rewriter.convert(rewriter.unary("not", source), instruction.shape.element_type)
+
+
+@rule("imag")
+def imaginary_of_real(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """The imaginary part of a real number, converted or not, is 0."""
+    inner = instruction.operands[0]
+    source = inner.operands[0] if inner.opcode == "convert" else inner
+    if ELEMENT_TYPES[source.shape.element_type].is_complex:
+        return None
+    return rewriter.splat(0, instruction.shape)
+
+
+@rule("real", reads="convert")
+def real_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """real(convert(x)) of a real x is a conversion of x between real types."""
+    inner = instruction.operands[0]
+    if inner.opcode != "convert" or ELEMENT_TYPES[inner.operands[0].shape.element_type].is_complex:
+        return None
+    return rewriter.convert(inner.operands[0], instruction.shape.element_type)
+
+
+RULES: tuple[Rule, ...] = (
+    same_type, convert_twice, bitcast_twice, convert_iota, precision_kept, rounding_of_integer, finite_integer,
+    finite_widened, precision_twice, precision_of_widened, complement_of_converted,
+    imaginary_of_real, real_of_converted,
+)  # fmt: skip

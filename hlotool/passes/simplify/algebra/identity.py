@@ -1,0 +1,385 @@
+"""Rules that are plain identities, written as text: ``add(x, negate(x)) = 0``.
+
+An expression applies opcodes (``eq ne lt le gt ge`` are the directions of compare) to
+
+==================  ================================================================================================
+``x y z``           anything of the type that the identity is about
+``u v``             likewise, but no constants: what moves constants about would go in circles
+``p q``             predicates
+``a b c d``         constants of one value
+``0 1 -1 2``        that number
+``ones``            every bit set
+``lowest highest``  the least and the greatest value of the type
+==================  ================================================================================================
+
+Operands of commutative operations match in either order.  The left side is replaced where the right side takes no
+more operations than go away with it, those on constants not counted: an operation that something else reads, too,
+stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, Shape, array
+from hlotool.passes.framework.rewriter import Rewriter, Rule, number
+
+__all__ = ["KINDS", "Apply", "Expression", "Identity", "Leaf", "identity_rule", "lowest_and_highest", "number_of"]
+
+Numbers = Mapping[str, int | float]
+Condition = Callable[[Numbers, int], bool]
+
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+
+
+def _types(*kinds: str) -> frozenset[str]:
+    return frozenset(name for name, row in ELEMENT_TYPES.items() if row.kind in kinds)
+
+
+KINDS: dict[str, frozenset[str]] = {
+    "integers": _types("signed", "unsigned"),
+    "signed integers": _types("signed"),
+    "unsigned integers": _types("unsigned"),
+    "predicates": _types("pred"),
+    "integers and predicates": _types("signed", "unsigned", "pred"),
+    "floats": _FLOATS,
+    "f32 and f64": frozenset({"f32", "f64"}),
+    "signed integers and floats": _types("signed") | _FLOATS,
+    "integers and floats": _types("signed", "unsigned") | _FLOATS,
+    "integers, predicates and floats": _types("signed", "unsigned", "pred") | _FLOATS,
+}
+"""What an identity can be about -> the element types."""
+
+_DIRECTIONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_COMMUTATIVE = {name for name, row in OPCODES.items() if "commutative" in row.traits} | {"eq", "ne"}
+_CONSTANT_OPCODES = frozenset({"constant", "broadcast"})
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A variable, a constant or a number."""
+
+    name: str
+
+    @property
+    def is_constant(self) -> bool:
+        return self.name not in ("x", "y", "z", "u", "v", "p", "q")
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operation on expressions."""
+
+    opcode: str
+    operands: tuple[Expression, ...]
+
+    @property
+    def is_constant(self) -> bool:
+        return all(o.is_constant for o in self.operands)
+
+
+Expression = Leaf | Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`left` = `right` for the element types of `kind`, where `holds` is true of the constants and the type's bits."""
+
+    name: str
+    left: Apply
+    right: Expression
+    kind: str
+    holds: Condition | None
+    text: str
+
+
+def lowest_and_highest(element_type: str) -> tuple[float, float] | None:
+    """The least and the greatest value of a real type; infinities for floats that have them."""
+    row = ELEMENT_TYPES[element_type]
+    if row.kind == "pred":
+        return 0, 1
+    if row.kind == "signed":
+        return -(2 ** (row.bits - 1)), 2 ** (row.bits - 1) - 1
+    if row.kind == "unsigned":
+        return 0, 2**row.bits - 1
+    return (float("-inf"), float("inf")) if element_type in _FLOATS else None
+
+
+def number_of(name: str, element_type: str) -> int | float | bool | None:
+    """The number that a leaf of an expression stands for in a type; None where it stands for none."""
+    row = ELEMENT_TYPES[element_type]
+    if name == "ones":
+        return True if row.kind == "pred" else -1 if row.kind == "signed" else 2**row.bits - 1
+    if name in ("lowest", "highest"):
+        limits = lowest_and_highest(element_type)
+        return None if limits is None else limits[name == "highest"]
+    return int(name) if name.lstrip("-").isdigit() else None
+
+
+# ---- text
+
+
+_TOKEN = re.compile(r"\s*([\w-]+|[(),])")
+
+
+def _parsed(text: str) -> Expression:
+    tokens = _TOKEN.findall(text)
+    position = 0
+
+    def expression() -> Expression:
+        nonlocal position
+        name = tokens[position]
+        position += 1
+        if position == len(tokens) or tokens[position] != "(":
+            return Leaf(name)
+        operands: list[Expression] = []
+        while tokens[position] != ")":
+            position += 1
+            operands.append(expression())
+        position += 1
+        return Apply(name, tuple(operands))
+
+    found = expression()
+    assert position == len(tokens), text
+    return found
+
+
+def identity_rule(name: str, text: str, kind: str, holds: Condition | None = None) -> tuple[Identity, Rule]:
+    """The identity that `text` states, and the rule that uses it from left to right."""
+    left, right = (_parsed(side) for side in text.split(" = "))
+    assert isinstance(left, Apply)
+    identity = Identity(name, left, right, kind, holds, text)
+    opcode = "compare" if left.opcode in _DIRECTIONS else left.opcode
+
+    types = KINDS[kind]
+    of_result = _is_about_result(left)
+
+    def apply(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+        if of_result is False and instruction.operands[0].shape.element_type not in types:
+            return None
+        return _rewritten(identity, instruction, rewriter)
+
+    condition = " with suitable constants" if holds is not None else ""
+    help = f"{text}, for {kind}{condition}."
+    return identity, Rule(name, (opcode,), apply, help, tuple(_needs(left)), types if of_result else None)
+
+
+def _is_about_result(left: Apply) -> bool | None:
+    """Whether the identity's type is that of the result, or else of the first operand; None where it is deeper."""
+    if left.opcode in (*_DIRECTIONS, "is-finite"):
+        return False
+    of_comparisons = any(isinstance(o, Apply) and o.opcode in _DIRECTIONS for o in left.operands)
+    return None if of_comparisons and left.opcode != "select" else True
+
+
+def _needs(left: Apply) -> Iterator[frozenset[str]]:
+    for operand in left.operands:
+        if isinstance(operand, Apply):
+            yield frozenset({"compare" if operand.opcode in _DIRECTIONS else operand.opcode})
+        elif operand.is_constant:
+            yield _CONSTANT_OPCODES
+
+
+# ---- matching
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the leaves stand for, and which operations below the first were matched."""
+
+    leaves: dict[str, Instruction]
+    inner: tuple[Instruction, ...]
+
+
+def _matches(pattern: Expression, instruction: Instruction, found: _Found, kind: frozenset[str]) -> Iterator[_Found]:
+    if isinstance(pattern, Leaf):
+        if _fits(pattern, instruction, found, kind):
+            yield _Found({**found.leaves, pattern.name: instruction}, found.inner)
+    elif _is_operation(pattern.opcode, instruction):
+        found = _Found(found.leaves, (*found.inner, instruction))
+        yield from _match_operands(pattern, instruction, found, kind)
+
+
+def _match_operands(pattern: Apply, instruction: Instruction, found: _Found, kind: frozenset[str]) -> Iterator[_Found]:
+    operands = instruction.operands
+    orders = [operands]
+    if pattern.opcode in _COMMUTATIVE and operands[0] is not operands[1]:
+        orders.append(operands[::-1])
+    for order in orders:
+        partial = [found]
+        for inner, operand in zip(pattern.operands, order, strict=True):
+            partial = [more for one in partial for more in _matches(inner, operand, one, kind)]
+            if not partial:
+                break
+        yield from partial
+
+
+def _resembles(pattern: Apply, instruction: Instruction) -> bool:
+    """Whether opcodes are where the pattern has them, which is quickly seen and seldom so."""
+    if not _is_operation(pattern.opcode, instruction):
+        return False
+    operands = instruction.operands
+    if all(map(_may_be, pattern.operands, operands)):
+        return True
+    return pattern.opcode in _COMMUTATIVE and all(map(_may_be, pattern.operands, operands[::-1]))
+
+
+def _may_be(pattern: Expression, instruction: Instruction) -> bool:
+    if isinstance(pattern, Apply):
+        return _resembles(pattern, instruction)
+    return not pattern.is_constant or instruction.opcode in _CONSTANT_OPCODES
+
+
+def _is_operation(opcode: str, instruction: Instruction) -> bool:
+    if opcode not in _DIRECTIONS:
+        return instruction.opcode == opcode
+    return (
+        instruction.opcode == "compare"
+        and instruction.attributes["direction"] == opcode.upper()
+        and instruction.attributes.get("type") != "TOTALORDER"
+    )
+
+
+def _fits(leaf: Leaf, instruction: Instruction, found: _Found, kind: frozenset[str]) -> bool:
+    name = leaf.name
+    known = found.leaves.get(name)
+    element_type = instruction.shape.element_type
+    if name in ("p", "q"):
+        return element_type == "pred" and known in (None, instruction)
+    if element_type not in kind:
+        return False
+    if not leaf.is_constant:
+        return known in (None, instruction) and (name not in ("u", "v") or number(instruction) is None)
+    value = number(instruction)
+    if value is None:
+        return False
+    if name in ("a", "b", "c", "d"):
+        return known is None or number(known) == value
+    return value == number_of(name, element_type)
+
+
+def _operations(expression: Expression) -> int:
+    """How many operations on other than constants there are."""
+    if isinstance(expression, Leaf) or expression.is_constant:
+        return 0
+    return 1 + sum(map(_operations, expression.operands))
+
+
+def _rewritten(identity: Identity, instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    if not _resembles(identity.left, instruction):
+        return None
+    kind = KINDS[identity.kind]
+    for found in _match_operands(identity.left, instruction, _Found({}, ()), kind):
+        if not _holds(identity, found) or not _pays(identity, instruction, found):
+            continue
+        if all(number(leaf) is not None for leaf in found.leaves.values()):
+            return None  # all constant: for constant folding
+        model = next(o for name, o in found.leaves.items() if name not in ("p", "q"))
+        builder = _Builder(rewriter, found.leaves, instruction.shape.dimensions, model.shape.element_type)
+        return builder.make(identity.right, instruction.shape.element_type)
+    return None
+
+
+def _holds(identity: Identity, found: _Found) -> bool:
+    if identity.holds is None:
+        return True
+    values: dict[str, int | float] = {}
+    bits = 0
+    for name in ("a", "b", "c", "d"):
+        if name in found.leaves:
+            value = number(found.leaves[name])
+            assert isinstance(value, int | float)
+            values[name] = value
+            bits = ELEMENT_TYPES[found.leaves[name].shape.element_type].bits
+    return identity.holds(values, bits)
+
+
+def _pays(identity: Identity, instruction: Instruction, found: _Found) -> bool:
+    wanted = _operations(identity.right)
+    if wanted <= 1:
+        return True
+    matched = {instruction, *found.inner}
+    gone = sum(1 for one in set(found.inner) if all(user in matched for user in one.users))
+    return wanted <= 1 + gone
+
+
+# ---- making
+
+
+_OPERATIONS: dict[str, Callable[..., int | float]] = {
+    "add": lambda bits, x, y: x + y,
+    "subtract": lambda bits, x, y: x - y,
+    "multiply": lambda bits, x, y: x * y,
+    "negate": lambda bits, x: -x,
+    "maximum": lambda bits, x, y: max(x, y),
+    "minimum": lambda bits, x, y: min(x, y),
+    "clamp": lambda bits, low, x, high: min(max(low, x), high),
+    "and": lambda bits, x, y: x & y,
+    "or": lambda bits, x, y: x | y,
+    "xor": lambda bits, x, y: x ^ y,
+    "not": lambda bits, x: ~x,
+    "shift-left": lambda bits, x, amount: x << amount if 0 <= amount < bits else 0,
+    "shift-right-logical": lambda bits, x, amount: (x & ((1 << bits) - 1)) >> amount if 0 <= amount < bits else 0,
+}
+"""What may be done to constants on the right side of an identity; integers wrap afterwards, floats must not round."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Makes the right side with what the leaves stand for, in the dimensions of the replaced instruction."""
+
+    rewriter: Rewriter
+    leaves: Mapping[str, Instruction]
+    dimensions: tuple[int, ...]
+    model: str
+
+    def make(self, expression: Expression, element_type: str) -> Instruction:
+        """The instruction that computes `expression`, of the element type."""
+        if isinstance(expression, Leaf):
+            return self._leaf(expression, element_type)
+        opcode, operands = expression.opcode, expression.operands
+        shape = array(element_type, self.dimensions)
+        if expression.is_constant:
+            return self.rewriter.splat(self._value(expression, element_type), shape)
+        if opcode in _DIRECTIONS:
+            sides = (self.make(o, self.model) for o in operands)
+            return self.rewriter.make("compare", shape, *sides, direction=opcode.upper())
+        if opcode == "is-finite":
+            return self.rewriter.make(opcode, shape, self.make(operands[0], self.model))
+        if opcode == "select":
+            sides = (self.make(o, element_type) for o in operands[1:])
+            return self.rewriter.make(opcode, shape, self._predicate(operands[0]), *sides)
+        return self.rewriter.make(opcode, shape, *(self.make(o, element_type) for o in operands))
+
+    def _value(self, expression: Expression, element_type: str) -> int | float | bool:
+        """The number that an expression of constants gives in a type."""
+        if isinstance(expression, Leaf):
+            known = self.leaves.get(expression.name)
+            value = number_of(expression.name, element_type) if known is None else number(known)
+            assert isinstance(value, int | float)
+            return value
+        row = ELEMENT_TYPES[element_type]
+        bits = 1 if row.kind == "pred" else row.bits
+        value = _OPERATIONS[expression.opcode](bits, *(self._value(o, element_type) for o in expression.operands))
+        if isinstance(value, float):
+            return value
+        value &= (1 << bits) - 1
+        if row.kind == "pred":
+            return bool(value)
+        return value - (1 << bits) if row.kind == "signed" and value >> (bits - 1) else value
+
+    def _leaf(self, leaf: Leaf, element_type: str) -> Instruction:
+        shape = Shape(element_type, self.dimensions)
+        known = self.leaves.get(leaf.name)
+        if known is None or known.shape.element_type != element_type:  # a number of another type than on the left
+            return self.rewriter.splat(number_of(leaf.name, element_type), shape)
+        if known.shape.dimensions == self.dimensions:
+            return known
+        return self.rewriter.broadcast(known, shape, ())  # a scalar bound or predicate
+
+    def _predicate(self, expression: Expression) -> Instruction:
+        if isinstance(expression, Leaf):
+            return self.leaves[expression.name]
+        return self.make(expression, "pred")

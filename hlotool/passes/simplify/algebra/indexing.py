@@ -1,0 +1,141 @@
+"""Slices at computed places: dynamic-slice, dynamic-update-slice, gather and scatter of data that is simple."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlotool.ir import ELEMENT_TYPES, Instruction, array
+from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
+
+__all__ = ["RULES"]
+
+
+def _per_dimension(instruction: Instruction) -> list[Instruction] | None:
+    """One start index for each dimension; None for the old form with a vector of indices."""
+    first = 1 if instruction.opcode == "dynamic-slice" else 2
+    indices = instruction.operands[first:]
+    return indices if len(indices) == instruction.shape.rank else None
+
+
+def _dynamic_slice(
+    rewriter: Rewriter, operand: Instruction, indices: Sequence[Instruction], sizes: Sequence[int]
+) -> Instruction:
+    """A dynamic-slice; the operand itself when it is all of it."""
+    if tuple(sizes) == operand.shape.dimensions:
+        return operand
+    shape = array(operand.shape.element_type, sizes)
+    return rewriter.make("dynamic-slice", shape, operand, *indices, dynamic_slice_sizes=tuple(sizes))
+
+
+# ---- dynamic-slice
+
+
+@rule("dynamic-slice", "dynamic-update-slice")
+def index_of_whole_dimension(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Where a slice is as large as the dimension, it starts at 0, whatever its index."""
+    indices = _per_dimension(instruction)
+    if indices is None:
+        return None
+    whole = instruction.operands[0].shape.dimensions
+    part = instruction.shape if instruction.opcode == "dynamic-slice" else instruction.operands[1].shape
+    free = [d for d, index in enumerate(indices) if part.dimensions[d] == whole[d] and number(index) is None]
+    if not free:
+        return None
+    new = [rewriter.scalar(0, i.shape.element_type) if d in free else i for d, i in enumerate(indices)]
+    return rewriter.same(instruction, *instruction.operands[: len(instruction.operands) - len(indices)], *new)
+
+
+@rule("dynamic-slice")
+def dynamic_slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """dynamic-slice(broadcast(x)) = broadcast(dynamic-slice(x)) along the dimensions that x has."""
+    inner, indices = instruction.operands[0], _per_dimension(instruction)
+    if inner.opcode != "broadcast" or indices is None:
+        return None
+    dimensions = inner.attributes["dimensions"]
+    sizes = [instruction.shape.dimensions[d] for d in dimensions]
+    narrow = _dynamic_slice(rewriter, inner.operands[0], [indices[d] for d in dimensions], sizes)
+    return rewriter.broadcast(narrow, instruction.shape, dimensions)
+
+
+@rule("dynamic-slice", reads="iota")
+def dynamic_slice_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A dynamic-slice of an iota across its dimension is a smaller iota."""
+    inner = instruction.operands[0]
+    if inner.opcode != "iota":
+        return None
+    dimension = inner.attributes["iota_dimension"]
+    if inner.shape.dimensions[dimension] != instruction.shape.dimensions[dimension]:
+        return None
+    return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
+
+
+@rule("dynamic-slice")
+def dynamic_slice_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """dynamic-slice(transpose(x)) = transpose(dynamic-slice(x)), where nothing else reads the larger transpose."""
+    inner, indices = instruction.operands[0], _per_dimension(instruction)
+    if inner.opcode != "transpose" or indices is None or len(inner.users) != 1:
+        return None
+    permutation = inner.attributes["dimensions"]
+    place = {d: i for i, d in enumerate(permutation)}
+    rank = instruction.shape.rank
+    sizes = [instruction.shape.dimensions[place[d]] for d in range(rank)]
+    narrow = _dynamic_slice(rewriter, inner.operands[0], [indices[place[d]] for d in range(rank)], sizes)
+    return rewriter.transpose(narrow, permutation)
+
+
+# ---- dynamic-update-slice
+
+
+@rule("dynamic-update-slice")
+def update_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """An update of just what was updated before makes the first one useless."""
+    inner, update, *indices = instruction.operands
+    if inner.opcode != "dynamic-update-slice" or inner.operands[2:] != indices:
+        return None
+    if not inner.operands[1].shape.compatible(update.shape):
+        return None
+    return rewriter.same(instruction, inner.operands[0], update, *indices)
+
+
+@rule("dynamic-update-slice")
+def update_with_own_value(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Writing c into an array that is c everywhere changes nothing."""
+    operand, update = instruction.operands[:2]
+    if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions:
+        return None
+    own = update.operands[0] if update.opcode == "broadcast" else update
+    return operand if own is operand.operands[0] else None
+
+
+# ---- gather and scatter
+
+
+@rule("gather")
+def gather_splat(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A gather from an array of one value is that value: indices are clamped, so each finds an element."""
+    operand = instruction.operands[0]
+    if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions or instruction.shape.size == 0:
+        return None
+    return rewriter.broadcast(operand.operands[0], instruction.shape, ())
+
+
+@rule("scatter")
+def scatter_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A scatter of no updates, or of integer updates that its combiner ignores, is the operand."""
+    if len(instruction.operands) != 3:
+        return None
+    operand, _, updates = instruction.operands
+    if updates.shape.size == 0:
+        return operand
+    opcode = reducer_opcode(instruction.attributes["to_apply"])
+    exact = not ELEMENT_TYPES[operand.shape.element_type].is_float or opcode in ("maximum", "minimum")
+    if opcode is None or not exact or updates.opcode != "broadcast" or updates.operands[0].shape.dimensions:
+        return None
+    return operand if is_identity(opcode, updates.operands[0]) else None
+
+
+RULES: tuple[Rule, ...] = (
+    index_of_whole_dimension, dynamic_slice_broadcast, dynamic_slice_iota, dynamic_slice_transpose, update_twice,
+    update_with_own_value, gather_splat, scatter_nothing,
+)  # fmt: skip

@@ -1,0 +1,150 @@
+"""Windows that are less than they seem, and padding and reversal that windows have themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, WindowDimension, array
+from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
+
+__all__ = ["RULES"]
+
+
+def _window(instruction: Instruction, rank: int) -> Window:
+    """The window over `rank` dimensions; written nowhere, it is one element."""
+    window: Window | None = instruction.attributes.get("window")
+    return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
+
+
+def _single_reducer(instruction: Instruction) -> str | None:
+    """The reducer of a reduce-window of one array; None for any other."""
+    return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
+
+
+# ---- reduce-window
+
+
+@rule("reduce-window")
+def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Windows of a single element each are a slice with strides (and one operation with an initial value)."""
+    opcode = _single_reducer(instruction)
+    operand, initial = instruction.operands[0], instruction.operands[-1]
+    rows = _window(instruction, operand.shape.rank).dimensions
+    if opcode is None or instruction.shape.size == 0:
+        return None
+    if any(row.size != 1 or row.padding_low or row.padding_high or row.base_dilation != 1 for row in rows):
+        return None
+    kept = [SliceDimension(0, size, row.stride) for row, size in zip(rows, operand.shape.dimensions, strict=True)]
+    narrow = rewriter.slice(operand, kept)
+    if is_identity(opcode, initial):
+        return narrow
+    return rewriter.make(opcode, instruction.shape, narrow, rewriter.broadcast(initial, instruction.shape, ()))
+
+
+@rule("reduce-window")
+def window_of_everything(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Windows that span whole dimensions, the others of size 1, are a reduce (floats add up in another order)."""
+    operand, initial = instruction.operands[0], instruction.operands[-1]
+    if _single_reducer(instruction) is None or instruction.shape.size == 0:
+        return None
+    rows = _window(instruction, operand.shape.rank).dimensions
+    dimensions = []
+    for d, (row, size) in enumerate(zip(rows, operand.shape.dimensions, strict=True)):
+        if row.padding_low or row.padding_high or row.base_dilation != 1 or row.window_dilation != 1:
+            return None
+        if row.size == size and size > 1:
+            dimensions.append(d)
+        elif row.size != 1 or row.stride != 1:
+            return None
+    if not dimensions:
+        return None
+    kept = [size for d, size in enumerate(operand.shape.dimensions) if d not in dimensions]
+    total = rewriter.make(
+        "reduce", array(instruction.shape.element_type, kept), operand, initial, dimensions=tuple(dimensions),
+        to_apply=instruction.attributes["to_apply"],
+    )  # fmt: skip
+    return rewriter.reshape(total, instruction.shape.dimensions)
+
+
+@rule("reduce-window")
+def window_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Padding with the initial value, which changes nothing, is padding of the window."""
+    opcode = _single_reducer(instruction)
+    inner, initial = instruction.operands[0], instruction.operands[-1]
+    if opcode is None or inner.opcode != "pad" or not is_identity(opcode, initial):
+        return None
+    if inner.operands[1] is not initial and number(inner.operands[1]) != number(initial):
+        return None
+    window = _padded(_window(instruction, inner.shape.rank), inner.attributes["padding"])
+    if window is None:
+        return None
+    return rewriter.make("reduce-window", instruction.shape, inner.operands[0], initial,
+                         **{**instruction.attributes, "window": window})  # fmt: skip
+
+
+def _padded(window: Window, padding: tuple[PaddingDimension, ...]) -> Window | None:
+    """The window with the padding of its operand as well; None where it has no place for it."""
+    rows = []
+    for row, pad in zip(window.dimensions, padding, strict=True):
+        if pad.low < 0 or pad.high < 0 or (row.base_dilation != 1 and (pad.low or pad.high or pad.interior)):
+            return None
+        low, high = row.padding_low + pad.low, row.padding_high + pad.high
+        dilation = row.base_dilation * (1 + pad.interior)
+        rows.append(replace(row, padding_low=low, padding_high=high, base_dilation=dilation))
+    return replace(window, dimensions=tuple(rows))
+
+
+# ---- convolution
+
+
+@rule("convolution")
+def convolution_of_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A convolution over no elements is 0."""
+    if instruction.shape.size == 0 or all(o.shape.size for o in instruction.operands):
+        return None
+    return rewriter.splat(0, instruction.shape)
+
+
+@rule("convolution")
+def convolution_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """Padding the ends of the spatial dimensions of the input with 0 is padding of the window.
+
+    Exact for finite weights: the product of a written zero and an infinite or NaN weight is NaN, where the padding of
+    a window takes no part.
+    """
+    inner, kernel = instruction.operands
+    labels = instruction.attributes["dim_labels"]
+    if inner.opcode != "pad" or number(inner.operands[1]) != 0:
+        return None
+    padding = inner.attributes["padding"]
+    spatial = labels.input_spatial
+    if any(pad.interior or (d not in spatial and pad != PaddingDimension(0, 0)) for d, pad in enumerate(padding)):
+        return None
+    window = _padded(_window(instruction, len(spatial)), tuple(padding[d] for d in spatial))
+    if window is None:
+        return None
+    return rewriter.make("convolution", instruction.shape, inner.operands[0], kernel,
+                         **{**instruction.attributes, "window": window})  # fmt: skip
+
+
+@rule("convolution")
+def convolution_of_reversed_kernel(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    """A kernel reversed along spatial dimensions is one that the window reverses there, or reverses no more."""
+    operand, inner = instruction.operands
+    spatial = instruction.attributes["dim_labels"].kernel_spatial
+    if inner.opcode != "reverse" or any(d not in spatial for d in inner.attributes["dimensions"]):
+        return None
+    window = _window(instruction, len(spatial))
+    rows = list(window.dimensions)
+    for d in inner.attributes["dimensions"]:
+        place = spatial.index(d)
+        rows[place] = replace(rows[place], reversal=not rows[place].reversal)
+    return rewriter.make("convolution", instruction.shape, operand, inner.operands[0],
+                         **{**instruction.attributes, "window": replace(window, dimensions=tuple(rows))})  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (
+    window_of_one, window_of_everything, window_of_pad, convolution_of_nothing, convolution_of_pad,
+    convolution_of_reversed_kernel,
+)  # fmt: skip

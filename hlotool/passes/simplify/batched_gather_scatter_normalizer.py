@@ -1,0 +1,74 @@
+"""Batched gather and scatter normalizer: batching dimensions as indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
+from hlotool.ir.builder import Builder
+from hlotool.passes.framework.graph import has_sizes, replace_with
+
+__all__ = ["BatchedGatherScatterNormalizer"]
+
+_NAMES = {
+    "gather": ("operand_batching_dims", "start_indices_batching_dims", "start_index_map", "collapsed_slice_dims"),
+    "scatter": ("input_batching_dims", "scatter_indices_batching_dims", "scatter_dims_to_operand_dims",
+                "inserted_window_dims"),
+}  # fmt: skip
+"""Opcode -> attributes: batching dimensions of the operand, of the indices, the index map, dimensions left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedGatherScatterNormalizer:
+    """Rewrites gathers and scatters with batching dimensions to such without: a column of indices for each.
+
+    Indices narrower than 32 bits become s32 (s64 where they are u32), which the batch dimensions need.  Not in the
+    default pipeline: the CPU kernels take batching dimensions as they are.
+    """
+
+    name: ClassVar[str] = "batched-gather-scatter-normalizer"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"gather", "scatter"})
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        changed = False
+        for computation in module.computations.values():
+            for instruction in computation:
+                names = _NAMES.get(instruction.opcode)
+                if names is None or not instruction.attributes.get(names[0]):
+                    continue
+                if has_sizes(instruction) or not log.allow():
+                    continue
+                build = Builder(computation, instruction, like=instruction)
+                result = _normalized(build, instruction, names)
+                log.rewrite("batching", instruction, result, "batching dimensions are indices")
+                replace_with(instruction, result)
+                changed = True
+        return changed
+
+
+def _normalized(build: Builder, instruction: Instruction, names: tuple[str, str, str, str]) -> Instruction:
+    attributes: dict[str, Any] = dict(instruction.attributes)
+    of_operand, of_indices = attributes.pop(names[0]), attributes.pop(names[1])
+    count = 1 if instruction.opcode == "gather" else (len(instruction.operands) - 1) // 2
+    indices = _wide_enough(build, instruction.operands[count])
+    vector = attributes["index_vector_dim"]
+    sizes = list(indices.shape.dimensions)
+    if vector == len(sizes):
+        indices, sizes = build.reshape(indices, (*sizes, 1)), [*sizes, 1]
+    column = array(indices.shape.element_type, [1 if d == vector else size for d, size in enumerate(sizes)])
+    columns = [build.iota(column, dimension) for dimension in of_indices]
+    joined = build.concatenate([*columns, indices], vector)
+    attributes[names[2]] = (*of_operand, *attributes[names[2]])
+    attributes[names[3]] = tuple(sorted({*attributes[names[3]], *of_operand}))
+    operands = [*instruction.operands[:count], joined, *instruction.operands[count + 1 :]]
+    return build.add(instruction.opcode, instruction.shape, operands, attributes)
+
+
+def _wide_enough(build: Builder, indices: Instruction) -> Instruction:
+    """Indices of a type that counts any dimension, and that holds the indices themselves."""
+    row = ELEMENT_TYPES[indices.shape.element_type]
+    if row.bits == 64 or row.name == "s32":
+        return indices
+    return build.convert(indices, "s64" if row.name == "u32" else "s32")
