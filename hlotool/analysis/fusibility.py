@@ -8,6 +8,7 @@ from typing import Annotated
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Instruction, element_type
+from hlotool.ir.opcodes import ELEMENTWISE
 
 __all__ = [
     "can_be_root",
@@ -24,8 +25,9 @@ __all__ = [
 _MOVEMENT = frozenset(
     {"broadcast", "reshape", "bitcast", "transpose", "reverse", "slice", "pad", "concatenate", "dynamic-slice", "copy"}
 )
-_OTHERS = frozenset({"iota", "gather", "reduce", "dynamic-update-slice", "map"})
 _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
+_ALWAYS = (ELEMENTWISE | _MOVEMENT | {"iota", "gather", "dynamic-update-slice"}) - {"bitcast-convert", "concatenate"}
+"""What the fusion emitter can have in any form; of some others it depends."""
 _MOST_SOURCES: Annotated[int, Threshold("operands")] = 64
 """Operands of a concatenate in a loop over its elements."""
 _LARGEST_WINDOW: Annotated[int, Threshold("elements")] = 16
@@ -48,20 +50,24 @@ def is_movement(instruction: Instruction) -> bool:
 
 def is_fusible(instruction: Instruction) -> bool:
     """Whether the fusion emitter can have the instruction in a body."""
-    shape = instruction.shape
+    shape, opcode = instruction.shape, instruction.opcode
     if not shape.is_array or not shape.is_static or 0 in shape.dimensions:
         return False
-    if instruction.opcode == "constant":
-        return shape.is_scalar or instruction.literal.is_splat
-    if has_many_sources(instruction):
-        return False
-    if instruction.opcode == "bitcast-convert":
-        return instruction.operands[0].shape.rank == shape.rank
-    if instruction.opcode in ("reduce", "reduce-window", "map") and not can_inline(instruction.attributes["to_apply"]):
-        return False
-    if instruction.opcode == "reduce-window":
-        return _has_separate_windows(instruction)
-    return instruction.has("elementwise") or instruction.opcode in _MOVEMENT or instruction.opcode in _OTHERS
+    if opcode in _ALWAYS:
+        return True
+    match opcode:
+        case "constant":
+            return shape.is_scalar or instruction.literal.is_splat
+        case "concatenate":
+            return not has_many_sources(instruction)
+        case "bitcast-convert":
+            return instruction.operands[0].shape.rank == shape.rank
+        case "reduce" | "map":
+            return can_inline(instruction.attributes["to_apply"])
+        case "reduce-window":
+            return can_inline(instruction.attributes["to_apply"]) and _has_separate_windows(instruction)
+        case _:
+            return False
 
 
 def _has_separate_windows(pooling: Instruction) -> bool:

@@ -297,29 +297,29 @@ class Computation:
 
     def add(self, instruction: Instruction, before: Instruction | None = None) -> Instruction:
         """Insert `instruction` before `before` (at the end when None); it gets a unique name if it has none."""
-        if self.module is not None:
-            self.module.spend(1)
+        module = self.module
+        if module is not None:
+            module.spend(1)
+            if instruction.name:
+                module.reserve(instruction.name)
+            else:
+                instruction.name = module.unique_name(instruction.opcode)
         instruction.parent = self
-        following = before
         previous = self._last if before is None else before._previous
-        instruction._next, instruction._previous = following, previous
+        instruction._next, instruction._previous = before, previous
         if previous is None:
             self._first = instruction
         else:
             previous._next = instruction
-        if following is None:
+        if before is None:
             self._last = instruction
         else:
-            following._previous = instruction
+            before._previous = instruction
         self._count += 1
         if instruction.opcode == "parameter":
             self._parameters[instruction.parameter_number] = instruction
         elif instruction.opcode in CALLING:
             self._forget_calls()
-        if not instruction.name and self.module is not None:
-            instruction.name = self.module.unique_name(instruction.opcode)
-        elif self.module is not None:
-            self.module.reserve(instruction.name)
         return instruction
 
     def add_after(self, instruction: Instruction, after: Instruction) -> Instruction:
@@ -458,12 +458,14 @@ class Module:
         self.computations[computation.name] = computation
         computation.module = self
         self.reserve(computation.name)
-        names = {instruction.name for instruction in computation}
-        unnamed = "" in names
-        self._names |= names - {""}
-        for instruction in computation if unnamed else ():  # once all names that are taken are known
-            if not instruction.name:
-                instruction.name = self.unique_name(instruction.opcode)
+        unnamed = []
+        for instruction in computation:
+            if instruction.name:
+                self._names.add(instruction.name)
+            else:
+                unnamed.append(instruction)
+        for instruction in unnamed:  # once all names that are taken are known
+            instruction.name = self.unique_name(instruction.opcode)
         if entry:
             self.entry = computation
         return computation
@@ -478,9 +480,10 @@ class Module:
 
     def unique_name(self, base: str) -> str:
         """A name not used in the module: `base` with its number suffix replaced by a fresh one."""
-        stem, dot, suffix = base.rpartition(".")
-        if dot and suffix.isdigit() and stem:
-            base = stem
+        if "." in base:
+            stem, _, suffix = base.rpartition(".")
+            if suffix.isdigit() and stem:
+                base = stem
         number = self._counters.get(base, 0)
         while True:
             number += 1
@@ -500,7 +503,7 @@ class Module:
         return frozenset({instruction.opcode for c in self.computations.values() for instruction in c})
 
     def instruction_count(self) -> int:
-        return sum(len(c) for c in self.computations.values())
+        return sum(map(len, self.computations.values()))
 
     def callees_first(self) -> list[Computation]:
         """Computations reachable from the entry, each after those that it calls."""
@@ -572,7 +575,7 @@ def clone_computation(
     copy.location = computation.location
     copies: dict[Instruction, Instruction] = {}
     for instruction in computation:
-        new = clone_instruction(instruction, [copies[o] for o in instruction.operands])
+        new = clone_instruction(instruction, map(copies.__getitem__, instruction.operands))
         if keep_names:
             new.name, new.origins = instruction.name, instruction.origins
         for before in instruction.control_predecessors:

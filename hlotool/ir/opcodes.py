@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CALLING", "COMMON_ATTRIBUTES", "NOTE", "OPCODES", "SPELLED", "UNKNOWN", "WRITTEN", "Attribute", "Opcode"]
+__all__ = [
+    "CALLING", "COMMON_ATTRIBUTES", "ELEMENTWISE", "NOTE", "OPCODES", "SPELLED", "UNKNOWN", "WRITTEN", "Attribute",
+    "Opcode",
+]  # fmt: skip
 
 UNKNOWN = "?"
 """The opcode of instructions that can only be looked at: no text can have it.
@@ -376,6 +379,8 @@ _add(
     ),
     "side_effect",
 )
+
+ELEMENTWISE: frozenset[str] = frozenset(name for name, row in OPCODES.items() if "elementwise" in row.traits)
 
 CALLING: frozenset[str] = frozenset(
     row.name for row in OPCODES.values() if any(a.kind in ("computation", "computations") for a in row.attributes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 
@@ -63,6 +63,10 @@ class Shape:
     Arrays: `element_type`, `dimensions` (upper bounds; `UNBOUNDED` for ``?``), `dynamic` (one flag per
     dimension, or empty when all are static) and `layout` (None where the text says none).
     Tuples: element_type ``tuple`` and `elements`.  Buffers ``b(f32[2])``: element_type ``buffer``, one element.
+
+    What follows from these is found once, since it is asked for all the time: whether it `is_array` and `is_static`;
+    the `size`, the number of elements of an array (of its upper bound when dynamic); and the `byte_size`, bytes in
+    memory, tuples summed over leaves (tokens and opaques take none).
     """
 
     element_type: str
@@ -70,6 +74,19 @@ class Shape:
     layout: Layout | None = None
     elements: tuple[Shape, ...] = ()
     dynamic: tuple[bool, ...] = ()
+    is_array: bool = field(init=False, repr=False, compare=False)
+    is_static: bool = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
+    byte_size: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        elements, is_array, size = self.elements, ELEMENT_TYPES[self.element_type].is_array, prod(self.dimensions)
+        own = size * byte_size(self.element_type) if is_array else 0
+        put = object.__setattr__  # as the fields of what is frozen are set
+        put(self, "is_array", is_array)
+        put(self, "is_static", all(e.is_static for e in elements) if elements else True not in self.dynamic)
+        put(self, "size", size)
+        put(self, "byte_size", sum([e.byte_size for e in elements]) if elements else own)
 
     def __hash__(self) -> int:
         """Of what tells most shapes apart: shapes are keys of many tables."""
@@ -80,10 +97,6 @@ class Shape:
         return self.element_type == "tuple"
 
     @property
-    def is_array(self) -> bool:
-        return ELEMENT_TYPES[self.element_type].dtype is not None
-
-    @property
     def is_token(self) -> bool:
         return self.element_type == "token"
 
@@ -92,26 +105,8 @@ class Shape:
         return self.is_array and not self.dimensions
 
     @property
-    def is_static(self) -> bool:
-        if self.elements:
-            return all(e.is_static for e in self.elements)
-        return not (self.dynamic and any(self.dynamic))
-
-    @property
     def rank(self) -> int:
         return len(self.dimensions)
-
-    @property
-    def size(self) -> int:
-        """Number of elements of an array (of its upper bound when dynamic)."""
-        return prod(self.dimensions)
-
-    @property
-    def byte_size(self) -> int:
-        """Bytes in memory, tuples summed over leaves; tokens and opaques take none."""
-        if self.elements:
-            return sum(e.byte_size for e in self.elements)
-        return prod(self.dimensions) * byte_size(self.element_type) if self.is_array else 0
 
     def leaves(self) -> Iterator[Shape]:
         """Non-tuple shapes, depth first."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
@@ -67,27 +66,27 @@ def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rew
     return declare
 
 
-_Opcodes = tuple[str, ...] | frozenset[str]
-_OPCODE = attrgetter("opcode")
-
-
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met."""
 
     by_opcode: Mapping[str, tuple[Rule, ...]]
-    fitting: dict[tuple[str, str, _Opcodes], tuple[Rule, ...]] = field(default_factory=dict)
+    fitting: dict[tuple[str | frozenset[str], ...], tuple[Rule, ...]] = field(default_factory=dict)
 
     def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
         """The rules worth trying on the instruction, in order."""
-        read: _Opcodes = tuple(map(_OPCODE, instruction.operands))
-        if len(read) > 3:
-            read = frozenset(read)  # of many operands there would be many orders
-        element_type = instruction.shape.element_type
-        key = instruction.opcode, element_type, read
+        opcode, element_type, operands = instruction.opcode, instruction.shape.element_type, instruction.operands
+        key: tuple[str | frozenset[str], ...]
+        if len(operands) == 1:
+            key = opcode, element_type, operands[0].opcode
+        elif len(operands) == 2:
+            key = opcode, element_type, operands[0].opcode, operands[1].opcode
+        else:
+            key = opcode, element_type, frozenset([operand.opcode for operand in operands])
         rules = self.fitting.get(key)
         if rules is None:
-            rows = [r for r in self.by_opcode.get(instruction.opcode, ()) if r.types is None or element_type in r.types]
+            read = {operand.opcode for operand in operands}
+            rows = [r for r in self.by_opcode.get(opcode, ()) if r.types is None or element_type in r.types]
             rules = tuple(row for row in rows if not any(need.isdisjoint(read) for need in row.needs))
             self.fitting[key] = rules
         return rules

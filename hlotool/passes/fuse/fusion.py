@@ -27,6 +27,7 @@ from hlotool.analysis.in_place import computed_elsewhere, leaves_border, reads_w
 from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
+from hlotool.ir.opcodes import ELEMENTWISE
 from hlotool.passes.fuse.fusion_rules import fusion_rules, mark_own_fusions
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "places_of",
 ]
 
+
+_AT_ITS_OWN_PLACE = ELEMENTWISE | {"reshape", "bitcast", "copy"}
 
 Place = tuple[Instruction, ...]
 """An index map: the instructions that move elements on the way from the root."""
@@ -155,9 +158,8 @@ class _Growth:
         """How often each element of the producer would be computed for the users."""
         return max([self.spread[user] * _repeats(user, producer) for user in users])
 
-    def add(self, producer: Instruction, users: list[Instruction]) -> None:
+    def add(self, producer: Instruction, users: list[Instruction], aligned: bool) -> None:
         self.places[producer] = places_of(producer, users, self.places)
-        aligned = self.is_aligned(users)
         self.spread[producer] = 1 if aligned else self.times(producer, users)
         if aligned:
             self.aligned.add(producer)
@@ -174,7 +176,8 @@ class _Grower:
         self.log = log
         self.options = options
         self.rules = fusion_rules(options.only, options.never)
-        self.position = {instruction: n for n, instruction in enumerate(computation)}
+        self.order = list(computation)
+        self.position = {instruction: n for n, instruction in enumerate(self.order)}
         self.taken: set[Instruction] = set()
 
     def clusters(self) -> list[Cluster]:
@@ -182,11 +185,14 @@ class _Grower:
         found = []
         read: set[Instruction] = set()  # by clusters and by instructions that stay by themselves
         copied: set[Instruction] = set()
-        for seed in reversed(self.computation):
+        for seed in reversed(self.order):
             if seed in self.taken or (seed in copied and seed not in read and not seed.is_root):
                 continue
-            cluster = self.grow(seed) if self.may_grow(seed) else Cluster(seed, {seed: None})
-            read.update(o for member in cluster.members for o in member.operands if o not in cluster.members)
+            if not self.may_grow(seed):
+                read.update(seed.operands)
+                continue
+            cluster = self.grow(seed)
+            read.update([o for member in cluster.members for o in member.operands if o not in cluster.members])
             copied.update(cluster.copies)
             if len(cluster.members) > 1 and not _is_part(cluster):
                 found.append(cluster)
@@ -204,28 +210,27 @@ class _Grower:
 
     def grow(self, seed: Instruction) -> Cluster:
         growth = _Growth(Cluster(seed, {seed: None}), {seed: 1}, {seed}, {seed: frozenset({()})})
-        heap = self.candidates(seed)
-        seen = {instruction for _, instruction in heap}
+        heap: list[int] = []  # places of what may be asked to join, negated: the last in program order comes first
+        seen: set[Instruction] = set()
+        self.ask_operands(seed, heap, seen)
         while heap:
-            _, producer = heappop(heap)
+            producer = self.order[-heappop(heap)]
             users = growth.users(producer)
-            found = self.obstacle(growth, producer, users)
+            aligned = growth.is_aligned(users)
+            found = self.obstacle(growth, producer, users, aligned)
             if found is not None:
                 if not is_movement(producer) and producer.opcode not in ("parameter", "constant"):
                     self.log.refuse(found.rule, (producer, seed), found.reason, **found.numbers)
                 continue
-            growth.add(producer, users)
-            for item in self.candidates(producer):
-                if item[1] not in seen:
-                    seen.add(item[1])
-                    heappush(heap, item)
+            growth.add(producer, users, aligned)
+            self.ask_operands(producer, heap, seen)
         cluster = growth.cluster
         if self.reads_itself(cluster):
             self.log.refuse("reads-itself", seed, "it is computed from other parts of the array that it updates")
             cluster = _by_itself(seed)
-        _trim(cluster, self.position)
         cluster.members = dict.fromkeys(sorted(cluster.members, key=self.position.__getitem__))
-        self.taken.update(m for m in cluster.members if m not in cluster.copies)
+        _trim(cluster)
+        self.taken.update([m for m in cluster.members if m not in cluster.copies])
         return cluster
 
     def reads_itself(self, cluster: Cluster) -> bool:
@@ -246,14 +251,19 @@ class _Grower:
         moved = computed_elsewhere(sorted(cluster.members, key=self.position.__getitem__, reverse=True), update)
         return not all(user is update or reads_what_it_writes(user, update, moved) for user in source.users)
 
-    def candidates(self, instruction: Instruction) -> list[tuple[int, Instruction]]:
-        """Operands that may be asked to join; the heap gives the last in program order first."""
+    def ask_operands(self, instruction: Instruction, heap: list[int], seen: set[Instruction]) -> None:
+        """Add to `heap` those operands that may be asked to join, but for the ones that were `seen`."""
         operands = instruction.operands
         if instruction.opcode == "dynamic-update-slice":
             operands = operands[1:]  # operand 0 stays outside, so that the update can be in place
-        return sorted([(-self.position[o], o) for o in dict.fromkeys(operands) if o.opcode != "parameter"])
+        for operand in operands:
+            if operand not in seen and operand.opcode != "parameter":
+                seen.add(operand)
+                heappush(heap, -self.position[operand])
 
-    def obstacle(self, growth: _Growth, producer: Instruction, users: list[Instruction]) -> Obstacle | None:
+    def obstacle(
+        self, growth: _Growth, producer: Instruction, users: list[Instruction], aligned: bool
+    ) -> Obstacle | None:
         """Why the producer must stay outside; None when it may join."""
         if not is_fusible(producer):
             return Obstacle("own-kernel", f"a {producer.opcode} has a kernel of its own")
@@ -270,7 +280,6 @@ class _Grower:
             return Obstacle("scalar-code", "it is scalar code, computed once")
         if not forced and not growth.is_alone(producer, users) and not is_cheap_copy(producer):
             return Obstacle("other-readers", "others need its result too", {"readers": len(producer.users)})
-        aligned = growth.is_aligned(users)
         return self.form_obstacle(growth, producer, aligned) or (
             None if forced else self.work_obstacle(growth, producer, users, aligned)
         )
@@ -336,9 +345,9 @@ def _by_itself(seed: Instruction) -> Cluster:
     return Cluster(seed, dict.fromkeys([*constants, seed]), dict.fromkeys(shared))
 
 
-def _trim(cluster: Cluster, position: dict[Instruction, int]) -> None:
-    """Leave out views of outside values: they are free where they are."""
-    for member in sorted(cluster.members, key=position.__getitem__):
+def _trim(cluster: Cluster) -> None:
+    """Leave out views of outside values, from members in program order: they are free where they are."""
+    for member in list(cluster.members):
         view = member.opcode in ("reshape", "bitcast") and member is not cluster.root
         if view and member.operands[0] not in cluster.members:
             del cluster.members[member]
@@ -373,13 +382,13 @@ def places_of(
     """
     if producer.opcode == "constant" or producer.shape.size == 1:
         return frozenset({()})
-    found: set[Place] = set()
+    found: frozenset[Place] = frozenset()
     for user in users:
-        if not _moves(user):
-            found |= places[user]
-        else:
-            found.update((*place, user) for place in places[user])
-    return frozenset(found)
+        own = places[user]
+        if _moves(user):
+            own = frozenset([(*place, user) for place in own])
+        found = found | own if found else own
+    return found
 
 
 def _is_scalar_code(instruction: Instruction) -> bool:
@@ -408,7 +417,7 @@ def _repeats(user: Instruction, producer: Instruction) -> int:
 
 def _moves(instruction: Instruction) -> bool:
     """Whether an instruction reads elements of its operands at other places than its own."""
-    return not (instruction.has("elementwise") or instruction.opcode in ("reshape", "bitcast", "copy"))
+    return instruction.opcode not in _AT_ITS_OWN_PLACE
 
 
 def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequence[Instruction]) -> Instruction:
@@ -424,7 +433,7 @@ def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequenc
     title = "_".join(list(results)[:3]).replace("-", "_")
     body = Computation(module.unique_name(f"fused_{title}"))
     inside: dict[Instruction, Instruction] = {}
-    inputs = list(dict.fromkeys(o for m in members for o in m.operands if o not in own))
+    inputs = list(dict.fromkeys([o for m in members for o in m.operands if o not in own]))
     for number, source in enumerate(inputs):
         inside[source] = body.add(Instruction("parameter", source.shape, (), {"parameter_number": number}))
     keeps_names = sum(member.opcode == "fusion" for member in members) == 1  # else two might have the same
@@ -436,9 +445,10 @@ def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequenc
         roots = [body.add(Instruction("tuple", tuple_shape([leaf.shape for leaf in leaves]), leaves))]
     body.root = roots[0]
     module.add(body)
-    for unread in [i for i in body if i.opcode == "tuple" and not i.users and not i.is_root]:
-        body.erase(unread)
     opcodes = {i.opcode for i in body}
+    if "tuple" in opcodes:
+        for unread in [i for i in body if i.opcode == "tuple" and not i.users and not i.is_root]:
+            body.erase(unread)
     kind = "kOutput" if opcodes & PRODUCTS else "kInput" if "reduce" in opcodes else "kLoop"
     last = members[-1]
     fusion = Instruction(
@@ -449,7 +459,7 @@ def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequenc
         module.unique_name(f"{title}_fusion"),
         last.metadata,
         last.location,
-        tuple(dict.fromkeys(name for m in members for name in (m.origins or (m.name,)))),
+        tuple(dict.fromkeys([name for m in members for name in (m.origins or (m.name,))])),
     )
     parent.add(fusion, before=last)
     if len(outputs) == 1:
@@ -500,7 +510,7 @@ def _copy_into(
         index: int = member.attributes["index"]
         return inside[member.operands[0]].operands[index]
     if member.opcode != "fusion":
-        return body.add(clone_instruction(member, [inside[o] for o in member.operands]))
+        return body.add(clone_instruction(member, map(inside.__getitem__, member.operands)))
     copies: dict[Instruction, Instruction] = {}
     fused: Computation = member.attributes["calls"]
     for instruction in fused:
@@ -508,7 +518,7 @@ def _copy_into(
             copies[instruction] = inside[member.operands[instruction.parameter_number]]
         else:
             name = instruction.name if keeps_names else ""
-            operands = [copies[o] for o in instruction.operands]
+            operands = map(copies.__getitem__, instruction.operands)
             copies[instruction] = body.add(clone_instruction(instruction, operands, name))
     return copies[fused.root]
 
