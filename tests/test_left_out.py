@@ -179,6 +179,7 @@ class CalleesAreRight:
         for computation in module.computations.values():
             found = tuple(c for i in computation for c in i.called)
             assert computation.callees == found, (pass_.name, computation.name)
+            assert computation.opcodes == {i.opcode for i in computation}
             assert computation.calls == tuple(i for i in computation if i.opcode in CALLING)
             self.seen += len(found)
         assert module.callees_first() == callees_first(module.entry), pass_.name

@@ -67,7 +67,7 @@ class Structures:
         if isinstance(value, Computation):
             return self.number(value)
         if isinstance(value, tuple):
-            return tuple([self._value(v) for v in value])
+            return tuple([v if type(v) is int else self._value(v) for v in value])
         if isinstance(value, dict):
             return tuple(sorted(value.items()))
         if isinstance(value, float):

@@ -12,6 +12,7 @@ from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.product_epilogue import Reading, fused_product, updates_of
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.ir.opcodes import ELEMENTWISE
 
 __all__ = [
     "computed_elsewhere", "in_place_pairs", "leaves_border", "module_in_place_pairs", "reads_what_it_writes",
@@ -19,6 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 _VIEWS = frozenset({"bitcast", "reshape", "copy"})
+_AT_ITS_OWN_PLACE = ELEMENTWISE | {"tuple", "copy"}
 
 _LARGE_REGION: Annotated[int, Threshold("times")] = 2
 """A region of at least one in so many elements leaves but a border of an array."""
@@ -157,8 +159,13 @@ def _needs(body: Computation, moved: Collection[Instruction]) -> dict[Instructio
     """The numbers of the parameters that each instruction is computed from, but for those in `moved`."""
     needs: dict[Instruction, frozenset[int]] = {}
     for instruction in body:
-        own = {instruction.parameter_number} if instruction.opcode == "parameter" and instruction not in moved else ()
-        needs[instruction] = frozenset(own).union(*(needs[o] for o in instruction.operands))
+        operands = instruction.operands
+        if len(operands) == 1:
+            needs[instruction] = needs[operands[0]]
+        elif instruction.opcode == "parameter" and instruction not in moved:
+            needs[instruction] = frozenset({instruction.parameter_number})
+        else:
+            needs[instruction] = frozenset().union(*[needs[o] for o in operands])
     return needs
 
 
@@ -167,8 +174,7 @@ def computed_elsewhere(readers_first: Iterable[Instruction], update: Instruction
     `update`, whose own elements are meant."""
     moved: set[Instruction] = set()
     for instruction in readers_first:
-        moves = not instruction.has("elementwise") and instruction.opcode not in ("tuple", "copy")
-        if instruction is not update and (instruction in moved or moves):
+        if instruction is not update and (instruction.opcode not in _AT_ITS_OWN_PLACE or instruction in moved):
             moved.update(instruction.operands)
     return moved
 
@@ -234,7 +240,9 @@ def module_in_place_pairs(module: Module) -> dict[Instruction, Pairs]:
     order = module.callees_first()
     for computation in reversed(order):
         if computation in running:
-            running.update(c for i in computation if i.opcode in ("while", "conditional", "call") for c in i.called)
+            for call in computation.calls:
+                if call.opcode in ("while", "conditional", "call"):
+                    running.update(call.called)
     for computation in order:
         if computation not in running:
             continue

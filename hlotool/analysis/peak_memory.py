@@ -13,7 +13,7 @@ from hlotool.analysis.views import is_view
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.opcodes import CALLING
 
-__all__ = ["computation_peaks", "order_peak", "owned_bytes", "owners", "peak_bytes"]
+__all__ = ["Owners", "computation_peaks", "order_peak", "owned_bytes", "owners", "peak_bytes"]
 
 _VIEWS = frozenset({"tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "add-dependency", "domain"})
 _VIEWS_OR_STATEFUL = _VIEWS | {"while", "call"}
@@ -31,15 +31,19 @@ def computation_peaks(module: Module) -> dict[Computation, int]:
     """Bytes at the worst moment of each computation, those of its caller aside."""
     peaks: dict[Computation, int] = {}
     for computation in module.callees_first():
-        peaks[computation] = order_peak(computation, list(computation), peaks, computation is module.entry)
+        order, entry = list(computation), computation is module.entry
+        peaks[computation] = order_peak(computation, order, owners(order, entry), peaks, entry)
     return peaks
 
 
 def order_peak(
-    computation: Computation, order: Sequence[Instruction], peaks: Mapping[Computation, int], entry: bool
+    computation: Computation, order: Sequence[Instruction], stored: Owners, peaks: Mapping[Computation, int],
+    entry: bool,
 ) -> int:
-    """The peak of a computation that runs in `order`; without `entry` its parameters are the caller's."""
-    stored = owners(order, entry)
+    """The peak of a computation that runs in `order`; without `entry` its parameters are the caller's.
+
+    `stored` has the `owners` of its values, whatever their order, and `peaks` what those take that it calls.
+    """
     last: dict[Instruction, int] = {}
     for number, instruction in enumerate(order):
         for operand in instruction.operands:

@@ -7,7 +7,7 @@ doubly-linked list, so inserting and erasing cost O(1); the order is always topo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from math import inf
 from typing import Any
 
@@ -216,6 +216,7 @@ class Computation:
         "_count",
         "_first",
         "_last",
+        "_opcodes",
         "_parameters",
         "_root",
         "execution_thread",
@@ -233,6 +234,7 @@ class Computation:
         self._first: Instruction | None = None
         self._last: Instruction | None = None
         self._count = 0
+        self._opcodes: dict[str, int] = {}  # how often each occurs
         self._parameters: dict[int, Instruction] = {}
         self._calls: tuple[Instruction, ...] | None = None  # None: to be looked up again
         self._callees: tuple[Computation, ...] | None = None
@@ -251,6 +253,11 @@ class Computation:
     def parameters(self) -> list[Instruction]:
         """Parameters by number."""
         return [self._parameters[n] for n in sorted(self._parameters)]
+
+    @property
+    def opcodes(self) -> Set[str]:
+        """The opcodes that occur."""
+        return self._opcodes.keys()
 
     @property
     def calls(self) -> tuple[Instruction, ...]:
@@ -315,10 +322,12 @@ class Computation:
             self._last = instruction
         else:
             before._previous = instruction
+        opcode = instruction.opcode
         self._count += 1
-        if instruction.opcode == "parameter":
+        self._opcodes[opcode] = self._opcodes.get(opcode, 0) + 1
+        if opcode == "parameter":
             self._parameters[instruction.parameter_number] = instruction
-        elif instruction.opcode in CALLING:
+        elif opcode in CALLING:
             self._forget_calls()
         return instruction
 
@@ -350,7 +359,8 @@ class Computation:
         instruction.parent = None
 
     def _unlink(self, instruction: Instruction) -> None:
-        if instruction.opcode in CALLING:
+        opcode = instruction.opcode
+        if opcode in CALLING:
             self._forget_calls()
         previous, following = instruction._previous, instruction._next
         if previous is None:
@@ -363,6 +373,9 @@ class Computation:
             following._previous = previous
         instruction._next = instruction._previous = None
         self._count -= 1
+        self._opcodes[opcode] -= 1
+        if not self._opcodes[opcode]:
+            del self._opcodes[opcode]
 
     def renumber_parameters(self) -> None:
         """Number the remaining parameters densely from 0, keeping their order."""
@@ -500,7 +513,7 @@ class Module:
 
     def opcodes(self) -> frozenset[str]:
         """The opcodes that occur in any computation."""
-        return frozenset({instruction.opcode for c in self.computations.values() for instruction in c})
+        return frozenset().union(*(computation.opcodes for computation in self.computations.values()))
 
     def instruction_count(self) -> int:
         return sum(map(len, self.computations.values()))

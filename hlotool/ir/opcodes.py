@@ -381,6 +381,7 @@ _add(
 )
 
 ELEMENTWISE: frozenset[str] = frozenset(name for name, row in OPCODES.items() if "elementwise" in row.traits)
+"""Opcodes with this trait."""
 
 CALLING: frozenset[str] = frozenset(
     row.name for row in OPCODES.values() if any(a.kind in ("computation", "computations") for a in row.attributes)

@@ -68,9 +68,13 @@ def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rew
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met."""
+    """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met.
+
+    Each rule has an operand with one of the opcodes `reads` where it fits (None: some may have any).
+    """
 
     by_opcode: Mapping[str, tuple[Rule, ...]]
+    reads: frozenset[str] | None
     fitting: dict[tuple[str | frozenset[str], ...], tuple[Rule, ...]] = field(default_factory=dict)
 
     def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
@@ -94,11 +98,13 @@ class Table:
 
 def rule_table(rules: Iterable[Rule]) -> Table:
     """A table of rules, which are tried in the order given."""
+    rules = tuple(rules)
     by_opcode: dict[str, list[Rule]] = {}
     for row in rules:
         for opcode in row.opcodes:
             by_opcode.setdefault(opcode, []).append(row)
-    return Table({opcode: tuple(rows) for opcode, rows in by_opcode.items()})
+    reads = frozenset().union(*(row.needs[0] for row in rules)) if all(row.needs for row in rules) else None
+    return Table({opcode: tuple(rows) for opcode, rows in by_opcode.items()}, reads)
 
 
 class Rewriter:
@@ -192,6 +198,8 @@ def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> boo
     Instructions with dynamic shapes or control dependencies are left alone, and those on f8e8m0fnu, which has neither
     zero nor sign: few identities hold there.  What a rewrite leaves unused goes.
     """
+    if table.reads is not None and table.reads.isdisjoint(computation.opcodes):
+        return False
     opcodes = table.by_opcode
     queue = deque([i for i in computation if i.opcode in opcodes])
     queued = set(queue)

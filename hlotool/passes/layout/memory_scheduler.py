@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import in_place_pairs
-from hlotool.analysis.peak_memory import order_peak, owned_bytes, owners
+from hlotool.analysis.peak_memory import Owners, order_peak, owned_bytes, owners
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.framework.graph import order_effects
 from hlotool.passes.fuse.fusion import fusible_computations
@@ -17,9 +17,6 @@ from hlotool.passes.fuse.fusion import fusible_computations
 __all__ = ["MemoryScheduler"]
 
 _TAKES_OVER = frozenset({"while", "call", "conditional"})
-
-_Owners = Mapping[Instruction, tuple[Instruction, ...]]
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryScheduler:
@@ -45,14 +42,15 @@ class MemoryScheduler:
                 continue
             entry = computation is module.entry
             before = list(computation)
-            peaks[computation] = order_peak(computation, before, peaks, entry)
+            stored = owners(before, entry)
+            peaks[computation] = order_peak(computation, before, stored, peaks, entry)
             if computation not in running or len(before) < 3:
                 continue
             changed |= order_effects(computation, pure)
-            after = _schedule(before, computation.root, entry)
+            after = _schedule(before, computation.root, stored)
             if after == before:
                 continue
-            peak = order_peak(computation, after, peaks, entry)
+            peak = order_peak(computation, after, stored, peaks, entry)
             numbers = {"peak_before": peaks[computation], "peak_after": peak}
             if peak > (1 - self.at_least) * peaks[computation]:
                 log.note("order-kept", computation.name, "another order would save too little memory", **numbers)
@@ -63,9 +61,8 @@ class MemoryScheduler:
         return changed
 
 
-def _schedule(order: list[Instruction], root: Instruction, entry: bool) -> list[Instruction]:
+def _schedule(order: list[Instruction], root: Instruction, stored: Owners) -> list[Instruction]:
     """A topological order of the instructions in which memory is freed early."""
-    stored = owners(order, entry)
     position = {instruction: number for number, instruction in enumerate(order)}
     read = {i: dict.fromkeys([owner for operand in i.operands for owner in stored[operand]]) for i in order}
     waiting, followers = _dependencies(order, stored, read)
@@ -115,7 +112,7 @@ def _schedule(order: list[Instruction], root: Instruction, entry: bool) -> list[
 
 
 def _dependencies(
-    order: list[Instruction], stored: _Owners, read: Mapping[Instruction, Mapping[Instruction, None]]
+    order: list[Instruction], stored: Owners, read: Mapping[Instruction, Mapping[Instruction, None]]
 ) -> tuple[dict[Instruction, int], dict[Instruction, list[Instruction]]]:
     """How many others each instruction waits for, and who waits for it."""
     waiting: dict[Instruction, int] = {}
@@ -134,7 +131,7 @@ def _dependencies(
     return waiting, followers
 
 
-def _taken_over(instruction: Instruction, stored: _Owners) -> dict[Instruction, None]:
+def _taken_over(instruction: Instruction, stored: Owners) -> dict[Instruction, None]:
     """What holds values that the instruction may write over."""
     numbers = (
         range(len(instruction.operands))

@@ -29,9 +29,8 @@ class ConvertMover:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        table = rule_table((*RULES, dot_of_bf16) if self.bf16 else RULES)
         for computation in module.callees_first():
-            changed |= apply_rules(computation, table, log)
+            changed |= apply_rules(computation, _TABLE_BF16 if self.bf16 else _TABLE, log)
         return changed
 
 
@@ -97,3 +96,5 @@ def dot_of_bf16(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
 
 
 RULES: tuple[Rule, ...] = (move_narrow, join_narrow, dot_of_narrow)
+_TABLE = rule_table(RULES)
+_TABLE_BF16 = rule_table((*RULES, dot_of_bf16))

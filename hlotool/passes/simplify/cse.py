@@ -42,9 +42,9 @@ def _merge(computation: Computation, structures: Structures, pure: dict[Computat
     rough: dict[Hashable, Instruction | None] = {}  # the one with a rough key; None once there are several
     exact: dict[Hashable, Instruction] = {}  # the first of those that share their rough keys
     for instruction in computation:
-        if not _may_merge(instruction):
-            continue
         rough_key = _rough_key(instruction)
+        if rough_key is None:
+            continue
         only = rough.setdefault(rough_key, instruction)
         if only is instruction:
             continue
@@ -61,20 +61,20 @@ def _merge(computation: Computation, structures: Structures, pure: dict[Computat
     return changed
 
 
-def _may_merge(instruction: Instruction) -> bool:
-    return (
-        instruction.opcode not in _NEVER
-        and not instruction.control_predecessors
-        and not instruction.control_successors
-        and not (instruction.opcode == "constant" and instruction.literal.elided)
-    )
+def _rough_key(instruction: Instruction) -> Hashable | None:
+    """What equal instructions have in common and few others have, so that the rest of these is looked at seldom.
 
-
-def _rough_key(instruction: Instruction) -> Hashable:
-    """What equal instructions have in common and few others have, so that the rest of these is looked at seldom."""
+    None for what is merged with no other.
+    """
     opcode, operands = instruction.opcode, instruction.operands
+    if opcode in _NEVER or instruction.control_predecessors or instruction.control_successors:
+        return None
+    if opcode == "constant":
+        return None if instruction.literal.elided else (instruction.shape, instruction.literal)
+    if opcode == "get-tuple-element":
+        return opcode, operands[0], instruction.attributes["index"]
     if not operands:
-        return (instruction.shape, instruction.literal) if opcode == "constant" else (opcode, instruction.shape)
+        return opcode, instruction.shape
     if len(operands) == 2 and opcode in _COMMUTATIVE:
         left, right = operands
         return (opcode, left, right) if id(left) <= id(right) else (opcode, right, left)

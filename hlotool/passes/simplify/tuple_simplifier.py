@@ -27,7 +27,7 @@ class TupleSimplifier:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in module.callees_first():
-            for instruction in computation:
+            for instruction in computation if not self.opcodes.isdisjoint(computation.opcodes) else ():
                 found = self._replacement(instruction, module.entry)
                 if found is None or instruction.control_predecessors or not log.allow():
                     continue
