@@ -174,6 +174,11 @@ def mask(active: int, lanes: int) -> str:
     return "<" + ", ".join(f"i1 {int(lane < active)}" for lane in range(lanes)) + ">"
 
 
+def _first(count: int) -> str:
+    """What takes the first `count` lanes of two vectors in a row."""
+    return f"<{count} x i32> <" + ", ".join(f"i32 {lane}" for lane in range(count)) + ">"
+
+
 def load(
     f: Function, pointer: str, source: Element, how: Arithmetic, lanes: int, active: int = 0, align: int = 0
 ) -> str:
@@ -183,6 +188,10 @@ def load(
     if active == 1 and lanes > 1:
         raw = f.let(f"load {source.storage}, ptr {pointer}, align {align}")
         raw = f.let(f"insertelement {kind} zeroinitializer, {source.storage} {raw}, i64 0")
+    elif active and 2 * active == lanes:  # a smaller vector, for which no register holds a mask
+        half = vector_type(source.storage, active)
+        raw = f.let(f"load {half}, ptr {pointer}, align {align}")
+        raw = f.let(f"shufflevector {half} {raw}, {half} zeroinitializer, {_first(lanes)}")
     elif active and active < lanes:
         name = f"llvm.masked.load.{_suffix(source.storage, lanes)}.p0"
         callee = f.unit.declare(kind, name, ["ptr", f"<{lanes} x i1>", kind])
@@ -207,7 +216,10 @@ def store(
         lanes = active = 0
     raw = narrow(f, value, target, how, lanes)
     kind = vector_type(target.storage, lanes)
-    if active and active < lanes:
+    if active and 2 * active == lanes:
+        raw = f.let(f"shufflevector {kind} {raw}, {kind} poison, {_first(active)}")
+        f.do(f"store {vector_type(target.storage, active)} {raw}, ptr {pointer}, align {target.size}")
+    elif active and active < lanes:
         name = f"llvm.masked.store.{_suffix(target.storage, lanes)}.p0"
         callee = f.unit.declare("void", name, [kind, "ptr", f"<{lanes} x i1>"])
         f.do(
