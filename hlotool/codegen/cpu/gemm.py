@@ -83,6 +83,8 @@ SHARED_PANELS: Annotated[int, Threshold("panels")] = 8  # that are enough for th
 COLUMNS: Annotated[int, Threshold("columns")] = 256  # that a task takes together
 MANY_ROWS: Annotated[int, Threshold("rows")] = 512  # that meet a panel often enough to pack it
 _FEW_SUMS: Annotated[int, Threshold("vectors")] = 8  # of a tile whose loop takes four steps of the sum a turn
+_BRIEF: Annotated[float, Threshold("cost")] = 120e3
+"""Of a sum over windows, so little that turns of several steps save less than compiling them takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,11 @@ class Product:
         return math.prod(tap.extent for tap in self.taps)
 
     @property
+    def multiplications(self) -> float:
+        """With additions, of the type of the sum."""
+        return float(self.m) * self.n * self.depth * math.prod(batch.extent for batch in self.batch)
+
+    @property
     def a_step(self) -> int:
         """Bytes from a tile's rows of `a` to the next one's."""
         return self.a_tile or self.shape.rows * self.a_row
@@ -260,6 +267,8 @@ def _steps_together(product: Product, piece: int, machine: Machine) -> int:
         return 1
     if product.m <= product.shape.rows and product.packing is None:
         return 1  # `b` is read once, and a load whose address moves by one row a turn is what processors prefetch
+    if len(product.taps) > 1 and nanoseconds(product.multiplications, product.how) < _BRIEF:
+        return 1
     first, ends, counts = product.taps[0].extent, product.ends, [product.taps[-1].extent]
     if len(product.taps) == 1:
         counts = [1] if product.reach else [piece, first % piece]
@@ -585,8 +594,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         release(f)
     f.finish()
 
-    work = float(product.m) * product.n * product.depth * math.prod(batch.extent for batch in product.batch)
-    arithmetic = nanoseconds(work, how) / (0.85 if how.thirds else 8.0 if shape.registers else 1.0)
+    arithmetic = nanoseconds(product.multiplications, how) / (0.85 if how.thirds else 8.0 if shape.registers else 1.0)
     right = product.n * product.depth * math.prod(batch.extent for batch in product.batch if batch.b)
     return Step(name, math.prod(extents), max(arithmetic, right * how.element.bytes / _BYTES) + time)
 
