@@ -344,6 +344,14 @@ def convolution(lines: int, pad: int = 1, window: int = 3, features: int = 8) ->
     )
 
 
+def few_pixels(pixels: int, features: int = 128) -> str:
+    """A convolution with many weights for its pixels."""
+    return main_of(
+        f"x = f32[1,{pixels},32] parameter(0)\nk = f32[9,32,{features}] parameter(1)\n"
+        f"ROOT c = f32[1,{pixels},{features}] convolution(x, k), window={{size=9 pad=4_4}}, dim_labels=b0f_0io->b0f"
+    )
+
+
 def solve(n: int, columns: int = 9) -> str:
     """A triangular system that is well conditioned."""
     return main_of(
@@ -636,6 +644,13 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.dot._SIDE": (plain_products,),
     "codegen.cpu.dot._PAIRED": (lambda n: halves(n, 40, 48), lambda n: halves(30, n, 48)),
     "codegen.cpu.dot._HALVED": (lambda n: product(n, 40, 48),),
+    "codegen.cpu.dot._UPDATED": (lambda n: product(n, 68, 1024),),
+    "codegen.cpu.dot._UPDATED_MOST": (lambda n: product(n, 68, 1024),),
+    "codegen.cpu.rank_update.MOST_ROWS": (few_pixels,),
+    "codegen.cpu.rank_update.TERMS": (lambda n: product(9, 16 * n, 1024), lambda n: product(9, 64 + n, 1024)),
+    "codegen.cpu.rank_update.PANELS": (lambda n: few_pixels(9, 16 * n), lambda n: few_pixels(9, 8 * n)),
+    "codegen.cpu.rank_update._FEWEST": (lambda n: few_pixels(9, 64 * n), lambda n: few_pixels(9, 32 * n)),
+    "codegen.cpu.rank_update._MOST": (lambda n: few_pixels(9, 64 * n), lambda n: few_pixels(9, 32 * n)),
     "codegen.cpu.dot._ROWS_DEEP": (lambda n: product(n, 3000, 40), plain_products),
     "codegen.cpu.gemm.SHARED_ROWS": (plain_products, lambda n: product(n, 300, 300)),
     "codegen.cpu.gemm.SHARED_PANELS": (lambda n: product(20, 300, 16 * n), lambda n: product(20, 300, 8 * n)),
@@ -895,6 +910,7 @@ _NO_THRESHOLDS = {
     "n < 4": "the least that is a product of two",
     "n >= 4": "the least that is a product of two",
     "a.down % (PAGE // 4) == 0": "how caches are built",
+    "b.down % (PAGE // 4) == 0": "how caches are built",
     "_EVEN = 16": "the lanes of the widest vectors",
     "_PRODUCT = 2 * 127 - 100": "exponents of floats",
     "MARK = 32767 << 16": "a NaN",

@@ -28,6 +28,7 @@ from hlotool.codegen.cpu.conv_border import emit_border, emit_flag
 from hlotool.codegen.cpu.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.conv_thirds import emit_thirds, serves_thirds
+from hlotool.codegen.cpu.conv_updates import emit_conv_updates, serves_conv_updates
 from hlotool.codegen.cpu.dot import DotSpec, Scratch, emit_dot, emit_zeros
 from hlotool.codegen.cpu.elements import Arithmetic, arithmetic, element
 from hlotool.codegen.cpu.epilogue import Epilogue
@@ -135,6 +136,8 @@ def emit_conv(
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_thirds(spec, machine, epilogue):
             plan.steps += emit_thirds(plan.unit, name, spec, slots, scratch, epilogue, _border(plan))
+        elif serves_conv_updates(spec, machine, epilogue):
+            plan.steps += emit_conv_updates(plan.unit, name, spec, slots, scratch, epilogue)
         else:
             _emit(plan)
     return finish_kernel(plan.unit, plan.steps, plan.scratch.size)

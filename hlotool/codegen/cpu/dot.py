@@ -47,6 +47,7 @@ from hlotool.codegen.cpu.gemm import (
 from hlotool.codegen.cpu.microkernel import LINE, Tap
 from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.prologue import Prologue
+from hlotool.codegen.cpu.rank_update import TERMS, Part, columns_of, serves_updates
 from hlotool.codegen.cpu.thirds import BLOCK, CHUNK, GROUP, LINES, RANGE, THIRD, Split, both, emit_split, pays
 from hlotool.codegen.cpu.thirds_product import Thirds
 from hlotool.codegen.cpu.tiles import SIDE
@@ -65,6 +66,8 @@ _WIDER: Annotated[int, Threshold("times")] = 4  # how much larger an operand is 
 _SIDE: Annotated[int, Threshold("rows")] = 4  # of a tile of sums along vectors, and its columns
 _PAIRED: Annotated[int, Threshold("rows")] = 8  # below which making pairs takes longer than they save
 _HALVED: Annotated[int, Threshold("rows")] = 64  # that two threads share
+_UPDATED: Annotated[int, Threshold("rows")] = 8  # from which on updates pay
+_UPDATED_MOST: Annotated[int, Threshold("rows")] = 64  # and up to which they do, against a copy
 _ROWS_DEEP: Annotated[int, Threshold("rows")] = 64  # that read panels in place which outgrow a cache
 
 
@@ -351,6 +354,8 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
         a = plan.pair("pair_lhs", a, m, k, inner or plan.tiles)
         b = plan.pair("pair_rhs", b.transposed(), n, k, inner).transposed()
         k = -(-k // 2)
+    if not inner and _serves_updates(plan, m, n, k, b, c):
+        return _emit_updates(plan, m, n, k, a, b, c)
     return (_emit_inner if inner else _emit_outer)(plan, m, n, k, a, b, c)
 
 
@@ -368,6 +373,31 @@ def _emit_inner(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: 
             _batches(plan.extents, a, b, c), m, n, (Tap(k, a.across, b.down),), plan.how,
             TileShape(rows, columns, inner=True),
             a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=plan.epilogue,
+        ))
+    )
+
+
+def _serves_updates(plan: _Plan, m: int, n: int, k: int, b: _Matrix, c: _Matrix) -> bool:
+    """Whether `rank_update` can make this product, and saves time: rows of `b` fall on few sets of the caches, and so
+    would have to be copied to be read again."""
+    in_place = b.made is None and not b.panel and b.across == b.element.bytes and c.across == c.element.bytes
+    whole_rows = plan.epilogue is not None and plan.epilogue.whole_rows
+    some = _UPDATED <= m <= _UPDATED_MOST and b.down % (PAGE // 4) == 0
+    return in_place and not whole_rows and some and serves_updates(m, n, 1, k, b.element, plan.how, plan.machine)
+
+
+def _emit_updates(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    """A product of few rows, whose left operand is copied alone."""
+    how, columns = plan.how, columns_of(m, n, plan.how, plan.machine)
+    if a.made is not None:
+        a = plan.spread("made_lhs", a, m, k, how.element)
+    a, block, _ = plan.pack("pack_lhs", a, m, k, TERMS, how.element)
+    taps = Tap(1, 0, 0), Tap(k // TERMS, block, TERMS * b.down), Tap(TERMS, a.across, b.down)
+    plan.steps.append(
+        emit_product(plan.unit, plan.name, Product(
+            _batches(plan.extents, a, b, c), m, n, taps, how, TileShape(m, columns),
+            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=plan.epilogue,
+            parts=(Part(0, tuple((row * a.down, row) for row in range(m))),),
         ))
     )
 

@@ -32,6 +32,7 @@ from hlotool.codegen.cpu.addressing import (
 from hlotool.codegen.cpu.elements import Arithmetic
 from hlotool.codegen.cpu.epilogue import Block, Epilogue
 from hlotool.codegen.cpu.microkernel import LINE, Ends, Inner, Outer, Tap, emit_inner, emit_outer
+from hlotool.codegen.cpu.rank_update import Part, Update, emit_update
 from hlotool.codegen.cpu.thirds_product import Thirds, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.tiles import CONFIG, SIDE, configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
@@ -160,7 +161,8 @@ class Product:
     tiles.  `b_panel` is the distance between panels of `shape.columns` columns; with `b_full` the last one ends with
     the last column.  For `b_line` see `Outer`.  With an `epilogue` that is what computes the outputs, from blocks of
     the result which the tasks keep for it; then nothing lies at `c`, unless it is an output too.  Terms that `reach`
-    has outside are left out, and those that `ends` tells.  With `thirds` the operands are those of `thirds`.
+    has outside are left out, and those that `ends` tells.  With `thirds` the operands are those of `thirds`.  With
+    `parts` tiles are those of `rank_update`: of `taps` the first one counts the parts, and the second one blocks.
     """
 
     batch: tuple[Batch, ...]
@@ -187,6 +189,7 @@ class Product:
     reach: Reach | None = None
     ends: Ends | None = None
     thirds: Thirds | None = None
+    parts: tuple[Part, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -845,7 +848,12 @@ def _emit_tiles(
                 continue
             tile = names[edge_row, edge_column] = f"tile{rows}x{columns}_{name}"
             a, b, c = product.a.element, product.b.element, product.c.element
-            if shape.inner:
+            if product.parts:
+                _, block, term = product.taps
+                emit_update(unit, tile, Update(
+                    rows, columns, product.parts, block.extent, block.a, b, term.b, c, product.c_row
+                ), product.how)
+            elif shape.inner:
                 step = product.b_panel // shape.columns
                 inner = Inner(
                     rows, columns, product.depth, a, product.a_row, b, step, c, product.c_row, product.c_column

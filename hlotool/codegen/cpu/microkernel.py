@@ -141,10 +141,10 @@ def emit_outer(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
                 continue
             for part in range(how.components):
                 at = offset(f, start, step + part * tile.a.size)
-                splat = _splat(f, load(f, at, tile.a, how, 0), kind, how, lanes)
+                left = splat(f, load(f, at, tile.a, how, 0), kind, how, lanes)
                 for v, column in enumerate(columns):
                     place = (row * how.components + part) * vectors + v
-                    result[place] = multiply_add(f, how, lanes, splat, column, result[place])
+                    result[place] = multiply_add(f, how, lanes, left, column, result[place])
         return result
 
     def loop(
@@ -351,7 +351,8 @@ def _total(f: Function, how: Arithmetic, lanes: int, value: str) -> str:
     return f.intrinsic(how.type, f"llvm.vector.reduce.{operation}.v{lanes}{how.type}", [(kind, value)])
 
 
-def _splat(f: Function, value: str, kind: str, how: Arithmetic, lanes: int) -> str:
+def splat(f: Function, value: str, kind: str, how: Arithmetic, lanes: int) -> str:
+    """A vector that has `value` in all lanes."""
     one = f.let(f"insertelement {kind} poison, {how.type} {value}, i64 0")
     return f.let(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
