@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from models import model
 
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
@@ -295,7 +296,8 @@ def findings(name: str, module: Module, kinds: Sequence[str] = tuple(KINDS)) -> 
 
 def load(name: str) -> Module:
     """A model of the corpus or of the wild."""
-    for path in (SHARED / "corpus" / "models" / f"{name}.hlo", SHARED / "wild" / f"{name}.hlo", Path(name)):
+    shared = [SHARED / folder / f"{name}.hlo" for folder in ("corpus/models", "wild")]
+    for path in (model(name), *shared, Path(name)):
         if path.exists():
             return parse(path.read_text("utf-8"))
     raise SystemExit(f"no model {name}")
@@ -306,11 +308,11 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--kinds"]:
         kinds, arguments = arguments[1].split(","), arguments[2:]
     missed = total = 0
-    for model in arguments or MODELS:
-        rows = list(findings(model, load(model), kinds))
+    for name in arguments or MODELS:
+        rows = list(findings(name, load(name), kinds))
         total += sum(row.word == "caught" for row in rows)
         missed += sum(row.word in ("MISSED", "undecided") for row in rows)
-        print(f"{model:26}", " ".join(f"{row.kind}:{row.word}" for row in rows if row.word != "-"), flush=True)
+        print(f"{name:26}", " ".join(f"{row.kind}:{row.word}" for row in rows if row.word != "-"), flush=True)
         for row in rows:
             if row.word in ("MISSED", "undecided"):
                 print(f"    {row.kind} at {row.place}: {row.word}", flush=True)

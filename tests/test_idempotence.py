@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from models import models
 
 from hlotool.driver import optimise
 from hlotool.text.fingerprint import content_hash
 from hlotool.text.load import load
 
 ROOT = Path(__file__).parents[1]
-CORPUS = ROOT.parent / "shared" / "corpus" / "models"
-FILES = [*sorted((ROOT / "samples").glob("*.hlo")), *sorted(CORPUS.glob("*.hlo"))]
+FILES = [*sorted((ROOT / "samples").glob("*.hlo")), *models()]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -10,6 +10,7 @@ import pytest
 from browser import Browser, needs_chromium
 from conftest import ROOT, Run
 from large_module import large_module
+from models import model
 
 from hlotool.driver import optimise
 from hlotool.inspect.dump import Dump
@@ -24,7 +25,6 @@ from hlotool.text.parser import parse
 pytestmark = needs_chromium
 
 SAMPLES = ROOT / "samples"
-MODELS = ROOT.parent / "shared" / "corpus" / "models"
 
 CHECK = """(() => {
   const wrong = [], drawn = View.drawn, eps = 0.75;
@@ -217,12 +217,9 @@ def test_drawings_are_in_order(browser: Browser, tmp_path: Path, path: Path) -> 
             assert browser.evaluate(CHECK) == []
 
 
-@pytest.mark.parametrize("name", ["resnet18", "gpt_decode", "lstm_char_lm_train", "llama_decode_scan", "switch"])
+@pytest.mark.parametrize("name", ["bert_block", "random_normal", "llama_decode_scan", "switch"])
 def test_drawings_of_models_are_in_order(browser: Browser, tmp_path: Path, name: str) -> None:
-    path = MODELS / f"{name}.hlo"
-    if not path.exists():
-        pytest.skip("the corpus is not there")
-    browser.open(page(optimise(load(path), "default"), tmp_path / "page.html"))
+    browser.open(page(optimise(load(model(name)), "default"), tmp_path / "page.html"))
     for key in ("", "E"):
         if key:
             browser.press(key)

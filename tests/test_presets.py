@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run
+from models import models
 
 from hlotool.ir import Module, UnsupportedError
 from hlotool.ir.opcodes import COMMON_ATTRIBUTES, SPELLED
@@ -22,8 +23,7 @@ from hlotool.text.load import parse_all
 from hlotool.text.parser import parse
 from hlotool.text.presets import PRESETS, print_preset
 
-SHARED = ROOT.parent / "shared"
-FILES = sorted((SHARED / "corpus" / "models").glob("*.hlo")) + sorted((ROOT / "samples").glob("*.hlo"))
+FILES = models() + sorted((ROOT / "samples").glob("*.hlo"))
 SMALL = [path for path in FILES if path.stat().st_size < 60_000]
 
 LOOP = """HloModule loop, frontend_attributes={b="1",a="2"}

@@ -5,17 +5,16 @@ from __future__ import annotations
 import cProfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import pytest
+from models import model
 
 from hlotool.driver import compile_module, optimise
 from hlotool.ir import Computation, Module, clone_module
 from hlotool.ir.builder import Builder
 from hlotool.text.load import load
 
-BLOCK = Path(__file__).parents[2] / "shared" / "corpus" / "models" / "bert_block.hlo"
-pytestmark = pytest.mark.skipif(not BLOCK.exists(), reason="the corpus is not here")
+BLOCK = model("bert_block")
 
 
 def stacked(count: int) -> Module:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import models
 from tiny_modules import TINY, tiny_module
 
 from hlotool.ir import OPCODES, PaddingDimension, Shape, SliceDimension, Window, WindowDimension, array, scalar
@@ -21,7 +21,6 @@ from hlotool.text.load import load
 from hlotool.text.parser import parse, parse_shape
 from hlotool.text.printer import print_instruction
 
-_MODELS = Path(__file__).parents[2] / "shared" / "corpus" / "models"
 _ADD = binary_computation("add", "f32")
 _GREATER = Computation("greater")
 _BUILDER = Builder(_GREATER)
@@ -297,11 +296,10 @@ def test_window_positions_are_counted_right(
     assert found.dimensions == (counted,)
 
 
-@pytest.mark.skipif(not _MODELS.exists(), reason="the model corpus is not here")
 def test_corpus_shapes_are_inferred() -> None:
     """Inference gives every written shape of the corpus, layouts aside."""
     seen = 0
-    for file in sorted(_MODELS.glob("*.hlo"))[::3]:
+    for file in models()[::3]:
         for instruction in load(file).instructions():
             operands = [operand.shape for operand in instruction.operands]
             check(instruction.opcode, instruction.shape, operands, instruction.attributes)
@@ -309,7 +307,7 @@ def test_corpus_shapes_are_inferred() -> None:
                 found = infer(instruction.opcode, operands, instruction.attributes)
                 assert found.compatible(instruction.shape), print_instruction(instruction)
                 seen += 1
-    assert seen > 2000
+    assert seen > 500
 
 
 def test_builder_infers_and_carries_origins() -> None:

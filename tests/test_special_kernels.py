@@ -7,10 +7,7 @@ filled with rubbish; the results are compared with the reference evaluator, NumP
 from __future__ import annotations
 
 import ctypes
-import importlib
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,7 @@ import pytest
 from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models import model
 
 from hlotool.codegen.cpu.cholesky import emit_cholesky
 from hlotool.codegen.cpu.fft import emit_fft
@@ -35,6 +33,7 @@ from hlotool.codegen.machine import named
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.context import Rule
 from hlotool.evaluate.rules import RULES
+from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Instruction, Module, UnsupportedError, dtype_of
 from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units
@@ -702,22 +701,15 @@ def test_the_same_instruction_gives_the_same_text() -> None:
     assert len(texts) == 1
 
 
-CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 MODELS = [
     "argsort_pairs", "cholesky_native", "embedding_grad_scatter", "gather_scatter_modes", "maxpool_grad", "pooling",
     "rfft_conv", "rng_bit_generator", "sort_100k", "top_k", "triangular_solve_native",
 ]  # fmt: skip
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the corpus of models is not here")
-@pytest.mark.parametrize("model", MODELS)
-def test_kernels_inside_real_models(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", MODELS)
+def test_kernels_inside_real_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every instruction with such a kernel, on the operands that it has in the model."""
-    sys.path.insert(0, str(CORPUS))
-    try:
-        corpus = importlib.import_module("corpus")
-    finally:
-        sys.path.remove(str(CORPUS))
     compared = []
 
     def compared_with_kernel(rule: Rule) -> Rule:
@@ -733,6 +725,6 @@ def test_kernels_inside_real_models(model: str, monkeypatch: pytest.MonkeyPatch)
 
     for opcode in EMITTERS:
         monkeypatch.setitem(RULES, opcode, compared_with_kernel(RULES[opcode]))
-    case = corpus.load(model)
-    evaluate(parse(case.hlo), list(case.inputs()))
+    module = parse(model(name).read_text())
+    evaluate(module, random_inputs(module, 1))
     assert compared

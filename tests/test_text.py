@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from models import models
 
 from hlotool.ir import (
     ELEMENT_TYPES,
@@ -46,7 +47,6 @@ from hlotool.text.parser import parse, parse_literal, parse_shape
 from hlotool.text.printer import SHORT, PrintOptions, print_literal, print_module, print_shape
 
 _SHARED = Path(__file__).parents[2] / "shared"
-_MODELS = _SHARED / "corpus" / "models"
 _BAD = _SHARED / "badhlo"
 
 
@@ -97,11 +97,8 @@ def _errors(text: str) -> list[tuple[int, int, str]]:
 # ---- the corpus
 
 
-@pytest.mark.skipif(not _MODELS.exists(), reason="the model corpus is not here")
 def test_corpus_reads_and_prints_back() -> None:
-    files = sorted(_MODELS.glob("*.hlo"))
-    assert len(files) > 100
-    for file in files:
+    for file in models():
         _round_trip(load(file))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Run
-from planted_passes import KINDS, SHARED, findings, load
+from planted_passes import KINDS, findings, load
 
 import hlotool
 from hlotool.driver import compile_module
@@ -764,7 +764,6 @@ def test_planted_passes_are_caught() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the corpus of programs is not here")
 @pytest.mark.parametrize("name", ["mlp_bf16_fwd", "dlrm_fwd"])
 def test_planted_passes_in_real_models_are_caught(name: str) -> None:
     rows = list(findings(name, load(name)))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from models import models
 
 from hlotool.ir import Computation, HloError, Instruction, Module, VerificationError, array, scalar
 from hlotool.ir.builder import Builder, binary_computation
@@ -14,7 +15,6 @@ from hlotool.text.load import load
 from hlotool.text.parser import parse
 
 _SHARED = Path(__file__).parents[2] / "shared"
-_MODELS = _SHARED / "corpus" / "models"
 _BAD = _SHARED / "badhlo"
 
 _PRELUDE = """HloModule m
@@ -53,9 +53,8 @@ def _found(line: str) -> list[tuple[int, int, str]]:
     return result
 
 
-@pytest.mark.skipif(not _MODELS.exists(), reason="the model corpus is not here")
 def test_the_corpus_is_valid() -> None:
-    for file in sorted(_MODELS.glob("*.hlo")):
+    for file in models():
         assert verify(load(file)) == []
 
 
