@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from conftest import ROOT, Run
 import hlotool as library
 from hlotool.codegen.machine import default_machine, host, named, runs_here
 from hlotool.driver import LOWERING, optimise
+from hlotool.evaluate import evaluate
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.op_by_op import op_by_op
-from hlotool.runtime.object_code import assembly
+from hlotool.runtime.object_code import assembly, object_of
+from hlotool.text.parser import parse
 
+PORTABLE = ("generic", "generic,triple=riscv64-unknown-linux-gnu", "generic,triple=wasm32-unknown-unknown")
 SAMPLES = sorted((ROOT / "samples").glob("*.hlo"))
 
 
@@ -58,17 +62,55 @@ def test_code_for_other_machines_is_made_and_not_run(hlotool: Run) -> None:
     assert "x86-64-v3" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["aarch64", "x86-64", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("name", ["aarch64", "x86-64", "x86-64-v3", "x86-64-v4", *PORTABLE])
 @pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
 def test_samples_have_assembly_for_every_machine(program: Path, name: str) -> None:
     from hlotool.codegen.program import build
 
     machine = named(name)
     module = optimise(optimise(library.load(program)), LOWERING)
-    assert all(assembly(text, machine) for text in build(module, machine).texts)
+    texts = build(module, machine).texts
+    assert all(assembly(text, machine) for text in texts)
+    if machine.portable:
+        assert not re.findall(r"@llvm\.(?:x86|aarch64|amx)\.\w*", "".join(texts))
 
 
-@pytest.mark.parametrize("name", ["x86-64", "x86-64-v2", "x86-64-v3"])
+@pytest.mark.parametrize("name", PORTABLE)
+@pytest.mark.parametrize(("kind", "result"), [("f32", "f32"), ("s8", "s32"), ("bf16", "f32"), ("f16", "f32")])
+def test_portable_products(name: str, kind: str, result: str) -> None:
+    from hlotool.codegen.program import build
+
+    text = (
+        f"HloModule m\nENTRY e {{\n x = {kind}[64,256] parameter(0)\n y = {kind}[256,96] parameter(1)\n"
+        f" z = {result}[64,96] dot(x, y), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        f" ROOT r = {result}[64,96] abs(z)\n}}\n"
+    )
+    module = parse(text)
+    texts = build(optimise(optimise(module), LOWERING), named(name)).texts
+    assert not re.findall(r"@llvm\.(?:x86|aarch64|amx)\.\w*", "".join(texts))
+    assert all(map(object_of, texts, [named(name)] * len(texts)))
+    if runs_here(named(name)):
+        arrays = random_inputs(module, 0)
+        found, wanted = library.compile(module, cpu=name)(*arrays)[0], evaluate(module, arrays)[0]
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_triples() -> None:
+    assert named("generic").triple == host().triple
+    machine = named("generic,triple=riscv64-unknown-linux-gnu,l2=256K")
+    assert (machine.triple, machine.l2, machine.architecture) == ("riscv64-unknown-linux-gnu", 256 << 10, "")
+    with pytest.raises(ValueError, match="LLVM has no such target"):
+        named("generic,triple=z80-unknown-cpm")
+    with pytest.raises(ValueError, match="expected l1, l2, l3 or cores"):
+        named("x86-64-v3,triple=riscv64-unknown-linux-gnu")
+
+
+def test_portable_code_cannot_flush_denormals() -> None:
+    with pytest.raises(library.UnsupportedError, match="portable code"):
+        library.compile(library.load(SAMPLES[0]), cpu="generic", flush_denormals=True)
+
+
+@pytest.mark.parametrize("name", ["x86-64", "x86-64-v2", "x86-64-v3", "generic"])
 @pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
 def test_samples_run_on_smaller_machines(hlotool: Run, program: Path, name: str) -> None:
     if not runs_here(named(name)):

@@ -162,7 +162,10 @@ def _machines(context: click.Context, parameter: click.Parameter, values: tuple[
     return {value: _machine(context, parameter, value) for value in values}
 
 
-_NAMES = "x86-64, x86-64-v2, -v3, -v4, aarch64, or host with other properties: host,l2=512K,cores=4."
+_NAMES = (
+    "x86-64, x86-64-v2, -v3, -v4, aarch64; generic for any (generic,triple=riscv64-unknown-linux-gnu); or host with "
+    "other properties: host,l2=512K,cores=4."
+)
 cpu_option = click.option(
     "--cpu",
     "machine",

@@ -27,7 +27,10 @@ class Numerics:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target processor, and how to compute on it.  Widths in bits, caches in bytes (per core for L1 and L2)."""
+    """A target processor, and how to compute on it.  Widths in bits, caches in bytes (per core for L1 and L2).
+
+    Code that is `portable` keeps to what LLVM has for every processor.
+    """
 
     triple: str
     cpu: str
@@ -38,6 +41,13 @@ class Machine:
     l3: int = 32 << 20
     cores: int = 1
     numerics: Numerics = Numerics()
+    portable: bool = False
+
+    @property
+    def architecture(self) -> str:
+        """Whose instructions code may ask for by name: ``x86_64``, ``aarch64``, or none."""
+        name = self.triple.partition("-")[0]
+        return "" if self.portable else _ARCHITECTURES.get(name, "")
 
     def lanes(self, bits: int) -> int:
         """Elements of `bits` bits in one vector register."""
@@ -46,7 +56,7 @@ class Machine:
     @property
     def registers(self) -> int:
         """Vector registers that a micro-kernel may plan with."""
-        return 32 if self.vector_bits == 512 or "aarch64" in self.triple else 16
+        return 32 if self.vector_bits == 512 or self.architecture == "aarch64" else 16
 
 
 def host() -> Machine:
@@ -91,7 +101,8 @@ def named(text: str) -> Machine:
     """The machine that ``--cpu`` or ``HLOTOOL_CPU`` describes; ValueError where the text does not.
 
     A name may be followed by properties that differ from the host's: ``x86-64-v3,l2=512K,cores=4``.  Machines by name
-    are without tile registers, which the process that links the code would have to ask its system for.
+    are without tile registers, which the process that links the code would have to ask its system for.  ``generic`` is
+    any processor that LLVM knows: ``generic,triple=riscv64-unknown-linux-gnu``, this one's where no triple is given.
     """
     name, *changes = text.split(",")
     mine = host()
@@ -101,8 +112,12 @@ def named(text: str) -> Machine:
         machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
     elif name == "aarch64":
         machine = replace(mine, triple="aarch64-unknown-linux-gnu", cpu="generic", features="+neon", vector_bits=128)
+    elif name == "generic":
+        triple, changes = _triple(changes, mine.triple)
+        features = _GENERIC_FEATURES.get(triple.partition("-")[0], "")
+        machine = replace(mine, triple=triple, cpu=name, features=features, vector_bits=128, portable=True)
     else:
-        raise ValueError(f"unknown cpu {name!r}; known: host, {', '.join(_LEVELS)}, aarch64")
+        raise ValueError(f"unknown cpu {name!r}; known: host, {', '.join(_LEVELS)}, aarch64, generic")
     values: dict[str, int] = {}
     for change in changes:
         key, _, value = change.partition("=")
@@ -116,6 +131,21 @@ def named(text: str) -> Machine:
 def without_tiles(machine: Machine) -> Machine:
     """The same processor without its tile registers."""
     return replace(machine, features=machine.features.replace("+amx-bf16", "-amx-bf16"))
+
+
+def _triple(changes: list[str], usual: str) -> tuple[str, list[str]]:
+    """The triple among the properties of a machine, and the other ones; ValueError where LLVM has no such target."""
+    from llvmlite import binding
+
+    given = [change.removeprefix("triple=") for change in changes if change.startswith("triple=")]
+    if not given:
+        return usual, changes
+    binding.initialize_all_targets()
+    try:
+        binding.Target.from_triple(given[-1])
+    except RuntimeError as error:
+        raise ValueError(f"triple {given[-1]!r}: LLVM has no such target") from error
+    return given[-1], [change for change in changes if not change.startswith("triple=")]
 
 
 def _with_sizes(machine: Machine, values: Mapping[str, int]) -> Machine:
@@ -177,6 +207,11 @@ def _may_use_tiles() -> bool:
 
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 """The levels of the x86-64 psABI, with the vectors that each has."""
+
+_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+_GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
+"""What an architecture has on any system that programs run on, where LLVM takes less for granted."""
 
 _L3_PER_CORE = 16 << 20
 

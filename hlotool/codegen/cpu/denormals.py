@@ -22,8 +22,8 @@ def define_flushing(unit: Unit, name: str, callee: str, types: Sequence[str], in
     parameters = [f"{kind} %p{number}" for number, kind in enumerate(types)]
     f = Function(unit, f"{'internal ' if internal else ''}void @{name}({', '.join(parameters)}) nounwind")
     call = f"call void {callee}({', '.join(parameters)})"
-    triple = unit.machine.triple if unit.machine else ""
-    if triple.startswith(("x86_64", "i686")):
+    architecture = unit.machine.architecture if unit.machine else ""
+    if architecture == "x86_64":
         old, new = f.let("alloca i32, align 4"), f.let("alloca i32, align 4")
         f.intrinsic("void", "llvm.x86.sse.stmxcsr", [("ptr", old)])
         flags = f.let(f"load i32, ptr {old}")
@@ -31,12 +31,12 @@ def define_flushing(unit: Unit, name: str, callee: str, types: Sequence[str], in
         f.intrinsic("void", "llvm.x86.sse.ldmxcsr", [("ptr", new)])
         f.do(call)
         f.intrinsic("void", "llvm.x86.sse.ldmxcsr", [("ptr", old)])
-    elif triple.startswith(("aarch64", "arm64")):
+    elif architecture == "aarch64":
         flags = f.intrinsic("i64", "llvm.aarch64.get.fpcr", [])
         changed = f.let(f"or i64 {flags}, {_FPCR_FLAG}")
         f.intrinsic("void", "llvm.aarch64.set.fpcr", [("i64", changed)])
         f.do(call)
         f.intrinsic("void", "llvm.aarch64.set.fpcr", [("i64", flags)])
     else:
-        raise UnsupportedError(f"denormals cannot be flushed on {triple or 'an unknown processor'}")
+        raise UnsupportedError("denormals cannot be flushed by portable code: that takes flags of the processor")
     f.finish()

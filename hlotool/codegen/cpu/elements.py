@@ -137,7 +137,7 @@ def multiplies_shorts(lhs: str, rhs: str, accumulate: str, machine: Machine) -> 
     32 bits are multiplied one by one, and take longer.
     """
     fit = {lhs, rhs} <= {"s2", "u2", "s4", "u4", "s8", "u8", "s16"}
-    return fit and accumulate == "s32" and machine.triple.startswith("x86_64")
+    return fit and accumulate == "s32" and machine.architecture == "x86_64"
 
 
 def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:

@@ -302,7 +302,7 @@ def has_scalef(unit: Unit) -> bool:
 def has_half(unit: Unit) -> bool:
     """Whether the processor converts between half and single precision by itself."""
     machine = unit.machine
-    return machine is not None and (machine.vector_bits >= 256 or machine.triple.startswith(("aarch64", "arm64")))
+    return machine is not None and (machine.vector_bits >= 256 or machine.architecture == "aarch64")
 
 
 def has_fma(unit: Unit) -> bool:
