@@ -134,13 +134,12 @@ class Shape:
         """Same type and dimensions, layouts aside."""
         if self is other:
             return True
-        if self.elements:
-            return self.without_layout() == other.without_layout()
         return (
             self.dimensions == other.dimensions
             and self.element_type == other.element_type
             and self.dynamic == other.dynamic
-            and not other.elements
+            and len(self.elements) == len(other.elements)
+            and all(map(Shape.compatible, self.elements, other.elements))
         )
 
     def __str__(self) -> str:

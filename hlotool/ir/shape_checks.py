@@ -133,13 +133,17 @@ def positions(dimension: WindowDimension, size: int) -> int:
 
 def like(shape: Shape, element_type: str | None = None) -> Shape:
     """An array of the dimensions of `shape` with the default layout."""
-    return Shape(element_type or shape.element_type, shape.dimensions, row_major(shape.rank), (), shape.dynamic)
+    layout = row_major(shape.rank)
+    if element_type in (None, shape.element_type) and shape.layout is layout and shape.is_array:
+        return shape
+    return Shape(element_type or shape.element_type, shape.dimensions, layout, (), shape.dynamic)
 
 
 def with_dynamic(shape: Shape, flags: Iterable[bool]) -> Shape:
     """`shape` with these dimensions dynamic."""
     known = tuple(flags)
-    return replace(shape, dynamic=known if any(known) else ())
+    known = known if any(known) else ()
+    return shape if known == shape.dynamic else replace(shape, dynamic=known)
 
 
 def flags_of(shape: Shape) -> tuple[bool, ...]:

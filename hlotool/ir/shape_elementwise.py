@@ -65,7 +65,10 @@ def _merge(opcode: str, operands: Sequence[Shape], start: int = 0) -> Shape:
         for number, size in enumerate(other.dimensions):
             sizes[number] = size if sizes[number] == UNBOUNDED else sizes[number]
             dynamic[number] |= bool(other.dynamic) and other.dynamic[number]
-    return Shape(first.element_type, tuple(sizes), row_major(first.rank), (), tuple(dynamic) if any(dynamic) else ())
+    flags = tuple(dynamic) if any(dynamic) else ()
+    if (tuple(sizes), row_major(first.rank), flags) == (first.dimensions, first.layout, first.dynamic):
+        return first
+    return Shape(first.element_type, tuple(sizes), row_major(first.rank), (), flags)
 
 
 def _kinds(opcode: str, shape: Shape, allowed: tuple[str, ...], words: str) -> None:

@@ -445,11 +445,10 @@ def make_fusion(module: Module, members: Sequence[Instruction], outputs: Sequenc
         roots = [body.add(Instruction("tuple", tuple_shape([leaf.shape for leaf in leaves]), leaves))]
     body.root = roots[0]
     module.add(body)
-    opcodes = {i.opcode for i in body}
-    if "tuple" in opcodes:
+    if "tuple" in body.opcodes:
         for unread in [i for i in body if i.opcode == "tuple" and not i.users and not i.is_root]:
             body.erase(unread)
-    kind = "kOutput" if opcodes & PRODUCTS else "kInput" if "reduce" in opcodes else "kLoop"
+    kind = "kOutput" if body.opcodes & PRODUCTS else "kInput" if "reduce" in body.opcodes else "kLoop"
     last = members[-1]
     fusion = Instruction(
         "fusion",
