@@ -17,7 +17,7 @@ import numpy as np
 from hlotool.ir import ELEMENT_TYPES, Literal, Shape, dtype_of, scalar
 from hlotool.text.lexer import Cursor, SyntaxFailure
 
-__all__ = ["integer_bounds", "mantissa_bits", "read_literal"]
+__all__ = ["integer_bounds", "mantissa_bits", "read_literal", "read_usual_literal"]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ def read_literal(cursor: Cursor, shape: Shape) -> Literal:
         return Literal(shape, _broadcast(cursor, value, shape, start))
     if not shape.is_array:
         raise cursor.fail(f"a constant cannot be a {shape.element_type}", start, code="HLO0120")
-    fast = _fast(cursor, shape)
+    fast = read_usual_literal(cursor, shape)
     return fast if fast is not None else _Slow(cursor, shape).read()
 
 
@@ -122,7 +122,7 @@ def _tuple(cursor: Cursor, shape: Shape) -> Literal:
 # ---- the fast path
 
 
-def _fast(cursor: Cursor, shape: Shape) -> Literal | None:
+def read_usual_literal(cursor: Cursor, shape: Shape) -> Literal | None:
     """The literal if it is regular and all its values fit; None (cursor unmoved) otherwise."""
     kind = ELEMENT_TYPES[shape.element_type].kind
     start = cursor.position

@@ -16,6 +16,7 @@ from hlotool.ir import (
     Metadata,
 )
 from hlotool.ir.damage import POISON, Damage
+from hlotool.ir.opcodes import SPELLED
 from hlotool.text.lexer import NAME, SPACE, Cursor
 
 __all__ = ["ANONYMOUS", "HEADER_LINE", "OPERAND_NAME", "POISON", "REQUIRED", "ROWS", "START", "Scope", "State"]
@@ -34,6 +35,11 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     name: tuple(a.name for a in row.attributes if a.required and a.name not in ("parameter_number", "literal"))
     for name, row in OPCODES.items()
 }
+
+_WITHOUT: dict[tuple[str, str, str | None], tuple[dict[str, Any], tuple[str, ...]]] = {
+    (name, "", behind): ({}, ()) for name in SPELLED if not REQUIRED[name] for behind in (None, "")
+}
+"""The `State.tails` of instructions without attributes."""
 
 
 class Scope:
@@ -68,7 +74,7 @@ class State:
         self.metadata_start = 0  # where the last metadata was read
         # Attributes by opcode and their text, ahead of metadata and behind it (None: there is none); and those of them
         # of which each instruction gets a copy, as they can change.
-        self.tails: dict[tuple[str, str, str | None], tuple[dict[str, Any], tuple[str, ...]]] = {}
+        self.tails = dict(_WITHOUT)
         self.damage = Damage()
         self.unread: set[str] = set()  # attributes of the current instruction whose values could not be read
 

@@ -14,8 +14,10 @@ from copy import deepcopy
 from typing import Any
 
 from hlotool.ir import Computation, Instruction
-from hlotool.ir.shape import UnknownShape
+from hlotool.ir.literal import Literal
+from hlotool.ir.shape import Shape, UnknownShape
 from hlotool.text.lexer import NAME, Cursor
+from hlotool.text.literals import read_usual_literal
 from hlotool.text.shapes import ARRAY
 from hlotool.text.state import REQUIRED, Scope, State
 from hlotool.text.values import read_metadata
@@ -66,7 +68,7 @@ def read_usual(state: State, scope: Scope, match: re.Match[str]) -> bool:
             return False
         attributes = {"parameter_number": int(inside), **attributes}
     elif opcode == "constant":
-        literal = state.literals.get((shape_text, inside))
+        literal = state.literals.get((shape_text, inside)) or _scalar(state, match, shape)
         if literal is None:
             return False
         attributes = {"literal": literal, **attributes}
@@ -91,6 +93,20 @@ def read_usual(state: State, scope: Scope, match: re.Match[str]) -> bool:
         scope.computation.root = instruction
     cursor.position = match.end()
     return True
+
+
+def _scalar(state: State, match: re.Match[str], shape: Shape) -> Literal | None:
+    """The literal of a scalar constant, if it is usual, which is remembered."""
+    if not shape.is_scalar:
+        return None
+    cursor = state.cursor
+    before, cursor.position = cursor.position, match.start(5)
+    literal = read_usual_literal(cursor, shape)
+    found = literal if cursor.position == match.end(5) else None
+    cursor.position = before
+    if found is not None:
+        state.literals[match[3], match[5]] = found
+    return found
 
 
 def _operands(state: State, names: dict[str, Instruction], inside: str) -> list[Instruction] | None:
