@@ -28,6 +28,7 @@ from hlotool.codegen.cpu.select_and_scatter import emit_select_and_scatter
 from hlotool.codegen.cpu.sort import emit_sort
 from hlotool.codegen.cpu.topk import emit_topk
 from hlotool.codegen.cpu.triangular_solve import emit_triangular_solve
+from hlotool.codegen.cpu.windows import blocks
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import named
 from hlotool.evaluate import evaluate
@@ -452,6 +453,20 @@ def test_reduce_window(kind: str, opcode: str, start: int, cpu: str) -> None:
     for number, (sizes, window) in enumerate(WINDOWS):
         initial = np.array(start).astype(dtype_of(kind))
         check(window_module(kind, sizes, window, opcode), [whole_numbers(kind, sizes, number), initial], cpu)
+
+
+@pytest.mark.parametrize("columns", [24, 56, 23, 61, 8, 5])
+def test_vectors_of_columns_that_are_left_over_go_side_by_side(columns: int) -> None:
+    """An element of a window is found once for as many of them as there are."""
+    parts = blocks(columns, 8, 4)
+    assert [start for start, *_ in parts] == [0, *(stop for _, stop, *_ in parts[:-1])]
+    assert parts[-1][1] == columns
+    trips = [(stop - start) // (lanes * times) for start, stop, lanes, times in parts]
+    assert sum(trips) == -(-(columns // 8) // 4) + (columns % 8).bit_count()
+    sizes, window = (2, 6, columns), "size=1x3x1 pad=0_0x1_1x0_0"
+    x = whole_numbers("f32", sizes, 1)
+    for cpu in WIDTHS:
+        check(window_module("f32", sizes, window, "maximum"), [x, np.float32(-99)], cpu)
 
 
 def test_reduce_window_of_two_operands() -> None:

@@ -27,10 +27,11 @@ def window_dimensions(window: Window | None, rank: int) -> tuple[WindowDimension
 
 
 def blocks(count: int, lanes: int, unroll: int) -> list[tuple[int, int, int, int]]:
-    """Split `count` columns into (start, stop, lanes, vectors at once), with fewer and fewer lanes."""
+    """Split `count` columns into (start, stop, lanes, vectors at once), with fewer vectors, then fewer lanes."""
+    rest = count // lanes % unroll
     result: list[tuple[int, int, int, int]] = []
     start = 0
-    for width, times in [(lanes, unroll)] + [(lanes >> i, 1) for i in range(lanes.bit_length())]:
+    for width, times in [(lanes, unroll), (lanes, rest or 1)] + [(lanes >> i, 1) for i in range(1, lanes.bit_length())]:
         step = width * times
         stop = start + (count - start) // step * step
         if stop > start and (not result or result[-1][2:] != (width, times)):
