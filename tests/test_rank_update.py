@@ -19,6 +19,8 @@ import hlotool
 from hlotool.codegen.cpu.conv import emit_conv
 from hlotool.codegen.cpu.conv_spec import ConvSpec
 from hlotool.codegen.cpu.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.elements import arithmetic
+from hlotool.codegen.cpu.rank_update import columns_of
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.evaluate import evaluate
@@ -50,6 +52,15 @@ def test_products_of_few_rows(machine: Machine, m: int) -> None:
         whole = multiply(lhs, rhs, machine, F32, orders)
         close(whole, lhs, rhs)
         np.testing.assert_array_equal(whole, multiply(lhs, rhs, machine, F32, orders, 3))
+
+
+def test_cores_share_columns() -> None:
+    """Tiles are narrower where there are many, with the same bits."""
+    lhs, rhs = normal((20, 64), np.float32), normal((64, 512), np.float32, 1)
+    few, many = (small(replace(named("x86-64-v2"), cores=cores)) for cores in (2, 32))
+    how = arithmetic("f32", few)
+    assert [columns_of(20, 512, how, machine) for machine in (few, many)] == [32, 16]
+    np.testing.assert_array_equal(*(multiply(lhs, rhs, machine, F32, DENSE) for machine in (few, many)))
 
 
 @every_machine

@@ -27,7 +27,8 @@ __all__ = ["TERMS", "Part", "Update", "columns_of", "emit_update", "serves_updat
 TERMS: Annotated[int, Threshold("terms")] = 4  # of the sum, that an update adds
 MOST_ROWS: Annotated[int, Threshold("rows")] = 128
 """Whose sums stay in the first-level cache; with more a copy of `b` is used often enough, too."""
-PANELS: Annotated[int, Threshold("panels")] = 8  # of columns that are enough for threads to share
+PANELS: Annotated[int, Threshold("panels")] = 8
+"""Of columns, that are enough for threads to share, unless there are more cores."""
 LARGE: Annotated[int, Threshold("times")] = 4
 """How many times what a core's own cache holds `b` has, if reading it counts."""
 _FEWEST: Annotated[int, Threshold("vectors")] = 2  # of a row of a tile
@@ -75,8 +76,9 @@ def serves_updates(
 
 def columns_of(rows: int, columns: int, how: Arithmetic, machine: Machine) -> int:
     """Columns of a tile of a product that `serves_updates`, whose sums take half of the first-level cache at most."""
-    most = machine.l1 // 2 // (rows * how.lanes * how.element.bytes)
-    return how.lanes * max(_FEWEST, min(_MOST, most, columns // (PANELS * how.lanes)))
+    near = machine.l1 // 2 // (rows * how.lanes * how.element.bytes)
+    shared = columns // (max(PANELS, machine.cores) * how.lanes)
+    return how.lanes * max(_FEWEST, min(_MOST, near, shared))
 
 
 def _together(machine: Machine) -> int:
