@@ -23,6 +23,7 @@ What a command gives follows the module:
     // OUTPUT:            standard output
     // UNCHANGED          in its place, where the output is the module itself, in the normal form
     // MESSAGES:          standard error
+    // NOTHING            where it says nothing at all
 
 and with several commands these words are numbered.  ``python tests/update_hlo.py`` writes these lines anew.
 
@@ -81,7 +82,7 @@ __all__ = [
 
 FOLDER = Path(__file__).parent / "hlo"
 
-_EXPECTED = re.compile(r"^// (?:EXIT|OUTPUT|UNCHANGED|MESSAGES)\b", re.MULTILINE)
+_EXPECTED = re.compile(r"^// (?:EXIT|OUTPUT|UNCHANGED|MESSAGES|NOTHING)\b", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^// (RUN|NO-RUN|NO-EDGES): *(.*)$", re.MULTILINE)
 
 Array = npt.NDArray[Any]
@@ -132,6 +133,8 @@ class Case:
                 lines += [f"OUTPUT{which}:", *result.output.splitlines()]
             if result.messages:
                 lines += [f"MESSAGES{which}:", *result.messages.splitlines()]
+            if result == Result(0, "", ""):
+                lines.append(f"NOTHING{which}")
         return "".join(f"// {line}".rstrip() + "\n" for line in lines)
 
     def _as_given(self) -> str | None:
