@@ -722,6 +722,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.task_loops._SLOT": (loop_of_values,),
     "codegen.units._UNIT": of_work(branches, 600, 1200),
     "codegen.units._LEAST": of_work(branches, 600, 1200),
+    "codegen.units._FIRST": of_work(branches, 600, 1200),
     "codegen.step_costs._TRIPS": (lambda n: swapped_state(1000 * n),),
     "analysis.product_epilogue.ROW_BYTES": (lambda size: product(37, 19, elements_of(size)),),
     "analysis.product_epilogue.REPEATED_BYTES": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),

@@ -42,8 +42,8 @@ def test_units_begin_as_soon_as_they_are_long_enough() -> None:
         counts.append(len(begun))
     assert counts == sorted(counts)
     assert 4 <= counts[-1] <= 8
-    assert counts[3] > 0
-    sizes = [len(unit) for unit in begun]
+    assert counts[0] == 1  # LLVM has nothing to do until then
+    sizes = [len(unit) for unit in begun[1:]]
     assert max(sizes) < 1.2 * min(sizes)
     assert list(units.finish()[: len(begun)]) == begun
 

@@ -22,6 +22,9 @@ _UNIT: Annotated[int, Threshold("microseconds")] = 6_000
 _LEAST: Annotated[int, Threshold("microseconds")] = _UNIT // 2
 """Less than this waits for more, even if that makes the unit much too long."""
 
+_FIRST: Annotated[int, Threshold("microseconds")] = _UNIT // 3
+"""So much is enough for the first unit of all, for which LLVM has been waiting."""
+
 _QUICK = 2
 """How many times as fast LLVM is with plumbing."""
 
@@ -66,7 +69,7 @@ class Units:
         part.pieces[self._count] = piece
         part.size += size
         self._count += 1
-        if part.size >= _UNIT:
+        if part.size >= (_UNIT if self._begun or plumbing else _FIRST):
             self._cut(part)
 
     def _cut(self, part: _Part) -> None:
