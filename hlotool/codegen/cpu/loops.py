@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index
@@ -59,18 +60,18 @@ class Loop:
     stop: int | str = field(default=-1)
     counter: str | None = None  # a value instead of a loop
     tile: int = 0  # iterations done at once, as the copies of a tile
+    variables: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        bits = self.atom.variables
+        for atom in self.absorbed:
+            bits |= atom.variables
+        object.__setattr__(self, "variables", bits)
 
     @property
     def block(self) -> int:
         """Iterations done at once."""
         return self.lane[0] * self.lane[1] if self.lane is not None else max(1, self.tile)
-
-    @property
-    def variables(self) -> int:
-        bits = self.atom.variables
-        for atom in self.absorbed:
-            bits |= atom.variables
-        return bits
 
 
 def plain(atom: Atom) -> Loop:
@@ -197,7 +198,7 @@ def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
     trips = float(node.trips)
     if lane is None or not node.variables & lane.variables:
         return trips * weight(node)
-    width = min(machine.lanes(_bits(node)), _power_of_two(lane.extent))
+    width = min(machine.lanes(_bits(node.type)), _power_of_two(lane.extent))
     vectors = trips / lane.extent * -(-lane.extent // width)
     if node.kind in ("load", "store") and node.index is not None:
         even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
@@ -244,11 +245,10 @@ def _plain_in(index: Index, loop: Loop) -> bool:
     return all(a.kind == "variable" or not a.variables & loop.variables for a, _ in index.terms)
 
 
-def _bits(node: Node) -> int:
-    """Width of the registers' elements that the node needs."""
-    if node.type == "tuple":
-        return 32
-    return max(8, BITS[compute_element(node.type)])
+@cache
+def _bits(kind: str) -> int:
+    """Width of the registers' elements that a node of this type needs."""
+    return 32 if kind == "tuple" else max(8, BITS[compute_element(kind)])
 
 
 def _power_of_two(n: int) -> int:
@@ -263,9 +263,10 @@ def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
     """Lanes of a vector, no more than useful: those of the widest element among nodes that depend on the lane, or
     twice as many where little is as wide, which takes two registers then."""
     amounts: dict[int, float] = {}
+    variables = lane.variables
     for node in nodes:
-        if node.variables & lane.variables:
-            bits = max([_bits(node), *(_bits(o) for o in node.operands if o.variables & lane.variables)])
+        if node.variables & variables:
+            bits = max([_bits(node.type), *[_bits(o.type) for o in node.operands if o.variables & variables]])
             amounts[bits] = amounts.get(bits, 0.0) + work([node])
     bits = max(amounts, default=8)
     if bits > 8 and sum(amounts.values()) >= (1 + FEW_WIDE) * amounts[bits]:

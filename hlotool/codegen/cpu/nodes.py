@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from operator import attrgetter
 from typing import Any
 
 from hlotool.analysis.indexing import Atom, Condition, Index
@@ -44,6 +46,7 @@ class Node:
         "bound",
         "computation",
         "guards",
+        "hidden",
         "index",
         "kind",
         "opcode",
@@ -83,17 +86,10 @@ class Node:
         self._indices = (*(() if index is None else (index,)), *[g.index for g in guards])
         inside = [atom for x in self._indices for atom in x.atoms()]
         self._inputs = (*operands, *[a.source for a in inside if isinstance(a.source, Node)])
-        free: dict[Atom, None] = {}
-        for node in self._inputs:
-            free.update(dict.fromkeys(node.atoms))
-        free.update(dict.fromkeys([atom for atom in inside if atom.kind == "variable"]))
-        self.atoms: tuple[Atom, ...] = tuple([a for a in free if a not in bound] if bound else free)
-        variables, trips = 0, 1
-        for atom in self.atoms:
-            variables |= atom.variables
-            trips *= atom.high - atom.low + 1
-        self.variables = variables
-        self.trips = trips  # settings of the variables
+        self.hidden = _variables(bound)  # of the variables that a reduction binds
+        self.atoms: tuple[Atom, ...] = _atoms([node.atoms for node in self._inputs if node.atoms], inside, bound)
+        self.variables = _variables(self.atoms)
+        self.trips = prod([atom.high - atom.low + 1 for atom in self.atoms])  # settings of the variables
 
     def indices(self) -> tuple[Index, ...]:
         """Indices that this node itself evaluates."""
@@ -103,13 +99,24 @@ class Node:
         """Nodes that must have been computed before: operands, and sources of run-time integers."""
         return self._inputs
 
-    @property
-    def hidden(self) -> int:
-        """The bits of the variables that a reduction binds."""
-        bits = 0
-        for atom in self.bound:
-            bits |= atom.variables
-        return bits
+
+def _atoms(of_inputs: Sequence[tuple[Atom, ...]], inside: Sequence[Atom], bound: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    """The variables of inputs, and those `inside` of indices, each once, without those that are `bound`."""
+    if of_inputs and not (inside or bound) and all(atoms == of_inputs[0] for atoms in of_inputs):
+        return of_inputs[0]
+    free: dict[Atom, None] = {}
+    for atoms in of_inputs:
+        free.update(dict.fromkeys(atoms))
+    free.update(dict.fromkeys([atom for atom in inside if atom.kind == "variable"]))
+    return tuple([atom for atom in free if atom not in bound] if bound else free)
+
+
+def _variables(atoms: Iterable[Atom]) -> int:
+    """The bits of all variables that `atoms` depend on."""
+    bits = 0
+    for atom in atoms:
+        bits |= atom.variables
+    return bits
 
 
 def scope_of(roots: Sequence[Node], cut: Collection[Node] = ()) -> list[Node]:
@@ -117,21 +124,20 @@ def scope_of(roots: Sequence[Node], cut: Collection[Node] = ()) -> list[Node]:
 
     What is needed only to compute nodes in `cut` is left out, except for their use inside of reductions.
     """
-    found: dict[Node, None] = {}
-    seen: set[tuple[Node, int]] = set()
+    found: set[Node] = set()
     stack = [(node, 0) for node in roots]
+    seen = set(stack)
     while stack:
         node, inner = stack.pop()
-        if (node, inner) in seen:
-            continue
-        seen.add((node, inner))
         if not node.variables & inner:
-            found[node] = None
+            found.add(node)
             if node in cut:
                 continue
         inner |= node.hidden
-        stack += [(n, inner) for n in node.inputs()]
-    return sorted(found, key=lambda n: n.serial)
+        new = [entry for n in node.inputs() if (entry := (n, inner)) not in seen]
+        seen.update(new)
+        stack += new
+    return sorted(found, key=attrgetter("serial"))
 
 
 def closure(roots: Iterable[Node]) -> set[Node]:
