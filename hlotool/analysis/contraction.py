@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -86,19 +87,32 @@ def sum_type(lhs: str, rhs: str, result: str) -> str:
 
 def dot_dimensions(dot: Instruction) -> DotDimensions:
     """The dimension numbers of `dot`, missing attributes being empty."""
-    lhs, rhs = dot.operands[0].shape, dot.operands[1].shape
     get = dot.attributes.get
     lb, rb = tuple(get("lhs_batch_dims", ())), tuple(get("rhs_batch_dims", ()))
     lc, rc = tuple(get("lhs_contracting_dims", ())), tuple(get("rhs_contracting_dims", ()))
-    lf = tuple(d for d in range(lhs.rank) if d not in lb and d not in lc)
-    rf = tuple(d for d in range(rhs.rank) if d not in rb and d not in rc)
+    return _dot_dimensions(dot.operands[0].shape.rank, lb, lc, dot.operands[1].shape.rank, rb, rc)
+
+
+_Dimensions = tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def _dot_dimensions(
+    lhs_rank: int, lb: _Dimensions, lc: _Dimensions, rhs_rank: int, rb: _Dimensions, rc: _Dimensions
+) -> DotDimensions:
+    lf = tuple(d for d in range(lhs_rank) if d not in lb and d not in lc)
+    rf = tuple(d for d in range(rhs_rank) if d not in rb and d not in rc)
     return DotDimensions(lb, lf, lc, rb, rf, rc)
 
 
 def row_major_strides(shape: Shape) -> tuple[int, ...]:
     """Element strides of a dense row-major array."""
+    return _strides(shape.dimensions)
+
+
+def _strides(dimensions: _Dimensions) -> _Dimensions:
     strides, step = [], 1
-    for size in reversed(shape.dimensions):
+    for size in reversed(dimensions):
         strides.append(step)
         step *= size
     return tuple(reversed(strides))
@@ -120,15 +134,19 @@ def collapse(dimensions: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
 def matrix_views(dot: Instruction) -> MatrixView | None:
     """The view of `dot` over its row-major operands, or None when a group of dimensions does not collapse."""
     numbers = dot_dimensions(dot)
-    lhs, rhs = dot.operands[0].shape, dot.operands[1].shape
-    ls, rs = row_major_strides(lhs), row_major_strides(rhs)
+    lhs, rhs = dot.operands
+    return _matrix_view(lhs.shape.dimensions, rhs.shape.dimensions, numbers, _panel(dot, numbers))
 
-    def group(shape: Shape, strides: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, int] | None:
-        return collapse([(shape.dimensions[d], strides[d]) for d in dims])
+
+@lru_cache(maxsize=1024)
+def _matrix_view(lhs: _Dimensions, rhs: _Dimensions, numbers: DotDimensions, panel: int) -> MatrixView | None:
+    ls, rs = _strides(lhs), _strides(rhs)
+
+    def group(sizes: _Dimensions, strides: _Dimensions, dims: _Dimensions) -> tuple[int, int] | None:
+        return collapse([(sizes[d], strides[d]) for d in dims])
 
     m = group(lhs, ls, numbers.lhs_free)
-    panel = _panel(dot, numbers)
-    n = (rhs.dimensions[0] * rhs.dimensions[2], 1) if panel else group(rhs, rs, numbers.rhs_free)
+    n = (rhs[0] * rhs[2], 1) if panel else group(rhs, rs, numbers.rhs_free)
     # Both operands walk the contracting dimensions in the order of the attribute; any common order will do.
     order = sorted(range(len(numbers.lhs_contracting)), key=lambda i: -ls[numbers.lhs_contracting[i]])
     lk = group(lhs, ls, tuple(numbers.lhs_contracting[i] for i in order))
@@ -136,7 +154,7 @@ def matrix_views(dot: Instruction) -> MatrixView | None:
     if m is None or n is None or lk is None or rk is None:
         return None
     out_batch_strides, step = [], m[0] * n[0]
-    extents = [lhs.dimensions[d] for d in numbers.lhs_batch]
+    extents = [lhs[d] for d in numbers.lhs_batch]
     for extent in reversed(extents):
         out_batch_strides.append(step)
         step *= extent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlotool.ir.module import Computation, Instruction
 from hlotool.ir.opcodes import CALLING, OPCODES
 
-__all__ = ["ENDLESS", "is_pure"]
+__all__ = ["ENDLESS", "is_pure", "is_pure_computation"]
 
 ENDLESS = ("endless", "keep")
 """The entry of ``frontend_attributes`` of a loop that may never end, and has to stay for that: not to end is an effect.
@@ -31,7 +31,7 @@ def is_pure(instruction: Instruction, known: dict[Computation, bool] | None = No
     if instruction.opcode == "while" and _is_kept(instruction):
         return False
     known = {} if known is None else known
-    return all(_is_pure_computation(callee, known) for callee in instruction.called)
+    return all(is_pure_computation(callee, known) for callee in instruction.called)
 
 
 def _is_kept(loop: Instruction) -> bool:
@@ -39,7 +39,9 @@ def _is_kept(loop: Instruction) -> bool:
     return isinstance(attributes, dict) and attributes.get(ENDLESS[0]) == ENDLESS[1]
 
 
-def _is_pure_computation(computation: Computation, known: dict[Computation, bool]) -> bool:
+def is_pure_computation(computation: Computation, known: dict[Computation, bool]) -> bool:
+    """Whether all its instructions are pure."""
     if computation not in known:
-        known[computation] = all(is_pure(instruction, known) for instruction in computation)
+        pure = _IMPURE.isdisjoint(computation.opcodes)
+        known[computation] = pure and all(is_pure(call, known) for call in computation.calls)
     return known[computation]

@@ -149,7 +149,7 @@ class Instruction:
 
     @property
     def is_root(self) -> bool:
-        return self.parent is not None and self.parent.root is self
+        return self.parent is not None and self.parent._root is self
 
     def __repr__(self) -> str:
         return f"<{self.name or '?'} = {self.shape} {self.opcode}({', '.join(o.name for o in self.operands)})>"
@@ -593,7 +593,7 @@ def clone_computation(
             new.name, new.origins = instruction.name, instruction.origins
         for before in instruction.control_predecessors:
             new.add_control_predecessor(copies[before])
-        if called:
+        if called and new.opcode in CALLING:
             new.replace_called(_lookup(called))
         copies[instruction] = copy.add(new)
     copy.root = copies[computation.root]

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from hlotool.ir.errors import VerificationError
 from hlotool.ir.module import Computation, Instruction, Module
-from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.opcodes import CALLING, ELEMENTWISE
 from hlotool.ir.shape import Shape
 
 __all__ = ["check_structure"]
 
-_SAME_SIZES = frozenset(name for name, row in OPCODES.items() if "elementwise" in row.traits) - {
-    "bitcast-convert", "clamp", "select",
-}  # fmt: skip
+_SAME_SIZES = ELEMENTWISE - {"bitcast-convert", "clamp", "select"}
 
 
 def check_structure(module: Module, before: Module) -> None:
@@ -51,11 +49,13 @@ def _check(computation: Computation, module: Module) -> None:
         known[instruction] = {}
         if instruction.opcode in _SAME_SIZES:
             sizes = instruction.shape.dimensions
-            if any(operand.shape.dimensions != sizes for operand in instruction.operands):
-                raise VerificationError(f"{instruction.name} of shape {instruction.shape} reads other sizes")
-        for called in instruction.called:
-            if module.computations.get(called.name) is not called:
-                raise VerificationError(f"{instruction.name} calls {called.name}, which is not in the module")
+            for operand in instruction.operands:
+                if operand.shape.dimensions != sizes:
+                    raise VerificationError(f"{instruction.name} of shape {instruction.shape} reads other sizes")
+        elif instruction.opcode in CALLING:
+            for called in instruction.called:
+                if module.computations.get(called.name) is not called:
+                    raise VerificationError(f"{instruction.name} calls {called.name}, which is not in the module")
     if computation.root not in known:
         raise VerificationError(f"the root of {computation.name} is not in it")
     for instruction, users in known.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_instruction
-from hlotool.ir.effects import is_pure
+from hlotool.ir.effects import is_pure, is_pure_computation
 
 __all__ = [
     "can_grow",
@@ -54,6 +54,8 @@ def order_effects(computation: Computation, known: dict[Computation, bool]) -> b
 
     Each becomes a control predecessor of the next.  `known` is that of `is_pure`.
     """
+    if is_pure_computation(computation, known):
+        return False
     changed = False
     before: Instruction | None = None
     for instruction in computation:
