@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from hlotool.ir.damage import POISON
 from hlotool.ir.errors import Diagnostic
 from hlotool.ir.module import Instruction, Module
+from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.places import Places
 
 __all__ = ["channel_use", "pair_diagnostics"]
@@ -24,6 +25,8 @@ _ENDS: dict[str, tuple[str, ...]] = {
 """What ends or carries on an asynchronous operation, and what its operand may be."""
 
 _STARTS = frozenset(start for starts in _ENDS.values() for start in starts)
+_WITH_CHANNELS = {name for name, row in OPCODES.items() if row.attribute("channel_id") is not None}
+_CONCERNED = _STARTS | _ENDS.keys() | _WITH_CHANNELS
 _THROUGH_STATE = frozenset({"send-done", "recv-done"})
 """These may stand a trip of a loop after their start, and then read it from the loop's state."""
 
@@ -31,7 +34,8 @@ _THROUGH_STATE = frozenset({"send-done", "recv-done"})
 def pair_diagnostics(module: Module, places: Places) -> Iterator[Diagnostic]:
     """Asynchronous operations that are ended twice or by something else, and channels with two uses."""
     channels: dict[int, Instruction] = {}
-    for instruction in module.instructions():
+    concerned = (c for c in module.computations.values() if not _CONCERNED.isdisjoint(c.opcodes))
+    for instruction in (i for computation in concerned for i in computation):
         opcode = instruction.opcode
         if opcode in _ENDS and instruction.operands:
             source = instruction.operands[0]
