@@ -25,8 +25,8 @@ from pathlib import Path
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.in_place import in_place_pairs, module_in_place_pairs, updates_part
-from hlotool.codegen.buffers import assign
-from hlotool.codegen.steps import needs_kernel
+from hlotool.codegen.plan.buffers import assign
+from hlotool.codegen.plan.steps import needs_kernel
 from hlotool.driver import LOWERING, optimise
 from hlotool.harness.xla import RefusedError, Xla, xla_python
 from hlotool.ir import Computation, Instruction, Module

@@ -25,6 +25,15 @@ MAY_IMPORT = {
     "cli": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"},
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
 }
+MAY_USE = {  # the rooms of codegen, of one another
+    "machine": set(),
+    "kernel": set(),
+    "llvm": {"kernel", "machine"},
+    "plan": {"kernel", "machine", "llvm"},
+    "loops": {"machine", "llvm"},
+    "cpu": {"kernel", "machine", "llvm", "plan", "loops"},
+    "program": {"kernel", "machine", "plan", "cpu"},
+}
 LIBRARIES = {  # beyond the standard library
     "ir": {"numpy", "ml_dtypes"},
     "text": {"numpy", "ml_dtypes"},
@@ -73,6 +82,16 @@ def test_rooms_import_what_the_table_allows(room: str) -> None:
                     wrong.append(f"{path.relative_to(ROOT)} imports {name}")
             elif top not in sys.stdlib_module_names and top not in LIBRARIES[room]:
                 wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_neutral_imports_a_target() -> None:
+    wrong = []
+    for path in sorted((PACKAGE / "codegen").rglob("*.py")):
+        room = path.relative_to(PACKAGE / "codegen").parts[0].removesuffix(".py")
+        used = {name.split(".")[2] for name in imports(path) if name.startswith("hlotool.codegen.")}
+        if room != "__init__":
+            wrong += [f"{path.relative_to(ROOT)} imports {name}" for name in used - MAY_USE[room] - {room}]
     assert not wrong, "\n".join(wrong)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.analysis.in_place import leaves_border
-from hlotool.codegen.cpu.memory import has_masks
-from hlotool.codegen.emitters import emit_kernel
+from hlotool.codegen.cpu.emitters import emit_kernel
+from hlotool.codegen.llvm.memory import has_masks
 from hlotool.codegen.machine import Machine, default_machine, host, named, runs_here
 from hlotool.codegen.program import build
 from hlotool.driver import compile_module, optimise

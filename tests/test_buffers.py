@@ -12,9 +12,9 @@ from random_programs import Generator
 
 from hlotool.analysis.donation import Donation
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.codegen.arena import place
-from hlotool.codegen.buffers import assign
-from hlotool.codegen.values import Assignment, array_leaves
+from hlotool.codegen.plan.arena import place
+from hlotool.codegen.plan.buffers import assign
+from hlotool.codegen.plan.values import Assignment, array_leaves
 from hlotool.driver import optimise
 from hlotool.ir import Module, UnsupportedError
 from hlotool.passes import parse_pipeline, run_pipeline

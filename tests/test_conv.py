@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from machines import SERVER
 from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kernel
 
-from hlotool.codegen.cpu.conv import emit_conv
-from hlotool.codegen.cpu.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.conv import emit_conv
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec
 from hlotool.codegen.machine import Machine, default_machine, host, named
 
 

@@ -12,10 +12,10 @@ from test_conv import check, reference, run, spec_of
 from test_thirds import UNIT
 
 import hlotool
-from hlotool.codegen.cpu import conv_thirds, thirds
-from hlotool.codegen.cpu.conv import emit_conv
-from hlotool.codegen.cpu.conv_spec import ConvSpec
-from hlotool.codegen.cpu.elements import has_tiles
+from hlotool.codegen.cpu.products import conv_thirds, thirds
+from hlotool.codegen.cpu.products.conv import emit_conv
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.machine import host
 from hlotool.evaluate import evaluate
 

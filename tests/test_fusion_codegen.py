@@ -12,7 +12,7 @@ from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlotool.codegen.cpu.fusion import can_emit, emit_fusion
+from hlotool.codegen.cpu.fusions.fusion import can_emit, emit_fusion
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import named
 from hlotool.evaluate import evaluate

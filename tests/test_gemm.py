@@ -16,14 +16,14 @@ from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlotool.codegen.cpu.addressing import Place
-from hlotool.codegen.cpu.dot import DotSpec, emit_dot
-from hlotool.codegen.cpu.elements import arithmetic, element, multiplies_pairs, multiplies_tiles
-from hlotool.codegen.cpu.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
 from hlotool.codegen.kernel import Kernel
-from hlotool.codegen.llvm import Unit
+from hlotool.codegen.llvm.addressing import Place
+from hlotool.codegen.llvm.elements import arithmetic, element, multiplies_pairs, multiplies_tiles
+from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine, host, named
-from hlotool.codegen.polling import finish_kernel
 from hlotool.ir import UnsupportedError
 from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units

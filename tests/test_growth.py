@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 from growth import KINDS, stages
 
-from hlotool.codegen.cpu import inline
 from hlotool.codegen.kernel import PLUMBING
+from hlotool.codegen.llvm import inline
 from hlotool.codegen.machine import host
 from hlotool.codegen.program import build
 from hlotool.driver import optimise

@@ -14,7 +14,7 @@ import pytest
 import scipy.special
 from llvmlite import binding
 
-from hlotool.codegen.cpu.math.elementwise import (
+from hlotool.codegen.llvm.math.elementwise import (
     compute_type,
     constant,
     emit_elementwise,
@@ -22,7 +22,7 @@ from hlotool.codegen.cpu.math.elementwise import (
     memory_type,
     to_memory,
 )
-from hlotool.codegen.llvm import Function, Unit
+from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.rounding import round_to as round_once

@@ -16,11 +16,12 @@ from test_random_programs import inputs
 import hlotool
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donation
-from hlotool.codegen import overlap, region, reserve, step_costs
-from hlotool.codegen.buffers import assign
+from hlotool.codegen.cpu.host import overlap, step_costs
+from hlotool.codegen.cpu.host.step_costs import StepCosts
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.step_costs import StepCosts
-from hlotool.codegen.steps import Steps
+from hlotool.codegen.plan import region, reserve
+from hlotool.codegen.plan.buffers import assign
+from hlotool.codegen.plan.steps import Steps
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import ExecutionError, Module

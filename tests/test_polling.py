@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from hlotool.codegen.cpu.access import step_function
 from hlotool.codegen.kernel import Step
-from hlotool.codegen.llvm import Unit
+from hlotool.codegen.llvm.access import step_function
+from hlotool.codegen.llvm.polling import SHORT, finish_kernel
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import default_machine
-from hlotool.codegen.polling import SHORT, finish_kernel
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import load
 

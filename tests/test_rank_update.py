@@ -16,12 +16,12 @@ from test_gemm import MACHINES, close, every_machine, multiply, normal
 from test_product_fusion import same_numbers
 
 import hlotool
-from hlotool.codegen.cpu.conv import emit_conv
-from hlotool.codegen.cpu.conv_spec import ConvSpec
-from hlotool.codegen.cpu.dot import DotSpec, emit_dot
-from hlotool.codegen.cpu.elements import arithmetic
-from hlotool.codegen.cpu.rank_update import columns_of
+from hlotool.codegen.cpu.products.conv import emit_conv
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.rank_update import columns_of
 from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.elements import arithmetic
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.evaluate import evaluate
 

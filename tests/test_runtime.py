@@ -20,8 +20,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from hlotool.codegen.llvm.polling import COMPLETE
 from hlotool.codegen.machine import default_machine
-from hlotool.codegen.polling import COMPLETE
 from hlotool.ir import ExecutionError, InputError
 from hlotool.runtime import callback, compile_queue, fastcall, memory, object_code, pool
 from hlotool.runtime.cache import Cache, default_cache, pack, text_key, unpack

@@ -10,10 +10,10 @@ import numpy as np
 
 import hlotool
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm import Unit
-from hlotool.codegen.polling import finish_kernel
-from hlotool.codegen.sharing import Functions
-from hlotool.codegen.units import Piece, Units
+from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.writer import Unit
+from hlotool.codegen.plan.sharing import Functions
+from hlotool.codegen.plan.units import Piece, Units
 
 
 def gather(pieces: Sequence[Piece]) -> tuple[str, ...]:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from test_fusion_codegen import WIDTHS, as_fusion, compiled, execute, inputs_for
 
-from hlotool.codegen.cpu import stages, step
-from hlotool.codegen.cpu.fusion import emit_fusion
+from hlotool.codegen.cpu.fusions import step
+from hlotool.codegen.cpu.fusions.fusion import emit_fusion
 from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.loops import stages
 from hlotool.codegen.machine import named
 from hlotool.driver import compile_module
 from hlotool.ir import Module, dtype_of

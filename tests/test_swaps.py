@@ -8,8 +8,8 @@ from buffer_checker import Checker
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.codegen.machine import default_machine
+from hlotool.codegen.plan.values import Assignment
 from hlotool.codegen.program import build
-from hlotool.codegen.values import Assignment
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.text.parser import parse

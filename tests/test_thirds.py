@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from test_gemm import Array, guarded, run_kernel
 
 import hlotool
-from hlotool.codegen.cpu import thirds
-from hlotool.codegen.cpu.dot import DotSpec, emit_dot
-from hlotool.codegen.cpu.elements import has_tiles
-from hlotool.codegen.cpu.thirds_product import library
+from hlotool.codegen.cpu.products import thirds
+from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.thirds_product import library
 from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.machine import host, named
 from hlotool.evaluate import evaluate
 from hlotool.runtime.cache import Cache

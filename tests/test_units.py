@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlotool.codegen.units import Piece, Units
+from hlotool.codegen.plan.units import Piece, Units
 
 
 def piece(number: int, size: int) -> Piece:

@@ -7,7 +7,7 @@ import pytest
 from buffer_checker import Checker
 
 from hlotool.analysis.views import is_view
-from hlotool.codegen.steps import needs_kernel
+from hlotool.codegen.plan.steps import needs_kernel
 from hlotool.driver import LOWERING, compile_module, optimise
 from hlotool.evaluate import evaluate
 from hlotool.ir import Module

@@ -57,7 +57,7 @@ class Step:
     """One function of a kernel and its number of independent tasks.
 
     `cost` estimates the whole step in nanoseconds on one core; the planner runs cheap steps
-    serially.  With `polls` it looks whether to go on, and may return early (`hlotool.codegen.polling`).
+    serially.  With `polls` it looks whether to go on, and may return early (`hlotool.codegen.llvm.polling`).
     """
 
     function: str

@@ -9,7 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-__all__ = ["Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
+__all__ = ["LINE", "Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
+
+
+LINE = 64
+"""Bytes of a line of the caches."""
 
 
 @dataclass(frozen=True, slots=True)

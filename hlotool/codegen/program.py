@@ -14,16 +14,16 @@ from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.trip_count import known_trip_count
-from hlotool.codegen.arena import ALIGNMENT, place
-from hlotool.codegen.buffers import assign
-from hlotool.codegen.emitters import emit_kernel
-from hlotool.codegen.entry import Entry, HostCall, KernelUse
+from hlotool.codegen.cpu.emitters import emit_kernel
+from hlotool.codegen.cpu.host.entry import Entry, HostCall, KernelUse
+from hlotool.codegen.cpu.host.overlap import schedule
+from hlotool.codegen.cpu.host.step_costs import ASLEEP, LOOPED
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.overlap import schedule
-from hlotool.codegen.sharing import Functions
-from hlotool.codegen.step_costs import ASLEEP, LOOPED
-from hlotool.codegen.steps import (
+from hlotool.codegen.plan.arena import ALIGNMENT, place
+from hlotool.codegen.plan.buffers import assign
+from hlotool.codegen.plan.sharing import Functions
+from hlotool.codegen.plan.steps import (
     CONTROL,
     HOST,
     Routine,
@@ -34,10 +34,10 @@ from hlotool.codegen.steps import (
     named,
     needs_kernel,
 )  # fmt: skip
-from hlotool.codegen.steps import called as steps_of
-from hlotool.codegen.task_loops import TaskLoop, task_loop
-from hlotool.codegen.units import Piece, Units
-from hlotool.codegen.values import Assignment, Value, array_leaves
+from hlotool.codegen.plan.steps import called as steps_of
+from hlotool.codegen.plan.task_loops import TaskLoop, task_loop
+from hlotool.codegen.plan.units import Piece, Units
+from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
 

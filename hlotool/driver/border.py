@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlotool.codegen.values import array_leaves
+from hlotool.codegen.plan.values import array_leaves
 from hlotool.ir import Module, Shape
 
 __all__ = ["border"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from hlotool.codegen.values import Assignment, Value
+from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.ir import Instruction
 
 __all__ = ["Buffer", "BufferPlan", "buffer_plan", "live_bytes", "peak_buffers", "plan_picture", "plan_text"]

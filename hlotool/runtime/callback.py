@@ -4,7 +4,7 @@ Three C functions, LLVM IR like the code that calls them:
 
 * ``i64 hlo_host(ptr callable, ptr table)`` calls a Python object with the address of an argument table; it gives
   `COMPLETE` when that returned.  An exception, wherever it was raised, stays with the thread.
-* ``i32 hlo_poll(ptr status, ptr name)`` is for work that takes long (`hlotool.codegen.polling`): every few
+* ``i32 hlo_poll(ptr status, ptr name)`` is for work that takes long (`hlotool.codegen.llvm.polling`): every few
   milliseconds a thread of Python's runs a little Python, in which a signal is handled and the time looked at.  Threads
   of the pool only look at the status.  It gives 1 when the execution is to end, -1 when it is too early to ask.
 * ``void hlo_enter(ptr function, ptr frame)`` calls an entry function without the GIL.
@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hlotool.codegen.llvm.polling import COMPLETE, POLL, STOPPED
 from hlotool.codegen.machine import host
-from hlotool.codegen.polling import COMPLETE, POLL, STOPPED
 from hlotool.ir import ExecutionError
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load

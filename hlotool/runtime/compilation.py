@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from hlotool.codegen.emitters import library
+from hlotool.codegen.cpu.emitters import library
 from hlotool.codegen.machine import Machine
 from hlotool.runtime.cache import Cache, pack, text_key, unpack
 from hlotool.runtime.compile import Compiler, compile_units

@@ -1,10 +1,10 @@
 """Calling an entry function with NumPy arrays.
 
 The entry function is ``void @entry(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
-the arena, the constants; then a word for the status (`hlotool.codegen.entry`).  An execution that does not say that it
-is complete gives no results: the exception that was raised on its way goes on.  Every call has outputs and an arena of
-its own, in recycled memory, so that any number of threads may be in one entry function.  An output that is in the
-memory of a donated parameter is that very array.
+the arena, the constants; then a word for the status (`hlotool.codegen.cpu.host.entry`).  An execution that does not
+say that it is complete gives no results: the exception that was raised on its way goes on.  Every call has outputs and
+an arena of its own, in recycled memory, so that any number of threads may be in one entry function.  An output that is
+in the memory of a donated parameter is that very array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.polling import COMPLETE
+from hlotool.codegen.llvm.polling import COMPLETE
 from hlotool.ir import InputError
 from hlotool.runtime import fastcall
 from hlotool.runtime.callback import enter, incomplete

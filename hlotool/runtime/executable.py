@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
-from hlotool.codegen.entry import HostCall
+from hlotool.codegen.cpu.host.entry import HostCall
 from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.program import Program
 from hlotool.evaluate import evaluate_computation

@@ -1,8 +1,8 @@
 """The thread pool that emitted code calls: ``void @hlo_parallel(ptr fn, ptr args, i64 tasks, ptr status)``.
 
 `fn` is a step function ``(ptr args, i64 begin, i64 end)``; `status` is the word of an execution that may be stopped
-(`hlotool.codegen.polling`), or null: whoever waits long for others asks whether to go on meanwhile.  The pool is LLVM
-IR like the code it serves, so forking and joining does not touch the interpreter.  It is *late-join*: the caller
+(`hlotool.codegen.llvm.polling`), or null: whoever waits long for others asks whether to go on meanwhile.  The pool is
+LLVM IR like the code it serves, so forking and joining does not touch the interpreter.  It is *late-join*: the caller
 publishes a job and works on it at once; workers that are awake join; when no task is left the caller waits only for
 workers that have joined.  A worker that is asleep or not scheduled costs nothing but its help.
 

@@ -1,5 +1,4 @@
-"""Emitters for processors: one per kind of kernel (loops, reductions, dots, convolutions, sorts, scatters...).
+"""The processor as a target: `fusions`, `products`, `algorithms`, and the `host` code around them.
 
-In: an instruction and a `Unit` to write to.  Out: a `Kernel`: its functions in the unit, and the steps to run them in.
-Imports ir, analysis and the rest of codegen.
+In: instructions, machines.  Out: kernels, and the entry function that runs them.
 """

@@ -122,7 +122,7 @@ def _pack(dot: Instruction, index: int, kept: Collection[Instruction], log: Deci
 
 
 def _is_copied(dot: Instruction, index: int) -> bool:
-    """Whether the kernel of `dot` would copy its operand, a matrix, into another form: see `codegen.cpu.dot`."""
+    """Whether the kernel of `dot` would copy its operand, a matrix, into another form: see `cpu.products.dot`."""
     operand, numbers = dot.operands[index].shape, dot_dimensions(dot)
     if operand.rank != 2:
         return False

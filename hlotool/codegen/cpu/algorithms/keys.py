@@ -1,0 +1,157 @@
+"""Sort keys: unsigned integers in the order of a comparator.
+
+The comparators that frameworks write (a plain compare; the same on floats with zeros and NaNs made equal; several
+keys one after the other) are recognised, and each key is mapped to an unsigned integer whose order is the
+comparator's, so that the sort itself never calls it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hlotool.codegen.llvm.math.elements import kind
+from hlotool.codegen.llvm.math.vector import Vector, where
+from hlotool.codegen.llvm.writer import Function
+from hlotool.ir import Computation, Instruction, byte_size, element_type
+
+__all__ = ["Key", "emit_key", "key_bits", "recognise"]
+
+_INFINITY = {"bf16": (16, 0x7F80), "f16": (16, 0x7C00), "f32": (32, 0x7F800000), "f64": (64, 0x7FF0000000000000)}
+
+_MOVES = ("bitcast", "copy", "reshape")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Compare operand number `operand`; `canonical`: zeros are equal, and NaNs are equal and greatest."""
+
+    operand: int
+    element_type: str
+    descending: bool
+    canonical: bool
+
+
+def key_bits(element_type: str) -> int:
+    """Bits of the key of an element type."""
+    return byte_size(element_type) * 8
+
+
+def emit_key(f: Function, key: Key, raw: str, lanes: int = 1) -> str:
+    """Code from the bits of elements (i<n>) to their keys (i<n>), in unsigned ascending order."""
+    bits = key_bits(key.element_type)
+    x = Vector(f, f"i{bits}", lanes, raw)
+    top = 1 << (bits - 1)
+    unused = bits - element_type(key.element_type).bits
+    if unused and kind(key.element_type) in ("signed", "unsigned"):
+        x = x.shl(unused)  # what the byte of a narrow type holds above its bits does not count
+    match kind(key.element_type):
+        case "signed":
+            x = x ^ top
+        case "float":
+            if key.canonical:
+                x = _canonical(x, *_INFINITY[key.element_type])
+            x = x ^ (x.ashr(bits - 1) | top)
+    return (~x if key.descending else x).name
+
+
+def _canonical(x: Vector, bits: int, infinity: int) -> Vector:
+    size = x & ((1 << (bits - 1)) - 1)
+    x = where(size.compare("eq", 0), 0, x)
+    return where(size.compare("ugt", infinity), infinity + 1, x)
+
+
+def recognise(comparator: Computation) -> tuple[Key, ...]:
+    """The keys that `comparator` compares, most significant first; () when it is of another form."""
+    return tuple(_keys(comparator.root) or ())
+
+
+def _keys(root: Instruction) -> list[Key] | None:
+    root = _plain(root)
+    if root.opcode == "compare":
+        key = _key(root)
+        return None if key is None else [key]
+    if root.opcode != "or":
+        return None
+    for first, rest in (root.operands, root.operands[::-1]):
+        first, rest = _plain(first), _plain(rest)
+        if first.opcode != "compare" or rest.opcode != "and":
+            continue
+        key = _key(first)
+        for equal, tie in (rest.operands, rest.operands[::-1]):
+            if key is not None and _is_equality(_plain(equal), key):
+                others = _keys(tie)
+                return None if others is None else [key, *others]
+    return None
+
+
+def _key(compare: Instruction) -> Key | None:
+    sides = [_side(o) for o in compare.operands]
+    direction = compare.attributes["direction"]
+    if sides[0] is None or sides[1] is None or direction not in ("LT", "GT"):
+        return None
+    (left, canonical), (right, same) = sides[0], sides[1]
+    if left // 2 != right // 2 or left == right or canonical != same:
+        return None
+    element_type = compare.operands[0].shape.element_type
+    if kind(element_type) == "complex":
+        return None
+    if kind(element_type) == "float":
+        # NaNs are unordered in a plain compare; no order is promised for them then.
+        canonical = canonical or compare.attributes.get("type") != "TOTALORDER"
+        if element_type not in _INFINITY:
+            return None
+    return Key(left // 2, element_type, (direction == "GT") == (left < right), canonical)
+
+
+def _is_equality(compare: Instruction, key: Key) -> bool:
+    if compare.opcode != "compare" or compare.attributes["direction"] != "EQ":
+        return False
+    sides = [_side(o) for o in compare.operands]
+    if sides[0] is None or sides[1] is None or {sides[0][0], sides[1][0]} != {2 * key.operand, 2 * key.operand + 1}:
+        return False
+    if kind(key.element_type) != "float":
+        return True
+    total = compare.attributes.get("type") == "TOTALORDER"
+    return all(side[1] or not total for side in sides if side) if key.canonical else total
+
+
+def _side(value: Instruction) -> tuple[int, bool] | None:
+    """(parameter number, canonicalised) when `value` is a parameter, perhaps with zeros and NaNs made equal."""
+    value = _plain(value)
+    if value.opcode == "parameter":
+        return value.parameter_number, False
+    if value.opcode != "select" or kind(value.shape.element_type) != "float":
+        return None
+    is_nan, nan, rest = (_plain(o) for o in value.operands)
+    if not (_is_compare(is_nan, "NE") and _constant(nan, math.isnan) and rest.opcode == "select"):
+        return None
+    is_zero, zero, parameter = (_plain(o) for o in rest.operands)
+    if not (_is_compare(is_zero, "EQ") and _constant(zero, lambda v: v == 0) and parameter.opcode == "parameter"):
+        return None
+    tested = {id(_plain(o)) for o in is_nan.operands} | {id(_plain(is_zero.operands[0]))}
+    if tested != {id(parameter)} or not _constant(_plain(is_zero.operands[1]), lambda v: v == 0):
+        return None
+    return parameter.parameter_number, True
+
+
+def _plain(value: Instruction) -> Instruction:
+    while value.opcode in _MOVES and value.shape.element_type == value.operands[0].shape.element_type:
+        value = value.operands[0]
+    return value
+
+
+def _is_compare(value: Instruction, direction: str) -> bool:
+    return (
+        value.opcode == "compare"
+        and value.attributes["direction"] == direction
+        and value.attributes.get("type") != "TOTALORDER"
+    )
+
+
+def _constant(value: Instruction, test: Callable[[float], bool]) -> bool:
+    if value.opcode != "constant":
+        return False
+    array = value.literal.array
+    return array is not None and array.size == 1 and test(float(array.reshape(-1)[0]))

@@ -1,0 +1,142 @@
+"""rng and rng-get-and-update-state: random numbers from a state that lives in the compiled code.
+
+Each kernel keeps a counter in a variable of its own, which every run moves on by what it uses; the first run after
+loading always starts at the same place.  HLO leaves open which numbers come: here they are Philox words, turned into
+floats by their high bits, into normal ones by the method of Box and Muller ("A note on the generation of random normal
+deviates", 1958).
+"""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Annotated
+
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.algorithms.rng import philox_words
+from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.llvm.access import (
+    Index,
+    add,
+    address,
+    empty_kernel,
+    load,
+    minimum,
+    multiply,
+    step_function,
+    store,
+)
+from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_element, is_complex, kind, round_to, vector
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
+from hlotool.codegen.llvm.math.vector import BITS, Vector, where
+from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Instruction, UnsupportedError
+
+__all__ = ["emit_rng", "emit_rng_get_and_update_state"]
+
+_FIRST_STATE = 0x7012395
+_SEED = 0x9E3779B97F4A7C15
+_CHUNK: Annotated[int, Threshold("elements")] = 4096
+"""Elements per task."""
+
+
+def emit_rng_get_and_update_state(
+    name: str, instruction: Instruction, machine: Machine, in_place: bool = False
+) -> Kernel:
+    """The kernel of ``u64[2] rng-get-and-update-state(), delta=``: the 128-bit state, low word first; it moves on."""
+    delta = int(instruction.attributes["delta"]) % (1 << 64)
+    unit = Unit(machine)
+    unit.variable(f"low_{name}", f"i64 {_FIRST_STATE}")
+    unit.variable(f"high_{name}", "i64 0")
+    f, (out,) = step_function(unit, name, 1)
+    low = f.let(f"atomicrmw add ptr @low_{name}, i64 {delta} seq_cst")
+    moved = f.let(f"add i64 {low}, {delta}")
+    carry = f.let(f"zext i1 {f.let(f'icmp ult i64 {moved}, {low}')} to i64")
+    high = f.let(f"atomicrmw add ptr @high_{name}, i64 {carry} seq_cst")
+    f.do(f"store i64 {low}, ptr {out}, align 8")
+    f.do(f"store i64 {high}, ptr {address(f, out, 'i64', 1)}, align 8")
+    f.finish()
+    return finish_kernel(unit, [Step(name)])
+
+
+def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+    """The kernel of ``rng(a, b), distribution=``: uniform on [a, b), or normal with mean a and deviation b."""
+    shape, normal = instruction.shape, instruction.attributes["distribution"] == "rng_normal"
+    element_type = shape.element_type
+    if is_complex(element_type) or (normal and kind(element_type) != "float"):
+        raise UnsupportedError(f"{instruction.name}: {instruction.attributes['distribution']} of {element_type}")
+    if shape.size == 0:
+        return empty_kernel(name, machine)
+    # Every element takes one counter: four words are enough for two 64-bit numbers.
+    unit = Unit(machine)
+    unit.variable(f"counter_{name}", "i64 0")
+    f, (_, _, _, scratch) = step_function(unit, name, 4)
+    ticket = f.let(f"atomicrmw add ptr @counter_{name}, i64 {shape.size} seq_cst")
+    f.do(f"store i64 {ticket}, ptr {scratch}, align 8")
+    f.finish()
+    fill = f"fill_{name}"
+    f, (first, second, out, scratch) = step_function(unit, fill, 4)
+    bounds = load(f, element_type, first, 0), load(f, element_type, second, 0)
+    base = f.let(f"load i64, ptr {scratch}, align 8")
+    lanes = machine.lanes(64)
+    task = f.begin_loop("%begin", "%end")
+    start = multiply(f, task.index, _CHUNK)
+    stop = minimum(f, add(f, start, _CHUNK), shape.size)
+    whole = add(f, start, f.let(f"and i64 {f.let(f'sub i64 {stop}, {start}')}, {-lanes}"))
+
+    def numbers(begin: Index, end: Index, width: int) -> None:
+        loop = f.begin_loop(begin, end, width)
+        words = philox_words(name, f, base, str(_SEED - (1 << 64)), loop.index, width)
+        a, b = (broadcast(f, element_type, width, value) for value in bounds)
+        draw = _normal if normal else _uniform
+        store(f, element_type, out, loop.index, draw(f, element_type, words, a, b, width), width)
+        f.end_loop(loop)
+
+    numbers(start, whole, lanes)
+    numbers(whole, stop, 1)
+    f.end_loop(task)
+    f.finish()
+    steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
+    return finish_kernel(unit, steps, 64)
+
+
+def _fraction(words: list[Vector], element: str) -> Vector:
+    """Uniform on [0, 1): as many high bits as the type holds exactly."""
+    if element == "double":
+        wide = words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
+        return wide.lshr(11).cast("uitofp", "double") * 2.0**-53
+    return words[0].lshr(8).cast("uitofp", "float") * 2.0**-24
+
+
+def _uniform(f: Function, element_type: str, words: list[Vector], low: Value, high: Value, lanes: int) -> Value:
+    a, b = vector(f, element_type, lanes, low), vector(f, element_type, lanes, high)
+    sort = kind(element_type)
+    if sort == "pred":
+        return words[0].cast("trunc", "i1").name
+    if sort == "float":
+        drawn = a + (b - a) * _fraction(words, a.element)
+        drawn = vector(f, element_type, lanes, round_to(f, element_type, lanes, drawn.name))
+        # Rounding may reach the bound that is not part of the interval.
+        return where(drawn.lt(b), drawn, a).name
+    bits = BITS[compute_element(element_type)]
+    wide = words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
+    extent = (b - a).resize("i64", False)
+    extent = where(extent.compare("eq", 0), 1, extent)
+    offset = wide.let(f"urem {wide.type} {wide.name}, {extent.name}")
+    result = a + (offset if bits == 64 else offset.cast("trunc", f"i{bits}"))
+    return round_to(f, element_type, lanes, result.name)
+
+
+def _normal(f: Function, element_type: str, words: list[Vector], mean: Value, deviation: Value, lanes: int) -> Value:
+    part = "f64" if element_type == "f64" else "f32"
+    element = compute_element(part)
+    # 1 - u is in (0, 1], where the logarithm is finite.
+    radius = 1.0 - _fraction(words[:2], element)
+    angle = _fraction(words[2:], element) * (2 * pi)
+    logarithm = emit_elementwise(f, "log", {}, [part], part, lanes, [radius.name])
+    cosine = emit_elementwise(f, "cosine", {}, [part], part, lanes, [angle.name])
+    length = (vector(f, part, lanes, logarithm) * -2.0).sqrt()
+    drawn = length * vector(f, part, lanes, cosine)
+    result = vector(f, element_type, lanes, mean) + vector(f, element_type, lanes, deviation) * drawn
+    return round_to(f, element_type, lanes, result.name)

@@ -1,0 +1,324 @@
+"""One step of a kernel: a function whose tasks are pieces of a nest of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Annotated
+
+from hlotool.analysis.indexing import Atom, atom_index, constant
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.fusions.nest import Nest
+from hlotool.codegen.kernel import Step, signature
+from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.loops.loops import (
+    HEAVY,
+    Loop,
+    copies_for,
+    cost,
+    is_long,
+    merge,
+    pick_lane,
+    plain,
+    tile_loop,
+    width_for,
+    work,
+)
+from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, scope_of
+from hlotool.codegen.loops.stages import Stage, stages_of
+from hlotool.codegen.loops.trace import Tracer
+from hlotool.codegen.machine import Machine
+from hlotool.ir import byte_size
+
+__all__ = ["Job", "emit_step", "load_bases", "write_nest"]
+
+TASK_NS: Annotated[float, Threshold("nanoseconds")] = 8000.0
+"""Time that a task should take: long against the cost of handing it to a thread, short against imbalance."""
+
+MOST_TASKS: Annotated[int, Threshold("tasks")] = 128  # of a loop
+
+ROW_BYTES: Annotated[int, Threshold("bytes")] = 1 << 16
+"""Most that a value kept for a later pass over its row may take (of the stack, and of the nearest caches)."""
+
+REPEATED_NS: Annotated[float, Threshold("nanoseconds")] = 300.0
+"""A reduction quicker than this may be computed again by every task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A nest to write: everything that `stores` need, in loops over `atoms`.
+
+    `loops` are given where the caller decides about them; then only the last may become the lane loop, and not
+    without `may_lane`.  It begins at multiples of `multiple` (0: at 0), and trades places with the one before where
+    that would read the same again and again: what is made of a product's block is small, and in cache.  With `tiles`
+    another one may form tiles with it, and begins at multiples of 16.
+    """
+
+    tracer: Tracer
+    stores: list[Node]
+    atoms: list[Atom]
+    loops: tuple[Loop, ...] = ()
+    may_lane: bool = True
+    multiple: int = 0
+    tiles: bool = False
+
+
+def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int) -> Step:
+    """Write one step.  A single job is divided into tasks; several are done one after the other in one task."""
+    f = Function(unit, signature(name))
+    total, tasks = 0.0, 1
+    bases = load_bases(f, jobs, scratch_slot)
+    for job in jobs:
+        nodes = closure(job.stores)
+        far = {n for n in nodes if isinstance(n.slot, int) and _bytes(n) > machine.l3}
+        aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
+        if aligned and work(nodes) <= HEAVY:
+            time, tasks = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
+        else:
+            time, tasks = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
+        total += time
+    f.finish()
+    return Step(name, tasks, total)
+
+
+def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[object, str]:
+    """The pointers to all buffers that the jobs read and write, from the argument table ``%args``."""
+    bases: dict[object, str] = {}
+    for job in jobs:
+        everything = sorted(closure(job.stores), key=lambda n: n.serial)
+        for slot in dict.fromkeys(n.slot for n in everything if n.kind in ("load", "store")):
+            if slot in bases:
+                continue
+            if isinstance(slot, int):
+                bases[slot] = _table(f, slot)
+            elif isinstance(slot, Scratch):
+                bases[slot] = f.let(f"getelementptr i8, ptr {_table(f, scratch_slot)}, i64 {slot.offset}")
+    return bases
+
+
+def _streaming(
+    f: Function, name: str, machine: Machine, bases: dict[object, str], job: Job, slots: list[int], divide: bool
+) -> tuple[float, int]:
+    """Write a job whose outputs no cache can hold: past the caches where they are aligned, the usual way where not."""
+    together = "0"
+    for slot in slots:
+        address = f.let(f"ptrtoint ptr {bases[slot]} to i64")
+        together = address if together == "0" else f.let(f"or i64 {together}, {address}")
+    low = f.let(f"and i64 {together}, 63")
+    past, usual, after = f.fresh("past"), f.fresh("usual"), f.fresh("after")
+    f.branch(f.let(f"icmp eq i64 {low}, 0"), past, usual)
+    f.label(past)
+    found = write_nest(Nest(f, machine, name, bases, set(slots), far=True), job, divide)
+    f.do("fence seq_cst")  # streaming stores are ordered by nothing less
+    f.jump(after)
+    f.label(usual)
+    write_nest(Nest(f, machine, name, bases, far=True), job, divide)
+    f.jump(after)
+    f.label(after)
+    return found
+
+
+def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[float, int]:
+    """Choose the loops of a job and write them; return the estimated time and the number of tasks.
+
+    `near` says that all comes from the nearest caches.
+    """
+    tracer, stores, atoms, machine = job.tracer, job.stores, job.atoms, nest.machine
+    rows, row_stores = _rows(tracer, stores, atoms)
+    scope = scope_of(stores, rows)
+    everything = sorted(closure(stores), key=lambda n: n.serial)
+    everything += list(rows.values())
+    reduces = [(n, body_of(n)) for n in scope if n.kind == "reduce"]
+    loops = list(job.loops) or merge([plain(a) for a in atoms if a.high], everything)
+    candidates = (loops[-1:] if job.loops else loops) if job.may_lane else []
+    lane = pick_lane(candidates, scope, reduces, machine)
+    if lane is not None and any(n.variables & lane.variables for n in row_stores):
+        # A buffer holds one row, not several.
+        rows, row_stores = {}, {}
+        scope = scope_of(stores)
+    stages: list[Stage] = []
+    if lane is not None:
+        vector = [*scope, *(n for r, body in reduces if r.variables & lane.variables for n in body)]
+        width = width_for(vector, lane, machine)
+        accumulators = sum(1 for r, _ in reduces if r.variables & lane.variables)
+        tile = None if reduces or (job.loops and not job.tiles) else tile_loop(loops, lane, scope)
+        if not (reduces or job.loops or tile):
+            stages, rows = stages_of(tracer, scope, lane)
+        parts = [stage.nodes for stage in stages] or [tuple(vector)]
+        waits, within = nest.far or near, bool(job.loops)
+        copies = min(copies_for(part, lane, width, machine, accumulators, waits, within) for part in parts)
+        while job.multiple % (width * copies):
+            width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
+        wide = replace(lane, lane=(width, copies))
+        if reduces:
+            loops = [wide if loop is lane else loop for loop in loops]
+        elif tile is None:
+            loops = [*(loop for loop in loops if loop is not lane), wide]
+            if job.loops and _is_reread(scope, loops):
+                loops[-2:] = [wide, loops[-2]]
+        else:
+            width = min(width, 16)
+            outer = [loop for loop in loops if loop is not lane and loop is not tile]
+            loops = [*outer, replace(tile, tile=width), replace(lane, lane=(width, 1))]
+    time = _time(scope, reduces, lane, machine)
+    fixed = stores + [n for n, body in reduces if _step_time(body, n, machine) > REPEATED_NS]
+    limit = min((_depth(n, loops) for n in fixed), default=0)
+    nest.rows, nest.row_stores, nest.stages, nest.outputs = rows, row_stores, stages, stores
+    for load in rows.values():
+        nest.bases[load.slot] = nest.f.let(f"alloca [{load.slot.bytes} x i8], align 64")
+    return time, _write(nest, loops, limit if divide else 0, scope, time)
+
+
+def _is_reread(scope: Sequence[Node], loops: Sequence[Loop]) -> bool:
+    """Whether the innermost loop reads something that the one around it does not change."""
+    if len(loops) < 2:
+        return False
+    inner, around = loops[-1].variables, loops[-2].variables
+    return any(n.kind == "load" and n.variables & inner and not n.variables & around for n in scope)
+
+
+def _rows(
+    tracer: Tracer, stores: list[Node], atoms: list[Atom]
+) -> tuple[dict[Node, Node], dict[Node, list[Node]]]:
+    """Expensive values of a row that a reduction computes and a later pass over the row needs again.
+
+    They are kept in a buffer: the loads of each, and for the reduction that makes them their stores.
+    """
+    looped = 0
+    for atom in atoms:
+        looped |= atom.variables
+    scope = scope_of(stores)
+    rows: dict[Node, Node] = {}
+    makers: dict[Node, list[Node]] = {}
+    for reduce in scope:
+        if reduce.kind != "reduce" or reduce.hidden & ~looped or reduce.variables & ~looped:
+            continue
+        body = set(body_of(reduce))
+        costly = [
+            n for n in scope
+            if n in body and n not in rows and is_long(n) and not n.variables & ~(reduce.variables | reduce.hidden)
+            and n.variables & reduce.hidden == reduce.hidden
+        ]  # fmt: skip
+        reached = set(scope_of(stores, costly))
+        for node in costly:
+            position, stride = constant(0), 1
+            for atom in reversed(reduce.bound):
+                position = position + atom_index(atom) * stride
+                stride *= atom.high + 1
+            size = stride * byte_size(node.type)
+            if node not in reached or size + sum(kept.slot.bytes for kept in rows.values()) > ROW_BYTES:
+                continue
+            slot = Row(len(rows), -(-size // 64) * 64)
+            rows[node] = tracer.node("load", node.type, index=position, slot=slot)
+            store = tracer.node("store", node.type, (node,), index=position, slot=slot)
+            makers.setdefault(reduce, []).append(store)
+    return rows, makers
+
+
+def _table(f: Function, slot: int) -> str:
+    at = f.let(f"getelementptr ptr, ptr %args, i64 {slot}") if slot else "%args"
+    return f.let(f"load ptr, ptr {at}")
+
+
+def _bytes(node: Node) -> int:
+    """Bytes that all executions of a load or store move."""
+    return byte_size(node.type) * node.trips
+
+
+def _keeps_alignment(store: Node) -> bool:
+    """Whether vectors of 16 elements start at multiples of 16 in the output of `store`."""
+    assert store.index is not None
+    outer = [c for _, c in store.index.terms if c != 1]
+    return isinstance(store.slot, int) and not any(n % 16 for n in (*outer, store.index.constant))
+
+
+def _step_time(body: Sequence[Node], reduce: Node, machine: Machine) -> float:
+    """Nanoseconds of one result of a reduction."""
+    work = sum(cost(n, None, machine) for n in body) + 1
+    return work / 3.0 / prod(a.high + 1 for a in reduce.atoms)
+
+
+def _depth(node: Node, loops: Sequence[Loop]) -> int:
+    return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
+
+
+def _time(
+    scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: Loop | None, machine: Machine
+) -> float:
+    """Estimated nanoseconds of all tasks: cycles of the instructions, or the time of moving the bytes if longer.
+
+    Arrays that are read at several places near each other come from memory once.
+    """
+    cycles = sum(cost(n, lane, machine) for n in scope)
+    everything = list(scope)
+    for node, body in reduces:
+        own = [lane] if lane is not None and node.variables & lane.variables else [None, *map(plain, node.bound)]
+        cycles += min(sum(cost(n, k, machine) for n in body) for k in own) + _combining(node, machine)
+        everything += body
+    touched: dict[object, int] = {}
+    for node in everything:
+        if node.kind in ("load", "store"):
+            size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
+            touched[node.slot] = max(touched.get(node.slot, 0), size)
+    return max(cycles / 3.0, sum(touched.values()) / 30.0)
+
+
+def _combining(reduce: Node, machine: Machine) -> float:
+    """Cycles of all applications of a computation of several operations, which no other node stands for."""
+    operations = sum(1 for i in reduce.computation or () if i.has("elementwise"))
+    elements = reduce.trips * prod(a.high - a.low + 1 for a in reduce.bound)
+    return elements * operations / machine.lanes(32) if operations > 1 else 0.0
+
+
+def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], time: float) -> int:
+    """Distribute the outer loops over tasks and write everything; return the number of tasks."""
+    f = nest.f
+    want = int(min(max(time / TASK_NS, 1), MOST_TASKS))
+    count, used = 1, 0
+    digits: list[tuple[int, int]] = []  # per distributed loop: how many parts, iterations in each
+    for loop in loops[:limit]:
+        if count >= want:
+            break
+        parts = -(-want // count)
+        size = max(1, loop.extent // parts)
+        size = -(-size // loop.block) * loop.block
+        parts = -(-loop.extent // size)
+        digits.append((parts, size))
+        count *= parts
+        used += 1
+        if size > 1:
+            break
+    if count == 1:
+        nest.run(loops, scope, [], lambda c: c)
+        return 1
+    if used == 1:
+        parts, size = digits[0]
+        start, stop = _chunk(f, "%begin", "%end", size, loops[0].extent)
+        nest.run([replace(loops[0], start=start, stop=stop), *loops[1:]], scope, [], lambda c: c)
+        return count
+    task = f.begin_loop("%begin", "%end")
+    left = task.index
+    outer: list[Loop] = []
+    for loop, (parts, size) in zip(reversed(loops[:used]), reversed(digits), strict=True):
+        own = left if loop is loops[0] else f.let(f"urem i64 {left}, {parts}")
+        left = left if loop is loops[0] else f.let(f"udiv i64 {left}, {parts}")
+        if size == 1:
+            outer.insert(0, replace(loop, counter=own, lane=None))
+        else:
+            start, stop = _chunk(f, own, f.let(f"add nsw i64 {own}, 1"), size, loop.extent)
+            outer.insert(0, replace(loop, start=start, stop=stop))
+    nest.run([*outer, *loops[used:]], scope, [], lambda c: c)
+    f.end_loop(task)
+    return count
+
+
+def _chunk(f: Function, first: str, last: str, size: int, extent: int) -> tuple[str, str]:
+    """Bounds of parts ``first..last-1`` of `size` iterations each; the last part may be shorter."""
+    if size == 1:
+        return first, last
+    start = f.let(f"mul nsw i64 {first}, {size}")
+    stop = f.let(f"mul nsw i64 {last}, {size}")
+    if extent % size:
+        stop = f.intrinsic("i64", "llvm.smin.i64", [("i64", stop), ("i64", str(extent))])
+    return start, stop

@@ -1,0 +1,482 @@
+"""Writes the entry function, those of computations that are called, and those of tasks that are more than kernels.
+
+The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
+the arena, the constants; then the status of the execution, a word that is zero at first, `STOPPED` when it is to end
+early, and `COMPLETE`, which nothing but the last statement writes, when it has done all of its work.  While loops and
+conditionals are branches in it, scalar arithmetic stands in line, custom calls and what concerns other devices or the
+host are calls back into the runtime, and everything else is a call of a kernel, through the pool where its cost is
+worth it.  Steps that run side by side (`hlotool.codegen.cpu.host.overlap`) are one job of the pool.
+
+What may take long looks at the clock on the way and asks the runtime whether to go on (`hlotool.codegen.llvm.polling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+from hlotool.analysis.thresholds import Threshold
+from hlotool.analysis.trip_count import trip_count
+from hlotool.codegen.cpu.host.body import Body, table_size
+from hlotool.codegen.cpu.host.overlap import Schedule
+from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_parts, define_tasks
+from hlotool.codegen.cpu.host.step_costs import StepCosts
+from hlotool.codegen.cpu.host.swaps import begin_swaps, end_swaps, swap
+from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
+from hlotool.codegen.llvm.denormals import define_flushing
+from hlotool.codegen.llvm.inline import emit_inline
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
+from hlotool.codegen.llvm.polling import BUDGET, COMPLETE, POLL, SHORT
+from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.machine import Machine
+from hlotool.codegen.plan.buffers import branch_computations
+from hlotool.codegen.plan.region import Region
+from hlotool.codegen.plan.steps import HOST, NO_KERNEL, Routine, Steps, inside, is_element, is_scalar_code, named
+from hlotool.codegen.plan.task_loops import TaskLoop
+from hlotool.codegen.plan.units import Piece
+from hlotool.codegen.plan.values import Copy, Value
+from hlotool.ir import Computation, Instruction
+
+__all__ = ["Entry", "HostCall", "KernelUse"]
+
+_MOST_COPIES: Annotated[int, Threshold("copies")] = 64
+"""That are written one after the other; more are a loop over a table."""
+
+_ABANDON = "abandon"
+"""The block that ends an execution which failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """What the native code leaves to the runtime: it calls ``i64 @hlo_host(ptr @symbol, ptr table)`` with a kernel's
+    argument table, and goes on when that gives `COMPLETE`."""
+
+    symbol: str
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """Which kernel runs an instruction (for reports)."""
+
+    instruction: str
+    kernel: str
+    cost: float
+    parallel: bool
+
+
+class Entry:
+    """The function `name` for `steps` that run as `plan` says: of the entry, or of what calls run.
+
+    `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.  The calls of the
+    runtime and the kernels that it uses are added to `host_calls` and `uses`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: Steps,
+        plan: Schedule,
+        kernel_names: Mapping[Instruction, str],
+        constants: Mapping[Value, int],
+        machine: Machine,
+        host_calls: list[HostCall],
+        uses: list[KernelUse],
+    ) -> None:
+        self.name = name
+        self.steps = steps
+        self.plan = plan
+        self.assignment = steps.assignment
+        self.kernels = steps.kernels
+        self.kernel_names = kernel_names
+        self.unit = Unit(machine)
+        self.constants = constants
+        self.flushes = machine.numerics.flush_denormals
+        self.host_calls = host_calls
+        self.uses = uses
+        self.flushing: set[str] = set()  # functions that are there with flushing for other threads
+        self.forks = False
+        self.regions = 0
+        self.polled = 0
+        self.tables = 0
+        self.costs = StepCosts(steps)
+        self.is_routine = False
+        self.offered: tuple[str, ...] = ()
+
+    def emit(self) -> None:
+        """Write the function that runs the whole program."""
+        whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
+        self._whole(f"{whole}(ptr %frame)")
+        if self.flushes:
+            define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
+
+    def emit_routine(self) -> Routine:
+        """Write a function for those who call the computation."""
+        self.is_routine = True
+        self._whole(f"void @{self.name}(ptr %frame, i64 %begin, i64 %end)")
+        self.offered = (f"declare void @{self.name}(ptr, i64, i64)",)
+        asks = any(self.steps.stays(i) and self.steps.runs(i) for i in self.assignment.positions)
+        cost = self.costs.whole(self.steps.entry)
+        return Routine(self.name, self.assignment.arena_bytes, cost, asks, self.forks)
+
+    def _whole(self, head: str) -> None:
+        """Write the function that runs the computation."""
+        head = f"{head} nounwind{self._quality(self.assignment.positions)}"
+        body = self.body = Body(Function(self.unit, head), self.assignment, self.constants, {})
+        body.load_bases("%frame", self.is_routine)
+        regions = (item for order in self.plan.orders.values() for item in order if isinstance(item, Region))
+        widths = [FIRST + sum(1 + table_size(i, self.assignment) for i in region.steps) for region in regions]
+        widths += [1 + len(found.own) for found in self.steps.task_loops.values()]
+        body.make_room(self.assignment.positions, max(widths, default=1))
+        self.computation(self.steps.entry)
+        self.copy_all(self.assignment.output_copies)
+        if not self.is_routine:
+            body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
+        body.end_early(_ABANDON, tells=self.is_routine)
+
+    def piece(self) -> Piece:
+        """The text of the function."""
+        return Piece(self.unit.declared, self.unit.defined, self.offered)
+
+    def _quality(self, instructions: Iterable[Instruction]) -> str:
+        """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""
+        loops = [i for i in instructions if i.opcode == "while"]
+        works = any(self.kernels.keys().isdisjoint(loop.attributes["body"]) for loop in loops)
+        return "" if works else f" {LOOPING if loops else PLUMBING}"
+
+    @contextmanager
+    def _function(self, head: str) -> Iterator[Body]:
+        """Write another function, whose table of arguments begins with the frame."""
+        outer = self.body
+        self.body = outer.inner(Function(self.unit, head))
+        self.body.load_bases(self.body.f.let("load ptr, ptr %args"), self.is_routine)
+        yield self.body
+        self.body.end_early(_ABANDON)
+        self.body = outer
+
+    def copy_all(self, copies: Sequence[Copy]) -> None:
+        """Copy one after the other: many of them in a loop over a table, as LLVM's time for code in line grows faster
+        than the code."""
+        body, f = self.body, self.body.f
+        copies = [copy for copy in copies if copy.source.find() is not copy.target.find() and copy.source.size]
+        rows = []
+        for copy in copies if len(copies) > _MOST_COPIES else ():
+            source, target = body.home(copy.source), body.home(copy.target)
+            if source is not None and target is not None:
+                rows.append((*source, *target, copy.source.size))
+        if not rows or len(rows) < len(copies):
+            for copy in copies:
+                body.copy(copy)
+            return
+        table = f"{self.name}_copies{self.tables}"
+        self.tables += 1
+        numbers = ", ".join(f"i64 {number}" for row in rows for number in row)
+        self.unit.constant(table, f"[{5 * len(rows)} x i64] [{numbers}]")
+        loop = f.begin_loop(0, len(rows))
+        row = f.let(f"getelementptr [5 x i64], ptr @{table}, i64 {loop.index}")
+        places = [f.let(f"getelementptr i64, ptr {row}, i64 {place}") for place in range(5)]
+        source_word, source_start, target_word, target_start, size = (f.let(f"load i64, ptr {at}") for at in places)
+        moved = []
+        for word, start in ((target_word, target_start), (source_word, source_start)):
+            base = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr {body.frame}, i64 {word}')}")
+            moved.append(f.let(f"getelementptr i8, ptr {base}, i64 {start}"))
+        body.move(moved[0], moved[1], size)
+        f.end_loop(loop)
+
+    # ---- instructions
+
+    def computation(self, computation: Computation) -> None:
+        for item in self.plan.orders.get(computation, computation):
+            if isinstance(item, Region):
+                self.region(item)
+            else:
+                self.instruction(item)
+                if self.body.span is None and self.costs.serial(item) >= BUDGET and not self._polls(item):
+                    self.poll(item)
+
+    def instruction(self, instruction: Instruction) -> None:
+        body = self.body
+        body.find_targets(instruction)
+        match instruction.opcode:
+            case "while":
+                self.enter(instruction)
+                self.loop(instruction)
+            case "conditional":
+                self.conditional(instruction)
+            case "call":
+                self.call(instruction)
+            case opcode if opcode in HOST:
+                body.fill_table(self._arguments(instruction))
+                self.host_call(instruction)
+            case opcode if opcode in NO_KERNEL:
+                pass
+            case _ if is_scalar_code(instruction):
+                self.scalar(instruction)
+            case _ if instruction in self.assignment.views:
+                body.views[self.assignment.leaves[instruction][0]] = body.part(instruction)
+            case _ if is_element(instruction):
+                body.store(instruction, body.load_from(body.part(instruction), instruction.shape.element_type))
+            case _ if instruction in self.kernels:
+                self.kernel(instruction)
+
+    def scalar(self, instruction: Instruction) -> None:
+        with named(instruction):
+            operands = [self.body.load(o) for o in instruction.operands]
+            if instruction.opcode == "fusion":
+                register = emit_inline(self.body.f, instruction.attributes["calls"], operands)[0]
+            elif instruction.has("elementwise"):
+                register = emit_elementwise(
+                    self.body.f,
+                    instruction.opcode,
+                    instruction.attributes,
+                    [o.shape.element_type for o in instruction.operands],
+                    instruction.shape.element_type,
+                    1,
+                    operands,
+                )
+            else:
+                register = operands[0]
+            self.body.store(instruction, register)
+
+    def _arguments(self, instruction: Instruction) -> list[Value]:
+        leaves = self.assignment.leaves
+        return [v for o in instruction.operands for v in leaves[o]] + list(leaves[instruction])
+
+    def _kernel_arguments(self, instruction: Instruction) -> list[Value]:
+        scratch = self.steps.scratch.get(instruction)
+        own = self._arguments(instruction) + ([] if scratch is None else [scratch])
+        return [*own, self.assignment.block] if instruction in self.steps.routines else own
+
+    def kernel(self, instruction: Instruction) -> None:
+        body = self.body
+        body.fill_table(self._kernel_arguments(instruction))
+        parallel = body.span is not None
+        for number, step in enumerate(self.kernels[instruction].steps):
+            self._declare(step.function)
+            callee = f"@{step.function}"
+            if body.span is not None:
+                body.f.do(f"call void {callee}(ptr {body.table}, i64 {body.span[0]}, i64 {body.span[1]})")
+            elif (instruction, number) in self.plan.split:
+                parallel = True
+                self.fork(step.function, step.tasks)
+            elif (instruction, number) in self.plan.split_awake:
+                parallel = True
+                self.fork(step.function, step.tasks, "hlo_parallel_awake")
+            else:
+                body.f.do(f"call void {callee}(ptr {body.table}, i64 0, i64 {step.tasks})")
+            if step.polls:
+                self.check()
+        self._note_use(instruction, parallel)
+
+    def call(self, instruction: Instruction) -> None:
+        """Call the function of a computation."""
+        routine = self.steps.routines[instruction]
+        self.body.fill_table(self._kernel_arguments(instruction))
+        self._declare(routine.function)
+        self.body.f.do(f"call void @{routine.function}(ptr {self.body.table}, i64 0, i64 1)")
+        self.check()
+        self.forks |= routine.forks
+        self._note_use(instruction, routine.forks)
+
+    def _declare(self, function: str) -> None:
+        """Declare a step function."""
+        self.unit.declarations[function] = f"declare void @{function}(ptr, i64, i64)"
+
+    def _note_use(self, instruction: Instruction, parallel: bool) -> None:
+        cost = sum(step.cost for step in self.kernels[instruction].steps)
+        self.uses.append(KernelUse(instruction.name, self.kernel_names[instruction], cost, parallel))
+
+    def fork(self, function: str, tasks: int, pool: str = "hlo_parallel") -> None:
+        """Let threads share the tasks of step function `function`."""
+        self.forks = True
+        if self.flushes:  # other threads do not do so yet
+            callee, function = f"@{function}", f"{function}_flushed"
+            if function not in self.flushing:
+                self.flushing.add(function)
+                define_flushing(self.unit, function, callee, ["ptr", "i64", "i64"])
+        callee = self.unit.declare("void", pool, ["ptr", "ptr", "i64", "ptr"])
+        body = self.body
+        body.f.do(f"call void {callee}(ptr @{function}, ptr {body.table}, i64 {tasks}, ptr {body.status})")
+
+    def host_call(self, instruction: Instruction) -> None:
+        """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
+        symbol = f"hlo_host_{len(self.host_calls)}"
+        self.host_calls.append(HostCall(symbol, instruction))
+        self.unit.declarations[symbol] = f"@{symbol} = external global i8"
+        callee = self.unit.declare("i64", "hlo_host", ["ptr", "ptr"])
+        done = self.body.f.let(f"call i64 {callee}(ptr @{symbol}, ptr {self.body.table})")
+        self._end_if(self.body.f.let(f"icmp ne i64 {done}, {COMPLETE}"))
+
+    def check(self) -> None:
+        """End the execution where what was called has been stopped."""
+        status = self.body.f.let(f"load atomic i64, ptr {self.body.status} monotonic, align 8")
+        self._end_if(self.body.f.let(f"icmp ne i64 {status}, 0"))
+
+    def _end_if(self, condition: str) -> None:
+        proceed = self.body.f.fresh("proceed")
+        self.body.may_end = True
+        self.body.f.branch(condition, _ABANDON, proceed)
+        self.body.f.label(proceed)
+
+    # ---- regions
+
+    def region(self, region: Region) -> None:
+        """Run steps side by side, as one job; its table has the arguments of all of them."""
+        body = self.body
+        first = FIRST + 1  # each has the status ahead of its arguments
+        calls: dict[Instruction, list[Call]] = {}
+        for instruction in region.steps:
+            kernel = self.kernels.get(instruction)
+            if kernel is not None:
+                body.find_targets(instruction)
+                values = self._kernel_arguments(instruction)
+                body.f.do(f"store ptr {body.status}, ptr {body.offset(body.table, 8 * first - 8)}")
+                body.fill_table(values, first)
+                for step in kernel.steps:
+                    self._declare(step.function)
+                calls[instruction] = [Call(step.function, first, step.tasks) for step in kernel.steps]
+                first += len(values) + 1
+                self._note_use(instruction, True)
+            else:
+                if instruction.opcode == "while":
+                    self.enter(instruction)
+                name = f"{self.name}_task{self.regions}_{len(calls)}"
+                calls[instruction] = [Call(name, first)]
+                body.f.do(f"store ptr %frame, ptr {body.offset(body.table, 8 * first)}")
+                first += 2
+                self.control_task(name, instruction)
+        constants = f"{self.name}_region{self.regions}"
+        define_parts(self.unit, constants, region, calls)
+        body.f.do(f"store ptr @{constants}, ptr {body.table}")
+        body.f.do(f"store ptr @{constants}_starts, ptr {body.offset(body.table, 8)}")
+        if not self.regions:
+            define_tasks(self.unit, f"{self.name}_tasks")
+        self.regions += 1
+        self.fork(f"{self.name}_tasks", len(region.tasks))
+        self.check()
+
+    def control_task(self, name: str, instruction: Instruction) -> None:
+        """A function that runs a loop, with its state as it is initially, or a conditional."""
+        inner = [instruction, *inside(instruction)]
+        head = f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind"
+        with self._function(f"{head}{self._quality(inner)}") as body:
+            body.make_room(inner)
+            if instruction.opcode == "while":
+                self.trips(instruction)
+            else:
+                self.instruction(instruction)
+
+    # ---- control flow
+
+    def enter(self, loop: Instruction) -> None:
+        """Give a loop its initial state."""
+        self.copy_all(self.assignment.loop_copies[loop][0])
+
+    def loop(self, instruction: Instruction) -> None:
+        if instruction in self.steps.task_loops:
+            self.task_loop(instruction, self.steps.task_loops[instruction])
+        else:
+            self.trips(instruction)
+
+    def task_loop(self, instruction: Instruction, plan: TaskLoop) -> None:
+        """The loop as a function for some of the tasks; the first task leaves its own values in the table, behind the
+        frame."""
+        name = f"{self.name}_{len(self.uses)}_loop"
+        with self._function(f"internal {signature(name, plumbing=True)}") as inner:
+            f = inner.f
+            inner.make_room([plan.kernel])
+            own = [f.let("alloca i64") for _ in plan.own]
+            for slot, value in zip(own, plan.own, strict=True):
+                inner.move(slot, inner.address(value), value.size)
+            inner.own, inner.span = dict(zip(plan.own, own, strict=True)), ("%begin", "%end")
+            self.trips(instruction)
+            first, leave = f.fresh("first"), f.fresh("leave")
+            f.branch(f.let("icmp eq i64 %begin, 0"), first, leave)
+            f.label(first)
+            for number, (slot, value) in enumerate(zip(own, plan.own, strict=True), 1):
+                inner.move(inner.offset("%args", 8 * number), slot, value.size)
+            f.jump(leave)
+            f.label(leave)
+        body = self.body
+        body.f.do(f"store ptr %frame, ptr {body.table}")
+        self.fork(name, self.kernels[plan.kernel].steps[0].tasks)
+        self.check()
+        for number, value in enumerate(plan.own, 1):
+            body.move(body.address(value), body.offset(body.table, 8 * number), value.size)
+
+    def trips(self, instruction: Instruction) -> None:
+        f = self.body.f
+        _, repeating = self.assignment.loop_copies[instruction]
+        condition, body = instruction.attributes["condition"], instruction.attributes["body"]
+        homes = begin_swaps(self.body, instruction)
+        test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
+        f.jump(test)
+        f.label(test)
+        self.computation(condition)
+        f.branch(str(self.body.load(condition.root)), again, leave)
+        f.label(again)
+        self.computation(body)
+        self.copy_all(repeating)
+        swap(self.body, homes)
+        if self._polls(instruction):
+            self.spend(instruction)
+        f.jump(test)
+        f.label(leave)
+        end_swaps(self.body, homes)
+
+    def _polls(self, instruction: Instruction) -> bool:
+        """Whether an instruction is a loop that may take long.
+
+        What a module claims about its trips does not count.
+        """
+        if instruction.opcode != "while":
+            return False
+        trips = trip_count(instruction)
+        return trips is None or trips.count * self.costs.trip(instruction) > SHORT
+
+    def spend(self, loop: Instruction) -> None:
+        """At the end of a trip: now and then, ask the runtime whether to go on."""
+        f, weight = self.body.f, max(1, round(min(self.costs.trip(loop), BUDGET)))
+        if weight == BUDGET:
+            self.poll(loop)
+            return
+        asked, proceed = f.fresh("ask"), f.fresh("go")
+        left = f.let(f"sub i64 {f.let(f'load i64, ptr {self.body.budget}')}, {weight}")
+        f.do(f"store i64 {left}, ptr {self.body.budget}")
+        f.branch(f.let(f"icmp slt i64 {left}, 0"), asked, proceed)
+        f.label(asked)
+        f.do(f"store i64 {BUDGET}, ptr {self.body.budget}")
+        self.poll(loop)
+        f.jump(proceed)
+        f.label(proceed)
+
+    def poll(self, instruction: Instruction) -> None:
+        """Ask the runtime whether to go on, if it is some time since that was asked."""
+        body = self.body
+        name = f"{self.name}_asks{self.polled}"
+        self.polled += 1
+        text = "".join(f"\\{byte:02x}" for byte in (*instruction.name.encode(), 0))
+        self.unit.constant(name, f'[{len(text) // 3} x i8] c"{text}"')
+        callee = self.unit.declare("i32", POLL, ["ptr", "ptr"])
+        stop = body.f.let(f"call i32 {callee}(ptr {body.status}, ptr @{name})")
+        self._end_if(body.f.let(f"icmp sgt i32 {stop}, 0"))
+
+    def conditional(self, instruction: Instruction) -> None:
+        f = self.body.f
+        branches = branch_computations(instruction)
+        selector = self.body.load(instruction.operands[0])
+        labels = [f.fresh("branch") for _ in branches]
+        leave = f.fresh("done")
+        if instruction.operands[0].shape.element_type == "pred":
+            f.branch(str(selector), labels[0], labels[1])
+        else:  # out of range selects the last branch
+            cases = " ".join(f"i32 {n}, label %{label}" for n, label in enumerate(labels[:-1]))
+            f.do(f"switch i32 {selector}, label %{labels[-1]} [ {cases} ]")
+        for number, (label, branch) in enumerate(zip(labels, branches, strict=True)):
+            f.label(label)
+            self.computation(branch)
+            self.copy_all(self.assignment.branch_copies[instruction, number])
+            f.jump(leave)
+        f.label(leave)

@@ -1,0 +1,155 @@
+"""Dot and convolution instructions as specifications of the kernels that compute them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from hlotool.analysis.contraction import matrix_views, row_major_strides, sum_type
+from hlotool.analysis.product_epilogue import fused_product, updates_of
+from hlotool.analysis.product_prologue import is_streamed, prologues
+from hlotool.codegen.cpu.fusions.fusion import emit_outputs
+from hlotool.codegen.cpu.fusions.plan import Output, output_leaves
+from hlotool.codegen.cpu.products.conv import emit_conv
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.epilogue import Epilogue
+from hlotool.codegen.cpu.products.prologue import Prologue
+from hlotool.codegen.cpu.products.streamed import emit_streamed
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.machine import Machine
+from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
+
+__all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
+
+
+def emit_product(name: str, dot: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
+    """The kernel of a dot."""
+    return emit_dot(name, dot_spec(dot), machine)
+
+
+def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
+    """The kernel of a fusion of a product and its epilogue.
+
+    The outputs may share memory with operands that the epilogue reads at the element being written: the product's own
+    result is elsewhere.  Arrays that it updates, but not `in_place`, are copied ahead of the product.
+    """
+    epilogue, slots = epilogue_of(fusion, machine)
+    product, made = epilogue.product, prologues(epilogue.product)
+    if is_streamed(product, made):
+        kernel = emit_streamed(name, epilogue, slots[-1])
+    elif made:
+        lhs, rhs = (Prologue(o, epilogue.slots) if n in made else None for n, o in enumerate(product.operands))
+        kernel = emit_dot(name, dot_spec(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
+    elif epilogue.product.opcode == "convolution":
+        kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
+    else:
+        kernel = emit_dot(name, dot_spec(epilogue.product), machine, slots, epilogue)
+    copied = [
+        [Output(output.region.operands[0], 0, output.slot, output.shape)]
+        for number, output in enumerate(epilogue.outputs) if output.region is not None and number not in in_place
+    ]  # fmt: skip
+    if not copied:
+        return kernel
+    ahead = emit_outputs(f"ahead_{name}", copied, epilogue.slots, slots[-1], machine)
+    return replace(
+        kernel,
+        declarations={**ahead.declarations, **kernel.declarations},
+        library={**ahead.library, **kernel.library},
+        definitions=(*ahead.definitions, *kernel.definitions),
+        steps=(*ahead.steps, *kernel.steps),
+    )
+
+
+def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[int, int, int, int]]:
+    """The epilogue of a fusion with a product, and the slots of the product's operands, its result and scratch memory.
+
+    The result has a slot of its own only if it is an output too.
+    """
+    found = fused_product(fusion)
+    if found is None:
+        raise UnsupportedError(f"{fusion.name}: this is no fusion of a product and what follows it")
+    product, how = found
+    slots, count = [], 0
+    for operand in fusion.operands:
+        slots.append(count)
+        count += sum(1 for _ in operand.shape.leaves())
+    outputs = []
+    updates = updates_of(fusion.attributes["calls"])
+    for value, leaf, shape in output_leaves(fusion.attributes["calls"].root):
+        outputs.append(Output(value, leaf, count, shape, value if value in updates else None))
+        count += 1
+    epilogue = Epilogue(product, tuple(outputs), tuple(slots), how.whole_rows, machine)
+    lhs, rhs = (slots[o.parameter_number] if o.opcode == "parameter" else -1 for o in product.operands)
+    return epilogue, (lhs, rhs, count if epilogue.kept is None else epilogue.kept.slot, count)
+
+
+def emit_convolution(
+    name: str, convolution: Instruction, machine: Machine, in_place: Collection[int] = ()
+) -> Kernel:
+    """The kernel of a convolution."""
+    return emit_conv(name, convolution_spec(convolution), machine)
+
+
+def dot_spec(dot: Instruction) -> DotSpec:
+    """UnsupportedError when the dimensions do not collapse (the dot-decomposer pass sees to that)."""
+    view = matrix_views(dot)
+    if view is None:
+        raise UnsupportedError(f"{dot.name}: the dimensions of this dot do not collapse; run the dot-decomposer pass")
+    lhs, rhs = (o.shape.element_type for o in dot.operands)
+    return DotSpec(
+        batch=view.batch,
+        m=view.m,
+        n=view.n,
+        k=view.k,
+        lhs_batch=view.lhs_batch,
+        lhs_m=view.lhs[0],
+        lhs_k=view.lhs[1],
+        rhs_batch=view.rhs_batch,
+        rhs_k=view.rhs[0],
+        rhs_n=view.rhs[1],
+        out_batch=view.out_batch,
+        out_m=view.out[0],
+        out_n=view.out[1],
+        rhs_panel=view.panel,
+        lhs=lhs,
+        rhs=rhs,
+        out=dot.shape.element_type,
+        accumulate=sum_type(lhs, rhs, dot.shape.element_type),
+    )
+
+
+def convolution_spec(convolution: Instruction) -> ConvSpec:
+    """Any dimension order: the strides tell the kernel."""
+    numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
+    window = convolution.attributes.get("window", Window()).dimensions
+    lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
+    ls, rs, os = row_major_strides(lhs), row_major_strides(rhs), row_major_strides(out)
+    return ConvSpec(
+        batch=lhs.dimensions[numbers.input_batch],
+        input=tuple(lhs.dimensions[d] for d in numbers.input_spatial),
+        input_features=lhs.dimensions[numbers.input_feature],
+        output=tuple(out.dimensions[d] for d in numbers.output_spatial),
+        output_features=out.dimensions[numbers.output_feature],
+        kernel=tuple(rhs.dimensions[d] for d in numbers.kernel_spatial),
+        strides=tuple(w.stride for w in window),
+        padding=tuple(w.padding_low for w in window),
+        base_dilation=tuple(w.base_dilation for w in window),
+        window_dilation=tuple(w.window_dilation for w in window),
+        reversal=tuple(w.reversal for w in window),
+        feature_groups=convolution.attributes.get("feature_group_count", 1),
+        batch_groups=convolution.attributes.get("batch_group_count", 1),
+        lhs_batch=ls[numbers.input_batch],
+        lhs_spatial=tuple(ls[d] for d in numbers.input_spatial),
+        lhs_feature=ls[numbers.input_feature],
+        rhs_spatial=tuple(rs[d] for d in numbers.kernel_spatial),
+        rhs_input=rs[numbers.kernel_input_feature],
+        rhs_output=rs[numbers.kernel_output_feature],
+        out_batch=os[numbers.output_batch],
+        out_spatial=tuple(os[d] for d in numbers.output_spatial),
+        out_feature=os[numbers.output_feature],
+        lhs=lhs.element_type,
+        rhs=rhs.element_type,
+        out=out.element_type,
+        accumulate=sum_type(lhs.element_type, rhs.element_type, out.element_type),
+    )

@@ -1,0 +1,166 @@
+"""Epilogues: what reads a product's result, computed block by block while the blocks are in the caches.
+
+A task of a product (`gemm.emit_product`) makes its part of the result in a block on its stack, or in the output where
+the result itself is one.  When the sums are complete it calls the epilogue for the rows and columns of the block; that
+reads the block in place of the product, other operands of the fusion where they are, and writes the fusion's outputs.
+The body is traced and written like that of any other fusion.
+
+How another kind of product gets one: add its opcode to `analysis.product_epilogue.PRODUCTS`, let `result_matrix` there
+tell rows and columns of its result, make the `Epilogue` of a fusion with `contraction.epilogue_of`, and put it into the
+`gemm.Product`; or call the function that `Epilogue.emit` defines from tasks of your own.  Any part of the result may be
+a block, as long as each element is in just one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Annotated
+
+from hlotool.analysis.indexing import Atom, Index, delinearize, linearize
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.fusions.nest import Nest
+from hlotool.codegen.cpu.fusions.plan import Output, store_output
+from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
+from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.loops.loops import Loop, merge, plain
+from hlotool.codegen.loops.nodes import Guards, Node, closure
+from hlotool.codegen.loops.rules import rule_of
+from hlotool.codegen.loops.trace import Rule, Tracer
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Instruction, UnsupportedError, byte_size
+
+__all__ = ["Block", "Epilogue"]
+
+_BLOCK = "block"
+"""The slot of loads from the block."""
+
+_FLAT, _FLAT_END = "%flat", "%flat_end"
+"""Where a block of whole rows, one behind the other, begins and ends."""
+
+_EVEN = 16
+"""Elements of which a vector holds as many or a fraction."""
+
+_LONG: Annotated[int, Threshold("cost")] = 10
+"""Flops that a function of many instructions counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where the tasks of a product keep their parts of its result, which is `items` matrices of `rows` x `columns`.
+
+    Rows of a block are `pitch` bytes apart, columns lie side by side.  The first row of a block is a multiple of
+    `height`, the first column a multiple of `width`.
+    """
+
+    items: int
+    rows: int
+    columns: int
+    pitch: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """The epilogue of `product`: computes `outputs` from its result.
+
+    These are all outputs of the fusion; one that is the product itself (`kept`) is for the product's own tasks to
+    write, and the epilogue then reads blocks of that.  `slots` are the places of the first leaves of the fusion's
+    operands in the argument table.  With `whole_rows` it wants blocks of all columns, and `Block.rows` and
+    `Block.columns` as `product_epilogue.result_matrix` has them; else the matrix may have any form that has the
+    elements in the same order.
+    """
+
+    product: Instruction
+    outputs: tuple[Output, ...]
+    slots: tuple[int, ...]
+    whole_rows: bool
+    machine: Machine
+
+    @property
+    def kept(self) -> Output | None:
+        """The output that is the product's result itself."""
+        return next((output for output in self.outputs if output.value is self.product), None)
+
+    @property
+    def flops(self) -> float:
+        """Roughly, of the whole epilogue."""
+        body = self.product.parent
+        assert body is not None
+        members = [i for i in body if i.has("elementwise")]
+        return float(sum(i.shape.size * (_LONG if i.has("transcendental") else 1) for i in members))
+
+    def emit(self, unit: Unit, name: str, block: Block) -> float:
+        """Define function `name`; the estimated nanoseconds for all blocks.
+
+        ``void @name(ptr %args, ptr %block, i64 %item, i64 %row, i64 %row_end, i64 %column, i64 %column_end)`` works on
+        a part of matrix %item, of which the first element is at %block.
+        """
+        f = Function(
+            unit,
+            f"internal void @{name}(ptr %args, ptr %block, i64 %item, i64 %row, i64 %row_end, i64 %column, "
+            "i64 %column_end) nounwind",
+        )
+        widths: dict[int, list[Output]] = {}  # by the number of elements that belong to a row of the product
+        for output in self.outputs:
+            if output is self.kept:
+                continue
+            widths.setdefault(prod(output.space) // (block.items * block.rows), []).append(output)
+        jobs = [self._job(width, outputs, block) for width, outputs in widths.items()]
+        bases = load_bases(f, jobs, -1)
+        size = byte_size(self.product.shape.element_type)
+        if any(_FLAT in (loop.start, loop.stop) for job in jobs for loop in job.loops):
+            f.do(f"{_FLAT} = mul nsw i64 %row, {block.columns}")
+            f.do(f"{_FLAT_END} = mul nsw i64 %row_end, {block.columns}")
+        start = f.let(f"mul i64 %row, {-block.pitch}")
+        start = f.let(f"add i64 {start}, {f.let(f'mul i64 %column, {-size}')}")
+        bases[_BLOCK] = f.let(f"getelementptr i8, ptr %block, i64 {start}")
+        time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
+        f.finish()
+        return time
+
+    def _job(self, width: int, outputs: Sequence[Output], block: Block) -> Job:
+        """Outputs of `width` elements for each row: item, row and place in the row are the loops."""
+        space: list[Index] = []
+
+        def read_block(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+            yield from ()
+            item, row, column = space
+            place = linearize(index, i.shape.dimensions) - (item * block.rows + row) * block.columns
+            if place.low < 0 or place.high >= block.columns or not (self.whole_rows or place == column):
+                raise UnsupportedError(f"{i.name}: its readers want parts of it that are made elsewhere")
+            pitch = block.pitch // byte_size(i.shape.element_type)
+            return t.node("load", i.shape.element_type, index=row * pitch + place, slot=_BLOCK)
+
+        tracer = Tracer(lambda i: read_block if i is self.product else rule_of(i), self.slots)
+        atoms: list[Atom] = []
+        taken = 0
+        for extent in (block.items, block.rows, width):
+            index, (atom,) = tracer.dimension(extent, taken)
+            taken |= atom.variables
+            atoms.append(atom)
+            space.append(index)
+        item, row, column = space
+        stores: list[Node] = []
+        for output in outputs:
+            at = delinearize((item * block.rows + row) * width + column, output.space)
+            stores.append(store_output(tracer, output, at))
+        loops = [
+            Loop(atoms[0], block.items, counter="%item"),
+            Loop(atoms[1], block.rows, start="%row", stop="%row_end"),
+            Loop(atoms[2], width, start="%column", stop="%column_end"),
+        ]
+        multiple = block.width
+        if self.whole_rows or block.width >= width:
+            loops[2], multiple = plain(atoms[2]), 0
+        size = byte_size(self.product.shape.element_type)
+        if block.pitch == block.columns * size and block.width >= block.columns and not self.whole_rows:
+            flat = merge(loops[1:], closure(stores))
+            ahead = 0 if block.height >= block.rows else block.height * block.columns
+            if len(flat) == 1 and ahead % _EVEN == 0:
+                loops[1:] = [replace(flat[0], start=_FLAT, stop=_FLAT_END)]
+                multiple = ahead
+        kept = [loop for loop in loops if loop.extent > 1]
+        return Job(tracer, stores, [a for a in atoms if a.high], tuple(kept), width > 1, multiple)

@@ -1,0 +1,110 @@
+"""Basic floating-point operations: those that are exact or correctly rounded."""
+
+from __future__ import annotations
+
+from hlotool.codegen.llvm.math.vector import BITS, Vector, exact_fma, mantissa_bits, outlined, where
+
+__all__ = ["any_lane", "clamp", "compare", "maximum", "minimum", "remainder", "round_away", "sign"]
+
+
+def maximum(a: Vector, b: Vector) -> Vector:
+    """The larger; NaN if either is NaN; of zeros of both signs `a`.  One instruction against a constant."""
+    if a.is_constant and not b.is_constant:
+        if _may_equal_zero(a):
+            return where(a.compare("oge", b), a, b)
+        a, b = b, a
+    return a.at_least(b) if b.is_constant and not _is_nan(b) else b.call("maximum", a, flags="nsz")
+
+
+def minimum(a: Vector, b: Vector) -> Vector:
+    """The smaller; NaN if either is NaN; of zeros of both signs `a`.  One instruction against a constant."""
+    if a.is_constant and not b.is_constant:
+        if _may_equal_zero(a):
+            return where(a.compare("ole", b), a, b)
+        a, b = b, a
+    return a.at_most(b) if b.is_constant and not _is_nan(b) else b.call("minimum", a, flags="nsz")
+
+
+def _may_equal_zero(x: Vector) -> bool:
+    """Whether constant `x` is a zero of some sign."""
+    return x.name in ("zeroinitializer", x.like(0.0).name, x.like(-0.0).name)
+
+
+def _is_nan(x: Vector) -> bool:
+    """Whether constant `x` may be NaN (any spelling that is not a finite splat counts)."""
+    digits = x.name.rpartition("0x")[2].rstrip(")")
+    try:
+        return int(digits, 16) & ((1 << 63) - 1) > 0x7FF << 52
+    except ValueError:
+        return x.name != "zeroinitializer"
+
+
+def clamp(low: Vector, x: Vector, high: Vector) -> Vector:
+    return minimum(maximum(x, low), high)
+
+
+def sign(x: Vector) -> Vector:
+    """-1 or 1; zeros keep their sign and NaN stays NaN."""
+    return where(x.compare("one", 0.0), x.like(1.0).copysign(x), x)
+
+
+def round_away(x: Vector) -> Vector:
+    """To the nearest integer, halves away from zero."""
+    return x.call("round")
+
+
+def compare(a: Vector, b: Vector, direction: str, total_order: bool) -> Vector:
+    """IEEE comparison, or the total order -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
+    word = direction.lower()
+    if not total_order:
+        return a.compare("une" if word == "ne" else "o" + word, b)
+    a, b = _ordered_bits(a), _ordered_bits(b)
+    return a.compare(word if word in ("eq", "ne") else "s" + word, b)
+
+
+def _ordered_bits(x: Vector) -> Vector:
+    """Bits as an integer whose signed order is the total order of floats."""
+    bits = x.bits()
+    return bits ^ bits.ashr(BITS[bits.element] - 1).lshr(1)
+
+
+def any_lane(mask: Vector) -> str:
+    """An i1 that says whether any lane of `mask` is set."""
+    if mask.lanes == 1:
+        return mask.name
+    packed = mask.f.let(f"bitcast {mask.type} {mask.name} to i{mask.lanes}")
+    return mask.f.let(f"icmp ne i{mask.lanes} {packed}, 0")
+
+
+def remainder(a: Vector, b: Vector) -> Vector:
+    """C's fmod, exact: the sign of the dividend."""
+    return outlined("fmod", [a, b], lambda p: _remainder_body(p[0], p[1]))
+
+
+def _remainder_body(a: Vector, b: Vector) -> Vector:
+    """a - trunc(a / b) b with one rounding is exact while the quotient fits the mantissa; else the C library.
+
+    The quotient may have been rounded up to the next integer, which one addition of the divisor mends.
+    """
+    f = a.f
+    magnitude, divisor = a.fabs(), b.fabs()
+    if a.element == "float":  # products of 24 and up to 28 bits are exact in double
+        wide, by = magnitude.cast("fpext", "double"), divisor.cast("fpext", "double")
+        quotient = (wide / by).call("trunc")
+        result = (wide - quotient * by).cast("fptrunc", "float")
+        limit = 2.0**28
+    else:
+        quotient = (magnitude / divisor).call("trunc")
+        result = exact_fma(-quotient, divisor, magnitude)
+        result = where(result.lt(0.0), result + divisor, result)
+        limit = 2.0 ** mantissa_bits("double")
+    result = where(divisor.compare("oeq", float("inf")) & magnitude.lt(float("inf")), magnitude, result)
+    result = result.copysign(a)
+    slow, done, fast_block = f.fresh("slow"), f.fresh("done"), f.block
+    large = quotient.ge(limit) & magnitude.lt(float("inf")) & divisor.gt(0.0)
+    f.branch(any_lane(large), slow, done)
+    f.label(slow)
+    exact = a.let(f"frem {a.type} {a.name}, {b.name}")
+    f.jump(done)
+    f.label(done)
+    return a.let(f"phi {a.type} [ {result.name}, %{fast_block} ], [ {exact.name}, %{slow} ]")

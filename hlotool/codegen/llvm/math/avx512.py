@@ -1,0 +1,74 @@
+"""Instructions of AVX-512 that mathematics is shorter with, on vectors that fill a register.
+
+Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2.
+"""
+
+from __future__ import annotations
+
+from hlotool.codegen.llvm.math.vector import BITS, Vector, has_scalef, where
+
+__all__ = ["exponent", "fits", "fraction", "mended", "rsqrt_estimate", "scaled"]
+
+
+def fits(x: Vector) -> bool:
+    """Whether the functions here take `x`."""
+    return has_scalef(x.f.unit) and x.lanes * BITS[x.element] in (128, 256, 512)
+
+
+def scaled(x: Vector, k: Vector, mask: Vector | None = None) -> Vector:
+    """x 2^k for an integral float k, rounded once; 0 in lanes outside `mask`, which cost nothing."""
+    zero = x.like(0.0)
+    if mask is not None and x.lanes < 8:  # whose masks are wider than the vector
+        return where(mask, _masked("scalef", x, [k], zero, None), 0.0)
+    return _masked("scalef", x, [k], zero, mask)
+
+
+def exponent(x: Vector) -> Vector:
+    """The integral part of log2(|x|), as a float: -inf of 0, inf of infinities."""
+    return _masked("getexp", x, [], x.like(0.0), None)
+
+
+def fraction(x: Vector) -> Vector:
+    """|x| times the power of two that brings it to at least 1 and less than 2."""
+    arguments = [(x.type, x.name), ("i32", "0"), (x.type, x.like(0.0).name), _mask(x, None)]
+    return _call(x, f"mask.getmant.{_kind(x)}", _rounded(x, arguments))
+
+
+def rsqrt_estimate(x: Vector) -> Vector:
+    """1 / sqrt(x) to 14 bits; exact of 0 and infinity."""
+    arguments = [(x.type, x.name), (x.type, x.name), _mask(x, None)]
+    return _call(x, f"rsqrt14.{_kind(x)}", arguments)
+
+
+def mended(result: Vector, x: Vector, zero: float, infinity: float) -> Vector:
+    """`result` of a function that is `zero` at x = 0, `infinity` at infinity, and NaN below 0; infinite ones only."""
+    integers = x.bits()
+    kept, nan, constants = 0, 3, {float("-inf"): 4, float("inf"): 5}
+    # Classes of x, from the lowest four bits up: quiet NaN, signalling NaN, 0, 1, -inf, inf, negative, positive.
+    responses = (kept, kept, constants[zero], kept, nan, constants[infinity], nan, kept)
+    table = integers.like(sum(response << 4 * place for place, response in enumerate(responses)))
+    arguments = [(result.type, result.name), (x.type, x.name), (table.type, table.name), ("i32", "0"), _mask(x, None)]
+    return _call(result, f"mask.fixupimm.{_kind(x)}", _rounded(x, arguments))
+
+
+def _masked(name: str, x: Vector, others: list[Vector], passed: Vector, mask: Vector | None) -> Vector:
+    arguments = [(v.type, v.name) for v in (x, *others, passed)] + [_mask(x, mask)]
+    return _call(x, f"mask.{name}.{_kind(x)}", _rounded(x, arguments))
+
+
+def _mask(x: Vector, mask: Vector | None) -> tuple[str, str]:
+    kind = f"i{max(8, x.lanes)}"
+    return kind, "-1" if mask is None else x.f.let(f"bitcast {mask.type} {mask.name} to {kind}")
+
+
+def _rounded(x: Vector, arguments: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """With the rounding mode in force, which only the widest forms name."""
+    return [*arguments, ("i32", "4")] if x.lanes * BITS[x.element] == 512 else arguments
+
+
+def _kind(x: Vector) -> str:
+    return f"{'ps' if x.element == 'float' else 'pd'}.{x.lanes * BITS[x.element]}"
+
+
+def _call(x: Vector, name: str, arguments: list[tuple[str, str]]) -> Vector:
+    return Vector(x.f, x.element, x.lanes, x.f.intrinsic(x.type, f"llvm.x86.avx512.{name}", arguments))

@@ -1,0 +1,464 @@
+"""Complex arithmetic and functions on pairs (real, imaginary).
+
+c64 is computed in double precision, where products of two f32 numbers are exact and nothing
+overflows, and rounded at the end; c128 scales where it must.  Branch cuts are those of C99 Annex G.
+Formulas after Kahan, "Branch Cuts for Complex Elementary Functions" (1987).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
+from hlotool.codegen.llvm.math.arithmetic import any_lane
+from hlotool.codegen.llvm.math.elements import Value, compute_element, is_complex, part_type
+from hlotool.codegen.llvm.math.vector import Vector, exact_fma, fma, outlined_many, where
+from hlotool.codegen.llvm.writer import Function
+from hlotool.ir.errors import UnsupportedError
+from hlotool.ir.types import ELEMENT_TYPES
+
+__all__ = ["bitcast", "compare", "emit"]
+
+Pair = tuple[Vector, Vector]
+INFINITY = float("inf")
+
+
+def emit(f: Function, opcode: str, element_type: str, lanes: int, operands: Sequence[Value]) -> Value:
+    """An operation on complex operands; ``abs`` gives one real value, the others a pair."""
+    pairs = [_pair(f, element_type, lanes, v) for v in operands]
+    if opcode in _EXACT and len(pairs) == _EXACT[opcode][0]:
+        real, imaginary = _EXACT[opcode][1](*pairs)
+        return real.name, imaginary.name
+    part = compute_element(element_type)
+    if opcode == "divide" and part == "float":
+        real, imaginary = _divide_singles(*pairs)
+        return real.cast("fptrunc", part).name, imaginary.cast("fptrunc", part).name
+    wide = [(a.cast("fpext", "double"), b.cast("fpext", "double")) for a, b in pairs]
+    if opcode == "abs":
+        size = _magnitude_of_single if part == "float" else magnitude
+        return size(wide[0]).cast("fptrunc", part).name
+    if opcode in _SHORT and len(wide) == _SHORT[opcode][0]:
+        result = _SHORT[opcode][1](*wide)
+    elif opcode in _LONG and len(wide) == _LONG[opcode][0]:
+        body = _LONG[opcode][1]
+        flat = [part for pair in wide for part in pair]
+        outputs = outlined_many(
+            f"complex_{opcode.replace('-', '_')}", flat, lambda p: body(*zip(p[::2], p[1::2], strict=True)), count=2
+        )
+        result = outputs[0], outputs[1]
+    else:
+        raise UnsupportedError(f"{opcode} is not defined for element type {element_type}")
+    return result[0].cast("fptrunc", part).name, result[1].cast("fptrunc", part).name
+
+
+def _pair(f: Function, element_type: str, lanes: int, value: Value) -> Pair:
+    assert not isinstance(value, str)
+    element = compute_element(element_type)
+    return Vector(f, element, lanes, value[0]), Vector(f, element, lanes, value[1])
+
+
+def compare(f: Function, direction: str, element_type: str, lanes: int, operands: Sequence[Value]) -> Value:
+    """EQ and NE."""
+    (a, b), (c, d) = (_pair(f, element_type, lanes, v) for v in operands)
+    if direction == "EQ":
+        return (a.eq(c) & b.eq(d)).name
+    if direction == "NE":
+        return (a.ne(c) | b.ne(d)).name
+    raise UnsupportedError(f"compare {direction} is not defined for element type {element_type}")
+
+
+def bitcast(f: Function, source: str, target: str, lanes: int, value: Value) -> Value:
+    """c64 as a real type of 64 bits or back: the real part is the low half."""
+    other = target if is_complex(source) else source
+    if "c64" not in (source, target) or ELEMENT_TYPES[other].bits != 64:
+        raise UnsupportedError(f"bitcast-convert of {source} to {target}")
+    if is_complex(source):
+        real, imaginary = (p.bits().cast("zext", "i64") for p in _pair(f, source, lanes, value))
+        joined = real | imaginary.shl(32)
+        return (joined.as_float() if target == "f64" else joined).name
+    assert isinstance(value, str)
+    bits = Vector(f, compute_element(source), lanes, value).bits()
+    low, high = bits.cast("trunc", "i32"), bits.lshr(32).cast("trunc", "i32")
+    assert part_type(target) == "f32"
+    return low.as_float().name, high.as_float().name
+
+
+def multiply(z: Pair, w: Pair) -> Pair:
+    (a, b), (c, d) = z, w
+    return a * c - b * d, a * d + b * c
+
+
+def divide(z: Pair, w: Pair) -> Pair:
+    """Smith's method (CACM 1962), by the larger part of the divisor, with both numbers scaled so that no sum overflows
+    or loses bits; infinities and zeros as in C99 Annex G."""
+    (a, b), (c, d) = z, w
+    swap = d.fabs().gt(c.fabs())
+    above, restore = _quotient_scale(where(a.fabs().gt(b.fabs()), a, b))
+    below, _ = _quotient_scale(where(swap, d, c))
+    large, small = where(swap, d, c) * below, where(swap, c, d) * below
+    p, q = a * above, b * above
+    first, second = where(swap, q, p), where(swap, p, q)
+    ratio = where(large.eq(0.0), 0.0, small / large)
+    denominator = fma(small, ratio, large)
+    back = below * restore
+    real = fma(second, ratio, first) / denominator * back
+    imaginary = where(swap, fma(q, ratio, -p), fma(-p, ratio, q)) / denominator * back
+    return _with_infinities(z, w, (real, imaginary), large.fabs().eq(INFINITY) | _is_special(real, imaginary))
+
+
+def _quotient_scale(x: Vector) -> tuple[Vector, Vector]:
+    """A power of two for numbers close to the ends of the range, and its inverse."""
+    size = x.fabs()
+    tiny, huge = size.lt(2.0**-960), size.gt(2.0**1020)
+    return (
+        where(tiny, x.like(2.0**60), where(huge, x.like(2.0**-4), 1.0)),
+        where(tiny, x.like(2.0**-60), where(huge, x.like(2.0**4), 1.0)),
+    )
+
+
+def _divide_singles(z: Pair, w: Pair) -> Pair:
+    """A quotient of c64, in double precision, where the products of the schoolbook formula are exact and stay in range.
+
+    The divisor is turned so that its larger part is positive: zeros get the signs that Smith's method gives them.
+    """
+    (a, b), (c, d) = z, w
+    sign = where(d.fabs().gt(c.fabs()), d, c).bits() & -(1 << 31)
+    turned = ((x.bits() ^ sign).as_float() for x in (c, d, c.like(1.0)))
+    a, b, c, d, one = (x.cast("fpext", "double") for x in (a, b, *turned))
+    inverse = one / fma(c, c, d * d)
+    real, imaginary = fma(a, c, b * d) * inverse, fma(b, c, -(a * d)) * inverse
+    return _with_infinities(z, w, (real, imaginary), _is_special(real, imaginary))
+
+
+def _is_special(real: Vector, imaginary: Vector) -> Vector:
+    """Whether one of two numbers is infinite or NaN."""
+    return (real * 0.0).compare("uno", imaginary * 0.0)
+
+
+def _with_infinities(z: Pair, w: Pair, quotient: Pair, where_special: Vector) -> Pair:
+    """The quotient of z and w as C99 Annex G has it where a part of them is infinite or w is zero: nowhere else than
+    `where_special`."""
+    f = where_special.f
+    special, done, before = f.fresh("special"), f.fresh("done"), f.block
+    f.branch(any_lane(where_special), special, done)
+    f.label(special)
+    a, b, c, d = (x.cast("fpext", "double") for x in (*z, *w))
+    infinite = [x.fabs().eq(INFINITY) for x in (a, b, c, d)]
+    finite = a.fabs().lt(INFINITY) & b.fabs().lt(INFINITY)
+    divisor_finite = c.fabs().lt(INFINITY) & d.fabs().lt(INFINITY)
+    units = [where(i, 1.0, x.like(0.0)).copysign(x) for i, x in zip(infinite, (a, b, c, d), strict=True)]
+
+    def replace(mask: Vector, new: Pair, old: Pair) -> Pair:
+        return where(mask, new[0], old[0]), where(mask, new[1], old[1])
+
+    unit_a, unit_b, unit_c, unit_d = units
+    result = replace(
+        finite & (infinite[2] | infinite[3]),
+        ((a * unit_c + b * unit_d) * 0.0, (b * unit_c - a * unit_d) * 0.0),
+        quotient,
+    )
+    result = replace(
+        (infinite[0] | infinite[1]) & divisor_finite,
+        ((unit_a * c + unit_b * d) * INFINITY, (unit_b * c - unit_a * d) * INFINITY),
+        result,
+    )
+    pole = c.like(INFINITY).copysign(c)
+    result = replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
+    f.jump(done)
+    f.label(done)
+    ends = zip(quotient, result, strict=True)
+    real, imaginary = (x.let(f"phi {x.type} [ {x.name}, %{before} ], [ {y.name}, %{special} ]") for x, y in ends)
+    return real, imaginary
+
+
+def _scaled(z: Pair) -> tuple[Vector, Vector, Vector]:
+    """The sizes of both parts by a power of two that keeps their squares in range, and its inverse."""
+    a, b = z[0].fabs(), z[1].fabs()
+    large = where(a.gt(b), a, b)
+    tiny, huge = large.lt(2.0**-500), large.gt(2.0**500)
+    scale = where(tiny, a.like(2.0**600), where(huge, a.like(2.0**-600), 1.0))
+    back = where(tiny, a.like(2.0**-600), where(huge, a.like(2.0**600), 1.0))
+    return a * scale, b * scale, back
+
+
+def magnitude(z: Pair) -> Vector:
+    """|z| without overflow; infinite if either part is."""
+    a, b, back = _scaled(z)
+    return _infinite_with((a, b), fma(a, a, b * b).sqrt() * back)
+
+
+def _magnitude_of_single(z: Pair) -> Vector:
+    """|z| of c64 in double precision, in which squares are exact and stay in range."""
+    a, b = z
+    return _infinite_with((a.fabs(), b.fabs()), fma(a, a, b * b).sqrt())
+
+
+def _infinite_with(sizes: Pair, size: Vector) -> Vector:
+    return where(sizes[0].eq(INFINITY) | sizes[1].eq(INFINITY), INFINITY, size)
+
+
+def sign(z: Pair) -> Pair:
+    """z / |z|; zero stays."""
+    a, b, _ = _scaled(z)
+    size = fma(a, a, b * b).sqrt()
+    zero = size.eq(0.0)
+    return where(zero, z[0], a.copysign(z[0]) / size), where(zero, z[1], b.copysign(z[1]) / size)
+
+
+def _cis(angle: Vector) -> Pair:
+    return trig.cosine(angle), trig.sine(angle)
+
+
+def exponential(z: Pair) -> Pair:
+    """e^a (cos b + i sin b); a real argument stays real, e^-inf is 0 whatever the angle."""
+    a, b = z
+    beyond = a.gt(700.0)
+    size = exp.exponential(where(beyond, a - 700.0, a))
+    more = where(beyond, float.fromhex("0x1.d945df4f8ec8ep+1009"), a.like(1.0))
+    cos, sin = _cis(where(a.eq(-INFINITY) & b.fabs().eq(INFINITY), 0.0, b))
+    imaginary = where(b.eq(0.0), b, size * sin * more)
+    return size * cos * more, imaginary
+
+
+def exponential_minus_one(z: Pair) -> Pair:
+    """Real part e^a cos b - 1 = (e^a - 1) cos b - 2 sin^2(b / 2)."""
+    a, b = z
+    cos = trig.cosine(b)
+    half = trig.sine(b * 0.5)
+    real = exp.exponential_minus_one(a) * cos - 2.0 * (half * half)
+    _, imaginary = exponential(z)
+    return where(b.eq(0.0), exp.exponential_minus_one(a), real), imaginary
+
+
+def _half_log_near_one(one: Vector, terms: Sequence[Vector]) -> Vector:
+    """log1p(one + sum of squares of `terms` with their rounding errors) / 2."""
+    total, lost = one, one.like(0.0)
+    for t in terms:
+        square = t * t
+        following = total + square
+        back = following - total
+        lost = lost + ((total - (following - back)) + (square - back)) + exact_fma(t, t, -square)
+        total = following
+    return log.logarithm_plus_one(total + lost) * 0.5
+
+
+def logarithm(z: Pair) -> Pair:
+    """log|z| + i arg z; near |z| = 1 by the exact |z|^2 - 1."""
+    a, b = z[0].fabs(), z[1].fabs()
+    swap = b.gt(a)
+    large, small = where(swap, b, a), where(swap, a, b)
+    square = large * large
+    lost = exact_fma(large, large, -square)
+    other = small * small
+    base = square - 1.0
+    total = base + other
+    rest = (other - (total - base)) + (lost + exact_fma(small, small, -other))
+    near = log.logarithm_plus_one(total + rest) * 0.5
+    whole = fma(large, large, other)
+    use = whole.gt(0.5) & whole.lt(2.0)
+    a, b, back = _scaled(z)
+    size = where(a.eq(INFINITY) | b.eq(INFINITY), INFINITY, fma(a, a, b * b).sqrt())
+    more = where(back.lt(1.0), a.like(-600 * hyperbolic.LN2), where(back.gt(1.0), a.like(600 * hyperbolic.LN2), 0.0))
+    return where(use, near, log.logarithm(size) + more), inverse.atan2(z[1], z[0])
+
+
+def logarithm_plus_one(z: Pair) -> Pair:
+    """Near 0 by |1 + z|^2 - 1 = 2 a + a^2 + b^2."""
+    a, b = z
+    near = _half_log_near_one(a + a, [a, b])
+    shifted = a + 1.0
+    use = a.fabs().lt(0.5) & b.fabs().lt(0.5)
+    real, _ = logarithm((shifted, b))
+    return where(use, near, real), inverse.atan2(b, shifted)
+
+
+def square_root(z: Pair) -> Pair:
+    """The root with real part >= 0; scaled so that |z| neither overflows nor loses bits."""
+    a, b = z
+    size = where(a.fabs().gt(b.fabs()), a.fabs(), b.fabs())
+    huge, tiny = size.gt(2.0**1000), size.lt(2.0**-1000)
+    scale = where(huge, a.like(2.0**-4), where(tiny, a.like(2.0**100), 1.0))
+    back = where(huge, a.like(4.0), where(tiny, a.like(2.0**-50), 1.0))
+    c, d = a * scale, b * scale
+    t = ((c.fabs() + magnitude((c, d))) * 0.5).sqrt()
+    other = where(t.eq(0.0), d, d / (t + t))
+    negative = a.lt(0.0)
+    real = where(negative, other.fabs(), t) * back
+    imaginary = where(negative, t.copysign(b), other) * back
+    infinite = b.fabs().eq(INFINITY)
+    positive = a.eq(INFINITY) & (infinite ^ 1)
+    real = where(infinite, INFINITY, where(positive, a, real))
+    flat = where(b.isnan(), b, b.like(0.0).copysign(b))
+    imaginary = where(infinite, b, where(positive, flat, imaginary))
+    below = a.eq(-INFINITY) & b.fabs().lt(INFINITY)
+    return where(below, 0.0, real), where(below, a.fabs().copysign(b), imaginary)
+
+
+def reciprocal_root(z: Pair) -> Pair:
+    root = square_root(z)
+    one = (z[0].like(1.0), z[0].like(0.0))
+    return divide(one, root)
+
+
+def sine(z: Pair) -> Pair:
+    a, b = z
+    cos, sin = _cis(a)
+    real, imaginary = sin * hyperbolic.cosh(b), cos * hyperbolic.sinh(b)
+    return where(a.eq(0.0), a, real), imaginary
+
+
+def cosine(z: Pair) -> Pair:
+    a, b = z
+    cos, sin = _cis(a)
+    flat = a * b.like(1.0).copysign(b)  # for a = 0, where b may be infinite
+    return cos * hyperbolic.cosh(b), -where(a.eq(0.0), flat, sin * hyperbolic.sinh(b))
+
+
+def hyperbolic_sine(z: Pair) -> Pair:
+    """sinh z = -i sin(i z)."""
+    real, imaginary = sine((-z[1], z[0]))
+    return imaginary, -real
+
+
+def hyperbolic_cosine(z: Pair) -> Pair:
+    return cosine((-z[1], z[0]))
+
+
+def hyperbolic_tangent(z: Pair) -> Pair:
+    """Kahan's formula; beyond 22 the real part is 1 and the imaginary part decays as e^-2a."""
+    a, b = z
+    cos, sin = _cis(b)
+    size = a.fabs()
+    s = hyperbolic.sinh(a.at_most(22.0).at_least(-22.0))
+    root = fma(s, s, 1.0).sqrt()
+    # Multiplied by cos^2 b throughout, so that tan b never appears.
+    denominator = fma(s, s, cos * cos)
+    real, imaginary = root * s / denominator, sin * cos / denominator
+    far = size.gt(22.0)
+    decay = exp.scaled_exponential(size * -2.0, nonpositive=True)
+    angle = where(b.fabs().eq(INFINITY) & size.eq(INFINITY), a.like(0.0).copysign(b), sin * cos)
+    real = where(far, a.like(1.0).copysign(a), real)
+    imaginary = where(far, angle * decay * 4.0, imaginary)
+    return where(a.eq(0.0), a, real), where(b.eq(0.0), b, imaginary)
+
+
+def tangent(z: Pair) -> Pair:
+    """tan z = -i tanh(i z)."""
+    real, imaginary = hyperbolic_tangent((-z[1], z[0]))
+    return imaginary, -real
+
+
+def logistic(z: Pair) -> Pair:
+    """1 / (1 + e^-z)."""
+    real, imaginary = exponential((-z[0], -z[1]))
+    return divide((z[0].like(1.0), z[0].like(0.0)), (real + 1.0, imaginary))
+
+
+def raise_to(z: Pair, w: Pair) -> Pair:
+    """|z|^c e^(-d arg z) at angle d log|z| + c arg z; z^0 is 1."""
+    (c, d), size = w, magnitude(z)
+    angle = inverse.atan2(z[1], z[0])
+    log_size, _ = logarithm(z)
+    scale = _size_to(z, size, c) * exp.exponential(-(d * angle))
+    zero = size.eq(0.0)
+    turn = fma(c, angle, where(zero, 0.0, d * log_size))
+    cos, sin = _cis(turn)
+    nothing = c.eq(0.0) & d.eq(0.0)
+    vanishing = zero & c.gt(0.0)
+    real = where(nothing, 1.0, where(vanishing, 0.0, scale * cos))
+    return real, where(nothing | vanishing, 0.0, scale * sin)
+
+
+def _size_to(z: Pair, size: Vector, c: Vector) -> Vector:
+    """|z|^c; where |z| is subnormal, and so has lost bits, or too large, from its two factors."""
+    f = size.f
+    plain = power.power(size, c)
+    lost, done, fast_block = f.fresh("lost"), f.fresh("done"), f.block
+    f.branch(any_lane(size.lt(2.0**-1022) | size.eq(INFINITY)), lost, done)
+    f.label(lost)
+    a, b, back = _scaled(z)
+    whole = power.power(fma(a, a, b * b).sqrt(), c) * power.power(back, c)
+    full = where(size.lt(2.0**-1022) | size.eq(INFINITY), whole, plain)
+    slow_block = f.block
+    f.jump(done)
+    f.label(done)
+    return size.let(f"phi {size.type} [ {plain.name}, %{fast_block} ], [ {full.name}, %{slow_block} ]")
+
+
+def inverse_sine(z: Pair) -> Pair:
+    a, b = z
+    under, over = square_root((1.0 - a, -b)), square_root((a + 1.0, b))
+    real = inverse.atan2(a, fma(under[0], over[0], -(under[1] * over[1])))
+    return real, hyperbolic.asinh(fma(under[0], over[1], -(under[1] * over[0])))
+
+
+def inverse_cosine(z: Pair) -> Pair:
+    a, b = z
+    under, over = square_root((1.0 - a, -b)), square_root((a + 1.0, b))
+    imaginary = hyperbolic.asinh(fma(over[0], under[1], -(over[1] * under[0])))
+    return inverse.atan2(under[0], over[0]) * 2.0, imaginary
+
+
+def inverse_hyperbolic_sine(z: Pair) -> Pair:
+    """asinh z = -i asin(i z)."""
+    real, imaginary = inverse_sine((-z[1], z[0]))
+    return imaginary, -real
+
+
+def inverse_hyperbolic_cosine(z: Pair) -> Pair:
+    a, b = z
+    under, over = square_root((a - 1.0, b)), square_root((a + 1.0, b))
+    real = hyperbolic.asinh(fma(under[0], over[0], under[1] * over[1]))
+    return real, inverse.atan2(under[1], over[0]) * 2.0
+
+
+def inverse_hyperbolic_tangent(z: Pair) -> Pair:
+    a, b = z
+    size, square = a.fabs(), b * b
+    below = 1.0 - size
+    pole = below.eq(0.0) & b.fabs().lt(2.0**-300)  # there it is log(2 / |b|) / 2, and the square vanishes
+    ratio = where(pole, 2.0**-99, size * 4.0) / where(pole, b.fabs(), fma(below, below, square))
+    doubled = log.logarithm_plus_one(ratio)
+    real = where(pole, fma(doubled, 0.5, 50 * hyperbolic.LN2), doubled * 0.25)
+    return real.copysign(a), inverse.atan2(b + b, fma(below, size + 1.0, -square)) * 0.5
+
+
+def angle(y: Pair, x: Pair) -> Pair:
+    """atan2 continued to complex arguments: -i log((x + i y) / sqrt(x^2 + y^2))."""
+    squares = multiply(x, x), multiply(y, y)
+    root = square_root((squares[0][0] + squares[1][0], squares[0][1] + squares[1][1]))
+    real, imaginary = logarithm(divide((x[0] - y[1], x[1] + y[0]), root))
+    return imaginary, -real
+
+
+Body = Callable[..., Pair]
+
+_EXACT: dict[str, tuple[int, Body]] = {
+    "add": (2, lambda z, w: (z[0] + w[0], z[1] + w[1])),
+    "multiply": (2, multiply),
+    "negate": (1, lambda z: (-z[0], -z[1])),
+    "subtract": (2, lambda z, w: (z[0] - w[0], z[1] - w[1])),
+}
+_SHORT: dict[str, tuple[int, Body]] = {"divide": (2, divide), "sign": (1, sign)}
+_LONG: dict[str, tuple[int, Body]] = {
+    "acos": (1, inverse_cosine),
+    "acosh": (1, inverse_hyperbolic_cosine),
+    "asin": (1, inverse_sine),
+    "asinh": (1, inverse_hyperbolic_sine),
+    "atan2": (2, angle),
+    "atanh": (1, inverse_hyperbolic_tangent),
+    "cosh": (1, hyperbolic_cosine),
+    "cosine": (1, cosine),
+    "exponential": (1, exponential),
+    "exponential-minus-one": (1, exponential_minus_one),
+    "log": (1, logarithm),
+    "log-plus-one": (1, logarithm_plus_one),
+    "logistic": (1, logistic),
+    "power": (2, raise_to),
+    "rsqrt": (1, reciprocal_root),
+    "sine": (1, sine),
+    "sinh": (1, hyperbolic_sine),
+    "sqrt": (1, square_root),
+    "tan": (1, tangent),
+    "tanh": (1, hyperbolic_tangent),
+}

@@ -1,0 +1,147 @@
+"""The steps of a program: what runs an instruction of a computation that is not the body of a fusion.
+
+That is a kernel of its own, arithmetic in line, the runtime, a loop or conditional around other steps, or a call of a
+function (`Routine`) with steps of its own, which look like those of a kernel to others.  Others are only names of what
+is somewhere already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from hlotool.analysis.inlining import can_inline
+from hlotool.analysis.views import is_view
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.plan.buffers import ALIASES, branch_computations
+from hlotool.codegen.plan.task_loops import TaskLoop
+from hlotool.codegen.plan.values import Assignment, Value, array_leaves
+from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
+
+__all__ = [
+    "CONTROL", "HOST", "NO_KERNEL", "Routine", "Steps", "called", "inside", "is_element", "is_scalar_code", "is_there",
+    "named", "needs_kernel",
+]  # fmt: skip
+
+CONTROL = frozenset({"while", "conditional"})
+
+NO_KERNEL = ALIASES | CONTROL | {"parameter", "constant", "call"}
+
+HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collective", "feed", "custom"))
+"""Opcodes that the runtime carries out: custom calls, collectives, device numbers, queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A computation that is called, as a function of its own: what those who call it need to know.
+
+    Its arguments are the arrays of operands and results, `arena_bytes` of memory and the block of constants.  One that
+    `asks` the runtime for something has its place in the order; one that `forks` gives work to other threads.
+    """
+
+    function: str
+    arena_bytes: int
+    cost: float
+    asks: bool
+    forks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is there of a program before it is decided in which order, and by which threads, its steps run.
+
+    It is that of one computation and its loops and branches, `entry`.  `scratch` is the memory that kernels have for
+    themselves; `task_loops` are shared between threads as they are; `routines` are what calls run.
+    """
+
+    entry: Computation
+    assignment: Assignment
+    kernels: Mapping[Instruction, Kernel]
+    scratch: Mapping[Instruction, Value]
+    task_loops: Mapping[Instruction, TaskLoop]
+    routines: Mapping[Instruction, Routine] = field(default_factory=dict)
+
+    def runs(self, instruction: Instruction) -> bool:
+        """Whether there is something to do for an instruction."""
+        if instruction.opcode in ALIASES or instruction.opcode in ("parameter", "constant"):
+            return False
+        return instruction not in self.assignment.unread
+
+    def stays(self, instruction: Instruction) -> bool:
+        """Whether an instruction asks the runtime for something, which has an order and may end the execution."""
+        if instruction in self.routines:
+            return self.routines[instruction].asks
+        return instruction.opcode in HOST
+
+
+def is_scalar_code(instruction: Instruction) -> bool:
+    """Whether an instruction is arithmetic on single elements, emitted in line instead of as a kernel."""
+    shapes = [instruction.shape, *(o.shape for o in instruction.operands)]
+    if not all(s.is_array and s.size == 1 and not element_type(s.element_type).is_complex for s in shapes):
+        return False
+    if instruction.opcode == "fusion":
+        return can_inline(instruction.attributes["calls"])
+    if instruction.opcode == "bitcast-convert":
+        return instruction.operands[0].shape.rank == instruction.shape.rank
+    return instruction.has("elementwise") or instruction.opcode in ("broadcast", "copy", "transpose")
+
+
+def is_element(instruction: Instruction) -> bool:
+    """Whether an instruction takes one element out of an array, which is loaded in line."""
+    if instruction.opcode not in ("slice", "dynamic-slice") or instruction.shape.size != 1:
+        return False
+    number = not element_type(instruction.shape.element_type).is_complex
+    return number and all(not o.shape.rank for o in instruction.operands[1:])
+
+
+def needs_kernel(instruction: Instruction) -> bool:
+    """Whether an instruction is run by a kernel of its own."""
+    if instruction.opcode in NO_KERNEL or instruction.opcode in HOST or is_scalar_code(instruction):
+        return False
+    if is_element(instruction) or is_view(instruction):
+        return False
+    leaves = array_leaves(instruction.shape)
+    return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect
+
+
+def is_there(instruction: Instruction, assignment: Assignment) -> bool:
+    """Whether an instruction is a view, a copy of what it overwrites, unread, or joins what is side by side."""
+    if instruction in assignment.views or instruction in assignment.unread:
+        return True
+    there = assignment.there.get(instruction, frozenset())
+    if instruction.opcode == "concatenate":
+        return all(n in there or not o.shape.size for n, o in enumerate(instruction.operands))
+    if there:
+        return True
+    return instruction.opcode == "copy" and instruction in assignment.in_place
+
+
+def called(instruction: Instruction) -> tuple[Computation, ...]:
+    """The computations of a loop or conditional, in order; those of a kernel are no steps, and what a call runs has
+    steps of its own."""
+    match instruction.opcode:
+        case "while":
+            return instruction.attributes["condition"], instruction.attributes["body"]
+        case "conditional":
+            return branch_computations(instruction)
+    return ()
+
+
+def inside(instruction: Instruction) -> Iterator[Instruction]:
+    """All instructions inside of a loop or conditional."""
+    for computation in called(instruction):
+        for inner in computation:
+            yield inner
+            yield from inside(inner)
+
+
+@contextmanager
+def named(instruction: Instruction) -> Iterator[None]:
+    """Refusals from deep inside name the instruction."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if error.message.startswith(f"{instruction.name}:"):
+            raise
+        raise UnsupportedError(f"{instruction.name}: {error.message}") from error
