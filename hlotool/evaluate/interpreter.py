@@ -137,7 +137,7 @@ def _rule(instruction: Instruction, table: Mapping[str, Rule]) -> Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _Operation:
     instruction: Instruction
     rule: Rule
     operands: tuple[int, ...]  # slots
@@ -146,15 +146,15 @@ class _Step:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _Schedule:
     slots: int
     parameters: tuple[tuple[int, int], ...]  # (slot, parameter number)
-    steps: tuple[_Step, ...]
+    steps: tuple[_Operation, ...]
     root: int
     sized: bool  # values may be smaller than their shapes say
 
 
-def _plan(computation: Computation, table: Mapping[str, Rule], flushes: bool) -> _Plan:
+def _scheduled(computation: Computation, table: Mapping[str, Rule], flushes: bool) -> _Schedule:
     instructions = list(computation)
     slot = {instruction: number for number, instruction in enumerate(instructions)}
     last = {slot[o]: number for number, instruction in enumerate(instructions) for o in instruction.operands}
@@ -178,8 +178,8 @@ def _plan(computation: Computation, table: Mapping[str, Rule], flushes: bool) ->
             rule = flushing(rule)
         if sized:
             rule = for_sizes(rule)
-        steps.append(_Step(instruction, rule, operands, number, tuple(dead.get(number, ()))))
-    return _Plan(len(instructions), tuple(parameters), tuple(steps), root, sized)
+        steps.append(_Operation(instruction, rule, operands, number, tuple(dead.get(number, ()))))
+    return _Schedule(len(instructions), tuple(parameters), tuple(steps), root, sized)
 
 
 def _dead_loops(computation: Computation) -> set[Instruction]:
@@ -200,13 +200,13 @@ def _dead_loops(computation: Computation) -> set[Instruction]:
 
 
 class Interpreter:
-    """Evaluates computations; plans are kept for as long as it lives, in which nothing may change the module.
+    """Evaluates computations; schedules are kept for as long as it lives, in which nothing may change the module.
 
     With `scalars` it applies computations on scalars to arrays, all of one shape: only `map` wants that.
     """
 
     __slots__ = (
-        "_check", "_flushes", "_generator", "_observe", "_on_arrays", "_plans", "_scalars", "_table", "device",
+        "_check", "_flushes", "_generator", "_observe", "_on_arrays", "_scalars", "_schedules", "_table", "device",
         "loop_limit", "states",
     )  # fmt: skip
 
@@ -224,7 +224,7 @@ class Interpreter:
         self.device = device or Device(World())
         self._check = self.device.world.check if self.device.world.is_timed else None
         self._observe = observe
-        self._plans: dict[Computation, _Plan] = {}
+        self._schedules: dict[Computation, _Schedule] = {}
         self._table = SCALAR_RULES if scalars else RULES
         self._flushes = flushes
         self._scalars: Interpreter | None = None if scalars else Interpreter(None, loop_limit, device, flushes, True)
@@ -239,25 +239,25 @@ class Interpreter:
 
     def apply(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The root value of `computation` on `arguments`."""
-        plan = self._plans.get(computation)
-        if plan is None:
-            plan = self._plans[computation] = _plan(computation, self._table, self._flushes)
-        slots: list[Value] = [()] * plan.slots
-        for slot, number in plan.parameters:
+        schedule = self._schedules.get(computation)
+        if schedule is None:
+            schedule = self._schedules[computation] = _scheduled(computation, self._table, self._flushes)
+        slots: list[Value] = [()] * schedule.slots
+        for slot, number in schedule.parameters:
             slots[slot] = arguments[number]
         observe, check = self._observe, self._check
         if check is not None:
             check(computation.name)
-        for step in plan.steps:
+        for step in schedule.steps:
             if check is not None:
                 check(step.instruction.name)
-            value = self.step(step.instruction, step.rule, [slots[slot] for slot in step.operands], plan.sized)
+            value = self.step(step.instruction, step.rule, [slots[slot] for slot in step.operands], schedule.sized)
             slots[step.result] = value
             if observe is not None:
                 observe(step.instruction, value)
             for slot in step.dead:
                 slots[slot] = ()
-        return slots[plan.root]
+        return slots[schedule.root]
 
     def step(self, instruction: Instruction, rule: Rule, operands: Operands, sized: bool = False) -> Value:
         """The value of one instruction, smaller than its shape says at most where `sized`; failures name it."""

@@ -125,7 +125,7 @@ class _Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
+class _Multiplication:
     """Value, the largest that it may be, and the largest and smallest that a part of it may be."""
 
     functions = (np.multiply, np.multiply, np.multiply, np.multiply)
@@ -176,10 +176,10 @@ def _nan_error(high: AnyArray, low: AnyArray) -> AnyArray:
     return np.where(np.isnan(high) & np.isnan(low), 0.0, np.inf)
 
 
-_Kept = _Sum | _Product | _Extreme
+_Kept = _Sum | _Multiplication | _Extreme
 _KEPT: dict[str, _Kept] = {
     "add": _Sum(),
-    "multiply": _Product(),
+    "multiply": _Multiplication(),
     "maximum": _Extreme((np.maximum,) * 3, (-np.inf,) * 3),
     "minimum": _Extreme((np.minimum,) * 3, (np.inf,) * 3),
 }

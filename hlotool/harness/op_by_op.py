@@ -34,7 +34,7 @@ def op_by_op(
     if topology_of(module).devices > 1:
         raise UnsupportedError("op by op runs on one device")
     programs: dict[str, Callable[..., Arrays]] = {}
-    steps: list[_Step] = []
+    steps: list[_Operation] = []
     places: dict[Instruction, list[int]] = {}  # where the leaves of a value are in the list of all arrays
     known = 0
 
@@ -58,7 +58,7 @@ def op_by_op(
             text = print_module(one)
             if text not in programs:
                 programs[text] = compile_module(one, pipeline="none", threads=threads, machine=machine).run
-            steps.append(_Step(programs[text], tuple(given)))
+            steps.append(_Operation(programs[text], tuple(given)))
             places[instruction] = places_for(instruction)
     results = places[module.entry.root]
 
@@ -72,7 +72,7 @@ def op_by_op(
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _Operation:
     """One instruction: its program, and where its operands are among all arrays so far."""
 
     run: Callable[..., Arrays]

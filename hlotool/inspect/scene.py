@@ -88,14 +88,14 @@ class _End(NamedTuple):
 def build_scene(module: Module, selection: Selection | None = None) -> Scene:
     """The scene of the entry computation, or of what was selected, and all that it calls."""
     selection = Selection(module.entry) if selection is None else selection
-    builder = _Builder(module, selection)
+    builder = _SceneBuilder(module, selection)
     top = selection.computation
     root = Box(top.name, "computation", top.name, computation=top)
     builder.computation(root, top, top.name, 0)
     return Scene(module, root, builder.edges)
 
 
-class _Builder:
+class _SceneBuilder:
     """`ends` says where edges from an instruction start if not at a box of its own; `drawn` has the box of every
     computation that was drawn already."""
 

@@ -55,7 +55,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-class _Table(np.ndarray[Any, Any]):
+class _ArgumentTable(np.ndarray[Any, Any]):
     """The ``self`` of a builtin: the words of its table, and the objects that they point to."""
 
     kept: object
@@ -91,7 +91,7 @@ def builtin(
             words += [0, aliases[number], 0, 0]
         else:
             words += [id(dtype), len(shape), array.ctypes.data, dtype.itemsize * math.prod(shape)]
-    table = np.array(words, np.uint64).view(_Table)
+    table = np.array(words, np.uint64).view(_ArgumentTable)
     table.kept = (slow, leaves, dimensions, written, keep)
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]

@@ -21,7 +21,7 @@ __all__ = ["Functions"]
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _Bundle:
     """A function, or data and all functions that mention it: data is private to its unit, so they stay together.
 
     `mentions` has what of its kernel the text speaks of, without the kernel's name.
@@ -70,20 +70,20 @@ class Functions:
         return replace(kernel, steps=tuple(steps))
 
 
-def _groups(name: str, kernel: Kernel) -> list[_Group]:
+def _groups(name: str, kernel: Kernel) -> list[_Bundle]:
     """The parts of kernel `name`."""
-    groups = [_Group([definition], symbols(definition.text, name)) for definition in kernel.definitions]
+    groups = [_Bundle([definition], symbols(definition.text, name)) for definition in kernel.definitions]
     for data in kernel.definitions:
         if not data.declaration:
             users = [group for group in groups if data.name.removesuffix(name) in group.mentions]
             definitions = [definition for user in users for definition in user.definitions]
-            whole = _Group(definitions, {mention for user in users for mention in user.mentions})
+            whole = _Bundle(definitions, {mention for user in users for mention in user.mentions})
             groups[groups.index(users[0])] = whole
             groups = [group for group in groups if group not in users]
     return groups
 
 
-def _piece(name: str, kernel: Kernel, group: _Group, there: Mapping[str, Definition]) -> Piece:
+def _piece(name: str, kernel: Kernel, group: _Bundle, there: Mapping[str, Definition]) -> Piece:
     """The functions of `group`, which call what is there."""
     text = group.text
     others = group.others(name)

@@ -41,7 +41,7 @@ class AllReduceCombiner:
 
     def _groups(self, computation: Computation) -> list[list[Instruction]]:
         """The all-reduces by group, in order: none depends on another one of its group."""
-        groups: list[_Group] = []
+        groups: list[_Exchange] = []
         open_groups: dict[Hashable, int] = {}
         needs: dict[Instruction, int] = {}  # the groups that an instruction waits for, one bit each
         for instruction in computation:
@@ -54,7 +54,7 @@ class AllReduceCombiner:
                 number = open_groups.get(key)
                 if number is None or self._is_full(groups[number], size) or _wait_for(groups, waits) >> number & 1:
                     number = open_groups[key] = len(groups)
-                    groups.append(_Group())
+                    groups.append(_Exchange())
                 groups[number].members.append(instruction)
                 groups[number].bytes += size
                 groups[number].waits |= waits
@@ -62,18 +62,18 @@ class AllReduceCombiner:
             needs[instruction] = waits
         return [group.members for group in groups]
 
-    def _is_full(self, group: _Group, size: int) -> bool:
+    def _is_full(self, group: _Exchange, size: int) -> bool:
         return len(group.members) >= self.max_count or group.bytes + size > self.max_bytes
 
 
 @dataclass(slots=True)
-class _Group:
+class _Exchange:
     members: list[Instruction] = field(default_factory=list)
     bytes: int = 0
     waits: int = 0
 
 
-def _wait_for(groups: Sequence[_Group], waits: int) -> int:
+def _wait_for(groups: Sequence[_Exchange], waits: int) -> int:
     """All groups that some groups wait for, and these."""
     found, left = 0, waits
     while left:

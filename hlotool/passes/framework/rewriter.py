@@ -26,7 +26,7 @@ from hlotool.ir import (
 )
 from hlotool.passes.framework.graph import drop_dead, is_removable, made_from, origins_of
 
-__all__ = ["CONSTANTS", "Rewriter", "Rule", "Table", "apply_rules", "number", "origins_of", "rule", "rule_table"]
+__all__ = ["CONSTANTS", "Rewriter", "Rule", "RuleTable", "apply_rules", "number", "origins_of", "rule", "rule_table"]
 
 Number = int | float | bool | complex
 
@@ -67,7 +67,7 @@ def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rew
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RuleTable:
     """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met.
 
     Each rule has an operand with one of the opcodes `reads` where it fits (None: some may have any).
@@ -96,7 +96,7 @@ class Table:
         return rules
 
 
-def rule_table(rules: Iterable[Rule]) -> Table:
+def rule_table(rules: Iterable[Rule]) -> RuleTable:
     """A table of rules, which are tried in the order given."""
     rules = tuple(rules)
     by_opcode: dict[str, list[Rule]] = {}
@@ -104,7 +104,7 @@ def rule_table(rules: Iterable[Rule]) -> Table:
         for opcode in row.opcodes:
             by_opcode.setdefault(opcode, []).append(row)
     reads = frozenset().union(*(row.needs[0] for row in rules)) if all(row.needs for row in rules) else None
-    return Table({opcode: tuple(rows) for opcode, rows in by_opcode.items()}, reads)
+    return RuleTable({opcode: tuple(rows) for opcode, rows in by_opcode.items()}, reads)
 
 
 class Rewriter:
@@ -192,7 +192,7 @@ def number(instruction: Instruction) -> Number | None:
     return source.literal.number if source.opcode == "constant" else None
 
 
-def apply_rules(computation: Computation, table: Table, log: DecisionLog) -> bool:
+def apply_rules(computation: Computation, table: RuleTable, log: DecisionLog) -> bool:
     """Rewrite until no rule of `table` fits: a worklist, so the cost follows the number of rewrites.
 
     Instructions with dynamic shapes or control dependencies are left alone, and those on f8e8m0fnu, which has neither

@@ -34,7 +34,7 @@ _SEARCH: Annotated[int, Threshold("instructions")] = 400
 
 
 @dataclass(slots=True, eq=False)
-class _Group:
+class _Merge:
     """Kernels to be merged, in program order, and the loop space that they share."""
 
     members: list[Instruction]
@@ -88,20 +88,20 @@ class _Grouper:
         self.log = log
         self.options = options
         self.rules = fusion_rules(options.only, options.never)
-        self.group: dict[Instruction, _Group] = {}
+        self.group: dict[Instruction, _Merge] = {}
         self.position = {instruction: n for n, instruction in enumerate(computation)}
         self.bridges: list[tuple[int, int]] = []
         self.structures = Structures()
         self.free_of_order: dict[int, bool] = {}  # by the number of the combiner
         self.read: dict[Instruction, list[frozenset[Place] | None]] = {}
 
-    def groups(self) -> list[_Group]:
-        found: dict[int, _Group] = {}
+    def groups(self) -> list[_Merge]:
+        found: dict[int, _Merge] = {}
         for instruction in self.computation:
             space = _space(instruction)
             if space is not None and not self.rules.forbids(instruction):
                 reduces = _reduce_of(instruction) is not None
-                self.group[instruction] = _Group([instruction], space, _size(instruction), reduces)
+                self.group[instruction] = _Merge([instruction], space, _size(instruction), reduces)
         for instruction in self.computation:
             if instruction in self.group:
                 for other in self.neighbours(instruction):
@@ -144,7 +144,7 @@ class _Grouper:
             self.log.refuse("many-places", (first, second), f"{again.name} would be computed more than {_TIMES} times")
             return
         self.bridge(members)
-        merged = _Group(members, a.space, a.ops + b.ops, a.reduces)
+        merged = _Merge(members, a.space, a.ops + b.ops, a.reduces)
         for member in members:
             self.group[member] = merged
 

@@ -37,7 +37,7 @@ _ALONE_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # of an operand th
 
 
 @dataclass(frozen=True, slots=True)
-class _Product:
+class _ProductKernel:
     """A dot, and the kernel that computes it: itself, or its fusion with an epilogue."""
 
     dot: Instruction
@@ -127,7 +127,8 @@ class ProductPrologue:
                 before = (*(one.producer for one in chosen), product.kernel)
                 log.rewrite("prologue", before, fusion, "its operand is computed where it is read", bytes=size)
                 leave_behind(members, dead)
-                products.append(_Product(next(i for i in fusion.attributes["calls"] if i.opcode == "dot"), fusion))
+                dot = next(i for i in fusion.attributes["calls"] if i.opcode == "dot")
+                products.append(_ProductKernel(dot, fusion))
                 changed = True
             erase_all(computation, dead)
         if changed:
@@ -135,7 +136,7 @@ class ProductPrologue:
         return changed
 
     def _choose(
-        self, product: _Product, rules: FusionRules, log: DecisionLog, dead: Collection[Instruction]
+        self, product: _ProductKernel, rules: FusionRules, log: DecisionLog, dead: Collection[Instruction]
     ) -> list[_Found]:
         """The operands to be computed in the kernel of the dot, or what it computes them from."""
         chosen: list[_Found] = []
@@ -152,7 +153,7 @@ class ProductPrologue:
         return chosen
 
     def _misfit(
-        self, product: _Product, found: _Found, others: Collection[int], rules: FusionRules,
+        self, product: _ProductKernel, found: _Found, others: Collection[int], rules: FusionRules,
         dead: Collection[Instruction],
     ) -> Misfit | None:  # fmt: skip
         """Why the two cannot or should not be one kernel, of which `others` are operands that it computes already."""
@@ -185,7 +186,7 @@ class ProductPrologue:
         return None
 
 
-def _cost(product: _Product, view: MatrixView, numbers: Collection[int], found: _Found) -> Misfit | None:
+def _cost(product: _ProductKernel, view: MatrixView, numbers: Collection[int], found: _Found) -> Misfit | None:
     """What speaks against computing the operands with these `numbers` in the kernel of the dot."""
     if not streams(view, numbers):
         reason = _why_not_packed(view, found)
@@ -226,19 +227,19 @@ def _body_of(producer: Instruction) -> list[Instruction]:
     return list(producer.attributes["calls"]) if producer.opcode == "fusion" else [producer]
 
 
-def _product_of(kernel: Instruction) -> _Product | None:
+def _product_of(kernel: Instruction) -> _ProductKernel | None:
     """The dot that an instruction is or has, if its operands are made elsewhere."""
     if kernel.opcode == "dot":
-        return _Product(kernel, kernel)
+        return _ProductKernel(kernel, kernel)
     if kernel.opcode != "fusion" or kernel.attributes["kind"] != "kOutput":
         return None
     dots = [i for i in kernel.attributes["calls"] if i.opcode == "dot"]
     if len(dots) != 1 or any(o.opcode != "parameter" for o in dots[0].operands):
         return None
-    return _Product(dots[0], kernel)
+    return _ProductKernel(dots[0], kernel)
 
 
-def _loop_of(product: _Product, number: int, place: Instruction) -> _Found | None:
+def _loop_of(product: _ProductKernel, number: int, place: Instruction) -> _Found | None:
     """The loop that makes what is read at a place, be it through views; None where something else does, or nothing has
     to."""
     views: list[Instruction] = []

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
-from hlotool.passes.framework.rewriter import Table, apply_rules, rule_table
+from hlotool.passes.framework.rewriter import RuleTable, apply_rules, rule_table
 from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
 
 __all__ = ["AlgebraicSimplifier"]
@@ -36,7 +36,7 @@ class AlgebraicSimplifier:
 
 
 @cache
-def _table(reciprocal: bool, only: str, without: str) -> Table:
+def _table(reciprocal: bool, only: str, without: str) -> RuleTable:
     wanted, unwanted = only.split(), without.split()
     rules = (*RULES, *RECIPROCAL_RULES) if reciprocal else RULES
     return rule_table(r for r in rules if (not wanted or r.name in wanted) and r.name not in unwanted)

@@ -72,27 +72,28 @@ def emit_fft(name: str, instruction: Instruction, machine: Machine, in_place: bo
         raise UnsupportedError(f"{instruction.name}: fft of {source} over {len(lengths)} dimensions")
     if result.size == 0 or source.size == 0:
         return empty_kernel(name, machine)
-    plan = _Plan(name, machine, kinds[source.element_type])
+    writer = _Writer(name, machine, kinds[source.element_type])
     outer = prod(result.dimensions[: -len(lengths)])
     sign = -1 if how in ("FFT", "RFFT") else 1
     scale = 1.0 if sign < 0 else 1.0 / prod(lengths)
     operand, target = (0, 0), (1, 0)
     if how == "RFFT":
-        plan.real_forward(operand, target, outer * prod(lengths[:-1]), lengths[-1], last=len(lengths) == 1)
-        plan.dimensions(plan.held, target, outer, (*lengths[:-1], lengths[-1] // 2 + 1), len(lengths) - 1, sign, scale)
+        writer.real_forward(operand, target, outer * prod(lengths[:-1]), lengths[-1], last=len(lengths) == 1)
+        whole = (*lengths[:-1], lengths[-1] // 2 + 1)
+        writer.dimensions(writer.held, target, outer, whole, len(lengths) - 1, sign, scale)
     elif how == "IRFFT":
         spectrum = (*lengths[:-1], lengths[-1] // 2 + 1)
         before = operand
         if len(lengths) > 1:
-            before = plan.reserve(outer * prod(spectrum) * plan.complex_bytes)
-            plan.dimensions(operand, before, outer, spectrum, len(lengths) - 1, sign, 1.0)
-        plan.real_inverse(before, target, outer * prod(lengths[:-1]), lengths[-1], scale)
+            before = writer.reserve(outer * prod(spectrum) * writer.complex_bytes)
+            writer.dimensions(operand, before, outer, spectrum, len(lengths) - 1, sign, 1.0)
+        writer.real_inverse(before, target, outer * prod(lengths[:-1]), lengths[-1], scale)
     else:
-        plan.dimensions(operand, target, outer, lengths, len(lengths), sign, scale)
-    return finish_kernel(plan.unit, plan.steps, plan.scratch)
+        writer.dimensions(operand, target, outer, lengths, len(lengths), sign, scale)
+    return finish_kernel(writer.unit, writer.steps, writer.scratch)
 
 
-class _Plan:
+class _Writer:
     """Steps being gathered, and the scratch buffer they share."""
 
     def __init__(self, name: str, machine: Machine, kind: str) -> None:

@@ -92,7 +92,7 @@ class _Free:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _Writer:
     name: str
     spec: ConvSpec
     machine: Machine
@@ -124,23 +124,23 @@ def emit_conv(
     types that cannot be combined.
     """
     how, scratch = arithmetic(spec.accumulate, machine), Scratch(slot=slots[SCRATCH])
-    plan = _Plan(name, spec, machine, how, slots, epilogue, Unit(machine), scratch)
+    writer = _Writer(name, spec, machine, how, slots, epilogue, Unit(machine), scratch)
     held = element(spec.out)
     if math.prod((spec.batch, spec.output_features, *spec.output)) > 0:
         if math.prod((spec.input_features, *spec.kernel, *spec.input)) == 0:
             axes = [Axis(spec.batch // spec.batch_groups, 0, spec.out_batch * held.bytes)]
             axes += [Axis(e, 0, s * held.bytes) for e, s in zip(spec.output, spec.out_spatial, strict=True)]
             last = Axis(spec.output_features, 0, spec.out_feature * held.bytes)
-            plan.steps.append(emit_zeros(plan.unit, name, axes, last, Place(slots[OUT], 0, held)))
+            writer.steps.append(emit_zeros(writer.unit, name, axes, last, Place(slots[OUT], 0, held)))
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_thirds(spec, machine, epilogue):
-            plan.steps += emit_thirds(plan.unit, name, spec, slots, scratch, epilogue, _border(plan))
+            writer.steps += emit_thirds(writer.unit, name, spec, slots, scratch, epilogue, _border(writer))
         elif serves_conv_updates(spec, machine, epilogue):
-            plan.steps += emit_conv_updates(plan.unit, name, spec, slots, scratch, epilogue)
+            writer.steps += emit_conv_updates(writer.unit, name, spec, slots, scratch, epilogue)
         else:
-            _emit(plan)
-    return finish_kernel(plan.unit, plan.steps, plan.scratch.size)
+            _emit(writer)
+    return finish_kernel(writer.unit, writer.steps, writer.scratch.size)
 
 
 def _pointwise(spec: ConvSpec) -> bool:
@@ -184,8 +184,8 @@ def _merge_free(dimensions: Sequence[_Free], in_order: bool = False) -> list[_Fr
     return merged or [_Free(1, 0, 0)]
 
 
-def _emit(plan: _Plan) -> None:
-    spec, how = plan.spec, plan.how
+def _emit(writer: _Writer) -> None:
+    spec, how = writer.spec, writer.how
     rank, groups = len(spec.input), spec.groups
     features, share = spec.input_features // spec.feature_groups, spec.output_features // groups
     # One feature (or one image) per group: groups become the lanes of the vectors.
@@ -195,40 +195,40 @@ def _emit(plan: _Plan) -> None:
     line = _line(spec, how)
     if line is None:
         columns = spec.output_features // (1 if lanewise else spec.groups)
-        plan.cuts = cuts_of(spec, plan.epilogue is not None, lambda rows: _tile(plan, rows, columns, lanewise))
+        writer.cuts = cuts_of(spec, writer.epilogue is not None, lambda rows: _tile(writer, rows, columns, lanewise))
     if line is not None:
-        image = _input(plan, line + 1)
+        image = _input(writer, line + 1)
     elif lanewise:
-        image = _input(plan, rank + 1 if spec.feature_groups > 1 else 0, share)
+        image = _input(writer, rank + 1 if spec.feature_groups > 1 else 0, share)
     else:
-        image = _input(plan)
+        image = _input(writer)
 
     out_strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
-    result, strides = Place(plan.slots[OUT], 0, held), [stride * held.bytes for stride in out_strides]
+    result, strides = Place(writer.slots[OUT], 0, held), [stride * held.bytes for stride in out_strides]
     unpack = strides[-1] != held.bytes and spec.output_features > 1 and line is None
     if unpack:
         extents = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
-        result = plan.scratch.take(math.prod(extents) * held.bytes, held)
+        result = writer.scratch.take(math.prod(extents) * held.bytes, held)
         strides = [math.prod(extents[at + 1 :]) * held.bytes for at in range(len(extents))]
     every = [spec.phases(at) for at in range(rank)]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
         extents = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
         *outer, last = (Axis(extent, 0, stride) for extent, stride in zip(extents, strides, strict=True))
-        plan.steps.append(emit_zeros(plan.unit, f"zeros_{plan.name}", outer, last, result))
+        writer.steps.append(emit_zeros(writer.unit, f"zeros_{writer.name}", outer, last, result))
     phases = list(product(*([phase for phase in phases if phase.taps] for phases in every)))
     for number, phase in enumerate(phases):
-        name = plan.name if len(phases) == 1 else f"phase{number}_{plan.name}"
-        _emit_phase(plan, name, phase, image, result, strides, line, lanewise)
+        name = writer.name if len(phases) == 1 else f"phase{number}_{writer.name}"
+        _emit_phase(writer, name, phase, image, result, strides, line, lanewise)
     if unpack:
-        _unpack(plan, result, strides[0], strides[1:-1], Place(plan.slots[OUT], 0, held))
+        _unpack(writer, result, strides[0], strides[1:-1], Place(writer.slots[OUT], 0, held))
 
 
 def _emit_phase(
-    plan: _Plan, name: str, phase: Sequence[Phase], image: _Input, result: Place, strides: Sequence[int],
+    writer: _Writer, name: str, phase: Sequence[Phase], image: _Input, result: Place, strides: Sequence[int],
     line: int | None, lanewise: bool,
 ) -> None:
     """Add the steps for the pixels of a phase of each spatial dimension; `strides` are those of `result`."""
-    spec, how = plan.spec, plan.how
+    spec, how = writer.spec, writer.how
     groups, share = spec.groups, spec.output_features // spec.groups
     features = spec.input_features // spec.feature_groups
     c_batch, *c_spatial, c_feature = strides
@@ -236,7 +236,7 @@ def _emit_phase(
     whole, result = result, replace(result, start=result.start + at_c)
     free = [_Free(spec.batch // spec.batch_groups, image.batch, c_batch)]
     for at, p in enumerate(phase):
-        cut = at if at in plan.cuts[:2] else None
+        cut = at if at in writer.cuts[:2] else None
         inside = None if cut is not None else p.inside(spec.input[at])
         if at != line:
             free.append(_Free(p.count, p.stride * image.spatial[at], p.period * c_spatial[at], inside, cut))
@@ -256,13 +256,13 @@ def _emit_phase(
             alike.append(Batch(p.alike, p.next_start * image.spatial[at], p.next_tap * step, c_spatial[at]))
         taps.append(Tap(p.taps, p.dilation * image.spatial[at], p.step * step))
     taps = sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)]
-    weights = Place(plan.slots[RHS], at_b, right)
+    weights = Place(writer.slots[RHS], at_b, right)
     source = replace(image.place, start=image.place.start + at_a)
 
-    free = _merge_free(free, in_order=plan.epilogue is not None)
+    free = _merge_free(free, in_order=writer.epilogue is not None)
     if line is not None:
         columns, across = spec.output[line], spec.rhs_output * right.bytes
-        _, shape = choose_tile(share, columns, plan.machine, how, windows=True)
+        _, shape = choose_tile(share, columns, writer.machine, how, windows=True)
         batch = [Batch(groups, share * across, image.group, share * c_feature)] if groups > 1 else []
         batch += [Batch(d.extent, d.b, d.a, d.c) for d in alike] + [Batch(d.extent, 0, d.a, d.c) for d in free]
         made = Product(
@@ -272,35 +272,35 @@ def _emit_phase(
         inside = None
     else:
         columns = spec.output_features if lanewise else share
-        rows, shape = _rows(plan, free, columns, lanewise)
+        rows, shape = _rows(writer, free, columns, lanewise)
         count = math.prod(d.extent for d in free)
         if groups > 1 and not lanewise:
             across = columns * spec.rhs_output * right.bytes
             alike.insert(0, Batch(groups, image.group, across, share * c_feature))
-        first = _sum(_consecutive(taps, 1), plan.cuts, features)[0][0].extent
-        b, panel, b_step, alike, packing = _weights(plan, name, weights, taps, columns, alike, shape, count, first)
+        first = _sum(_consecutive(taps, 1), writer.cuts, features)[0][0].extent
+        b, panel, b_step, alike, packing = _weights(writer, name, weights, taps, columns, alike, shape, count, first)
         free.remove(rows)
         batch = [*alike, *(Batch(d.extent, d.a, 0, d.c) for d in free)]
         reach = None
-        if plan.cuts.outer is not None:
-            p, size = phase[plan.cuts.outer], spec.input[plan.cuts.outer]
+        if writer.cuts.outer is not None:
+            p, size = phase[writer.cuts.outer], spec.input[writer.cuts.outer]
             at = len(alike) + next(number for number, d in enumerate(free) if d.cut is not None)
             reach = Reach(at, p.start, p.stride, p.dilation, size)
-        merged, ends = _sum(_consecutive(taps, b_step), plan.cuts, features)
+        merged, ends = _sum(_consecutive(taps, b_step), writer.cuts, features)
         full = b is not weights and columns > shape.columns
         made = Product(
             tuple(batch), rows.extent, columns, merged, how, shape, source, rows.a, b, panel, result, rows.c, c_feature,
-            a_column=source.element.bytes if lanewise else 0, b_full=full, packing=packing, epilogue=plan.epilogue,
+            a_column=source.element.bytes if lanewise else 0, b_full=full, packing=packing, epilogue=writer.epilogue,
             piece=packing.piece if packing else 0, reach=reach, ends=ends,
         )
         inside = rows.inside
-    finish = _finish(plan, name, made, free, (0, 0) if edge else inside, whole, strides)
+    finish = _finish(writer, name, made, free, (0, 0) if edge else inside, whole, strides)
     made = replace(made, finish=finish)
-    plan.steps.append(emit_product(plan.unit, name, made))
+    writer.steps.append(emit_product(writer.unit, name, made))
 
 
 def _finish(
-    plan: _Plan, name: str, made: Product, free: Sequence[_Free], rows: tuple[int, int] | None, result: Place,
+    writer: _Writer, name: str, made: Product, free: Sequence[_Free], rows: tuple[int, int] | None, result: Place,
     strides: Sequence[int],
 ) -> Finish | None:
     """What to do with results at the border, if there are any; the last dimensions of the batch are the `free` ones.
@@ -308,33 +308,33 @@ def _finish(
     `rows` are those inside, where not all are.
     """
     exact = made.how.type not in ("float", "double")  # zero times anything is zero
-    if exact or not is_bordered(plan.spec, plan.cuts) or not (rows or any(d.inside for d in free)):
+    if exact or not is_bordered(writer.spec, writer.cuts) or not (rows or any(d.inside for d in free)):
         return None
     inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
     start = made.c.start - result.start
-    call = emit_border(plan.unit, name, plan.spec, _operands(plan), strides, start, _flag(plan))
+    call = emit_border(writer.unit, name, writer.spec, _operands(writer), strides, start, _flag(writer))
     return Finish(call, tuple(inside), rows or (0, made.m))
 
 
-def _border(plan: _Plan) -> str:
+def _border(writer: _Writer) -> str:
     """The call for results at the border of a result that is dense, if there are any."""
-    spec, size = plan.spec, element(plan.spec.out).bytes
+    spec, size = writer.spec, element(writer.spec.out).bytes
     if not is_bordered(spec):
         return ""
     strides = [stride * size for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
-    return emit_border(plan.unit, plan.name, spec, _operands(plan), strides, 0, _flag(plan))
+    return emit_border(writer.unit, writer.name, spec, _operands(writer), strides, 0, _flag(writer))
 
 
-def _operands(plan: _Plan) -> tuple[int, int]:
-    return plan.slots[LHS], plan.slots[RHS]
+def _operands(writer: _Writer) -> tuple[int, int]:
+    return writer.slots[LHS], writer.slots[RHS]
 
 
-def _flag(plan: _Plan) -> Place:
-    if plan.flag is None:
-        plan.flag = plan.scratch.take(8, element(plan.spec.out))
-        plan.steps.insert(0, emit_flag(plan.unit, f"flag_{plan.name}", plan.flag))
-    return plan.flag
+def _flag(writer: _Writer) -> Place:
+    if writer.flag is None:
+        writer.flag = writer.scratch.take(8, element(writer.spec.out))
+        writer.steps.insert(0, emit_flag(writer.unit, f"flag_{writer.name}", writer.flag))
+    return writer.flag
 
 
 def _line(spec: ConvSpec, how: Arithmetic) -> int | None:
@@ -361,23 +361,23 @@ def _split(strides: Sequence[int], size: int) -> tuple[int, list[int], int]:
     return first, middle, last
 
 
-def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
+def _input(writer: _Writer, lanes: int | None = None, share: int = 1) -> _Input:
     """The input, copied where windows cross its border, or as vectors along it need it.
 
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
-    spec, left = plan.spec, element(plan.spec.lhs)
+    spec, left = writer.spec, element(writer.spec.lhs)
     rank = len(spec.input)
     dense = lanes is None or (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)[lanes] == 1
     scattered = not dense or share > 1
-    if not (is_bordered(spec, plan.cuts) or left.storage != plan.how.type or scattered):
+    if not (is_bordered(spec, writer.cuts) or left.storage != writer.how.type or scattered):
         batch, spatial, feature = _split((spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature), left.bytes)
         group = _group_stride(spec, batch, feature)
-        return _Input(Place(plan.slots[LHS], 0, left), [0] * rank, batch, spatial, feature, group)
+        return _Input(Place(writer.slots[LHS], 0, left), [0] * rank, batch, spatial, feature, group)
     axes = [PadAxis(spec.batch, spec.lhs_batch * left.bytes, spec.batch)]
     low = []
     for at in range(rank):
-        first, end = extent_of(spec, at, plan.cuts)
+        first, end = extent_of(spec, at, writer.cuts)
         low.append(-first)
         axes.append(PadAxis(spec.input[at], spec.lhs_spatial[at] * left.bytes, end - first, -first))
     axes.append(PadAxis(spec.input_features, spec.lhs_feature * left.bytes, spec.input_features))
@@ -387,12 +387,12 @@ def _input(plan: _Plan, lanes: int | None = None, share: int = 1) -> _Input:
     if share > 1:
         axes.append(PadAxis(share, 0, share))
         order.append(rank + 2)
-    held = plan.how.element
+    held = writer.how.element
     sizes = [axes[at].target for at in order]
-    place = plan.scratch.take(math.prod(sizes) * held.bytes, held)
-    name = f"pad_{plan.name}"
-    plan.steps.append(
-        emit_pad(plan.unit, name, [axes[at] for at in order], Place(plan.slots[LHS], 0, left), place, plan.how)
+    place = writer.scratch.take(math.prod(sizes) * held.bytes, held)
+    name = f"pad_{writer.name}"
+    writer.steps.append(
+        emit_pad(writer.unit, name, [axes[at] for at in order], Place(writer.slots[LHS], 0, left), place, writer.how)
     )
     strides = [held.bytes * math.prod(sizes[order.index(at) + 1 :]) for at in range(len(order))]
     batch, feature = strides[0], strides[rank + 1]
@@ -406,28 +406,28 @@ def _group_stride(spec: ConvSpec, batch: int, feature: int) -> int:
     return spec.batch // spec.batch_groups * batch
 
 
-def _rows(plan: _Plan, free: list[_Free], columns: int, lanewise: bool) -> tuple[_Free, TileShape]:
+def _rows(writer: _Writer, free: list[_Free], columns: int, lanewise: bool) -> tuple[_Free, TileShape]:
     """The dimension that becomes the rows of the product, and its tile: the cheapest for the whole result."""
-    usable = [d for d in free if d.cut is None or d.cut == plan.cuts.line]
-    if plan.epilogue is not None or plan.cuts.line is not None:
+    usable = [d for d in free if d.cut is None or d.cut == writer.cuts.line]
+    if writer.epilogue is not None or writer.cuts.line is not None:
         usable = [d for d in usable if d.cut is not None] or usable[-1:]
     best = None
     for dimension in usable:
-        cost, shape = _tile(plan, dimension.extent, columns, lanewise)
+        cost, shape = _tile(writer, dimension.extent, columns, lanewise)
         if best is None or cost <= best[0]:
             best = (cost, dimension, shape)
     assert best is not None
     return best[1], best[2]
 
 
-def _tile(plan: _Plan, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
+def _tile(writer: _Writer, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
     """The tile for so many rows and columns, and what one of the rows costs."""
     if not lanewise:
-        cost, shape = choose_tile(rows, columns, plan.machine, plan.how, windows=True)
+        cost, shape = choose_tile(rows, columns, writer.machine, writer.how, windows=True)
         return cost / rows, shape
-    vectors = min(2, -(-columns // plan.how.columns))
+    vectors = min(2, -(-columns // writer.how.columns))
     high = -(-rows // -(-rows // 6))
-    return -min(rows, 6), TileShape(high, vectors * plan.how.columns, lanewise=True)
+    return -min(rows, 6), TileShape(high, vectors * writer.how.columns, lanewise=True)
 
 
 def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
@@ -463,33 +463,33 @@ def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:
 
 
 def _weights(
-    plan: _Plan, name: str, source: Place, taps: Sequence[Tap], columns: int, batch: Sequence[Batch], shape: TileShape,
-    pixels: int, first: int,
+    writer: _Writer, name: str, source: Place, taps: Sequence[Tap], columns: int, batch: Sequence[Batch],
+    shape: TileShape, pixels: int, first: int,
 ) -> tuple[Place, int, int, list[Batch], Packing | None]:
     """Weights in the order of the sum: where, bytes between panels and steps, and who packs them.
 
     There are some for each item of `batch`, which comes back with the strides of where they lie.  The outermost
     dimension of the sum is `first` long.
     """
-    spec, how, held = plan.spec, plan.how, source.element
+    spec, how, held = writer.spec, writer.how, source.element
     across = spec.rhs_output * held.bytes
     merged = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in taps])
     native = held.storage == how.type and across == held.bytes
     items = math.prod(d.extent for d in batch)
     deep = math.prod(tap.extent for tap in merged)
-    if native and len(merged) == 1 and stays_in_place(pixels, columns * items, deep, shape, how, plan.machine):
+    if native and len(merged) == 1 and stays_in_place(pixels, columns * items, deep, shape, how, writer.machine):
         return source, shape.columns * held.bytes, merged[0].b, list(batch), None
     row = shape.columns * how.element.bytes
     panels = -(-columns // shape.columns)
     group = piece = 0
-    if not plan.whole_rows:
+    if not writer.whole_rows:
         if len(merged) == 1 and element(spec.out).storage == how.type:
-            piece = piece_to_pack(pixels, columns, deep, first, items, shape, how, plan.machine)
-        group, _ = (1, 0) if piece else panels_to_pack(pixels, columns, deep, items, shape, how, plan.machine)
+            piece = piece_to_pack(pixels, columns, deep, first, items, shape, how, writer.machine)
+        group, _ = (1, 0) if piece else panels_to_pack(pixels, columns, deep, items, shape, how, writer.machine)
     rows = deep // first * piece or deep
     panel = rows * row
     groups = -(-panels // group) * group if group else panels
-    place = plan.scratch.take(items * groups * panel, how.element)
+    place = writer.scratch.take(items * groups * panel, how.element)
     packed: list[Batch] = []
     for d in reversed(batch):
         packed.insert(0, replace(d, b=panels * panel * math.prod(inner.extent for inner in packed)))
@@ -501,17 +501,17 @@ def _weights(
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
     copy_piece = rows if piece else 0
     copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group, copy_piece, True)
-    step = emit_copy(plan.unit, f"pack_rhs_{name}", copy)
+    step = emit_copy(writer.unit, f"pack_rhs_{name}", copy)
     if group:
         packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group, piece)
         return place, panel, row, packed, packing
-    plan.steps.append(step)
+    writer.steps.append(step)
     return place, panel, row, packed, None
 
 
-def _unpack(plan: _Plan, source: Place, batch: int, spatial: list[int], target: Place) -> None:
+def _unpack(writer: _Writer, source: Place, batch: int, spatial: list[int], target: Place) -> None:
     """Copy the result from pixels of features to the order asked for."""
-    spec, held = plan.spec, source.element
+    spec, held = writer.spec, source.element
     free = _merge_free([
         _Free(spec.batch // spec.batch_groups, batch, spec.out_batch * held.bytes),
         *(
@@ -523,7 +523,7 @@ def _unpack(plan: _Plan, source: Place, batch: int, spatial: list[int], target: 
     outer = tuple(Axis(d.extent, d.a, d.c) for d in free if d is not columns)
     rows = Axis(spec.output_features, held.bytes, spec.out_feature * held.bytes)
     over, width = Axis(columns.extent, columns.a, columns.c), min(columns.extent, 64)
-    copy = Copy(outer, rows, over, width, width * columns.c, source, target, plan.how)
-    plan.steps.append(emit_copy(plan.unit, f"unpack_{plan.name}", copy))
+    copy = Copy(outer, rows, over, width, width * columns.c, source, target, writer.how)
+    writer.steps.append(emit_copy(writer.unit, f"unpack_{writer.name}", copy))
 
 

@@ -138,7 +138,7 @@ class _Matrix:
 
 
 @dataclass(slots=True)
-class _Plan:
+class _Writer:
     """The kernel in the making."""
 
     name: str
@@ -267,18 +267,18 @@ def emit_dot(
     how = arithmetic(spec.accumulate, machine)
     thirds = multiplies_thirds(spec.lhs, spec.rhs, spec.accumulate, machine)
     scratch = Scratch(slot=slots[SCRATCH])
-    plan = _Plan(name, unit, machine, how, extents, pairs, shorts, tiles, thirds, epilogue, scratch)
+    writer = _Writer(name, unit, machine, how, extents, pairs, shorts, tiles, thirds, epilogue, scratch)
     m, n, k = spec.m, spec.n, spec.k
     if min(m, n, *extents, 1) > 0:
         if k == 0:
             outer = tuple(Axis(e, 0, s) for e, s in zip((*extents, m), (*out.batch, out.down), strict=True))
-            plan.steps.append(emit_zeros(unit, name, outer, Axis(n, 0, out.across), out.place))
+            writer.steps.append(emit_zeros(unit, name, outer, Axis(n, 0, out.across), out.place))
         else:
             # The vectors run along the result's contiguous dimension; a single column becomes a row.
             if m > 1 and (n == 1 or (out.across != out.element.bytes and out.down == out.element.bytes)):
                 m, n, lhs, rhs, out = n, m, rhs.transposed(), lhs.transposed(), out.transposed()
-            _emit(plan, m, n, k, lhs, rhs, out)
-    return finish_kernel(unit, plan.steps, plan.scratch.size)
+            _emit(writer, m, n, k, lhs, rhs, out)
+    return finish_kernel(unit, writer.steps, writer.scratch.size)
 
 
 def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
@@ -335,9 +335,9 @@ def _operands(spec: DotSpec, slots: Sequence[int]) -> tuple[tuple[int, ...], _Ma
     return extents, matrices[LHS], matrices[RHS], matrices[OUT]
 
 
-def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+def _emit(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
     """Choose between the two kinds of tiles, and whether they work on pairs."""
-    lanes = plan.how.columns
+    lanes = writer.how.columns
     along_a, along_b = a.across == a.element.bytes, b.down == b.element.bytes
     thin, inner = min(m, n), False
     few = thin <= _THIN or (thin <= ROWS_ALONG and k >= _LONG * lanes and along_a and along_b)
@@ -345,138 +345,138 @@ def _emit(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matri
         # A thin operand that does not run along k is cheap to turn; a large one is not.
         inner = (along_b and (along_a or _WIDER * m <= n)) or (along_a and _WIDER * n <= m and m > 1)
     inner = inner and a.made is None and b.made is None
-    if plan.thirds and c.across == c.element.bytes and _serve_thirds(plan, m, n, k, a, b):
-        return _emit_thirds(plan, m, n, k, a, b, c)
-    plan.tiles = plan.tiles and not inner and k % (2 * SIDE) == 0
-    shorts = plan.shorts and not inner
-    if (plan.pairs and inner) or ((plan.pairs or plan.tiles or shorts) and min(m, k) >= _PAIRED):
-        plan.how = replace(plan.how, pairs=True)
-        a = plan.pair("pair_lhs", a, m, k, inner or plan.tiles)
-        b = plan.pair("pair_rhs", b.transposed(), n, k, inner).transposed()
+    if writer.thirds and c.across == c.element.bytes and _serve_thirds(writer, m, n, k, a, b):
+        return _emit_thirds(writer, m, n, k, a, b, c)
+    writer.tiles = writer.tiles and not inner and k % (2 * SIDE) == 0
+    shorts = writer.shorts and not inner
+    if (writer.pairs and inner) or ((writer.pairs or writer.tiles or shorts) and min(m, k) >= _PAIRED):
+        writer.how = replace(writer.how, pairs=True)
+        a = writer.pair("pair_lhs", a, m, k, inner or writer.tiles)
+        b = writer.pair("pair_rhs", b.transposed(), n, k, inner).transposed()
         k = -(-k // 2)
-    if not inner and _serves_updates(plan, m, n, k, b, c):
-        return _emit_updates(plan, m, n, k, a, b, c)
-    return (_emit_inner if inner else _emit_outer)(plan, m, n, k, a, b, c)
+    if not inner and _serves_updates(writer, m, n, k, b, c):
+        return _emit_updates(writer, m, n, k, a, b, c)
+    return (_emit_inner if inner else _emit_outer)(writer, m, n, k, a, b, c)
 
 
-def _emit_inner(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+def _emit_inner(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
     if a.across != a.element.bytes:
-        a, *_ = plan.pack("pack_lhs", a, m, k, k, plan.how.element)
+        a, *_ = writer.pack("pack_lhs", a, m, k, k, writer.how.element)
     if b.down != b.element.bytes:
-        packed, *_ = plan.pack("pack_rhs", b.transposed(), n, k, k, plan.how.element)
+        packed, *_ = writer.pack("pack_rhs", b.transposed(), n, k, k, writer.how.element)
         b = packed.transposed()
-    most = 16 if plan.machine.registers == 32 else 8
-    rows = min(m, _SIDE if n >= _SIDE or plan.how.complex else most // min(n, _SIDE))
-    columns = min(n, max(1, most // (rows * plan.how.components)))
-    plan.steps.append(
-        emit_product(plan.unit, plan.name, Product(
-            _batches(plan.extents, a, b, c), m, n, (Tap(k, a.across, b.down),), plan.how,
+    most = 16 if writer.machine.registers == 32 else 8
+    rows = min(m, _SIDE if n >= _SIDE or writer.how.complex else most // min(n, _SIDE))
+    columns = min(n, max(1, most // (rows * writer.how.components)))
+    writer.steps.append(
+        emit_product(writer.unit, writer.name, Product(
+            _batches(writer.extents, a, b, c), m, n, (Tap(k, a.across, b.down),), writer.how,
             TileShape(rows, columns, inner=True),
-            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=plan.epilogue,
+            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=writer.epilogue,
         ))
     )
 
 
-def _serves_updates(plan: _Plan, m: int, n: int, k: int, b: _Matrix, c: _Matrix) -> bool:
+def _serves_updates(writer: _Writer, m: int, n: int, k: int, b: _Matrix, c: _Matrix) -> bool:
     """Whether `rank_update` can make this product, and saves time: rows of `b` fall on few sets of the caches, and so
     would have to be copied to be read again."""
     in_place = b.made is None and not b.panel and b.across == b.element.bytes and c.across == c.element.bytes
-    whole_rows = plan.epilogue is not None and plan.epilogue.whole_rows
+    whole_rows = writer.epilogue is not None and writer.epilogue.whole_rows
     some = _UPDATED <= m <= _UPDATED_MOST and b.down % (PAGE // 4) == 0
-    return in_place and not whole_rows and some and serves_updates(m, n, 1, k, b.element, plan.how, plan.machine)
+    return in_place and not whole_rows and some and serves_updates(m, n, 1, k, b.element, writer.how, writer.machine)
 
 
-def _emit_updates(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+def _emit_updates(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
     """A product of few rows, whose left operand is copied alone."""
-    how, columns = plan.how, columns_of(m, n, plan.how, plan.machine)
+    how, columns = writer.how, columns_of(m, n, writer.how, writer.machine)
     if a.made is not None:
-        a = plan.spread("made_lhs", a, m, k, how.element)
-    a, block, _ = plan.pack("pack_lhs", a, m, k, TERMS, how.element)
+        a = writer.spread("made_lhs", a, m, k, how.element)
+    a, block, _ = writer.pack("pack_lhs", a, m, k, TERMS, how.element)
     taps = Tap(1, 0, 0), Tap(k // TERMS, block, TERMS * b.down), Tap(TERMS, a.across, b.down)
-    plan.steps.append(
-        emit_product(plan.unit, plan.name, Product(
-            _batches(plan.extents, a, b, c), m, n, taps, how, TileShape(m, columns),
-            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=plan.epilogue,
+    writer.steps.append(
+        emit_product(writer.unit, writer.name, Product(
+            _batches(writer.extents, a, b, c), m, n, taps, how, TileShape(m, columns),
+            a.place, a.down, b.place, columns * b.across, c.place, c.down, c.across, epilogue=writer.epilogue,
             parts=(Part(0, tuple((row * a.down, row) for row in range(m))),),
         ))
     )
 
 
-def _emit_outer(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
-    how = plan.how
-    whole_rows = plan.epilogue is not None and plan.epilogue.whole_rows
-    if plan.tiles and how.pairs:
+def _emit_outer(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    how = writer.how
+    whole_rows = writer.epilogue is not None and writer.epilogue.whole_rows
+    if writer.tiles and how.pairs:
         shape = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE), registers=True)
     else:  # rows that two threads share: few whole ones should not make a tile more for one of them
         rows = -(-m // 2) if whole_rows and m <= _HALVED else m
-        _, shape = choose_tile(rows, n, plan.machine, how)
+        _, shape = choose_tile(rows, n, writer.machine, how)
     usual = shape
     if b.panel:
-        _, shape = choose_tile(rows, n, plan.machine, how, in_lines=True)
+        _, shape = choose_tile(rows, n, writer.machine, how, in_lines=True)
     panels, result, full = -(-n // shape.columns), c, False
     if c.across != c.element.bytes and n > 1:
         size = m * n * c.element.bytes
-        place = plan.scratch.take(math.prod(plan.extents) * size, c.element)
-        result = _Matrix(place, _dense(plan.extents, size), n * c.element.bytes, c.element.bytes)
+        place = writer.scratch.take(math.prod(writer.extents) * size, c.element)
+        result = _Matrix(place, _dense(writer.extents, size), n * c.element.bytes, c.element.bytes)
 
     panel, a_tile, packing = shape.columns * b.across, 0, None
     if b.panel:
         panel = panel // LINE * b.panel
     # Without packing: few passes over `b`, or rows of `b` that lie close together.  A row stride of whole pages
     # puts all rows on the same sets of the caches; 16-bit floats would be converted again in each pass.
-    native, deep = b.element.storage == how.type, k > block_depth(plan.machine, usual, how)
+    native, deep = b.element.storage == how.type, k > block_depth(writer.machine, usual, how)
     few = m <= (PAGED_ROWS if b.down % PAGE == 0 or not native else _ROWS_DEEP if deep else ROWS_IN_PLACE)
-    few = few or (native and stays_in_place(m, n, k, usual, how, plan.machine))
+    few = few or (native and stays_in_place(m, n, k, usual, how, writer.machine))
     group = piece = 0
     if b.across != b.element.bytes or b.partner or b.panel or b.made is not None or not few:
         if not whole_rows:
             unrounded = c.element.storage == how.type and all(b.batch)
-            group, piece = panels_to_pack(m, n, k, math.prod(plan.extents), usual, how, plan.machine, unrounded)
+            group, piece = panels_to_pack(m, n, k, math.prod(writer.extents), usual, how, writer.machine, unrounded)
         if not b.panel:
             full = b.made is None and not shape.registers
-            b, panel, packing = plan.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece, full)
+            b, panel, packing = writer.pack("pack_rhs", b, k, n, shape.columns, how.element, group, piece, full)
             full = full and n > shape.columns
     if a.made is not None:
-        a = plan.spread("pack_lhs", a, m, k, how.element)
+        a = writer.spread("pack_lhs", a, m, k, how.element)
     turned = a.across != a.element.bytes
     converted = a.element.storage != how.type
     # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to others
     # and fill all sets of the second level.
     aliased = a.down % (PAGE // 4) == 0 and not turned
-    if shape.rows + 2 <= plan.machine.l1 >> 12 and (piece or not deep):
+    if shape.rows + 2 <= writer.machine.l1 >> 12 and (piece or not deep):
         aliased = False
     if a.partner or (panels > 2 and m > 1 and (converted or (k > TERMS_IN_PLACE and (turned or aliased)))):
         if turned:
-            packed, a_tile, _ = plan.pack("pack_lhs", a.transposed(), k, m, shape.rows, how.element, full=True)
+            packed, a_tile, _ = writer.pack("pack_lhs", a.transposed(), k, m, shape.rows, how.element, full=True)
             a = packed.transposed()
         else:
-            a = plan.spread("pack_lhs", a, m, k, how.element)
+            a = writer.spread("pack_lhs", a, m, k, how.element)
     product = Product(
-        _batches(plan.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
+        _batches(writer.extents, a, b, result), m, n, (Tap(k, a.across, b.down),), how, shape,
         a.place, a.down, b.place, panel, result.place, result.down, result.across,
-        a_tile, b_line=b.panel, b_full=full, piece=piece, packing=packing, epilogue=plan.epilogue,
+        a_tile, b_line=b.panel, b_full=full, piece=piece, packing=packing, epilogue=writer.epilogue,
     )  # fmt: skip
     if b.panel:  # the sum is added up as if the columns lay side by side
-        product = replace(product, piece=terms_at_a_time(replace(product, shape=usual), plan.machine))
-    plan.steps.append(emit_product(plan.unit, plan.name, product))
+        product = replace(product, piece=terms_at_a_time(replace(product, shape=usual), writer.machine))
+    writer.steps.append(emit_product(writer.unit, writer.name, product))
     if result is not c:
-        axes = tuple(Axis(e, s, t) for e, s, t in zip(plan.extents, result.batch, c.batch, strict=True))
+        axes = tuple(Axis(e, s, t) for e, s, t in zip(writer.extents, result.batch, c.batch, strict=True))
         width = min(n, 64)
         copy = Copy(
             axes, Axis(m, result.down, c.down), Axis(n, result.across, c.across), width, width * c.across,
             result.place, replace(c.place), how,
         )
-        plan.steps.append(emit_copy(plan.unit, f"unpack_{plan.name}", copy))
+        writer.steps.append(emit_copy(writer.unit, f"unpack_{writer.name}", copy))
 
 
-def _serve_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
+def _serve_thirds(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
     """Whether `thirds` can make thirds of both matrices, and multiplying those saves more time than it takes."""
-    numbers = k * (m * math.prod(_own(plan.extents, a)) + n * math.prod(_own(plan.extents, b)))
+    numbers = k * (m * math.prod(_own(writer.extents, a)) + n * math.prod(_own(writer.extents, b)))
     there = a.made is None and b.made is None and a.element.bytes in (a.across, a.down)
     there = there and b.element.bytes in (b.across, b.down)
-    enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(plan.extents), numbers)
+    enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(writer.extents), numbers)
     # Few rows: making thirds of all columns is worth it if those stay in a cache until they are multiplied.
-    near = m > SHARED_ROWS or 6 * n * k <= plan.machine.l2 or _own_thirds(plan, m, n, k, b) > 0
+    near = m > SHARED_ROWS or 6 * n * k <= writer.machine.l2 or _own_thirds(writer, m, n, k, b) > 0
     return there and enough and near
 
 
@@ -485,31 +485,32 @@ def _own(extents: tuple[int, ...], matrix: _Matrix) -> tuple[int, ...]:
     return tuple(extent if stride else 1 for extent, stride in zip(extents, matrix.batch, strict=True))
 
 
-def _own_thirds(plan: _Plan, m: int, n: int, k: int, b: _Matrix) -> int:
+def _own_thirds(writer: _Writer, m: int, n: int, k: int, b: _Matrix) -> int:
     """Panels of `b` of which a task should make the thirds itself, because it meets all rows; 0 for none."""
-    panels, size, most = -(-n // LINES), -(-k // CHUNK) * BLOCK, plan.machine.l2 // 4
-    items = math.prod(_own(plan.extents, b))
-    whole_rows = plan.epilogue is not None and plan.epilogue.whole_rows
+    panels, size, most = -(-n // LINES), -(-k // CHUNK) * BLOCK, writer.machine.l2 // 4
+    items = math.prod(_own(writer.extents, b))
+    whole_rows = writer.epilogue is not None and writer.epilogue.whole_rows
     if m > SHARED_ROWS or items * panels < SHARED_PANELS or size > most or whole_rows:
         return 0
     return max(1, min(GROUP, most // size, items * panels // 8))
 
 
-def _emit_thirds(plan: _Plan, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+def _emit_thirds(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
     """A product of f32 numbers in thirds: both matrices are copied, to blocks."""
-    how, depth, group = replace(plan.how, pairs=True, thirds=True), -(-k // CHUNK) * SIDE, _own_thirds(plan, m, n, k, b)
-    left, copy_left = plan.split("lhs", a.transposed(), m, k, False)
-    right, copy_right = plan.split("rhs", b, n, k, True, group)
+    how, depth = replace(writer.how, pairs=True, thirds=True), -(-k // CHUNK) * SIDE
+    group = _own_thirds(writer, m, n, k, b)
+    left, copy_left = writer.split("lhs", a.transposed(), m, k, False)
+    right, copy_right = writer.split("rhs", b, n, k, True, group)
     packing = Packing(copy_right.function, 1, group) if group else None
-    plan.steps.append(copy_left if group else both(plan.unit, f"split_{plan.name}", copy_left, copy_right))
+    writer.steps.append(copy_left if group else both(writer.unit, f"split_{writer.name}", copy_left, copy_right))
     batches = [_Matrix(copy.target, tuple(axis.target for axis in copy.outer), 0, 0) for copy in (left, right)]
     thirds = Thirds(THIRD, left.ranges, left.tasks, right.ranges, right.tasks)
-    plan.steps.append(
-        emit_product(plan.unit, plan.name, Product(
-            _batches(plan.extents, batches[0], batches[1], c), m, n, (Tap(depth, BLOCK // SIDE, BLOCK // SIDE),), how,
+    writer.steps.append(
+        emit_product(writer.unit, writer.name, Product(
+            _batches(writer.extents, batches[0], batches[1], c), m, n, (Tap(depth, BLOCK // SIDE, BLOCK // SIDE),), how,
             TileShape(LINES, LINES, registers=True),
             left.target, CHUNK * 2, right.target, right.size, c.place, c.down, c.across,
-            left.size, packing=packing, epilogue=plan.epilogue, thirds=thirds,
+            left.size, packing=packing, epilogue=writer.epilogue, thirds=thirds,
         ))
     )
 

@@ -277,7 +277,7 @@ def _rewritten(identity: Identity, instruction: Instruction, rewriter: Rewriter)
         if all(number(leaf) is not None for leaf in found.leaves.values()):
             return None  # all constant: for constant folding
         model = next(o for name, o in found.leaves.items() if name not in ("p", "q"))
-        builder = _Builder(rewriter, found.leaves, instruction.shape.dimensions, model.shape.element_type)
+        builder = _RightSide(rewriter, found.leaves, instruction.shape.dimensions, model.shape.element_type)
         return builder.make(identity.right, instruction.shape.element_type)
     return None
 
@@ -327,7 +327,7 @@ _OPERATIONS: dict[str, Callable[..., int | float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Builder:
+class _RightSide:
     """Makes the right side with what the leaves stand for, in the dimensions of the replaced instruction."""
 
     rewriter: Rewriter
