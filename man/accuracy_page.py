@@ -28,7 +28,7 @@ ulp of the middle between two numbers. They are computed in f32 and rounded once
 its type, unless \\-\\-excess\\-precision allows more."""
 
 _PRODUCTS = """\
-Large matrix products and convolutions of f32 are computed from bf16 thirds of the numbers where the processor \
+Large matrix products and convolutions of f32 are computed from three bf16 parts of each number where the processor \
 multiplies tiles of those (Intel AMX); numbers that are too small or too large for that, or not finite, are multiplied \
 as f32. The error of a sum of k products x y is at most (21 + 6 k / 32) 2^-24 times the sum of |x y|, that of a plain \
 sum of f32 products k 2^-24 times that. Of 1024 products of normally distributed numbers it is 0.21 2^-24 times that \

@@ -21,8 +21,8 @@ from hlotool.codegen.cpu.algorithms.sort import emit_sort
 from hlotool.codegen.cpu.algorithms.topk import emit_topk
 from hlotool.codegen.cpu.algorithms.triangular_solve import emit_triangular_solve
 from hlotool.codegen.cpu.fusions.fusion import can_emit, emit_fusion, emit_rest
+from hlotool.codegen.cpu.products.bf16x3_product import library
 from hlotool.codegen.cpu.products.contraction import emit_convolution, emit_fused_product, emit_product
-from hlotool.codegen.cpu.products.thirds_product import library
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError

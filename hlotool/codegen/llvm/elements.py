@@ -20,17 +20,17 @@ from hlotool.ir import UnsupportedError
 
 __all__ = [
     "PAIR",
+    "PAIR_OF_BF16X3",
     "PAIR_OF_SHORTS",
-    "PAIR_OF_THIRDS",
     "Arithmetic",
     "Element",
     "arithmetic",
     "element",
     "has_tiles",
     "load",
+    "multiplies_bf16x3",
     "multiplies_pairs",
     "multiplies_shorts",
-    "multiplies_thirds",
     "multiplies_tiles",
     "narrow",
     "store",
@@ -65,7 +65,7 @@ class Arithmetic:
     boolean: bool
     complex: bool
     pairs: bool = False  # elements of the operands are pairs of bf16 or s16: two multiply-adds per lane
-    thirds: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `thirds`
+    bf16x3: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `bf16x3`
 
     @property
     def components(self) -> int:
@@ -80,14 +80,14 @@ class Arithmetic:
     def element(self) -> Element:
         """The element whose memory form is this arithmetic's own."""
         if self.pairs:
-            return PAIR_OF_THIRDS if self.thirds else PAIR if self.type == "float" else PAIR_OF_SHORTS
+            return PAIR_OF_BF16X3 if self.bf16x3 else PAIR if self.type == "float" else PAIR_OF_SHORTS
         names = {"float": ("f32", "c64"), "double": ("f64", "c128"), "i32": ("s32", ""), "i64": ("s64", "")}
         return element(names[self.type][self.components - 1])
 
 
 PAIR = Element("bf16x2", "float", "float", 4)
 PAIR_OF_SHORTS = Element("s16x2", "signed", "i32", 4)
-PAIR_OF_THIRDS = Element("bf16x2x3", "float", "float", 12)
+PAIR_OF_BF16X3 = Element("bf16x2x3", "float", "float", 12)
 _FLOATS = {"f16": ("i16", 2), "bf16": ("i16", 2), "f32": ("float", 4), "f64": ("double", 8)}
 _COMPLEX = {"c64": ("float", 4), "c128": ("double", 8)}
 
@@ -145,7 +145,7 @@ def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> b
     return has_tiles(machine) and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
 
 
-def multiplies_thirds(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
+def multiplies_bf16x3(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
     """Whether `machine` multiplies such tiles, and numbers of these element types are sums of three bf16 numbers."""
     return has_tiles(machine) and (lhs, rhs, accumulate) == ("f32", "f32", "f32")
 

@@ -23,10 +23,10 @@ from itertools import product
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
 from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
 from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
-from hlotool.codegen.cpu.products.conv_thirds import emit_thirds, serves_thirds
 from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
 from hlotool.codegen.cpu.products.dot import DotSpec, Scratch, emit_dot, emit_zeros
 from hlotool.codegen.cpu.products.epilogue import Epilogue
@@ -134,8 +134,8 @@ def emit_conv(
             writer.steps.append(emit_zeros(writer.unit, name, axes, last, Place(slots[OUT], 0, held)))
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
-        elif serves_thirds(spec, machine, epilogue):
-            writer.steps += emit_thirds(writer.unit, name, spec, slots, scratch, epilogue, _border(writer))
+        elif serves_bf16x3(spec, machine, epilogue):
+            writer.steps += emit_bf16x3(writer.unit, name, spec, slots, scratch, epilogue, _border(writer))
         elif serves_conv_updates(spec, machine, epilogue):
             writer.steps += emit_conv_updates(writer.unit, name, spec, slots, scratch, epilogue)
         else:

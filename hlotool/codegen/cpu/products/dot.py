@@ -18,6 +18,8 @@ from typing import Annotated
 
 from hlotool.analysis.contraction import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, RANGE, Split, both, emit_split, pays
+from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import (
     SHARED_PANELS,
@@ -37,8 +39,6 @@ from hlotool.codegen.cpu.products.microkernel import Tap
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, serves_updates
-from hlotool.codegen.cpu.products.thirds import BLOCK, CHUNK, GROUP, LINES, RANGE, THIRD, Split, both, emit_split, pays
-from hlotool.codegen.cpu.products.thirds_product import Thirds
 from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.addressing import Place, advance, argument, unravel
@@ -47,9 +47,9 @@ from hlotool.codegen.llvm.elements import (
     Element,
     arithmetic,
     element,
+    multiplies_bf16x3,
     multiplies_pairs,
     multiplies_shorts,
-    multiplies_thirds,
     multiplies_tiles,
 )
 from hlotool.codegen.llvm.polling import finish_kernel
@@ -149,7 +149,7 @@ class _Writer:
     pairs: bool = False
     shorts: bool = False
     tiles: bool = False
-    thirds: bool = False
+    bf16x3: bool = False
     epilogue: Epilogue | None = None
     scratch: Scratch = field(default_factory=Scratch)
     steps: list[Step] = field(default_factory=list)
@@ -220,7 +220,7 @@ class _Writer:
     def split(
         self, label: str, source: _Matrix, lines: int, terms: int, right: bool, group: int = 0
     ) -> tuple[Split, Step]:
-        """The copy of `source` (terms down, lines across) to blocks of thirds; with `group` it is for tasks to call.
+        """The copy of `source` (terms down, lines across) to blocks of parts; with `group` it is for tasks to call.
 
         What all items of the batch share is copied once.
         """
@@ -265,9 +265,9 @@ def emit_dot(
     shorts = multiplies_shorts(spec.lhs, spec.rhs, spec.accumulate, machine) and not any(prologues)
     tiles = multiplies_tiles(spec.lhs, spec.rhs, spec.accumulate, machine)
     how = arithmetic(spec.accumulate, machine)
-    thirds = multiplies_thirds(spec.lhs, spec.rhs, spec.accumulate, machine)
+    bf16x3 = multiplies_bf16x3(spec.lhs, spec.rhs, spec.accumulate, machine)
     scratch = Scratch(slot=slots[SCRATCH])
-    writer = _Writer(name, unit, machine, how, extents, pairs, shorts, tiles, thirds, epilogue, scratch)
+    writer = _Writer(name, unit, machine, how, extents, pairs, shorts, tiles, bf16x3, epilogue, scratch)
     m, n, k = spec.m, spec.n, spec.k
     if min(m, n, *extents, 1) > 0:
         if k == 0:
@@ -345,8 +345,8 @@ def _emit(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _M
         # A thin operand that does not run along k is cheap to turn; a large one is not.
         inner = (along_b and (along_a or _WIDER * m <= n)) or (along_a and _WIDER * n <= m and m > 1)
     inner = inner and a.made is None and b.made is None
-    if writer.thirds and c.across == c.element.bytes and _serve_thirds(writer, m, n, k, a, b):
-        return _emit_thirds(writer, m, n, k, a, b, c)
+    if writer.bf16x3 and c.across == c.element.bytes and _serve_bf16x3(writer, m, n, k, a, b):
+        return _emit_bf16x3(writer, m, n, k, a, b, c)
     writer.tiles = writer.tiles and not inner and k % (2 * SIDE) == 0
     shorts = writer.shorts and not inner
     if (writer.pairs and inner) or ((writer.pairs or writer.tiles or shorts) and min(m, k) >= _PAIRED):
@@ -469,14 +469,14 @@ def _emit_outer(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix,
         writer.steps.append(emit_copy(writer.unit, f"unpack_{writer.name}", copy))
 
 
-def _serve_thirds(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
-    """Whether `thirds` can make thirds of both matrices, and multiplying those saves more time than it takes."""
+def _serve_bf16x3(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix) -> bool:
+    """Whether `bf16x3` can split both matrices, and multiplying those saves more time than it takes."""
     numbers = k * (m * math.prod(_own(writer.extents, a)) + n * math.prod(_own(writer.extents, b)))
     there = a.made is None and b.made is None and a.element.bytes in (a.across, a.down)
     there = there and b.element.bytes in (b.across, b.down)
     enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(writer.extents), numbers)
-    # Few rows: making thirds of all columns is worth it if those stay in a cache until they are multiplied.
-    near = m > SHARED_ROWS or 6 * n * k <= writer.machine.l2 or _own_thirds(writer, m, n, k, b) > 0
+    # Few rows: splitting all columns is worth it if those stay in a cache until they are multiplied.
+    near = m > SHARED_ROWS or 6 * n * k <= writer.machine.l2 or _own_bf16x3(writer, m, n, k, b) > 0
     return there and enough and near
 
 
@@ -485,8 +485,8 @@ def _own(extents: tuple[int, ...], matrix: _Matrix) -> tuple[int, ...]:
     return tuple(extent if stride else 1 for extent, stride in zip(extents, matrix.batch, strict=True))
 
 
-def _own_thirds(writer: _Writer, m: int, n: int, k: int, b: _Matrix) -> int:
-    """Panels of `b` of which a task should make the thirds itself, because it meets all rows; 0 for none."""
+def _own_bf16x3(writer: _Writer, m: int, n: int, k: int, b: _Matrix) -> int:
+    """Panels of `b` which a task should split itself, because it meets all rows; 0 for none."""
     panels, size, most = -(-n // LINES), -(-k // CHUNK) * BLOCK, writer.machine.l2 // 4
     items = math.prod(_own(writer.extents, b))
     whole_rows = writer.epilogue is not None and writer.epilogue.whole_rows
@@ -495,22 +495,22 @@ def _own_thirds(writer: _Writer, m: int, n: int, k: int, b: _Matrix) -> int:
     return max(1, min(GROUP, most // size, items * panels // 8))
 
 
-def _emit_thirds(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
-    """A product of f32 numbers in thirds: both matrices are copied, to blocks."""
-    how, depth = replace(writer.how, pairs=True, thirds=True), -(-k // CHUNK) * SIDE
-    group = _own_thirds(writer, m, n, k, b)
+def _emit_bf16x3(writer: _Writer, m: int, n: int, k: int, a: _Matrix, b: _Matrix, c: _Matrix) -> None:
+    """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
+    how, depth = replace(writer.how, pairs=True, bf16x3=True), -(-k // CHUNK) * SIDE
+    group = _own_bf16x3(writer, m, n, k, b)
     left, copy_left = writer.split("lhs", a.transposed(), m, k, False)
     right, copy_right = writer.split("rhs", b, n, k, True, group)
     packing = Packing(copy_right.function, 1, group) if group else None
     writer.steps.append(copy_left if group else both(writer.unit, f"split_{writer.name}", copy_left, copy_right))
     batches = [_Matrix(copy.target, tuple(axis.target for axis in copy.outer), 0, 0) for copy in (left, right)]
-    thirds = Thirds(THIRD, left.ranges, left.tasks, right.ranges, right.tasks)
+    bf16x3 = Bf16x3(PART, left.ranges, left.tasks, right.ranges, right.tasks)
     writer.steps.append(
         emit_product(writer.unit, writer.name, Product(
             _batches(writer.extents, batches[0], batches[1], c), m, n, (Tap(depth, BLOCK // SIDE, BLOCK // SIDE),), how,
             TileShape(LINES, LINES, registers=True),
             left.target, CHUNK * 2, right.target, right.size, c.place, c.down, c.across,
-            left.size, packing=packing, epilogue=writer.epilogue, thirds=thirds,
+            left.size, packing=packing, epilogue=writer.epilogue, bf16x3=bf16x3,
         ))
     )
 

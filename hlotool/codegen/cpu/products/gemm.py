@@ -17,10 +17,10 @@ from typing import Annotated, NamedTuple
 
 from hlotool.analysis.contraction import COLUMNS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
 from hlotool.codegen.cpu.products.microkernel import Ends, Inner, Outer, Tap, emit_inner, emit_outer
 from hlotool.codegen.cpu.products.rank_update import Part, Update, emit_update
-from hlotool.codegen.cpu.products.thirds_product import Thirds, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.tiles import CONFIG, SIDE, configure, emit_tiles, release
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.addressing import (
@@ -161,7 +161,7 @@ class Product:
     tiles.  `b_panel` is the distance between panels of `shape.columns` columns; with `b_full` the last one ends with
     the last column.  For `b_line` see `Outer`.  With an `epilogue` that is what computes the outputs, from blocks of
     the result which the tasks keep for it; then nothing lies at `c`, unless it is an output too.  Terms that `reach`
-    has outside are left out, and those that `ends` tells.  With `thirds` the operands are those of `thirds`.  With
+    has outside are left out, and those that `ends` tells.  With `bf16x3` the operands are copies in bf16 parts.  With
     `parts` tiles are those of `rank_update`: of `taps` the first one counts the parts, and the second one blocks.
     """
 
@@ -188,7 +188,7 @@ class Product:
     finish: Finish | None = None
     reach: Reach | None = None
     ends: Ends | None = None
-    thirds: Thirds | None = None
+    bf16x3: Bf16x3 | None = None
     parts: tuple[Part, ...] = ()
 
     @property
@@ -446,7 +446,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     block, time, row_bytes = "", 0.0, product.c_row
     packing, region, safe, which = product.packing, "", "", ""
     outside = packing is not None and packing.piece > 0 and not all(batch.b for batch in product.batch)
-    f = Function(unit, signature(name, plumbing=product.thirds is not None or not shape.registers))
+    f = Function(unit, signature(name, plumbing=product.bf16x3 is not None or not shape.registers))
     if product.epilogue is not None and product.epilogue.kept is not None:
         time = _emit_epilogue(unit, name, product, product.c_row, tiles, wide)
     elif product.epilogue is not None:
@@ -465,12 +465,12 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     again, made = _repeats(product, tiles, piece < extent)
     again_across = _repeats_across(product, wide, piece < extent)
     variants: dict[tuple[bool, bool], str] = {}
-    if product.thirds is None:
+    if product.bf16x3 is None:
         variants = _emit_tiles(unit, name, product, piece, (again, again_across), made)
     if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
-    if product.thirds is not None and packing is None:
-        safe = emit_begin(f, product.thirds)
+    if product.bf16x3 is not None and packing is None:
+        safe = emit_begin(f, product.bf16x3)
     if packing is not None:
         region = advance(f, argument(f, product.b), "%begin", packing.panels * product.b_panel)
 
@@ -502,8 +502,8 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         first = f.let(f"mul i64 {task.index}, {packing.tasks}")
         if not packing.piece:
             pack(first, packing.tasks)
-        if product.thirds is not None:
-            safe = emit_begin(f, product.thirds, first)
+        if product.bf16x3 is not None:
+            safe = emit_begin(f, product.bf16x3, first)
         where = unravel(f, task.index, extents)
         if outside:
             inner = [-(-extent // piece), *inner]
@@ -591,13 +591,13 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     if visits is not None:
         f.end_loop(visits)
     f.end_loop(task)
-    if product.thirds is not None:
+    if product.bf16x3 is not None:
         emit_end(f)
     elif shape.registers:
         release(f)
     f.finish()
 
-    arithmetic = nanoseconds(product.multiplications, how) / (0.85 if how.thirds else 8.0 if shape.registers else 1.0)
+    arithmetic = nanoseconds(product.multiplications, how) / (0.85 if how.bf16x3 else 8.0 if shape.registers else 1.0)
     right = product.n * product.depth * math.prod(batch.extent for batch in product.batch if batch.b)
     return Step(name, math.prod(extents), max(arithmetic, right * how.element.bytes / _BYTES) + time)
 
@@ -643,7 +643,7 @@ def _emit_block(
     """The tiles of a block at `places` of the operands and the result.
 
     `terms` are how many there are and whether they are added to what is there.  `tiles` are tile functions, or
-    whether thirds can be multiplied.  The last tile of a dimension may be a smaller one, or begin earlier: one call is
+    whether parts can be multiplied.  The last tile of a dimension may be a smaller one, or begin earlier: one call is
     for all of them.
     """
     shape, (a, b, c), (k, add) = product.shape, places, terms
@@ -653,9 +653,9 @@ def _emit_block(
     short = down.ends(f, rows) if product.m % shape.rows else None
     (at_a, at_c), at_b = rows.values, columns.values[1]
     if isinstance(tiles, str):
-        assert product.thirds is not None
+        assert product.bf16x3 is not None
         (tap,) = product.taps
-        left = at_a, product.a_row, product.thirds.third, SIDE * tap.a
+        left = at_a, product.a_row, product.bf16x3.part, SIDE * tap.a
         extents = _left(f, short, product.m, shape.rows), _left(f, narrow, product.n, shape.columns)
         chunks = f.let(f"sdiv i64 {k}, {SIDE}")
         emit_multiply(f, tiles, left, at_b, (at_c, product.c_row), extents, chunks, add)

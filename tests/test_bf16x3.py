@@ -1,4 +1,4 @@
-"""Products of f32 numbers in bf16 thirds: as exact as products of f32 numbers, whatever the numbers."""
+"""Products of f32 numbers in three bf16 parts: as exact as products of f32 numbers, whatever the numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from test_gemm import Array, guarded, run_kernel
 
 import hlotool
-from hlotool.codegen.cpu.products import thirds
+from hlotool.codegen.cpu.products import bf16x3
+from hlotool.codegen.cpu.products.bf16x3_product import library
 from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
-from hlotool.codegen.cpu.products.thirds_product import library
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.machine import host, named
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(not has_tiles(host()), reason="no AMX here, or n
 
 @pytest.fixture(autouse=True)
 def small_products_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thirds, "PAYS", 0)
-    monkeypatch.setattr(thirds, "LEAST", 0)
+    monkeypatch.setattr(bf16x3, "PAYS", 0)
+    monkeypatch.setattr(bf16x3, "LEAST", 0)
 
 
 def in_order(values: Array, order: Sequence[int]) -> Array:
@@ -48,7 +48,7 @@ def kernel_of(lhs: Array, rhs: Array) -> Kernel:
     size = [m * n * int(np.prod(batch[at + 1 :])) for at in range(len(batch))]
     spec = DotSpec(tuple(batch), m, n, k, tuple(lb), lm, lk, tuple(rb), rk, rn, tuple(size), n, 1)
     kernel = emit_dot("dot", spec, host())
-    assert any("thirds_multiply" in helper.definitions for helper in kernel.helpers)
+    assert any("bf16x3_multiply" in helper.definitions for helper in kernel.helpers)
     return kernel
 
 
@@ -99,7 +99,7 @@ def test_more_exact_than_f32_sums() -> None:
 
 @pytest.mark.parametrize("orders", [*itertools.product(ORDERS, ORDERS)])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38, 1e-42, -2e-38, 0.0, 1.5e15, 7e-31])
-def test_numbers_that_have_no_thirds(value: float, orders: tuple[tuple[int, int], tuple[int, int]]) -> None:
+def test_numbers_that_have_no_parts(value: float, orders: tuple[tuple[int, int], tuple[int, int]]) -> None:
     rng = np.random.default_rng(1)
     lhs, rhs = (in_order(rng.standard_normal((70, 70), np.float32), order) for order in orders)
     lhs[3, 5] = lhs[69, 69] = lhs[40, 32] = rhs[66, 1] = value
@@ -112,7 +112,7 @@ def test_numbers_that_have_no_thirds(value: float, orders: tuple[tuple[int, int]
 
 
 def test_small_numbers_of_both() -> None:
-    """Each has thirds, but not their products."""
+    """Each has parts, but not their products."""
     rng = np.random.default_rng(2)
     lhs = rng.standard_normal((64, 64), np.float32)
     check(multiply(lhs * np.float32(2.0**-60), lhs * np.float32(2.0**-60)), lhs * 2.0**-60, lhs * 2.0**-60)
@@ -203,7 +203,7 @@ def test_programs(number: int) -> None:
     results = []
     for threads in (1, 2):
         executable = hlotool.compile(module, threads=threads)
-        assert any("thirds_multiply" in text for text in executable.program.units)
+        assert any("bf16x3_multiply" in text for text in executable.program.units)
         (result,) = executable(*arguments)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
         results.append(result)

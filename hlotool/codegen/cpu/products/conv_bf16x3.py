@@ -1,6 +1,6 @@
-"""Convolutions of f32 numbers in thirds, for processors that multiply tiles of bf16 numbers: see `thirds`.
+"""Convolutions of f32 numbers in bf16 parts, for processors that multiply tiles of bf16 numbers: see `bf16x3`.
 
-The input is copied once, framed with zeros, each number in thirds.  Pixels are the rows of a matrix then, one behind
+The input is copied once, framed with zeros, each number in parts.  Pixels are the rows of a matrix then, one behind
 the other, and a tile takes 32 of them wherever lines of the image end; what it makes of windows that reach around the
 end of a line is left out.  Where windows are a stride apart the copy deals lines and columns out: first all that the
 first element of a window meets, then all that the next one meets: neighbouring windows have neighbouring pixels.
@@ -15,11 +15,7 @@ from itertools import product
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec
-from hlotool.codegen.cpu.products.dot import Scratch
-from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
-from hlotool.codegen.cpu.products.pack import Axis
-from hlotool.codegen.cpu.products.thirds import (
+from hlotool.codegen.cpu.products.bf16x3 import (
     BLOCK,
     CHUNK,
     GROUP,
@@ -34,14 +30,18 @@ from hlotool.codegen.cpu.products.thirds import (
     emit_split,
     pays,
 )
-from hlotool.codegen.cpu.products.thirds_product import Thirds, emit_begin, emit_end, emit_multiply
+from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.dot import Scratch
+from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
+from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.addressing import Place, advance, argument, offset, unravel, when
-from hlotool.codegen.llvm.elements import element, multiplies_thirds
+from hlotool.codegen.llvm.elements import element, multiplies_bf16x3
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["emit_thirds", "serves_thirds"]
+__all__ = ["emit_bf16x3", "serves_bf16x3"]
 
 FRAMED: Annotated[int, Threshold("times")] = 4  # times the pixels of the input a copy may have
 COPIES: Annotated[int, Threshold("lines")] = 64
@@ -94,9 +94,9 @@ class _Image:
         return len(self.planes) * self.plane
 
 
-def serves_thirds(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -> bool:
+def serves_bf16x3(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -> bool:
     """Whether a convolution can be computed so, and faster."""
-    if not multiplies_thirds(spec.lhs, spec.rhs, spec.accumulate, machine) or spec.out != "f32":
+    if not multiplies_bf16x3(spec.lhs, spec.rhs, spec.accumulate, machine) or spec.out != "f32":
         return False
     pixels, window = spec.batch * math.prod(spec.output), math.prod(spec.kernel)
     dense = [spec.output_features * math.prod(spec.output[at + 1 :]) for at in range(len(spec.output))]
@@ -111,11 +111,11 @@ def serves_thirds(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -
     return plain and pays(float(pixels) * window * spec.input_features * spec.output_features, numbers)
 
 
-def emit_thirds(
+def emit_bf16x3(
     unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int, int, int], scratch: Scratch,
     epilogue: Epilogue | None, border: str,
 ) -> list[Step]:
-    """The steps of a convolution that `serves_thirds`; the names of arguments are those of `conv.emit_conv`.
+    """The steps of a convolution that `serves_bf16x3`; the names of arguments are those of `conv.emit_conv`.
 
     `border` is the call for results at the border, if there are any: see `gemm.Finish`.
     """
@@ -144,9 +144,9 @@ def emit_thirds(
     weights, found = scratch.take(split.blocks * split.size, held), scratch.take(split.tasks * RANGE, held)
     split = replace(split, target=weights, ranges=found)
     second = emit_split(unit, f"split_rhs_{name}", split)
-    thirds = Thirds(ROW, ranges, copies, found, split.tasks)
+    bf16x3 = Bf16x3(ROW, ranges, copies, found, split.tasks)
     where = Place(slots[2], 0, element(spec.out))
-    step = _emit_product(unit, name, dimensions, image, split, (copy, where), thirds, epilogue, border)
+    step = _emit_product(unit, name, dimensions, image, split, (copy, where), bf16x3, epilogue, border)
     return [both(unit, f"split_{name}", first, second), step]
 
 
@@ -245,7 +245,7 @@ def _clear(f: Function, pointer: str, size: int) -> None:
 
 def _emit_product(
     unit: Unit, name: str, dimensions: Sequence[_Dimension], image: _Image, weights: Split,
-    places: tuple[Place, Place], thirds: Thirds, epilogue: Epilogue | None, border: str,
+    places: tuple[Place, Place], bf16x3: Bf16x3, epilogue: Epilogue | None, border: str,
 ) -> Step:
     """The step that multiplies the copies of the input, at the first place, and of the kernel.
 
@@ -277,7 +277,7 @@ def _emit_product(
         time = epilogue.emit(unit, f"epilogue_{name}", block)
     f = Function(unit, signature(name, plumbing=True))
     block_at = f.let(f"alloca [{high * pitch} x i8], align 64")
-    safe = emit_begin(f, thirds)
+    safe = emit_begin(f, bf16x3)
     task = f.begin_loop("%begin", "%end")
     group, *where, row_block = unravel(f, task.index, [groups, *items, blocks])
     a = argument(f, places[0])

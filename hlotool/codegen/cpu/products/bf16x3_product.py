@@ -1,4 +1,4 @@
-"""Products of matrices in thirds (see `thirds`), on tile registers or, where numbers have none, with f32 numbers.
+"""Products of matrices in bf16 parts (see `bf16x3`), on tile registers or, where numbers have none, with f32 numbers.
 
 Tile registers multiply 32 rows by 32 columns.  At the edges, of fewer, that is made elsewhere, and a part of it copied.
 The functions are the same for all products: a process compiles them once.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from hlotool.codegen.cpu.products.thirds import (
+from hlotool.codegen.cpu.products.bf16x3 import (
     BITS,
     BLOCK,
     CHUNK,
@@ -18,11 +18,11 @@ from hlotool.codegen.cpu.products.thirds import (
     LARGEST,
     LINES,
     MARK,
+    PART,
+    PARTS,
     RANGE,
     ROW,
     SMALLEST,
-    THIRD,
-    THIRDS,
     TILE,
     WIDE,
     copies,
@@ -38,10 +38,10 @@ from hlotool.codegen.llvm.vectors import spread
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Thirds", "emit_begin", "emit_end", "emit_multiply", "library"]
+__all__ = ["Bf16x3", "emit_begin", "emit_end", "emit_multiply", "library"]
 
 _ORDER = ((0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0))
-"""The products of thirds of the left and of the right matrix, so that few are fetched twice."""
+"""The products of parts of the left and of the right matrix, so that few are fetched twice."""
 
 AHEAD = 1  # chunks that lines of the right matrix are fetched ahead
 
@@ -50,10 +50,10 @@ _PRODUCT = 2 * 127 - 100
 
 
 @dataclass(frozen=True, slots=True)
-class Thirds:
-    """What a product of thirds knows of them: bytes between those of rows of the left matrix, and all ranges."""
+class Bf16x3:
+    """What a product of parts knows of them: bytes between those of rows of the left matrix, and all ranges."""
 
-    third: int
+    part: int
     left: Place
     lefts: int
     right: Place
@@ -67,14 +67,14 @@ def library(machine: Machine) -> tuple[str, ...]:
     return tuple(helper.text for helper in (_product(), *copies()))
 
 
-def emit_begin(f: Function, thirds: Thirds, task: str = "") -> str:
+def emit_begin(f: Function, bf16x3: Bf16x3, task: str = "") -> str:
     """Get tile registers ready; gives whether they can multiply matrices with these ranges, or task `task` of the right
     one."""
     f.unit.use(_product())
-    left, right, rights = argument(f, thirds.left), argument(f, thirds.right), thirds.rights
+    left, right, rights = argument(f, bf16x3.left), argument(f, bf16x3.right), bf16x3.rights
     if task:
         right, rights = advance(f, right, task, RANGE), 1
-    return f.let(f"call i1 @thirds_begin(ptr {left}, i64 {thirds.lefts}, ptr {right}, i64 {rights})")
+    return f.let(f"call i1 @bf16x3_begin(ptr {left}, i64 {bf16x3.lefts}, ptr {right}, i64 {rights})")
 
 
 def emit_multiply(
@@ -84,23 +84,23 @@ def emit_multiply(
 ) -> None:
     """Multiply at most 32 rows by as many columns (`extents`); `b` is a block.
 
-    `a` is where the rows are and the bytes between them, between thirds and between chunks; `c` where the result goes
+    `a` is where the rows are and the bytes between them, between parts and between chunks; `c` where the result goes
     and the bytes between its rows.  With `table`, the name of a constant and how many numbers it has, there are
     `chunks` chunks so many bytes further for each of the numbers.
     """
-    name, count = table or ("@thirds_once", 1)
+    name, count = table or ("@bf16x3_once", 1)
     f.do(
-        f"call void @thirds_multiply(ptr {a[0]}, i64 {a[1]}, i64 {a[2]}, i64 {a[3]}, ptr {name}, i64 {count}, ptr {b}, "
+        f"call void @bf16x3_multiply(ptr {a[0]}, i64 {a[1]}, i64 {a[2]}, i64 {a[3]}, ptr {name}, i64 {count}, ptr {b}, "
         f"ptr {c[0]}, i64 {c[1]}, i64 {extents[0]}, i64 {extents[1]}, i64 {chunks}, i1 {add}, i1 {safe})"
     )
 
 
 def emit_end(f: Function) -> None:
     """Let go of the tile registers."""
-    f.do("call void @thirds_end()")
+    f.do("call void @bf16x3_end()")
 
 
-_LEFT = "ptr %a, i64 %a_row, i64 %a_third, i64 %a_chunk, ptr %table, i64 %taps"
+_LEFT = "ptr %a, i64 %a_row, i64 %a_part, i64 %a_chunk, ptr %table, i64 %taps"
 _PITCH = LINES * 4  # bytes of a row of sums that are put down
 
 
@@ -109,7 +109,7 @@ def _product() -> Helper:
     """The functions of products: they are the same for all of them."""
     unit = Unit()
     _emit_begin(unit)
-    f = Function(unit, "void @thirds_end() nounwind")
+    f = Function(unit, "void @bf16x3_end() nounwind")
     operate(f, "tilerelease", [])
     f.finish()
     _emit_multiply(unit)
@@ -117,20 +117,20 @@ def _product() -> Helper:
     _emit_exact(unit)
     _emit_move(unit)
     declared = [
-        "declare i1 @thirds_begin(ptr, i64, ptr, i64)",
-        "declare void @thirds_end()",
-        "declare void @thirds_multiply(ptr, i64, i64, i64, ptr, i64, ptr, ptr, i64, i64, i64, i64, i1, i1)",
-        "@thirds_once = external constant i64",
+        "declare i1 @bf16x3_begin(ptr, i64, ptr, i64)",
+        "declare void @bf16x3_end()",
+        "declare void @bf16x3_multiply(ptr, i64, i64, i64, ptr, i64, ptr, ptr, i64, i64, i64, i64, i1, i1)",
+        "@bf16x3_once = external constant i64",
     ]
     return kept_helper(unit, *declared)
 
 
 def _emit_begin(unit: Unit) -> None:
     shapes = tile_config([SIDE, SIDE], [SIDE, SIDE])
-    unit.data("thirds_shapes", shapes)
-    unit.definitions.append(Definition("thirds_once", "@thirds_once = constant i64 0"))
-    f = Function(unit, "i1 @thirds_begin(ptr %left, i64 %lefts, ptr %right, i64 %rights) nounwind")
-    operate(f, "ldtilecfg", [("ptr", "@thirds_shapes")])
+    unit.data("bf16x3_shapes", shapes)
+    unit.definitions.append(Definition("bf16x3_once", "@bf16x3_once = constant i64 0"))
+    f = Function(unit, "i1 @bf16x3_begin(ptr %left, i64 %lefts, ptr %right, i64 %rights) nounwind")
+    operate(f, "ldtilecfg", [("ptr", "@bf16x3_shapes")])
     exponents, fine = [], "true"
     for where, count in (("%left", "%lefts"), ("%right", "%rights")):
         start = [("ptr", where), (WIDE, "splat (i32 -1)"), (WIDE, "zeroinitializer")]
@@ -154,7 +154,7 @@ def _emit_multiply(unit: Unit) -> None:
     """What is not a whole block, or not safe, is added up in a block of its own."""
     f = Function(
         unit,
-        f"void @thirds_multiply({_LEFT}, ptr %b, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %chunks, i1 %add, "
+        f"void @bf16x3_multiply({_LEFT}, ptr %b, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i64 %chunks, i1 %add, "
         "i1 %safe) nounwind",
     )
     left = ", ".join(f"{part}" for part in _LEFT.split(", "))
@@ -162,35 +162,35 @@ def _emit_multiply(unit: Unit) -> None:
     here = f.let(f"and i1 %safe, {whole}")
     f.branch(here, "whole", "part")
     f.label("whole")
-    f.do(f"call void @thirds_tiles({left}, ptr %b, ptr %c, i64 %c_row, i64 %chunks, i1 %add)")
+    f.do(f"call void @bf16x3_tiles({left}, ptr %b, ptr %c, i64 %c_row, i64 %chunks, i1 %add)")
     f.do("ret void")
     f.label("part")
     sums = f.let(f"alloca [{LINES * _PITCH} x i8], align 64")
     held = f"ptr {sums}, i64 {_PITCH}"
-    f.do(f"call void @thirds_move(ptr %c, i64 %c_row, {held}, i64 %rows, i64 %columns, i1 %add)")
+    f.do(f"call void @bf16x3_move(ptr %c, i64 %c_row, {held}, i64 %rows, i64 %columns, i1 %add)")
     f.branch("%safe", "tiles", "exact")
     f.label("tiles")
-    f.do(f"call void @thirds_tiles({left}, ptr %b, {held}, i64 %chunks, i1 true)")
+    f.do(f"call void @bf16x3_tiles({left}, ptr %b, {held}, i64 %chunks, i1 true)")
     f.jump("done")
     f.label("exact")
-    f.do(f"call void @thirds_exact({left}, ptr %b, ptr {sums}, i64 %rows, i64 %chunks)")
+    f.do(f"call void @bf16x3_exact({left}, ptr %b, ptr {sums}, i64 %rows, i64 %chunks)")
     f.jump("done")
     f.label("done")
-    f.do(f"call void @thirds_move({held}, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 true)")
+    f.do(f"call void @bf16x3_move({held}, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 true)")
     f.finish()
 
 
 def _emit_tiles(unit: Unit) -> None:
-    """Define ``thirds_tiles``: the product of whole blocks on tile registers, added to what is there with %add.
+    """Define ``bf16x3_tiles``: the product of whole blocks on tile registers, added to what is there with %add.
 
     Registers 0 to 3 hold sums, 4 and 5 rows of `a`, 6 and 7 columns of `b`.
     """
     right = "ptr %b, ptr %c, i64 %c_row, i64 %chunks, i1 %add"
-    f = Function(unit, f"internal void @thirds_tiles({_LEFT}, {right}) nounwind")
+    f = Function(unit, f"internal void @bf16x3_tiles({_LEFT}, {right}) nounwind")
     row, column = f.let(f"mul i64 %a_row, {SIDE}"), f.let(f"mul i64 %c_row, {SIDE}")
     lefts = ["0", row]
-    for third in range(1, THIRDS):
-        lefts.append(f.let(f"mul i64 %a_third, {third}"))
+    for part in range(1, PARTS):
+        lefts.append(f.let(f"mul i64 %a_part, {part}"))
         lefts.append(f.let(f"add i64 {lefts[-1]}, {row}"))
     below = f.let(f"getelementptr i8, ptr %c, i64 {column}")
     cells = ["%c", offset(f, "%c", ROW), below, offset(f, below, ROW)]
@@ -209,15 +209,15 @@ def _emit_tiles(unit: Unit) -> None:
     a, b = loop.values
     held = [-1, -1]
     lines, each = iter(range(0, BLOCK, ROW)), BLOCK // ROW // (len(_ORDER) * len(cells))
-    for thirds in _ORDER:
+    for parts in _ORDER:
         for half in (0, 1):
-            if thirds[0] != held[0]:
-                at = f.let(f"getelementptr i8, ptr {a}, i64 {lefts[2 * thirds[0] + half]}")
+            if parts[0] != held[0]:
+                at = f.let(f"getelementptr i8, ptr {a}, i64 {lefts[2 * parts[0] + half]}")
                 operate(f, "tileloadd64", [("i8", str(4 + half)), ("ptr", at), ("i64", "%a_row")])
-            if thirds[1] != held[1]:
-                at = offset(f, b, thirds[1] * THIRD + half * TILE)
+            if parts[1] != held[1]:
+                at = offset(f, b, parts[1] * PART + half * TILE)
                 operate(f, "tileloadd64", [("i8", str(6 + half)), ("ptr", at), ("i64", str(ROW))])
-        held = [*thirds]
+        held = [*parts]
         for register in range(len(cells)):
             pair = ("i8", str(4 + register // 2)), ("i8", str(6 + register % 2))
             operate(f, "tdpbf16ps", [("i8", str(register)), *pair])
@@ -236,9 +236,9 @@ def _tap(f: Function, number: str) -> str:
 
 
 def _emit_move(unit: Unit) -> None:
-    """Define ``thirds_move``: copy rows of a block; zeros without %there."""
+    """Define ``bf16x3_move``: copy rows of a block; zeros without %there."""
     places = "ptr %from, i64 %from_row, ptr %to, i64 %to_row"
-    f = Function(unit, f"internal void @thirds_move({places}, i64 %rows, i64 %columns, i1 %there) nounwind")
+    f = Function(unit, f"internal void @bf16x3_move({places}, i64 %rows, i64 %columns, i1 %there) nounwind")
     masks = [first_lanes(f, "%columns"), first_lanes(f, f.let(f"sub i64 %columns, {SIDE}"))]
     some = [f.let(f"select i1 %there, {BITS} {mask}, {BITS} zeroinitializer") for mask in masks]
     callee = unit.declare("void", f"llvm.masked.store.v{SIDE}f32.p0", [FLOATS, "ptr", BITS])
@@ -252,22 +252,22 @@ def _emit_move(unit: Unit) -> None:
 
 
 def _emit_exact(unit: Unit) -> None:
-    """Define ``thirds_exact``: add the product of %rows rows and a block to the sums, with f32 numbers."""
-    f = Function(unit, f"internal void @thirds_exact({_LEFT}, ptr %b, ptr %sums, i64 %rows, i64 %chunks) nounwind")
+    """Define ``bf16x3_exact``: add the product of %rows rows and a block to the sums, with f32 numbers."""
+    f = Function(unit, f"internal void @bf16x3_exact({_LEFT}, ptr %b, ptr %sums, i64 %rows, i64 %chunks) nounwind")
     left, right = (f.let(f"alloca [{LINES * LINES} x float], align 64") for _ in range(2))
     tap = f.begin_loop(0, "%taps", 1, [("ptr", "%b")], at_least_once=True)
     chunk = f.begin_loop(0, "%chunks", 1, [("ptr", _tap(f, tap.index)), ("ptr", tap.values[0])], at_least_once=True)
     a, b = chunk.values
     row = f.begin_loop(0, "%rows", 1, [("ptr", a), ("ptr", left)], at_least_once=True)
     at, put = row.values
-    shifts = [f.let(f"mul i64 %a_third, {third}") for third in range(THIRDS)]
+    shifts = [f.let(f"mul i64 %a_part, {part}") for part in range(PARTS)]
     places = [f.let(f"getelementptr i8, ptr {at}, i64 {shift}") for shift in shifts]
     _join(f, places, (put, offset(f, put, ROW)))
     f.end_loop(row, [f.let(f"getelementptr i8, ptr {at}, i64 %a_row"), offset(f, put, _PITCH)])
     pair = f.begin_loop(0, SIDE, 1, [("ptr", b), ("ptr", right)])
     at, put = pair.values
     for v in (0, 1):
-        places = [offset(f, at, third * THIRD + v * TILE) for third in range(THIRDS)]
+        places = [offset(f, at, part * PART + v * TILE) for part in range(PARTS)]
         _join(f, places, (offset(f, put, ROW * v), offset(f, put, SIDE * _PITCH + ROW * v)))
     f.end_loop(pair, [offset(f, at, ROW), offset(f, put, _PITCH)])
     _multiply(f, left, right)
@@ -297,7 +297,7 @@ def _multiply(f: Function, left: str, right: str) -> None:
 
 
 def _join(f: Function, places: list[str], to: tuple[str, str]) -> None:
-    """Read thirds of pairs, and write the f32 numbers that are first and those that are second in pairs."""
+    """Read parts of pairs, and write the f32 numbers that are first and those that are second in pairs."""
     pairs = [f.let(f"load {WIDE}, ptr {place}, align 64") for place in places]
     for number, put in enumerate(to):
         if number == 0:

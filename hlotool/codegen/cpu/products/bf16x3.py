@@ -1,20 +1,20 @@
 """f32 matrices as sums of three bf16 matrices, for processors that multiply tiles of those (Intel AMX).
 
-Rounded to 8 bits three times, an f32 number is the sum of three bf16 numbers, its *thirds*, and nothing is left over:
-``x = x0 + x1 + x2`` with ``|x1| <= 2^-8 |x|`` and ``|x2| <= 2^-16 |x|``.  Of the nine products of the thirds of two
+Rounded to 8 bits three times, an f32 number is the sum of three bf16 numbers, its *parts*, and nothing is left over:
+``x = x0 + x1 + x2`` with ``|x1| <= 2^-8 |x|`` and ``|x2| <= 2^-16 |x|``.  Of the nine products of the parts of two
 numbers the six largest are added up; the other three are less than ``2^-22 |x y|`` together in the worst case, and as
 a rule well below the rounding of one f32 addition.  Tile registers add 32 terms before they add to the sum, so that it
 is rounded less often than a sum of f32 products.  (Henry, Tang and Heinecke, "Leveraging the bfloat16 Artificial
 Intelligence Datatype For Higher-Precision Computations", 2019; the rounding to 8 bits is Veltkamp's, in Dekker, "A
-floating-point technique for extending the available precision", 1971.)
+floating-point technique for extending the available precision", 1971.  oneMKL calls the mode ``float_to_bf16x3``.)
 
-That holds for numbers that are not too small or too large, for their thirds and for the products of thirds: tile
+That holds for numbers that are not too small or too large, for their parts and for the products of parts: tile
 registers take subnormal numbers for zeros.  So copies also note how small and how large the numbers are, and a product
-of matrices for which that matters is computed with f32 numbers (see `thirds_product`), joined again from their thirds.
+of matrices for which that matters is computed with f32 numbers (see `bf16x3_product`), joined again from their parts.
 What has none, infinities and NaN among them, lies in the first two bit for bit.
 
 A matrix lies in blocks of 32 lines: rows of the left one, columns of the right one.  A block is a sequence of chunks,
-32 terms of the sum each; a chunk has two tile registers for each third, 16 rows of 64 bytes.  These are lines of 32
+32 terms of the sum each; a chunk has two tile registers for each part, 16 rows of 64 bytes.  These are lines of 32
 terms of the left matrix, pairs of terms of 16 columns of the right one.  A pair is a term of the first half of the
 chunk and the same of the second half.  Terms are filled up with zeros to whole chunks.
 """
@@ -42,12 +42,12 @@ __all__ = [
     "LARGEST",
     "LINES",
     "MARK",
+    "PART",
+    "PARTS",
     "PIXEL_CHUNK",
     "RANGE",
     "ROW",
     "SMALLEST",
-    "THIRD",
-    "THIRDS",
     "TILE",
     "WIDE",
     "Split",
@@ -64,14 +64,14 @@ __all__ = [
 
 LINES = 2 * SIDE  # of a matrix in a block
 CHUNK = 2 * SIDE  # terms of the sum in a tile register
-THIRDS = 3
+PARTS = 3
 ROW = 64  # bytes of a row of a tile register
 TILE = SIDE * ROW  # bytes of one
-THIRD = 2 * TILE  # bytes of a third of a chunk of a block
-BLOCK = THIRDS * THIRD  # bytes of a chunk of a block
-PIXEL_CHUNK = THIRDS * ROW  # bytes of a chunk of a pixel
+PART = 2 * TILE  # bytes of a part of a chunk of a block
+BLOCK = PARTS * PART  # bytes of a chunk of a block
+PIXEL_CHUNK = PARTS * ROW  # bytes of a chunk of a pixel
 PAYS: Annotated[int, Threshold("uses")] = 100
-"""Multiplications of each number that pay for its thirds (measured on Sapphire Rapids)."""
+"""Multiplications of each number that pay for its parts (measured on Sapphire Rapids)."""
 LEAST: Annotated[float, Threshold("multiplications")] = 2.5e7
 """Multiplications of a product that is worth the trouble: some 100 microseconds."""
 GROUP: Annotated[int, Threshold("blocks")] = 4  # blocks at most in a task
@@ -79,10 +79,10 @@ GROUP: Annotated[int, Threshold("blocks")] = 4  # blocks at most in a task
 RANGE = 128  # bytes of a range: 16 absolute values less one, the least but for zeros, and 16 that are the largest
 
 SMALLEST, LARGEST = (127 - 100) << 23, (127 + 50) << 23
-"""The bits of the least and the largest absolute value that thirds are made for."""
+"""The bits of the least and the largest absolute value that parts are made for."""
 
 MARK = 0x7FFF << 16
-"""The last third, a NaN, of what has no thirds."""
+"""The last part, a NaN, of what has no parts."""
 
 WIDE, FLOATS, BITS = f"<{SIDE} x i32>", f"<{SIDE} x float>", f"<{SIDE} x i1>"
 _EVERY = ", ".join(f"i32 {lane}" for lane in range(SIDE))
@@ -90,7 +90,7 @@ _EVERY = ", ".join(f"i32 {lane}" for lane in range(SIDE))
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A copy of `lines` x `terms` f32 numbers, `line` and `term` bytes apart, to the thirds of a left or right matrix.
+    """A copy of `lines` x `terms` f32 numbers, `line` and `term` bytes apart, to the parts of a left or right matrix.
 
     One of `line` and `term` is the size of a number.  With `panel` lines lie in panels of 16, so many bytes apart.
     There are such matrices for all of `outer`.  Each task makes `group` blocks, and notes the range of their numbers at
@@ -136,7 +136,7 @@ class Split:
 
 
 def pays(multiplications: float, numbers: float) -> bool:
-    """Whether so many multiplications make up for the thirds of so many numbers."""
+    """Whether so many multiplications make up for the parts of so many numbers."""
     return multiplications >= max(PAYS * numbers, LEAST)
 
 
@@ -173,12 +173,12 @@ def emit_split(unit: Unit, name: str, split: Split) -> Step:
 def emit_pixels(f: Function, read: str, step: int, count: int, features: int, write: str, found: str) -> None:
     """Split pixels, `step` bytes apart, of whole chunks of features; the range at `found` grows.
 
-    They lie one behind the other, and in a pixel the thirds of the first chunk, those of the second and so on.
+    They lie one behind the other, and in a pixel the parts of the first chunk, those of the second and so on.
     """
     f.unit.use(_mark())
     f.unit.use(_pixels())
     f.do(
-        f"call void @thirds_pixels(ptr {read}, i64 {step}, i64 {count}, i64 {features}, ptr {write}, ptr {found})"
+        f"call void @bf16x3_pixels(ptr {read}, i64 {step}, i64 {count}, i64 {features}, ptr {write}, ptr {found})"
     )
 
 
@@ -211,15 +211,15 @@ def kept_helper(unit: Unit, *declared: str) -> Helper:
 
 
 def _name(along: bool, turned: bool) -> str:
-    return f"thirds_of_{'terms' if along else 'lines'}{'_turned' if turned else ''}"
+    return f"bf16x3_of_{'terms' if along else 'lines'}{'_turned' if turned else ''}"
 
 
 @cache
 def _helper(along: bool, turned: bool) -> Helper:
     """The function that splits some lines whose terms, or terms whose lines, lie side by side.
 
-    ``thirds_of_terms(ptr from, i64 line, i64 size, i64 lines, i64 terms, ptr to, ptr range)`` and
-    ``thirds_of_lines(ptr from, i64 term, i64 panel, i64 size, ...)`` make blocks of `size` bytes.  The first makes
+    ``bf16x3_of_terms(ptr from, i64 line, i64 size, i64 lines, i64 terms, ptr to, ptr range)`` and
+    ``bf16x3_of_lines(ptr from, i64 term, i64 panel, i64 size, ...)`` make blocks of `size` bytes.  The first makes
     those of a left matrix, the second of a right one; for the others tile registers are to be `turned`.
     """
     unit = Unit()
@@ -236,8 +236,8 @@ def _helper(along: bool, turned: bool) -> Helper:
 
 
 def _of_terms(f: Function, turned: bool) -> None:
-    """Chunk by chunk, half a block at a time: 16 lines give a tile register of each third, or its transpose."""
-    buffer = f.let(f"alloca [{THIRDS * TILE} x i8], align 64") if turned else ""
+    """Chunk by chunk, half a block at a time: 16 lines give a tile register of each part, or its transpose."""
+    buffer = f.let(f"alloca [{PARTS * TILE} x i8], align 64") if turned else ""
     start = [("ptr", "%from"), ("ptr", "%to"), *_noted(f)]
     kinds = [kind for kind, _ in start]
     block = f.begin_loop(0, "%lines", LINES, start, at_least_once=True)
@@ -253,12 +253,12 @@ def _of_terms(f: Function, turned: bool) -> None:
     line = f.begin_loop(0, count, 1, [*zip(kinds, (at, buffer or to, low, high), strict=True)], at_least_once=True)
     at, put, low, high = line.values
     places = [(at, masks[0]), (offset(f, at, SIDE * 4), masks[1])]
-    low, high = _split(f, places, (low, high), put, TILE if turned else THIRD, str(4 * CHUNK * 4))
+    low, high = _split(f, places, (low, high), put, TILE if turned else PART, str(4 * CHUNK * 4))
     at = f.let(f"getelementptr i8, ptr {at}, i64 %line")
     at, _, low, high = f.end_loop(line, [at, offset(f, put, ROW), low, high])
     if turned:
-        for number in range(THIRDS):
-            f.do(f"call void @thirds_turn(ptr {offset(f, buffer, number * TILE)}, ptr {offset(f, to, number * THIRD)})")
+        for number in range(PARTS):
+            f.do(f"call void @bf16x3_turn(ptr {offset(f, buffer, number * TILE)}, ptr {offset(f, to, number * PART)})")
     _, _, low, high = f.end_loop(half, [at, offset(f, to, TILE), low, high])
     after = [offset(f, chunk.values[0], CHUNK * 4), offset(f, chunk.values[1], BLOCK), low, high]
     _, _, low, high = f.end_loop(chunk, after)
@@ -269,9 +269,9 @@ def _of_terms(f: Function, turned: bool) -> None:
 
 
 def _of_lines(f: Function, turned: bool) -> None:
-    """Chunk by chunk, a pair of terms at a time: 16 lines give a row of a tile register of each third, or a column."""
+    """Chunk by chunk, a pair of terms at a time: 16 lines give a row of a tile register of each part, or a column."""
     half_chunk, whole_chunk = (f.let(f"mul i64 %term, {count}") for count in (SIDE, CHUNK))
-    buffer = f.let(f"alloca [{2 * GROUP * THIRDS * TILE} x i8], align 64") if turned else ""
+    buffer = f.let(f"alloca [{2 * GROUP * PARTS * TILE} x i8], align 64") if turned else ""
     chunk = f.begin_loop(0, "%terms", CHUNK, [("ptr", "%from"), ("ptr", "%to"), *_noted(f)], at_least_once=True)
     to = chunk.values[1]
     start = [("ptr", chunk.values[0]), ("ptr", buffer or to), *zip((WIDE, WIDE), chunk.values[2:], strict=True)]
@@ -289,7 +289,7 @@ def _of_lines(f: Function, turned: bool) -> None:
     second = f.let(f"getelementptr i8, ptr {place}, i64 {half_chunk}")
     row = f.let(f"getelementptr i8, ptr {put}, i64 {_half_of_block(f, some.index, turned)}")
     places = [(place, masks[0]), (second, masks[1])]
-    low, high = _split(f, places, (low, high), row, TILE if turned else THIRD, whole_chunk)
+    low, high = _split(f, places, (low, high), row, TILE if turned else PART, whole_chunk)
     after = f.end_loop(some, [f.let(f"getelementptr i8, ptr {place}, i64 %panel"), low, high])
     below = f.let(f"getelementptr i8, ptr {at}, i64 %term")
     at, _, low, high = f.end_loop(pair, [below, offset(f, put, ROW), *after[1:]])
@@ -298,9 +298,9 @@ def _of_lines(f: Function, turned: bool) -> None:
         some = f.begin_loop(0, "%lines", SIDE, at_least_once=True)
         tiles = f.let(f"getelementptr i8, ptr {buffer}, i64 {_half_of_block(f, some.index, True)}")
         half = f.let(f"getelementptr i8, ptr {to}, i64 {_half_of_block(f, some.index, False)}")
-        for number in range(THIRDS):
-            from_, into = offset(f, tiles, number * TILE), offset(f, half, number * THIRD)
-            f.do(f"call void @thirds_turn(ptr {from_}, ptr {into})")
+        for number in range(PARTS):
+            from_, into = offset(f, tiles, number * TILE), offset(f, half, number * PART)
+            f.do(f"call void @bf16x3_turn(ptr {from_}, ptr {into})")
         f.end_loop(some)
     _, _, low, high = f.end_loop(chunk, [at, offset(f, to, BLOCK), low, high])
     _note(f, low, high, _mark_call("i64 4, i64 %panel, i64 %term", not turned))
@@ -308,10 +308,10 @@ def _of_lines(f: Function, turned: bool) -> None:
 
 @cache
 def _pixels() -> Helper:
-    """``thirds_pixels``: see `emit_pixels`."""
+    """``bf16x3_pixels``: see `emit_pixels`."""
     unit = Unit()
     where = "ptr noalias %to, ptr noalias %range"
-    f = Function(unit, f"void @thirds_pixels(ptr noalias %from, i64 %line, i64 %lines, i64 %terms, {where}) nounwind")
+    f = Function(unit, f"void @bf16x3_pixels(ptr noalias %from, i64 %line, i64 %lines, i64 %terms, {where}) nounwind")
     unit.use(_mark())
     pixel = f.begin_loop(0, "%lines", 1, [("ptr", "%from"), ("ptr", "%to"), *_noted(f)], at_least_once=True)
     at, to, low, high = pixel.values
@@ -321,28 +321,28 @@ def _pixels() -> Helper:
     every = "splat (i1 true)"
     places = [(place, every), (offset(f, place, SIDE * 4), every)]
     low, high = _split(f, places, (low, high), put, ROW, str(4 * CHUNK * 4))
-    _, to, low, high = f.end_loop(chunk, [offset(f, place, CHUNK * 4), offset(f, put, THIRDS * ROW), low, high])
+    _, to, low, high = f.end_loop(chunk, [offset(f, place, CHUNK * 4), offset(f, put, PARTS * ROW), low, high])
     _, _, low, high = f.end_loop(pixel, [f.let(f"getelementptr i8, ptr {at}, i64 %line"), to, low, high])
-    size = f.let(f"mul i64 %terms, {2 * THIRDS}")
+    size = f.let(f"mul i64 %terms, {2 * PARTS}")
     half, block, panel = (f.let(f"mul i64 {n}, {by}") for n, by in ((size, SIDE), (size, LINES), ("%line", SIDE)))
     steps = f"i64 %line, i64 {panel}, i64 4, i64 {block}"
-    inside = f"i64 {half}, i64 {size}, i64 4, i64 {THIRDS * ROW}, i64 {ROW}"
-    _note(f, low, high, f"call void @thirds_mark(ptr %from, {steps}, i64 %lines, i64 %terms, ptr %to, {inside})")
+    inside = f"i64 {half}, i64 {size}, i64 4, i64 {PARTS * ROW}, i64 {ROW}"
+    _note(f, low, high, f"call void @bf16x3_mark(ptr %from, {steps}, i64 %lines, i64 %terms, ptr %to, {inside})")
     f.finish()
-    return kept_helper(unit, "declare void @thirds_pixels(ptr, i64, i64, i64, ptr, ptr)")
+    return kept_helper(unit, "declare void @bf16x3_pixels(ptr, i64, i64, i64, ptr, ptr)")
 
 
 def _mark_call(steps: str, right: bool) -> str:
-    """A call of `thirds_mark` for lines, panels of 16 lines and terms that are `steps` apart."""
+    """A call of `bf16x3_mark` for lines, panels of 16 lines and terms that are `steps` apart."""
     down, across = (4, ROW) if right else (ROW, 4)
-    inside = f"i64 {TILE}, i64 {down}, i64 {across}, i64 {BLOCK}, i64 {THIRD}"
-    return f"call void @thirds_mark(ptr %from, {steps}, i64 %size, i64 %lines, i64 %terms, ptr %to, {inside})"
+    inside = f"i64 {TILE}, i64 {down}, i64 {across}, i64 {BLOCK}, i64 {PART}"
+    return f"call void @bf16x3_mark(ptr %from, {steps}, i64 %size, i64 %lines, i64 %terms, ptr %to, {inside})"
 
 
 def _half_of_block(f: Function, line: str, buffered: bool) -> str:
     """Where the tile registers of `line`, a multiple of 16, are: bytes from those of the first line."""
     if buffered:
-        return f.let(f"mul i64 {line}, {THIRDS * TILE // SIDE}")
+        return f.let(f"mul i64 {line}, {PARTS * TILE // SIDE}")
     block = f.let(f"mul i64 {f.let(f'lshr i64 {line}, {LINES.bit_length() - 1}')}, %size")
     second = f.let(f"and i64 {line}, {SIDE}")
     return f.let(f"add i64 {block}, {f.let(f'mul i64 {second}, {TILE // SIDE}')}")
@@ -373,16 +373,16 @@ def _note(f: Function, low: str, high: str, call: str) -> None:
 
 @cache
 def _mark() -> Helper:
-    """``thirds_mark``, which puts numbers that have no thirds in their place.
+    """``bf16x3_mark``, which puts numbers that have no parts in their place.
 
     %line, %panel and %term are bytes between lines, panels of 16 lines and terms.  Where they go, blocks are %size
-    bytes apart, halves of a block %half, lines in them %down, pairs %across, chunks %chunk, and thirds %third.
+    bytes apart, halves of a block %half, lines in them %down, pairs %across, chunks %chunk, and parts %part.
     """
     unit = Unit()
     f = Function(
         unit,
-        "void @thirds_mark(ptr %from, i64 %line, i64 %panel, i64 %term, i64 %size, i64 %lines, i64 %terms, ptr %to, "
-        "i64 %half, i64 %down, i64 %across, i64 %chunk, i64 %third) nounwind",
+        "void @bf16x3_mark(ptr %from, i64 %line, i64 %panel, i64 %term, i64 %size, i64 %lines, i64 %terms, ptr %to, "
+        "i64 %half, i64 %down, i64 %across, i64 %chunk, i64 %part) nounwind",
     )
     line = f.begin_loop(0, "%lines", 1, at_least_once=True)
     tiles = [f.let(f"lshr i64 {line.index}, 4"), f.let(f"and i64 {line.index}, {SIDE - 1}")]
@@ -408,14 +408,14 @@ def _mark() -> Helper:
         kept = [f.let(f"trunc i32 {word} to i16") for word in (f.let(f"lshr i32 {bits}, 16"), bits)]
         for value in [*kept, str(MARK >> 16)]:
             f.do(f"store i16 {value}, ptr {at}, align 2")
-            at = f.let(f"getelementptr i8, ptr {at}, i64 %third")
+            at = f.let(f"getelementptr i8, ptr {at}, i64 %part")
 
     when(f, other, put)
     f.end_loop(term, [f.let(f"getelementptr i8, ptr {term.values[0]}, i64 %term")])
     f.end_loop(line)
     f.finish()
     types = ", ".join(["ptr", *["i64"] * 6, "ptr", *["i64"] * 5])
-    return kept_helper(unit, f"declare void @thirds_mark({types})")
+    return kept_helper(unit, f"declare void @bf16x3_mark({types})")
 
 
 def first_lanes(f: Function, count: str) -> str:
@@ -428,12 +428,12 @@ def first_lanes(f: Function, count: str) -> str:
 def _split(
     f: Function, places: list[tuple[str, str]], found: tuple[str, str], to: str, step: int, further: str
 ) -> tuple[str, str]:
-    """Write thirds of pairs, `step` bytes apart, of the numbers at two places in the lanes of masks.
+    """Write parts of pairs, `step` bytes apart, of the numbers at two places in the lanes of masks.
 
     Gives the range with these numbers.  Numbers `further` on will be wanted soon.
     """
     low, high = found
-    pairs = ["zeroinitializer"] * THIRDS
+    pairs = ["zeroinitializer"] * PARTS
     for number, (place, mask) in enumerate(places):
         ahead = f.let(f"getelementptr i8, ptr {place}, i64 {further}")
         f.fetch(ahead)
@@ -446,8 +446,8 @@ def _split(
         rest = f.let(f"fsub {FLOATS} {value}, {first}")
         second = _rounded(f, rest)
         last = f.let(f"fsub {FLOATS} {rest}, {second}")
-        for at, third in enumerate((first, second, last)):
-            word = f.let(f"bitcast {FLOATS} {third} to {WIDE}")
+        for at, part in enumerate((first, second, last)):
+            word = f.let(f"bitcast {FLOATS} {part} to {WIDE}")
             if number == 0:
                 pairs[at] = f.let(f"lshr {WIDE} {word}, splat (i32 16)")
             else:
@@ -471,8 +471,8 @@ def _rounded(f: Function, value: str) -> str:
 
 
 def _emit_turn(unit: Unit) -> None:
-    """Define ``thirds_turn(ptr from, ptr to)``, which transposes a tile register in memory."""
-    f = Function(unit, "internal void @thirds_turn(ptr noalias %from, ptr noalias %to) nounwind")
+    """Define ``bf16x3_turn(ptr from, ptr to)``, which transposes a tile register in memory."""
+    f = Function(unit, "internal void @bf16x3_turn(ptr noalias %from, ptr noalias %to) nounwind")
     rows = [f.let(f"load {WIDE}, ptr {offset(f, '%from', ROW * at)}, align 64") for at in range(SIDE)]
     for at, row in enumerate(transposed(f, "i32", 32, rows)):
         f.do(f"store {WIDE} {row}, ptr {offset(f, '%to', ROW * at)}, align 64")

@@ -1,4 +1,4 @@
-"""Convolutions of f32 numbers in bf16 thirds, against a direct sum over the window."""
+"""Convolutions of f32 numbers in three bf16 parts, against a direct sum over the window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test_conv import check, reference, run, spec_of
 from test_thirds import UNIT
 
 import hlotool
-from hlotool.codegen.cpu.products import conv_thirds, thirds
+from hlotool.codegen.cpu.products import bf16x3, conv_bf16x3
 from hlotool.codegen.cpu.products.conv import emit_conv
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
 from hlotool.codegen.llvm.elements import has_tiles
@@ -25,13 +25,13 @@ SWAPPED = [(0, 1, 2, 3), (0, 1, 3, 2), (0, 1, 2, 3)]  # the kernel with its inpu
 
 @pytest.fixture(autouse=True)
 def small_products_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thirds, "PAYS", 0)
-    monkeypatch.setattr(thirds, "LEAST", 0)
-    monkeypatch.setattr(conv_thirds, "FRAMED", 1000)
+    monkeypatch.setattr(bf16x3, "PAYS", 0)
+    monkeypatch.setattr(bf16x3, "LEAST", 0)
+    monkeypatch.setattr(conv_bf16x3, "FRAMED", 1000)
 
 
-def in_thirds(spec: ConvSpec) -> bool:
-    return any("thirds_multiply" in helper.definitions for helper in emit_conv("conv", spec, host()).helpers)
+def in_bf16x3(spec: ConvSpec) -> bool:
+    return any("bf16x3_multiply" in helper.definitions for helper in emit_conv("conv", spec, host()).helpers)
 
 
 SPECS = [
@@ -56,13 +56,13 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=range(len(SPECS)))
 def test_windows(spec: ConvSpec) -> None:
-    assert in_thirds(spec)
+    assert in_bf16x3(spec)
     check(spec, host())
 
 
 @pytest.mark.parametrize("spec", [SPECS[0], SPECS[3], SPECS[8], SPECS[11], SPECS[12]], ids=range(5))
 def test_kernels_that_are_not_finite(spec: ConvSpec) -> None:
-    assert in_thirds(spec)
+    assert in_bf16x3(spec)
     check(spec, host(), [np.inf, -np.inf, np.nan])
 
 
@@ -87,14 +87,14 @@ def test_any_window(data: st.DataObject) -> None:
         reversal=data.draw(st.lists(st.booleans(), min_size=rank, max_size=rank)),
         orders=[lhs_order, data.draw(st.sampled_from([every, turned])), every],
     )
-    assert in_thirds(spec)
+    assert in_bf16x3(spec)
     check(spec, host())
 
 
 def test_not_for_frames_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conv_thirds, "FRAMED", 4)
-    assert in_thirds(SPECS[0])
-    assert not in_thirds(SPECS[-1])
+    monkeypatch.setattr(conv_bf16x3, "FRAMED", 4)
+    assert in_bf16x3(SPECS[0])
+    assert not in_bf16x3(SPECS[-1])
 
 
 def test_as_exact_as_f32_numbers() -> None:
@@ -130,7 +130,7 @@ def test_epilogues(text: str, strange: float) -> None:
     results = []
     for threads in (1, 2):
         executable = hlotool.compile(module, threads=threads)
-        assert any("thirds_multiply" in unit for unit in executable.program.units)
+        assert any("bf16x3_multiply" in unit for unit in executable.program.units)
         results.append(executable(*arguments))
         for result, value in zip(results[-1], expected, strict=True):
             np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-3)
