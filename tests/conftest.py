@@ -27,6 +27,7 @@ settings.register_profile("search", derandomize=False)
 settings.load_profile("same")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Install = Callable[..., dict[str, str | None]]
 
 
 def environment(**changes: str | None) -> dict[str, str]:
@@ -73,3 +74,20 @@ def hlotool(tmp_path: Path) -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    """Installs a package of one file and gives the environment that it is in."""
+
+    def made(name: str, text: str, group: str, **entries: str) -> dict[str, str | None]:
+        home = tmp_path / "packages"
+        information = home / f"{name}-1.0.dist-info"
+        information.mkdir(parents=True)
+        (home / f"{name}.py").write_text(text)
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        rows = "".join(f"{entry} = {name}:{value}\n" for entry, value in entries.items())
+        (information / "entry_points.txt").write_text(f"[{group}]\n{rows}")
+        return {"PYTHONPATH": f"{ROOT}:{home}"}
+
+    return made

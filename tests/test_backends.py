@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, Run
+from conftest import ROOT, Install, Run
 
 import hlotool as package
 from hlotool.driver import backend_names, find_backend
@@ -45,17 +45,10 @@ PLAIN = Backend(compile=compile)
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> dict[str, str | None]:
+def installed(tmp_path: Path, install: Install) -> dict[str, str | None]:
     """An environment in which a package with backends is installed, one of which is none."""
-    home = tmp_path / "packages"
-    information = home / "others-1.0.dist-info"
-    information.mkdir(parents=True)
-    (home / "others.py").write_text(INSTALLED)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
-    names = "whole = others:WHOLE\nplain = others:PLAIN\nnone = others:compile\n"
-    (information / "entry_points.txt").write_text(f"[hlotool.backends]\n{names}")
     (tmp_path / "add.hlo").write_text(ADD)
-    return {"PYTHONPATH": f"{ROOT}:{home}"}
+    return install("others", INSTALLED, "hlotool.backends", whole="WHOLE", plain="PLAIN", none="compile")
 
 
 def test_installed_backends_get_all_options(hlotool: Run, installed: dict[str, str | None]) -> None:

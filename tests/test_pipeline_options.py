@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Run
+from conftest import ROOT, Install, Run
 
 from hlotool.passes.framework.registry import PIPELINES
 from hlotool.text.parser import parse
@@ -54,16 +54,10 @@ class Invalid:
 
 
 @pytest.fixture
-def broken_passes(tmp_path: Path) -> dict[str, str | None]:
+def broken_passes(install: Install) -> dict[str, str | None]:
     """An environment in which a package with broken passes is installed."""
-    home = tmp_path / "packages"
-    information = home / "broken-1.0.dist-info"
-    information.mkdir(parents=True)
-    (home / "broken.py").write_text(BROKEN_PASS)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    names = "".join(f"{n} = broken:{n.title()}\n" for n in ("crash", "miscompile", "invalid"))
-    (information / "entry_points.txt").write_text(f"[hlotool.passes]\n{names}")
-    return {"PYTHONPATH": f"{ROOT}:{home}"}
+    names = {name: name.title() for name in ("crash", "miscompile", "invalid")}
+    return install("broken", BROKEN_PASS, "hlotool.passes", **names)
 
 
 @pytest.mark.parametrize("level", range(4))
