@@ -51,7 +51,7 @@ def test_kinds_are_complete() -> None:
 
 def logged() -> Iterator[tuple[str, str, str, str]]:
     """(file, pass, action, rule) of everything that passes record under a name of their own."""
-    for path in sorted((ROOT / "hlotool" / "passes").glob("*.py")):
+    for path in sorted((ROOT / "hlotool" / "passes").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = [
             node.value.value
@@ -62,13 +62,16 @@ def logged() -> Iterator[tuple[str, str, str, str]]:
             and isinstance(node.value, ast.Constant)
         ]
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
-                continue
-            rule = node.args[0]
-            is_log = ast.unparse(node.func.value) in ("log", "self.log")
-            if is_log and node.func.attr in ("rewrite", "refuse", "note") and isinstance(rule, ast.Constant):
+            match node:
+                case ast.Call(ast.Attribute(owner, "rewrite" | "refuse" | "note" as action), [ast.Constant(rule), *_]):
+                    recorded = ast.unparse(owner) in ("log", "self.log")
+                case ast.Call(ast.Name("expand_each"), [_, _, _, _, ast.Constant(rule), *_]):
+                    recorded, action = True, "rewrite"
+                case _:
+                    recorded = False
+            if recorded:
                 for name in names or ["*"]:
-                    yield path.name, name, node.func.attr, rule.value
+                    yield path.name, name, action, rule
 
 
 def test_every_decision_of_a_pass_has_a_page() -> None:
@@ -81,7 +84,7 @@ def test_every_decision_of_a_pass_has_a_page() -> None:
 
 
 def test_obstacles_of_fusions_have_pages() -> None:
-    source = (ROOT / "hlotool" / "passes" / "fusion.py").read_text(encoding="utf-8")
+    source = (ROOT / "hlotool" / "passes" / "fuse" / "fusion.py").read_text(encoding="utf-8")
     rules = {
         node.args[0].value
         for node in ast.walk(ast.parse(source))

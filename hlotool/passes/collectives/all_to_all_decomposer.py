@@ -9,6 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array, tuple_shape
 from hlotool.ir.builder import Builder
 from hlotool.ir.devices import device_groups, topology_of
+from hlotool.passes.framework.expansion import places
 from hlotool.passes.framework.graph import replace_with
 
 __all__ = ["AllToAllDecomposer"]
@@ -27,13 +28,10 @@ class AllToAllDecomposer:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         topology = topology_of(module)
-        for computation in module.computations.values():
-            for exchange in computation:
-                divides = exchange.opcode == "all-to-all" and exchange.attributes.get("dimensions")
-                if not divides or not exchange.shape.is_array or not exchange.shape.is_static or not log.allow():
-                    continue
+        for build, exchange in places(module, log, self.opcodes):
+            if exchange.attributes.get("dimensions") and exchange.shape.is_array and exchange.shape.is_static:
                 members = len(device_groups(exchange, topology)[0])
-                result = _divided(Builder(computation, exchange, like=exchange), exchange, members)
+                result = _divided(build, exchange, members)
                 log.rewrite("parts", exchange, result, "one array for each device", devices=members)
                 replace_with(exchange, result)
                 changed = True

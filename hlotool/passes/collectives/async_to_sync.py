@@ -9,7 +9,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import OPCODES, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["AsyncToSync"]
 
@@ -25,16 +25,13 @@ class AsyncToSync:
     opcodes: ClassVar[frozenset[str]] = frozenset(name for name, row in OPCODES.items() if "async" in row.traits)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for instruction in computation:
-                rule = _RULES.get(instruction.opcode)
-                if rule is not None and log.allow():
-                    result = rule(Builder(computation, instruction, like=instruction), instruction)
-                    log.rewrite("synchronous", instruction, result, "everything runs on one device, in order")
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+        reason = "everything runs on one device, in order"
+        return expand_each(module, log, self.opcodes, _synchronous, "synchronous", reason)
+
+
+def _synchronous(build: Builder, instruction: Instruction) -> Instruction | None:
+    rule = _RULES.get(instruction.opcode)
+    return None if rule is None else rule(build, instruction)
 
 
 def _together(build: Builder, values: Sequence[Instruction]) -> Instruction:

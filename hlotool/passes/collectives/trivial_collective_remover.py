@@ -11,7 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import OPCODES, Instruction, Module, Shape, array, dtype_of, scalar
 from hlotool.ir.builder import Builder
 from hlotool.ir.devices import Topology, device_groups, topology_of
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["TrivialCollectiveRemover"]
 
@@ -31,16 +31,12 @@ class TrivialCollectiveRemover:
     opcodes: ClassVar[frozenset[str]] = frozenset(name for name, row in OPCODES.items() if row.group == "collective")
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
         topology = topology_of(module)
-        for computation in module.computations.values():
-            for instruction in computation:
-                if _is_trivial(instruction, topology) and log.allow():
-                    result = _result(Builder(computation, instruction, like=instruction), instruction)
-                    log.rewrite("alone", instruction, result, "nobody else takes part")
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+
+        def alone(build: Builder, instruction: Instruction) -> Instruction | None:
+            return _result(build, instruction) if _is_trivial(instruction, topology) else None
+
+        return expand_each(module, log, self.opcodes, alone, "alone", "nobody else takes part")
 
 
 def _is_trivial(instruction: Instruction, topology: Topology) -> bool:

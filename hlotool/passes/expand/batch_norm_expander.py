@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.batch_norm import epsilon_of
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
 from hlotool.ir.builder import Builder, binary_computation
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["BatchNormExpander", "spelled_out"]
 
@@ -28,18 +29,13 @@ class BatchNormExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"batch-norm-training", "batch-norm-inference", "batch-norm-grad"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for instruction in computation:
-                if instruction.opcode in _RULES and not has_sizes(instruction) and log.allow():
-                    build = Builder(computation, instruction, like=instruction)
-                    results = spelled_out(module, build, instruction, instruction.operands)
-                    shape = instruction.shape
-                    result = build.add("tuple", shape, results) if shape.is_tuple else results[0]
-                    log.rewrite("expand", instruction, result, "batch norm is reductions and arithmetic")
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+        reason = "batch norm is reductions and arithmetic"
+        return expand_each(module, log, self.opcodes, partial(_expanded, module), "expand", reason, static=True)
+
+
+def _expanded(module: Module, build: Builder, norm: Instruction) -> Instruction:
+    results = spelled_out(module, build, norm, norm.operands)
+    return build.add("tuple", norm.shape, results) if norm.shape.is_tuple else results[0]
 
 
 def spelled_out(

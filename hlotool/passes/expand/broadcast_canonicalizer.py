@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module
+from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["BroadcastCanonicalizer"]
 
@@ -24,19 +24,13 @@ class BroadcastCanonicalizer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"broadcast"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for broadcast in computation:
-                if broadcast.opcode != "broadcast":
-                    continue
-                dimensions = broadcast.attributes["dimensions"]
-                order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
-                if order == list(range(len(dimensions))) or not log.allow():
-                    continue
-                build = Builder(computation, broadcast, like=broadcast)
-                moved = build.transpose(broadcast.operands[0], order)
-                result = build.broadcast(moved, sorted(dimensions), broadcast.shape)
-                log.rewrite("transpose-first", broadcast, result, "its dimensions do not rise")
-                replace_with(broadcast, result)
-                changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _canonical, "transpose-first", "its dimensions do not rise")
+
+
+def _canonical(build: Builder, broadcast: Instruction) -> Instruction | None:
+    dimensions = broadcast.attributes["dimensions"]
+    order = sorted(range(len(dimensions)), key=dimensions.__getitem__)
+    if order == list(range(len(dimensions))):
+        return None
+    moved = build.transpose(broadcast.operands[0], order)
+    return build.broadcast(moved, sorted(dimensions), broadcast.shape)

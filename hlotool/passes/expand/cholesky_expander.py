@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.expand.triangular_solve_expander import conjugated, swapped
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import counted_loop
 
 __all__ = ["CholeskyExpander"]
@@ -28,15 +29,8 @@ class CholeskyExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"cholesky"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for cholesky in computation:
-                if cholesky.opcode == "cholesky" and not has_sizes(cholesky) and log.allow():
-                    result = _expanded(module, Builder(computation, cholesky, like=cholesky), cholesky)
-                    log.rewrite("expand", cholesky, result, "one column after the other")
-                    replace_with(cholesky, result)
-                    changed = True
-        return changed
+        reason = "one column after the other"
+        return expand_each(module, log, self.opcodes, partial(_expanded, module), "expand", reason, static=True)
 
 
 def _expanded(module: Module, build: Builder, cholesky: Instruction) -> Instruction:

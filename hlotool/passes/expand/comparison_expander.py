@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array, element_type
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ComparisonExpander"]
 
@@ -28,17 +28,14 @@ class ComparisonExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"compare"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for compare in computation:
-                if compare.opcode == "compare" and _is_total(compare) and log.allow():
-                    build = Builder(computation, compare, like=compare)
-                    left, right = (_key(build, operand) for operand in compare.operands)
-                    result = build.compare(left, right, compare.attributes["direction"], "SIGNED")
-                    log.rewrite("total-order", compare, result, "by the bits")
-                    replace_with(compare, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _by_bits, "total-order", "by the bits")
+
+
+def _by_bits(build: Builder, compare: Instruction) -> Instruction | None:
+    if not _is_total(compare):
+        return None
+    left, right = (_key(build, operand) for operand in compare.operands)
+    return build.compare(left, right, compare.attributes["direction"], "SIGNED")
 
 
 def _is_total(compare: Instruction) -> bool:

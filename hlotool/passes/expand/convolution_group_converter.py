@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ConvolutionGroupConverter"]
 
@@ -28,22 +28,21 @@ class ConvolutionGroupConverter:
     max_groups: int = 16
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for convolution in computation:
-                if convolution.opcode != "convolution" or has_sizes(convolution):
-                    continue
-                groups = max(convolution.attributes.get(name) or 1 for name in _COUNTS)
-                if groups == 1 or not log.allow():
-                    continue
-                if groups > self.max_groups:
-                    log.refuse("many-groups", convolution, f"{groups} groups, more than {self.max_groups}")
-                    continue
-                result = _separate(Builder(computation, convolution, like=convolution), convolution, groups)
-                log.rewrite("separate", convolution, result, f"{groups} convolutions, one for each group")
-                replace_with(convolution, result)
-                changed = True
-        return changed
+        def separate(build: Builder, convolution: Instruction) -> Instruction | None:
+            groups = _groups(convolution)
+            if groups > self.max_groups:
+                log.refuse("many-groups", convolution, f"{groups} groups, more than {self.max_groups}")
+                return None
+            return None if groups == 1 else _separate(build, convolution, groups)
+
+        def reason(convolution: Instruction) -> str:
+            return f"{_groups(convolution)} convolutions, one for each group"
+
+        return expand_each(module, log, self.opcodes, separate, "separate", reason, static=True)
+
+
+def _groups(convolution: Instruction) -> int:
+    return max(convolution.attributes.get(name) or 1 for name in _COUNTS)
 
 
 def _separate(build: Builder, convolution: Instruction, groups: int) -> Instruction:

@@ -12,7 +12,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.ir import Computation, Instruction, Module, dtype_of
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["CustomCallExpander"]
 
@@ -26,20 +26,19 @@ class CustomCallExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                rule = _RULES.get(instruction.attributes.get("custom_call_target", ""))
-                if rule is None or instruction.opcode != "custom-call" or has_sizes(instruction):
-                    continue
-                result = rule(Builder(computation, instruction, like=instruction), instruction)
-                if result is None:
-                    log.refuse("form", instruction, "not the form that XLA gives it")
-                elif log.allow():
-                    log.rewrite("expand", instruction, result, instruction.attributes["custom_call_target"])
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+        def instead(build: Builder, call: Instruction) -> Instruction | None:
+            rule = _RULES.get(_target(call))
+            result = None if rule is None else rule(build, call)
+            if rule is not None and result is None:
+                log.refuse("form", call, "not the form that XLA gives it")
+            return result
+
+        return expand_each(module, log, self.opcodes, instead, "expand", _target, static=True)
+
+
+def _target(call: Instruction) -> str:
+    target: str = call.attributes.get("custom_call_target", "")
+    return target
 
 
 def _top_k(build: Builder, call: Instruction) -> Instruction | None:

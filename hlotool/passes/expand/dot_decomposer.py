@@ -11,7 +11,7 @@ from hlotool.analysis.contraction import dot_dimensions, matrix_views
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["DotDecomposer"]
 
@@ -28,20 +28,13 @@ class DotDecomposer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                if instruction.opcode != "dot" or matrix_views(instruction) is not None or has_sizes(instruction):
-                    continue
-                if log.allow():
-                    _decompose(instruction, log)
-                    changed = True
-        return changed
+        reason = "its dimensions do not collapse in place"
+        return expand_each(module, log, self.opcodes, _decompose, "dot-to-matrices", reason, static=True)
 
 
-def _decompose(dot: Instruction, log: DecisionLog) -> None:
-    assert dot.parent is not None
-    build = Builder(dot.parent, dot, like=dot)
+def _decompose(build: Builder, dot: Instruction) -> Instruction | None:
+    if matrix_views(dot) is not None:
+        return None
     numbers = dot_dimensions(dot)
     lhs, rhs = dot.operands
     batch = [lhs.shape.dimensions[d] for d in numbers.lhs_batch]
@@ -57,9 +50,7 @@ def _decompose(dot: Instruction, log: DecisionLog) -> None:
     }
     shape = array(dot.shape.element_type, [*batch, left.shape.dimensions[count], right.shape.dimensions[count + 1]])
     product = build.add("dot", shape, [left, right], attributes)
-    result = build.reshape(product, dot.shape.dimensions)
-    log.rewrite("dot-to-matrices", dot, result, "its dimensions do not collapse in place")
-    replace_with(dot, result)
+    return build.reshape(product, dot.shape.dimensions)
 
 
 def _matrix(

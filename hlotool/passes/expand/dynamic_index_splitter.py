@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module
+from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["DynamicIndexSplitter"]
 
@@ -21,22 +21,14 @@ class DynamicIndexSplitter:
     opcodes: ClassVar[frozenset[str]] = frozenset({"dynamic-slice", "dynamic-update-slice"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                first = {"dynamic-slice": 1, "dynamic-update-slice": 2}.get(instruction.opcode)
-                if first is None or len(instruction.operands) != first + 1:
-                    continue
-                indices = instruction.operands[first]
-                if indices.shape.rank != 1 or not log.allow():
-                    continue
-                build = Builder(computation, instruction, like=instruction)
-                scalars = [
-                    build.reshape(build.slice(indices, [d], [d + 1]), ()) for d in range(indices.shape.dimensions[0])
-                ]
-                operands = [*instruction.operands[:first], *scalars]
-                result = build.add(instruction.opcode, instruction.shape, operands, instruction.attributes)
-                log.rewrite("split", instruction, result, "an index for each dimension")
-                replace_with(instruction, result)
-                changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _split, "split", "an index for each dimension")
+
+
+def _split(build: Builder, instruction: Instruction) -> Instruction | None:
+    first = 1 if instruction.opcode == "dynamic-slice" else 2
+    arrays, indices = instruction.operands[:first], instruction.operands[first:]
+    if len(indices) != 1 or indices[0].shape.rank != 1:
+        return None
+    count = indices[0].shape.dimensions[0]
+    scalars = [build.reshape(build.slice(indices[0], [d], [d + 1]), ()) for d in range(count)]
+    return build.add(instruction.opcode, instruction.shape, [*arrays, *scalars], instruction.attributes)

@@ -12,7 +12,8 @@ from hlotool.analysis.inlining import can_inline
 from hlotool.ir import Computation, Instruction, Module, Window, WindowDimension, array
 from hlotool.ir.builder import Builder
 from hlotool.passes.expand import scatter_expander, select_and_scatter_expander
-from hlotool.passes.framework.graph import has_sizes, inline_computation, replace_with
+from hlotool.passes.framework.expansion import expand_each
+from hlotool.passes.framework.graph import inline_computation
 from hlotool.passes.loops.counted_loop import counted_loop
 
 __all__ = ["ElementLoopExpander"]
@@ -43,21 +44,16 @@ class ElementLoopExpander:
 
 
 def _round(module: Module, log: DecisionLog) -> bool:
-    changed = False
     known: dict[Computation, bool] = {}
     fused = {i.attributes["calls"] for c in module.computations.values() for i in c.calls if i.opcode == "fusion"}
-    for computation in list(module.computations.values()):
-        if computation in fused:
-            continue
-        for instruction in list(computation):
-            expand = _EXPANSIONS.get(instruction.opcode)
-            if expand is None or _is_plain(instruction, known) or has_sizes(instruction) or not log.allow():
-                continue
-            result = expand(module, Builder(computation, instruction, like=instruction), instruction)
-            log.rewrite("expand", instruction, result, "its computation is called element by element")
-            replace_with(instruction, result)
-            changed = True
-    return changed
+
+    def expand(build: Builder, instruction: Instruction) -> Instruction | None:
+        if build.computation in fused or _is_plain(instruction, known):
+            return None
+        return _EXPANSIONS[instruction.opcode](module, build, instruction)
+
+    reason = "its computation is called element by element"
+    return expand_each(module, log, _EXPANSIONS, expand, "expand", reason, static=True)
 
 
 def _is_plain(instruction: Instruction, known: dict[Computation, bool]) -> bool:
@@ -253,15 +249,11 @@ def _sort(module: Module, build: Builder, instruction: Instruction) -> Instructi
     return _results(build, instruction, [build.transpose(build.reshape(one, sizes), back) for one in flats])
 
 
-def _select_and_scatter(module: Module, build: Builder, instruction: Instruction) -> Instruction:
-    return select_and_scatter_expander.spelled_out(module, build, instruction, instruction.operands)
-
-
 _EXPANSIONS: dict[str, Callable[[Module, Builder, Instruction], Instruction]] = {
     "map": _map,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
     "scatter": scatter_expander.expanded,
-    "select-and-scatter": _select_and_scatter,
+    "select-and-scatter": select_and_scatter_expander.expanded,
     "sort": _sort,
 }

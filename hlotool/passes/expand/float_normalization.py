@@ -7,14 +7,15 @@ from typing import ClassVar
 
 from hlotool.analysis.contraction import sum_type
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import ELEMENT_TYPES, HloError, Instruction, Module
+from hlotool.ir import ELEMENT_TYPES, OPCODES, HloError, Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["FloatNormalization"]
 
 _EXACT = frozenset({"abs", "negate", "select", "clamp", "maximum", "minimum", "convert", "bitcast-convert", "compare",
                     "is-finite", "real", "imag", "complex", "reduce-precision", "stochastic-convert"})  # fmt: skip
+_ROUNDING = {name for name, row in OPCODES.items() if "elementwise" in row.traits and name not in _EXACT} | {"dot"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +36,15 @@ class FloatNormalization:
                 raise HloError(f"float-normalization: {name!r} is no floating-point type")
         if ELEMENT_TYPES[self.to].bits <= ELEMENT_TYPES[self.type].bits:
             raise HloError(f"float-normalization: {self.to} is no wider than {self.type}")
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                if self._is_narrow(instruction) and log.allow():
-                    result = self._widened(Builder(computation, instruction, like=instruction), instruction)
-                    log.rewrite("widen", instruction, result, f"{self.type} is computed in {self.to}")
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, _ROUNDING, self._widened, "widen", f"{self.type} is computed in {self.to}")
 
     def _is_narrow(self, instruction: Instruction) -> bool:
-        if not instruction.shape.is_array or instruction.opcode in _EXACT:
+        if not instruction.shape.is_array:
             return False
         shapes = [instruction.shape, *(o.shape for o in instruction.operands)]
         if instruction.opcode == "dot":
             return self._is_narrow_dot(instruction)
-        return "elementwise" in instruction.info.traits and all(s.element_type == self.type for s in shapes)
+        return all(s.element_type == self.type for s in shapes)
 
     def _is_narrow_dot(self, dot: Instruction) -> bool:
         """Whether the products of a dot are summed in the wider type anyway."""
@@ -59,7 +52,9 @@ class FloatNormalization:
             return False
         return sum_type(self.type, self.type, dot.shape.element_type) == self.to
 
-    def _widened(self, build: Builder, instruction: Instruction) -> Instruction:
+    def _widened(self, build: Builder, instruction: Instruction) -> Instruction | None:
+        if not self._is_narrow(instruction):
+            return None
         operands = [build.convert(o, self.to) for o in instruction.operands]
         wide = instruction.shape.with_type(self.to)
         result = build.add(instruction.opcode, wide, operands, instruction.attributes)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import counted_loop
 
 __all__ = ["GatherExpander", "index_rows", "starts_of"]
@@ -27,15 +28,8 @@ class GatherExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"gather"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for gather in computation:
-                if gather.opcode == "gather" and not has_sizes(gather) and log.allow():
-                    result = _expanded(module, Builder(computation, gather, like=gather), gather)
-                    log.rewrite("expand", gather, result, "one window after the other")
-                    replace_with(gather, result)
-                    changed = True
-        return changed
+        reason = "one window after the other"
+        return expand_each(module, log, self.opcodes, partial(_expanded, module), "expand", reason, static=True)
 
 
 def index_rows(

@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.xla_custom_calls import library_computation
-from hlotool.ir import Module
-from hlotool.passes.framework.graph import has_sizes, inline_computation, replace_with
+from hlotool.ir import Instruction, Module
+from hlotool.ir.builder import Builder
+from hlotool.passes.framework.expansion import expand_each
+from hlotool.passes.framework.graph import inline_computation
 
 __all__ = ["LibraryCallExpander"]
 
@@ -24,18 +26,20 @@ class LibraryCallExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for call in computation:
-                if call.opcode != "custom-call" or has_sizes(call):
-                    continue
-                meaning = library_computation(call)
-                if meaning is not None and log.allow():
-                    for instruction in meaning:
-                        for callee in instruction.called:
-                            module.add(callee)
-                    result = inline_computation(call, meaning, call.operands)
-                    log.rewrite("library-call", call, result, call.attributes["custom_call_target"])
-                    replace_with(call, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _inlined, "library-call", _target, static=True)
+
+
+def _inlined(build: Builder, call: Instruction) -> Instruction | None:
+    meaning = library_computation(call)
+    if meaning is None:
+        return None
+    assert build.computation.module is not None
+    for instruction in meaning:
+        for callee in instruction.called:
+            build.computation.module.add(callee)
+    return inline_computation(call, meaning, call.operands)
+
+
+def _target(call: Instruction) -> str:
+    target: str = call.attributes["custom_call_target"]
+    return target

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module
+from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["LogisticExpander"]
 
@@ -24,16 +24,11 @@ class LogisticExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"logistic"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                if instruction.opcode == "logistic" and log.allow():
-                    build = Builder(computation, instruction, like=instruction)
-                    one = build.splat(1, instruction.shape)
-                    negated = build.unary("negate", instruction.operands[0])
-                    divisor = build.binary("add", one, build.unary("exponential", negated))
-                    result = build.binary("divide", one, divisor)
-                    log.rewrite("expand", instruction, result, "in terms of the exponential")
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _expanded, "expand", "in terms of the exponential")
+
+
+def _expanded(build: Builder, instruction: Instruction) -> Instruction:
+    one = build.splat(1, instruction.shape)
+    negated = build.unary("negate", instruction.operands[0])
+    divisor = build.binary("add", one, build.unary("exponential", negated))
+    return build.binary("divide", one, divisor)

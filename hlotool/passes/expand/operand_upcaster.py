@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module
+from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.simplify.algebra.conversion import holds_exactly
 
 __all__ = ["OperandUpcaster"]
@@ -22,21 +22,19 @@ class OperandUpcaster:
     """
 
     name: ClassVar[str] = "operand-upcaster"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"dot", "convolution"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for product in computation:
-                if product.opcode not in ("dot", "convolution") or "algorithm" in product.attributes:
-                    continue
-                wide = product.shape.element_type
-                narrow = {o.shape.element_type for o in product.operands} - {wide}
-                if not narrow or not all(holds_exactly(wide, kind) for kind in narrow) or not log.allow():
-                    continue
-                build = Builder(computation, product, like=product)
-                operands = [o if o.shape.element_type == wide else build.convert(o, wide) for o in product.operands]
-                result = build.add(product.opcode, product.shape, operands, product.attributes)
-                log.rewrite("upcast", product, result, f"operands become {wide}")
-                replace_with(product, result)
-                changed = True
-        return changed
+        def reason(product: Instruction) -> str:
+            return f"operands become {product.shape.element_type}"
+
+        return expand_each(module, log, self.opcodes, _upcast, "upcast", reason)
+
+
+def _upcast(build: Builder, product: Instruction) -> Instruction | None:
+    wide = product.shape.element_type
+    narrow = {o.shape.element_type for o in product.operands} - {wide}
+    if "algorithm" in product.attributes or not narrow or not all(holds_exactly(wide, kind) for kind in narrow):
+        return None
+    operands = [o if o.shape.element_type == wide else build.convert(o, wide) for o in product.operands]
+    return build.add(product.opcode, product.shape, operands, product.attributes)

@@ -10,7 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, element_type
 from hlotool.ir.builder import Builder
 from hlotool.ir.dot_algorithms import ALGORITHMS, TF32_BITS, DotAlgorithm
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ProductExpander"]
 
@@ -28,15 +28,7 @@ class ProductExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"dot", "convolution"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for product in computation:
-                if product.opcode in ("dot", "convolution") and _needs_work(product) and log.allow():
-                    result = _expand(Builder(computation, product, like=product), product)
-                    log.rewrite("product-types", product, result, "in types that kernels have")
-                    replace_with(product, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _expand, "product-types", "in types that kernels have")
 
 
 def _needs_work(product: Instruction) -> bool:
@@ -51,7 +43,9 @@ def _types(product: Instruction) -> tuple[str, str, str]:
     return left.shape.element_type, right.shape.element_type, product.shape.element_type
 
 
-def _expand(build: Builder, product: Instruction) -> Instruction:
+def _expand(build: Builder, product: Instruction) -> Instruction | None:
+    if not _needs_work(product):
+        return None
     left, right = product.operands
     kind = result = product.shape.element_type
     attributes = {name: value for name, value in product.attributes.items() if name != "algorithm"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.contraction import DotDimensions, dot_dimensions, sum_type
@@ -11,7 +12,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.ragged import ragged_mode
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["RaggedDotDecomposer"]
 
@@ -29,15 +30,8 @@ class RaggedDotDecomposer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for dot in computation:
-                if dot.opcode == "ragged-dot" and not has_sizes(dot) and log.allow():
-                    result = _decompose(module, Builder(computation, dot, like=dot), dot)
-                    log.rewrite("ragged-dot", dot, result, "a product for each group, masked")
-                    replace_with(dot, result)
-                    changed = True
-        return changed
+        reason = "a product for each group, masked"
+        return expand_each(module, log, self.opcodes, partial(_decompose, module), "ragged-dot", reason, static=True)
 
 
 def _decompose(module: Module, build: Builder, dot: Instruction) -> Instruction:

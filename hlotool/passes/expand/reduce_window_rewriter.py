@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, Window, WindowDimension
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
 
 __all__ = ["ReduceWindowRewriter"]
@@ -27,21 +27,16 @@ class ReduceWindowRewriter:
     base: int = 16
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
         base = max(2, self.base)
-        for computation in module.computations.values():
-            for instruction in computation:
-                if instruction.opcode != "reduce-window" or has_sizes(instruction) or not log.allow():
-                    continue
-                axis = _cumulative_axis(instruction)
-                if axis is None or instruction.shape.dimensions[axis] <= base:
-                    continue
-                work = _Levels(Builder(computation, instruction, like=instruction), instruction, axis, base)
-                result = work.cumulative(instruction.operands[0])
-                log.rewrite("two-levels", instruction, result, f"blocks of {base}, and the totals of the blocks")
-                replace_with(instruction, result)
-                changed = True
-        return changed
+
+        def two_levels(build: Builder, instruction: Instruction) -> Instruction | None:
+            axis = _cumulative_axis(instruction)
+            if axis is None or instruction.shape.dimensions[axis] <= base:
+                return None
+            return _Levels(build, instruction, axis, base).cumulative(instruction.operands[0])
+
+        reason = f"blocks of {base}, and the totals of the blocks"
+        return expand_each(module, log, self.opcodes, two_levels, "two-levels", reason, static=True)
 
 
 def _cumulative_axis(instruction: Instruction) -> int | None:

@@ -11,6 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Window, WindowDimension, array
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.passes.framework.expansion import places
 from hlotool.passes.framework.graph import replace_with
 from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
 
@@ -46,19 +47,15 @@ class ReduceWindowSplitter:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        for computation in list(module.computations.values()):
-            for instruction in computation:
-                if instruction.opcode != "reduce-window" or not log.allow():
-                    continue
-                axes = _axes(instruction, max(4, self.least))
-                if axes is None:
-                    continue
-                taps = prod(row.size for row in instruction.attributes["window"].dimensions)
-                build = Builder(computation, instruction, like=instruction)
-                result, steps = _split(module, build, instruction, axes)
-                log.rewrite("steps", instruction, result, "windows of fewer elements", elements=taps, steps=steps)
-                replace_with(instruction, result)
-                changed = True
+        for build, instruction in places(module, log, self.opcodes):
+            axes = _axes(instruction, max(4, self.least))
+            if axes is None:
+                continue
+            taps = prod(row.size for row in instruction.attributes["window"].dimensions)
+            result, steps = _split(module, build, instruction, axes)
+            log.rewrite("steps", instruction, result, "windows of fewer elements", elements=taps, steps=steps)
+            replace_with(instruction, result)
+            changed = True
         return changed
 
 

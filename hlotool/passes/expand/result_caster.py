@@ -9,7 +9,7 @@ from hlotool.analysis.contraction import sum_type
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ResultCaster"]
 
@@ -26,21 +26,18 @@ class ResultCaster:
     opcodes: ClassVar[frozenset[str]] = frozenset({"dot", "convolution"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for product in computation:
-                if product.opcode not in ("dot", "convolution") or "algorithm" in product.attributes:
-                    continue
-                total = _total(product)
-                if total == product.shape.element_type or not log.allow():
-                    continue
-                build = Builder(computation, product, like=product)
-                wide = build.add(product.opcode, product.shape.with_type(total), product.operands, product.attributes)
-                result = build.convert(wide, product.shape.element_type)
-                log.rewrite("cast", product, result, f"it adds up in {total}")
-                replace_with(product, result)
-                changed = True
-        return changed
+        def reason(product: Instruction) -> str:
+            return f"it adds up in {_total(product)}"
+
+        return expand_each(module, log, self.opcodes, _cast, "cast", reason)
+
+
+def _cast(build: Builder, product: Instruction) -> Instruction | None:
+    kind, total = product.shape.element_type, _total(product)
+    if "algorithm" in product.attributes or total == kind:
+        return None
+    wide = build.add(product.opcode, product.shape.with_type(total), product.operands, product.attributes)
+    return build.convert(wide, kind)
 
 
 def _total(product: Instruction) -> str:

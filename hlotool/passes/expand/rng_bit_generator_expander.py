@@ -13,7 +13,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, Shape, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["RngBitGeneratorExpander"]
 
@@ -34,19 +34,13 @@ class RngBitGeneratorExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"rng-bit-generator"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for generator in computation:
-                if generator.opcode != "rng-bit-generator" or not log.allow():
-                    continue
-                if not _is_known(generator):
-                    log.refuse("state", generator, f"no state for {generator.attributes['algorithm']}")
-                    continue
-                result = _expanded(Builder(computation, generator, like=generator), generator)
-                log.rewrite("expand", generator, result, "the arithmetic of the cipher")
-                replace_with(generator, result)
-                changed = True
-        return changed
+        def expanded(build: Builder, generator: Instruction) -> Instruction | None:
+            if _is_known(generator):
+                return _expanded(build, generator)
+            log.refuse("state", generator, f"no state for {generator.attributes['algorithm']}")
+            return None
+
+        return expand_each(module, log, self.opcodes, expanded, "expand", "the arithmetic of the cipher")
 
 
 def _is_known(generator: Instruction) -> bool:

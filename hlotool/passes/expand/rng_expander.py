@@ -9,7 +9,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["RngExpander"]
 
@@ -28,16 +28,11 @@ class RngExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"rng"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for rng in computation:
-                if rng.opcode != "rng" or not rng.shape.size or not log.allow():
-                    continue
-                result = _Numbers(Builder(computation, rng, like=rng), rng).result()
-                log.rewrite("expand", rng, result, "random bits and arithmetic")
-                replace_with(rng, result)
-                changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _drawn, "expand", "random bits and arithmetic")
+
+
+def _drawn(build: Builder, rng: Instruction) -> Instruction | None:
+    return _Numbers(build, rng).result() if rng.shape.size else None
 
 
 class _Numbers:

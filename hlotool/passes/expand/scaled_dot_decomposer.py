@@ -10,7 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.dot_algorithms import scaled_type
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ScaledDotDecomposer", "scaled"]
 
@@ -23,15 +23,8 @@ class ScaledDotDecomposer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"scaled-dot"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for dot in computation:
-                if dot.opcode == "scaled-dot" and not has_sizes(dot) and log.allow():
-                    result = _decompose(Builder(computation, dot, like=dot), dot)
-                    log.rewrite("scaled-dot", dot, result, "the operands are scaled first")
-                    replace_with(dot, result)
-                    changed = True
-        return changed
+        reason = "the operands are scaled first"
+        return expand_each(module, log, self.opcodes, _decompose, "scaled-dot", reason, static=True)
 
 
 def _decompose(build: Builder, dot: Instruction) -> Instruction:

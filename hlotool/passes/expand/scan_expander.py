@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, Shape, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import inline_computation, replace_with
+from hlotool.passes.framework.expansion import expand_each
+from hlotool.passes.framework.graph import inline_computation
 from hlotool.passes.loops.counted_loop import counted_loop
 
 __all__ = ["ScanExpander"]
@@ -24,14 +26,8 @@ class ScanExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"scan"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.callees_first():
-            for scan in list(computation):
-                if scan.opcode == "scan" and log.allow():
-                    result = _expand(module, Builder(computation, scan, like=scan), scan)
-                    log.rewrite("expand", scan, result, "a loop over the places of the dimension")
-                    replace_with(scan, result)
-                    changed = True
+        expand = partial(_expand, module)
+        changed = expand_each(module, log, self.opcodes, expand, "expand", "a loop over the places of the dimension")
         if changed:
             module.remove_unreachable()
         return changed

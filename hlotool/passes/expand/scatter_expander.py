@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, array, clone_computation
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.expand.gather_expander import index_rows
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import counted_loop
 
 __all__ = ["ScatterExpander", "expanded"]
@@ -28,16 +29,8 @@ class ScatterExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for scatter in computation:
-                if scatter.opcode != "scatter" or has_sizes(scatter) or not log.allow():
-                    continue
-                result = expanded(module, Builder(computation, scatter, like=scatter), scatter)
-                log.rewrite("expand", scatter, result, "one window after the other")
-                replace_with(scatter, result)
-                changed = True
-        return changed
+        reason = "one window after the other"
+        return expand_each(module, log, self.opcodes, partial(expanded, module), "expand", reason, static=True)
 
 
 def expanded(module: Module, build: Builder, scatter: Instruction) -> Instruction:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, array, scalar, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, inline_computation, replace_with
+from hlotool.passes.framework.expansion import expand_each
+from hlotool.passes.framework.graph import inline_computation
 
-__all__ = ["SelectAndScatterExpander", "spelled_out"]
+__all__ = ["SelectAndScatterExpander", "expanded", "spelled_out"]
 
 _NOWHERE = -1
 """The place of padding, which is never selected."""
@@ -29,16 +31,12 @@ class SelectAndScatterExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for instruction in computation:
-                if instruction.opcode == "select-and-scatter" and not has_sizes(instruction) and log.allow():
-                    build = Builder(computation, instruction, like=instruction)
-                    result = spelled_out(module, build, instruction, instruction.operands)
-                    log.rewrite("expand", instruction, result, "a reduce-window and a scatter")
-                    replace_with(instruction, result)
-                    changed = True
-        return changed
+        reason = "a reduce-window and a scatter"
+        return expand_each(module, log, self.opcodes, partial(expanded, module), "expand", reason, static=True)
+
+
+def expanded(module: Module, build: Builder, instruction: Instruction) -> Instruction:
+    return spelled_out(module, build, instruction, instruction.operands)
 
 
 def spelled_out(

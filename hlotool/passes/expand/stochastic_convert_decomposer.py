@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["StochasticConvertDecomposer"]
 
@@ -25,19 +25,13 @@ class StochasticConvertDecomposer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"stochastic-convert"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                if instruction.opcode != "stochastic-convert" or not log.allow():
-                    continue
-                if not ELEMENT_TYPES[instruction.shape.element_type].is_integer:
-                    log.refuse("float", instruction, "its steps depend on the size of the number")
-                    continue
-                result = _rounded(Builder(computation, instruction, like=instruction), instruction)
-                log.rewrite("expand", instruction, result, "arithmetic on the fraction")
-                replace_with(instruction, result)
-                changed = True
-        return changed
+        def rounded(build: Builder, instruction: Instruction) -> Instruction | None:
+            if ELEMENT_TYPES[instruction.shape.element_type].is_integer:
+                return _rounded(build, instruction)
+            log.refuse("float", instruction, "its steps depend on the size of the number")
+            return None
+
+        return expand_each(module, log, self.opcodes, rounded, "expand", "arithmetic on the fraction")
 
 
 def _rounded(build: Builder, instruction: Instruction) -> Instruction:

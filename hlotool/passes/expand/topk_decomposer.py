@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, array, element_type, scalar, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["TopkDecomposer", "ranking"]
 
@@ -24,15 +25,8 @@ class TopkDecomposer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"topk"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for topk in computation:
-                if topk.opcode == "topk" and not has_sizes(topk) and log.allow():
-                    result = _decompose(module, Builder(computation, topk, like=topk), topk)
-                    log.rewrite("topk", topk, result, "a sort and slices")
-                    replace_with(topk, result)
-                    changed = True
-        return changed
+        reason = "a sort and slices"
+        return expand_each(module, log, self.opcodes, partial(_decompose, module), "topk", reason, static=True)
 
 
 def _decompose(module: Module, build: Builder, topk: Instruction) -> Instruction:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
 
 __all__ = ["TreeReductionRewriter"]
@@ -28,18 +28,13 @@ class TreeReductionRewriter:
     window: int = 32
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
         width = max(2, self.window)
-        for computation in module.computations.values():
-            for reduce in list(computation):
-                axis = _long_axis(reduce, width) if reduce.opcode == "reduce" and not has_sizes(reduce) else None
-                if axis is None or not log.allow():
-                    continue
-                result = _levels(Builder(computation, reduce, like=reduce), reduce, axis, width)
-                log.rewrite("tree", reduce, result, f"rows of {width}, then their results")
-                replace_with(reduce, result)
-                changed = True
-        return changed
+
+        def tree(build: Builder, reduce: Instruction) -> Instruction | None:
+            axis = _long_axis(reduce, width)
+            return None if axis is None else _levels(build, reduce, axis, width)
+
+        return expand_each(module, log, self.opcodes, tree, "tree", f"rows of {width}, then their results", static=True)
 
 
 def _long_axis(reduce: Instruction, width: int) -> int | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import counted_loop
 
 __all__ = ["TriangularSolveExpander", "conjugated", "swapped"]
@@ -27,15 +28,8 @@ class TriangularSolveExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"triangular-solve"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in list(module.computations.values()):
-            for solve in computation:
-                if solve.opcode == "triangular-solve" and not has_sizes(solve) and log.allow():
-                    result = _expanded(module, Builder(computation, solve, like=solve), solve)
-                    log.rewrite("expand", solve, result, "substitution, row after row")
-                    replace_with(solve, result)
-                    changed = True
-        return changed
+        reason = "substitution, row after row"
+        return expand_each(module, log, self.opcodes, partial(_expanded, module), "expand", reason, static=True)
 
 
 def swapped(build: Builder, a: Instruction) -> Instruction:

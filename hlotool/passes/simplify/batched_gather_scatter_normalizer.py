@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import has_sizes, replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["BatchedGatherScatterNormalizer"]
 
@@ -32,24 +32,14 @@ class BatchedGatherScatterNormalizer:
     opcodes: ClassVar[frozenset[str]] = frozenset({"gather", "scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for instruction in computation:
-                names = _NAMES.get(instruction.opcode)
-                if names is None or not instruction.attributes.get(names[0]):
-                    continue
-                if has_sizes(instruction) or not log.allow():
-                    continue
-                build = Builder(computation, instruction, like=instruction)
-                result = _normalized(build, instruction, names)
-                log.rewrite("batching", instruction, result, "batching dimensions are indices")
-                replace_with(instruction, result)
-                changed = True
-        return changed
+        reason = "batching dimensions are indices"
+        return expand_each(module, log, self.opcodes, _normalized, "batching", reason, static=True)
 
 
-def _normalized(build: Builder, instruction: Instruction, names: tuple[str, str, str, str]) -> Instruction:
-    attributes: dict[str, Any] = dict(instruction.attributes)
+def _normalized(build: Builder, instruction: Instruction) -> Instruction | None:
+    names, attributes = _NAMES[instruction.opcode], dict(instruction.attributes)
+    if not attributes.get(names[0]):
+        return None
     of_operand, of_indices = attributes.pop(names[0]), attributes.pop(names[1])
     count = 1 if instruction.opcode == "gather" else (len(instruction.operands) - 1) // 2
     indices = _wide_enough(build, instruction.operands[count])

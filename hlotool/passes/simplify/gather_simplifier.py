@@ -9,7 +9,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["GatherSimplifier"]
 
@@ -28,17 +28,7 @@ class GatherSimplifier:
     opcodes: ClassVar[frozenset[str]] = frozenset({"gather"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for gather in computation:
-                if gather.opcode != "gather" or gather.attributes.get("operand_batching_dims") or _is_plain(gather):
-                    continue
-                if gather.shape.is_static and gather.shape.size and gather.operands[0].shape.size and log.allow():
-                    result = _plain(Builder(computation, gather, like=gather), gather)
-                    log.rewrite("plain", gather, result, "windows at rows of indices")
-                    replace_with(gather, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _plain, "plain", "windows at rows of indices")
 
 
 def _is_plain(gather: Instruction) -> bool:
@@ -52,9 +42,13 @@ def _is_plain(gather: Instruction) -> bool:
     )
 
 
-def _plain(build: Builder, gather: Instruction) -> Instruction:
+def _plain(build: Builder, gather: Instruction) -> Instruction | None:
     operand, indices = gather.operands
     attributes = gather.attributes
+    if attributes.get("operand_batching_dims") or _is_plain(gather):
+        return None
+    if not (gather.shape.is_static and gather.shape.size and operand.shape.size):
+        return None
     index_map, rank = list(attributes["start_index_map"]), operand.shape.rank
     order = [*index_map, *(d for d in range(rank) if d not in index_map)]
     windows = [attributes["slice_sizes"][d] for d in order]

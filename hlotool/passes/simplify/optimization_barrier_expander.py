@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["OptimizationBarrierExpander"]
 
@@ -19,12 +20,4 @@ class OptimizationBarrierExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"opt-barrier"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.callees_first():
-            for instruction in computation:
-                if instruction.opcode == "opt-barrier" and log.allow():
-                    log.rewrite("barrier", instruction, instruction.operands[0])
-                    instruction.replace_all_uses(instruction.operands[0])
-                    computation.erase(instruction)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, lambda build, barrier: barrier.operands[0], "barrier", "")

@@ -9,7 +9,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import replace_with
+from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ScatterSimplifier"]
 
@@ -30,18 +30,7 @@ class ScatterSimplifier:
     opcodes: ClassVar[frozenset[str]] = frozenset({"scatter"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.computations.values():
-            for scatter in computation:
-                if scatter.opcode != "scatter" or scatter.attributes.get("input_batching_dims") or _is_plain(scatter):
-                    continue
-                leaves = list(scatter.shape.leaves())  # of an empty array, a dimension left out may have no elements
-                if all(shape.is_static and shape.size for shape in leaves) and log.allow():
-                    result = _plain(Builder(computation, scatter, like=scatter), scatter)
-                    log.rewrite("plain", scatter, result, "windows at rows of indices")
-                    replace_with(scatter, result)
-                    changed = True
-        return changed
+        return expand_each(module, log, self.opcodes, _plain, "plain", "windows at rows of indices")
 
 
 def _is_plain(scatter: Instruction) -> bool:
@@ -56,9 +45,13 @@ def _is_plain(scatter: Instruction) -> bool:
     )
 
 
-def _plain(build: Builder, scatter: Instruction) -> Instruction:
+def _plain(build: Builder, scatter: Instruction) -> Instruction | None:
     count = len(scatter.operands) // 2
     attributes = scatter.attributes
+    if attributes.get("input_batching_dims") or _is_plain(scatter):
+        return None
+    if not all(shape.is_static and shape.size for shape in scatter.shape.leaves()):
+        return None  # of an empty array, a dimension left out may have no elements
     arrays, indices, updates = scatter.operands[:count], scatter.operands[count], scatter.operands[count + 1 :]
     index_map, rank = list(attributes["scatter_dims_to_operand_dims"]), arrays[0].shape.rank
     order = [*index_map, *(d for d in range(rank) if d not in index_map)]
