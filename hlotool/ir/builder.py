@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from hlotool.ir.attributes import Metadata, PaddingDimension, SliceDimension
 from hlotool.ir.literal import Literal, literal
 from hlotool.ir.module import Computation, Instruction
 from hlotool.ir.shape import Shape, array, scalar
 from hlotool.ir.shape_inference import infer
-from hlotool.ir.types import dtype_of
+from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = ["Builder", "binary_computation"]
 
@@ -23,6 +21,8 @@ class Builder:
     Origins and metadata of new instructions are those of `like`, the instruction that they replace or serve.
     Methods raise ShapeError where operands and attributes do not fit together.
     """
+
+    __slots__ = ("before", "computation", "like")
 
     def __init__(
         self, computation: Computation, before: Instruction | None = None, like: Instruction | None = None
@@ -64,7 +64,12 @@ class Builder:
         return self.add("constant", own.shape, (), {"literal": own})
 
     def scalar_constant(self, value: Any, element_type: str) -> Instruction:
-        return self.constant(np.asarray(value).astype(dtype_of(element_type)), element_type)
+        """A Python number as a constant; integers wrap."""
+        row = ELEMENT_TYPES[element_type]
+        if row.bits < 8 and isinstance(value, int) and row.is_integer:  # whose storage holds more than they do
+            below = 1 << (row.bits - 1) if row.kind == "signed" else 0
+            value = (value + below) % (1 << row.bits) - below
+        return self.constant(value, element_type)
 
     def splat(self, value: Any, shape: Shape) -> Instruction:
         """`value` (a Python number) in every element of `shape`: a broadcast scalar constant."""

@@ -13,18 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import (
-    ELEMENT_TYPES,
-    Computation,
-    Instruction,
-    PaddingDimension,
-    Shape,
-    SliceDimension,
-    VerificationError,
-    array,
-    literal,
-)
-from hlotool.passes.framework.graph import drop_dead, is_removable, made_from, origins_of
+from hlotool.ir import Computation, Instruction, Shape, SliceDimension, VerificationError, array
+from hlotool.ir.builder import Builder
+from hlotool.passes.framework.graph import drop_dead, is_removable, origins_of
 
 __all__ = ["CONSTANTS", "Rewriter", "Rule", "RuleTable", "apply_rules", "number", "origins_of", "rule", "rule_table"]
 
@@ -107,83 +98,67 @@ def rule_table(rules: Iterable[Rule]) -> RuleTable:
     return RuleTable({opcode: tuple(rows) for opcode, rows in by_opcode.items()}, reads)
 
 
-class Rewriter:
-    """Makes instructions just before `at`."""
+class Rewriter(Builder):
+    """Builds just before `at`, notes what it made, and gives operands back where nothing would change.
 
-    __slots__ = ("at", "created")
+    Elementwise results keep the layout of the first operand.
+    """
+
+    __slots__ = ("created",)
 
     def __init__(self, at: Instruction) -> None:
-        self.at = at
+        assert at.parent is not None
+        self.computation, self.before, self.like = at.parent, at, at  # without a call: rules are tried often
         self.created: list[Instruction] = []
 
-    def make(self, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any) -> Instruction:
-        """A new instruction that reads `operands`."""
-        source = self.at
-        new = made_from(source, opcode, shape, operands, **attributes)
-        assert source.parent is not None
-        source.parent.add(new, before=source)
+    def add(
+        self,
+        opcode: str,
+        shape: Shape | None,
+        operands: Iterable[Instruction] = (),
+        attributes: Mapping[str, Any] | None = None,
+        name: str = "",
+    ) -> Instruction:
+        new = super().add(opcode, shape, operands, attributes, name)
         self.created.append(new)
         return new
 
-    def unary(self, opcode: str, operand: Instruction) -> Instruction:
-        return self.make(opcode, operand.shape, operand)
-
-    def binary(self, opcode: str, left: Instruction, right: Instruction) -> Instruction:
-        return self.make(opcode, left.shape, left, right)
+    def make(self, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any) -> Instruction:
+        """As `add`, with operands and attributes one by one."""
+        return self.add(opcode, shape, operands, attributes)
 
     def same(self, instruction: Instruction, *operands: Instruction) -> Instruction:
         """The same operation on other operands of the same shapes."""
-        return self.make(instruction.opcode, instruction.shape, *operands, **instruction.attributes)
+        return self.add(instruction.opcode, instruction.shape, operands, instruction.attributes)
 
-    def scalar(self, value: Any, element_type: str) -> Instruction:
-        """A scalar constant; integers wrap."""
-        row = ELEMENT_TYPES[element_type]
-        if row.bits < 8 and isinstance(value, int) and row.is_integer:  # whose storage holds more than they do
-            below = 1 << (row.bits - 1) if row.kind == "signed" else 0
-            value = (value + below) % (1 << row.bits) - below
-        return self.make("constant", array(element_type), literal=literal(value, element_type))
+    def unary(self, opcode: str, a: Instruction) -> Instruction:
+        return self.add(opcode, a.shape, (a,))
 
-    def splat(self, value: Any, shape: Shape) -> Instruction:
-        """`value` in every element of `shape`."""
-        return self.broadcast(self.scalar(value, shape.element_type), shape, ())
+    def binary(self, opcode: str, a: Instruction, b: Instruction) -> Instruction:
+        return self.add(opcode, a.shape, (a, b))
 
-    def broadcast(self, operand: Instruction, shape: Shape, dimensions: Sequence[int]) -> Instruction:
-        """`operand` along `dimensions` of `shape` (whose element type is ignored); itself when nothing changes."""
-        sizes = shape.dimensions
-        if operand.shape.dimensions == sizes and tuple(dimensions) == tuple(range(len(sizes))):
-            return operand
-        wanted = Shape(operand.shape.element_type, sizes, shape.layout)
-        return self.make("broadcast", wanted, operand, dimensions=tuple(dimensions))
+    def broadcast(self, a: Instruction, dimensions: Sequence[int], shape: Shape | Sequence[int]) -> Instruction:
+        wanted = self._shape(a, shape)
+        same = a.shape.dimensions == wanted.dimensions and tuple(dimensions) == tuple(range(wanted.rank))
+        return a if same else super().broadcast(a, dimensions, wanted)
 
-    def reshape(self, operand: Instruction, dimensions: Sequence[int]) -> Instruction:
-        """`operand` with other dimensions; itself when it has them."""
-        if operand.shape.dimensions == tuple(dimensions):
-            return operand
-        return self.make("reshape", array(operand.shape.element_type, dimensions), operand)
+    def reshape(self, a: Instruction, shape: Shape | Sequence[int]) -> Instruction:
+        wanted = self._shape(a, shape)
+        return a if a.shape.dimensions == wanted.dimensions else super().reshape(a, wanted)
 
-    def transpose(self, operand: Instruction, permutation: Sequence[int]) -> Instruction:
-        """Dimension i of the result is dimension `permutation[i]` of `operand`; itself for the identity."""
-        if list(permutation) == list(range(len(permutation))):
-            return operand
-        sizes = [operand.shape.dimensions[d] for d in permutation]
-        return self.make("transpose", array(operand.shape.element_type, sizes), operand, dimensions=tuple(permutation))
+    def transpose(self, a: Instruction, order: Sequence[int]) -> Instruction:
+        return a if list(order) == list(range(len(order))) else super().transpose(a, order)
 
-    def convert(self, operand: Instruction, element_type: str) -> Instruction:
-        if operand.shape.element_type == element_type:
-            return operand
-        return self.make("convert", operand.shape.with_type(element_type), operand)
+    def convert(self, a: Instruction, element_type: str) -> Instruction:
+        same = a.shape.element_type == element_type
+        return a if same else self.add("convert", a.shape.with_type(element_type), (a,))
 
-    def slice(self, operand: Instruction, rows: Sequence[SliceDimension]) -> Instruction:
-        """The slice of `operand`; itself when it is all of it."""
-        sizes = [max(0, -(-(row.limit - row.start) // row.stride)) for row in rows]
-        if tuple(sizes) == operand.shape.dimensions:
-            return operand
-        return self.make("slice", array(operand.shape.element_type, sizes), operand, slice=tuple(rows))
-
-    def pad(
-        self, operand: Instruction, value: Instruction, shape: Shape, rows: Sequence[PaddingDimension]
-    ) -> Instruction:
-        return self.make("pad", shape, operand, value, padding=tuple(rows))
+    def slice_rows(self, a: Instruction, rows: Sequence[SliceDimension]) -> Instruction:
+        """The slice of `a` with a row for each dimension."""
+        sizes = tuple(max(0, -(-(row.limit - row.start) // row.stride)) for row in rows)
+        if sizes == a.shape.dimensions:
+            return a
+        return self.add("slice", array(a.shape.element_type, sizes), (a,), {"slice": tuple(rows)})
 
 
 def number(instruction: Instruction) -> Number | None:

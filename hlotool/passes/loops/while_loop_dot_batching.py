@@ -123,7 +123,7 @@ def _read_row(dot: Instruction, part: Instruction, whole: Instruction) -> Instru
     """In the loop: the row that the iteration wants."""
     rewriter = Rewriter(dot)
     sizes = (1, *whole.shape.dimensions[1:])
-    zero = rewriter.scalar(0, part.operands[1].shape.element_type)
+    zero = rewriter.scalar_constant(0, part.operands[1].shape.element_type)
     row = rewriter.make(
         "dynamic-slice",
         array(dot.shape.element_type, sizes),

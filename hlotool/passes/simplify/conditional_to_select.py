@@ -60,7 +60,7 @@ class ConditionalToSelect:
         rewriter = Rewriter(conditional)
         selector = conditional.operands[0]
         if selector.shape.element_type != "pred":  # branch 0 is for 0 only: every other number runs the last one
-            zero = rewriter.scalar(0, selector.shape.element_type)
+            zero = rewriter.scalar_constant(0, selector.shape.element_type)
             selector = rewriter.make("compare", array("pred"), selector, zero, direction="EQ")
         chosen = _choose(rewriter, selector, results[0], results[1], conditional.shape)
         log.rewrite("select", conditional, chosen, "both branches are cheap", instructions=len(work))
@@ -86,5 +86,5 @@ def _choose(rewriter: Rewriter, selector: Instruction, yes: Instruction, no: Ins
             pair = [rewriter.make("get-tuple-element", element, value, index=index) for value in (yes, no)]
             elements.append(_choose(rewriter, selector, pair[0], pair[1], element))
         return rewriter.make("tuple", shape, *elements)
-    wide = rewriter.broadcast(selector, shape.with_type("pred"), ())
+    wide = rewriter.broadcast(selector, (), shape.with_type("pred"))
     return rewriter.make("select", shape, wide, yes, no)

@@ -63,7 +63,7 @@ def _spread(instruction: Instruction, callee: Computation) -> Instruction:
             values[inner] = instruction.operands[inner.parameter_number]
         elif inner.opcode == "constant":
             scalar = rewriter.make("constant", inner.shape, **inner.attributes)
-            values[inner] = rewriter.broadcast(scalar, shape, ())
+            values[inner] = rewriter.broadcast(scalar, (), shape)
         else:
             operands = [values[o] for o in inner.operands]
             values[inner] = rewriter.make(inner.opcode, shape, *operands, **inner.attributes)

@@ -41,7 +41,7 @@ def _moved(instruction: Instruction, views: list[Instruction], rewriter: Rewrite
             operands.append(operand.operands[0])
         elif operand.opcode == "broadcast":
             source = operand.operands[0]
-            operands.append(rewriter.broadcast(source, array(source.shape.element_type, sizes), ()))
+            operands.append(rewriter.broadcast(source, (), array(source.shape.element_type, sizes)))
         else:
             operands.append(operand)
     shape = array(instruction.shape.element_type, sizes)

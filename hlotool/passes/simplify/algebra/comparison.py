@@ -109,9 +109,9 @@ def clamp_one_sided(instruction: Instruction, rewriter: Rewriter) -> Instruction
     if free_low and free_high:
         return value
     if free_low:
-        return rewriter.binary("minimum", value, rewriter.broadcast(high, value.shape, _spread(high)))
+        return rewriter.binary("minimum", value, rewriter.broadcast(high, _spread(high), value.shape))
     if free_high:
-        return rewriter.binary("maximum", value, rewriter.broadcast(low, value.shape, _spread(low)))
+        return rewriter.binary("maximum", value, rewriter.broadcast(low, _spread(low), value.shape))
     return None
 
 

@@ -81,7 +81,7 @@ def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
     flat = rewriter.reshape(operand, instruction.shape.dimensions)
     if is_identity(opcode, initial):
         return flat
-    return rewriter.make(opcode, instruction.shape, flat, rewriter.broadcast(initial, instruction.shape, ()))
+    return rewriter.make(opcode, instruction.shape, flat, rewriter.broadcast(initial, (), instruction.shape))
 
 
 @rule("reduce")
@@ -89,7 +89,7 @@ def reduce_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     """Reducing no elements gives the initial value."""
     if instruction.shape.is_tuple or instruction.operands[0].shape.size or instruction.shape.size == 0:
         return None
-    return rewriter.broadcast(instruction.operands[1], instruction.shape, ())
+    return rewriter.broadcast(instruction.operands[1], (), instruction.shape)
 
 
 @rule("reduce", reads="reduce")
@@ -175,7 +175,7 @@ def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructio
         return None
     kept = [d for d in range(inner.shape.rank) if d not in equal]
     shape = array(element_type, [inner.shape.dimensions[d] for d in kept])
-    source = rewriter.broadcast(inner.operands[0], shape, tuple(kept.index(d) for d in repeated))
+    source = rewriter.broadcast(inner.operands[0], tuple(kept.index(d) for d in repeated), shape)
     if opcode == "add":
         source = rewriter.binary("multiply", source, rewriter.splat(count, source.shape))
     left = [kept.index(d) for d in reduced if d not in equal]
@@ -276,7 +276,7 @@ def dot_outer(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
         ordered = rewriter.transpose(operand, [*batch, *free, *_rest(operand, batch, free)])
         narrow = rewriter.reshape(ordered, [operand.shape.dimensions[d] for d in (*batch, *free)])
         wide = rewriter.convert(narrow, kind)
-        factors.append(rewriter.broadcast(wide, instruction.shape.with_type(kind), places))
+        factors.append(rewriter.broadcast(wide, places, instruction.shape.with_type(kind)))
     made = rewriter.make("multiply", instruction.shape.with_type(kind), *factors)
     return rewriter.convert(made, instruction.shape.element_type)
 
@@ -345,7 +345,7 @@ def reduce_of_scaled(instruction: Instruction, rewriter: Rewriter) -> Instructio
         return None
     scalar = scale.operands[0] if scale.opcode == "broadcast" else scale
     total = rewriter.same(instruction, inner.operands[0], instruction.operands[1])
-    return rewriter.binary("multiply", total, rewriter.broadcast(scalar, instruction.shape, ()))
+    return rewriter.binary("multiply", total, rewriter.broadcast(scalar, (), instruction.shape))
 
 
 @rule("dot", reads="negate")

@@ -81,7 +81,7 @@ def gather_progression(instruction: Instruction, rewriter: Rewriter) -> Instruct
         return None
     rows = [SliceDimension(0, size) for size in sizes]
     rows[along] = SliceDimension(low, high + 1, abs(step))
-    part = rewriter.slice(operand, rows)
+    part = rewriter.slice_rows(operand, rows)
     if step < 0:
         part = rewriter.make("reverse", part.shape, part, dimensions=(along,))
     rest = [d for d in range(operand.shape.rank) if d not in attributes["collapsed_slice_dims"]]
@@ -135,10 +135,10 @@ def scatter_known(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     rows = [SliceDimension(start, start + size) for start, size in zip(starts, sizes, strict=True)]
     new = rewriter.reshape(rewriter.transpose(updates, order), sizes)
     if opcode:
-        new = rewriter.binary(opcode, rewriter.slice(operand, rows), new)
+        new = rewriter.binary(opcode, rewriter.slice_rows(operand, rows), new)
     if new.shape.dimensions == operand.shape.dimensions:
         return new
-    scalars = [rewriter.scalar(start, "s64") for start in starts]
+    scalars = [rewriter.scalar_constant(start, "s64") for start in starts]
     return rewriter.make("dynamic-update-slice", operand.shape, operand, new, *scalars)
 
 

@@ -377,7 +377,7 @@ class _RightSide:
             return self.rewriter.splat(number_of(leaf.name, element_type), shape)
         if known.shape.dimensions == self.dimensions:
             return known
-        return self.rewriter.broadcast(known, shape, ())  # a scalar bound or predicate
+        return self.rewriter.broadcast(known, (), shape)  # a scalar bound or predicate
 
     def _predicate(self, expression: Expression) -> Instruction:
         if isinstance(expression, Leaf):

@@ -42,7 +42,7 @@ def index_of_whole_dimension(instruction: Instruction, rewriter: Rewriter) -> In
     free = [d for d, index in enumerate(indices) if part.dimensions[d] == whole[d] and number(index) is None]
     if not free:
         return None
-    new = [rewriter.scalar(0, i.shape.element_type) if d in free else i for d, i in enumerate(indices)]
+    new = [rewriter.scalar_constant(0, i.shape.element_type) if d in free else i for d, i in enumerate(indices)]
     return rewriter.same(instruction, *instruction.operands[: len(instruction.operands) - len(indices)], *new)
 
 
@@ -55,7 +55,7 @@ def dynamic_slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Ins
     dimensions = inner.attributes["dimensions"]
     sizes = [instruction.shape.dimensions[d] for d in dimensions]
     narrow = _dynamic_slice(rewriter, inner.operands[0], [indices[d] for d in dimensions], sizes)
-    return rewriter.broadcast(narrow, instruction.shape, dimensions)
+    return rewriter.broadcast(narrow, dimensions, instruction.shape)
 
 
 @rule("dynamic-slice", reads="iota")
@@ -117,7 +117,7 @@ def gather_splat(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     operand = instruction.operands[0]
     if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions or instruction.shape.size == 0:
         return None
-    return rewriter.broadcast(operand.operands[0], instruction.shape, ())
+    return rewriter.broadcast(operand.operands[0], (), instruction.shape)
 
 
 @rule("scatter")

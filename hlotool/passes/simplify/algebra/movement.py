@@ -52,7 +52,7 @@ def splat_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction 
         array(instruction.shape.element_type),
         literal=literal(np.asarray(value, instruction.literal.value().dtype), instruction.shape.element_type),
     )
-    return rewriter.broadcast(scalar, instruction.shape, ())
+    return rewriter.broadcast(scalar, (), instruction.shape)
 
 
 _COUNTED: Annotated[int, Threshold("elements")] = 8
@@ -161,7 +161,7 @@ def elementwise_of_broadcasts(instruction: Instruction, rewriter: Rewriter) -> I
     shape = array(instruction.shape.element_type, inner_sizes)
     inner = [_narrowed(o, inner_sizes, rewriter) for o in operands]
     narrow = rewriter.make(instruction.opcode, shape, *inner, **instruction.attributes)
-    return rewriter.broadcast(narrow, instruction.shape, model.attributes["dimensions"])
+    return rewriter.broadcast(narrow, model.attributes["dimensions"], instruction.shape)
 
 
 def _narrowed(operand: Instruction, sizes: tuple[int, ...], rewriter: Rewriter) -> Instruction:
@@ -170,7 +170,7 @@ def _narrowed(operand: Instruction, sizes: tuple[int, ...], rewriter: Rewriter) 
     source = operand.operands[0]
     if source.shape.dimensions == sizes:
         return source
-    return rewriter.broadcast(source, array(source.shape.element_type, sizes), ())
+    return rewriter.broadcast(source, (), array(source.shape.element_type, sizes))
 
 
 # ---- reshape
@@ -199,7 +199,7 @@ def reshape_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructi
     source = inner.operands[0]
     matched = matching_dimensions(inner.shape.dimensions, instruction.shape.dimensions)
     if not source.shape.dimensions:
-        return rewriter.broadcast(source, instruction.shape, ())
+        return rewriter.broadcast(source, (), instruction.shape)
     dimensions = inner.attributes["dimensions"]
     if matched is None or any(d not in matched for d in dimensions):
         return None
@@ -261,7 +261,7 @@ def transpose_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruc
     targets = [place[d] for d in inner.attributes["dimensions"]]
     order = sorted(range(len(targets)), key=lambda d: targets[d])
     narrow = rewriter.transpose(source, order)
-    return rewriter.broadcast(narrow, instruction.shape, tuple(targets[d] for d in order))
+    return rewriter.broadcast(narrow, tuple(targets[d] for d in order), instruction.shape)
 
 
 @rule("transpose", reads="iota")

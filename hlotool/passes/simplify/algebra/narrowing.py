@@ -38,8 +38,8 @@ def slice_elementwise(instruction: Instruction, rewriter: Rewriter) -> Instructi
     inner = instruction.operands[0]
     if inner.opcode not in _ELEMENTWISE or not _only_read_by(inner, instruction):
         return None
-    rows = rows_of(instruction)
-    parts = [o if o.shape.dimensions != inner.shape.dimensions else rewriter.slice(o, rows) for o in inner.operands]
+    rows, sizes = rows_of(instruction), inner.shape.dimensions
+    parts = [rewriter.slice_rows(o, rows) if o.shape.dimensions == sizes else o for o in inner.operands]
     return rewriter.make(inner.opcode, instruction.shape, *parts, **inner.attributes)
 
 
@@ -58,9 +58,9 @@ def slice_update(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     rows = rows_of(instruction)
     places = list(zip(rows, start, sizes, strict=True))
     if any(row.limit <= first or row.start >= first + size for row, first, size in places):
-        return rewriter.slice(operand, rows)
+        return rewriter.slice_rows(operand, rows)
     if all(row.start >= first and row.limit <= first + size for row, first, size in places):
-        return rewriter.slice(update, [SliceDimension(r.start - s, r.limit - s, r.stride) for r, s, _ in places])
+        return rewriter.slice_rows(update, [SliceDimension(r.start - s, r.limit - s, r.stride) for r, s, _ in places])
     return None
 
 
@@ -74,7 +74,7 @@ def slice_reduce(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     kept = iter(rows_of(instruction))
     reduced = inner.attributes["dimensions"]
     rows = [SliceDimension(0, n) if d in reduced else next(kept) for d, n in enumerate(source.shape.dimensions)]
-    return rewriter.make("reduce", instruction.shape, rewriter.slice(source, rows), initial, **inner.attributes)
+    return rewriter.make("reduce", instruction.shape, rewriter.slice_rows(source, rows), initial, **inner.attributes)
 
 
 @rule("slice", "dynamic-slice", reads="dot")
@@ -124,10 +124,10 @@ def _cut(
     if instruction.opcode == "slice":
         rows = rows_of(instruction)
         whole = operand.shape.dimensions
-        return rewriter.slice(operand, [rows[places[d]] if d in places else SliceDimension(0, n)
-                                        for d, n in enumerate(whole)])  # fmt: skip
+        return rewriter.slice_rows(operand, [rows[places[d]] if d in places else SliceDimension(0, n)
+                                             for d, n in enumerate(whole)])  # fmt: skip
     indices = instruction.operands[1:]
-    zero = rewriter.scalar(0, indices[0].shape.element_type)
+    zero = rewriter.scalar_constant(0, indices[0].shape.element_type)
     starts = [indices[places[d]] if d in places else zero for d in range(operand.shape.rank)]
     shape = array(operand.shape.element_type, sizes)
     return rewriter.make("dynamic-slice", shape, operand, *starts, dynamic_slice_sizes=sizes)
@@ -158,7 +158,7 @@ def dot_of_repeated_rows(instruction: Instruction, rewriter: Rewriter) -> Instru
     dropped = {order.index(d) for d in gone[0]} | {first + free[1].index(d) for d in gone[1]}
     kept = [d for d in range(instruction.shape.rank) if d not in dropped]
     shape = array(instruction.shape.element_type, [instruction.shape.dimensions[d] for d in kept])
-    return rewriter.broadcast(rewriter.make("dot", shape, *operands, **attributes), instruction.shape, kept)
+    return rewriter.broadcast(rewriter.make("dot", shape, *operands, **attributes), kept, instruction.shape)
 
 
 def _repeated(operand: Instruction, dims: Sequence[int]) -> list[int]:
@@ -175,7 +175,7 @@ def _without(rewriter: Rewriter, operand: Instruction, gone: Sequence[int]) -> t
     if not gone:
         return operand, place
     shape = array(operand.shape.element_type, [operand.shape.dimensions[d] for d in place])
-    narrow = rewriter.broadcast(operand.operands[0], shape, [place[d] for d in operand.attributes["dimensions"]])
+    narrow = rewriter.broadcast(operand.operands[0], [place[d] for d in operand.attributes["dimensions"]], shape)
     return narrow, place
 
 

@@ -93,7 +93,7 @@ def slice_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     rows, inside = [], True
     for row, pad, size in zip(rows_of(instruction), inner.attributes["padding"], source.shape.dimensions, strict=True):
         if row.limit <= pad.low or (pad.interior == 0 and row.start >= pad.low + size):
-            return rewriter.broadcast(value, instruction.shape, ())
+            return rewriter.broadcast(value, (), instruction.shape)
         inside &= pad.interior == 0 and row.start >= pad.low and row.limit <= pad.low + size
         rows.append(SliceDimension(row.start - pad.low, row.limit - pad.low, row.stride))
     return _sub_slice(rewriter, instruction.shape, source, rows) if inside else None
@@ -110,7 +110,7 @@ def slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction
     rows = [rows_of(instruction)[d] for d in dimensions]
     sizes = [instruction.shape.dimensions[d] for d in dimensions]
     narrow = _sub_slice(rewriter, array(source.shape.element_type, sizes), source, rows)
-    return rewriter.broadcast(narrow, instruction.shape, dimensions)
+    return rewriter.broadcast(narrow, dimensions, instruction.shape)
 
 
 @rule("slice", reads="iota")
@@ -228,7 +228,7 @@ def update_of_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruc
     if start is None:
         return None
     rows = [PaddingDimension(s, limit - size - s) for s, size, limit in zip(start, sizes, within, strict=True)]
-    return rewriter.pad(update, operand.operands[0], instruction.shape, rows)
+    return rewriter.make("pad", instruction.shape, update, operand.operands[0], padding=tuple(rows))
 
 
 @rule("gather")
@@ -248,7 +248,7 @@ def gather_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | No
             rewriter, array(indices.shape.element_type, (1,)), flat, [SliceDimension(position, position + 1)]
         )
         scalars[dimension] = rewriter.reshape(row, ())
-    zero = rewriter.scalar(0, indices.shape.element_type)
+    zero = rewriter.scalar_constant(0, indices.shape.element_type)
     starts = [scalars.get(d, zero) for d in range(operand.shape.rank)]
     sizes = tuple(attributes["slice_sizes"])
     shape = array(operand.shape.element_type, sizes)
@@ -321,14 +321,14 @@ def concatenate_padding(instruction: Instruction, rewriter: Rewriter) -> Instruc
     at_left, at_right = _is_scalar_broadcast(left), _is_scalar_broadcast(right)
     if at_left == at_right:
         if at_left and left.operands[0] is right.operands[0]:
-            return rewriter.broadcast(left.operands[0], instruction.shape, ())
+            return rewriter.broadcast(left.operands[0], (), instruction.shape)
         return None
     dimension = instruction.attributes["dimensions"][0]
     source, filler = (right, left) if at_left else (left, right)
     amount = filler.shape.dimensions[dimension]
     rows = [PaddingDimension(0, 0)] * instruction.shape.rank
     rows[dimension] = PaddingDimension(amount, 0) if at_left else PaddingDimension(0, amount)
-    return rewriter.pad(source, filler.operands[0], instruction.shape, rows)
+    return rewriter.make("pad", instruction.shape, source, filler.operands[0], padding=tuple(rows))
 
 
 def _is_scalar_broadcast(instruction: Instruction) -> bool:
@@ -366,7 +366,7 @@ def pad_same_value(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     same = _is_scalar_broadcast(operand) and operand.operands[0] is value
     if not same and operand.shape.size:
         return None
-    return rewriter.broadcast(value, instruction.shape, ()) if instruction.shape.size else None
+    return rewriter.broadcast(value, (), instruction.shape) if instruction.shape.size else None
 
 
 @rule("pad", reads="pad")
@@ -379,7 +379,7 @@ def pad_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     if any(min(a.low, a.high, b.low, b.high) < 0 or a.interior or b.interior for a, b in pairs):
         return None
     rows = [PaddingDimension(a.low + b.low, a.high + b.high) for a, b in pairs]
-    return rewriter.pad(inner.operands[0], value, instruction.shape, rows)
+    return rewriter.make("pad", instruction.shape, inner.operands[0], value, padding=tuple(rows))
 
 
 @rule("pad")
@@ -397,8 +397,10 @@ def pad_partly_negative(instruction: Instruction, rewriter: Rewriter) -> Instruc
     if any(row.start >= row.limit for row in kept):
         return None
     left = [PaddingDimension(max(0, row.low), max(0, row.high)) for row in rows]
-    narrow = rewriter.slice(operand, kept)
-    return narrow if not any(r.low or r.high for r in left) else rewriter.pad(narrow, value, instruction.shape, left)
+    narrow = rewriter.slice_rows(operand, kept)
+    if not any(row.low or row.high for row in left):
+        return narrow
+    return rewriter.make("pad", instruction.shape, narrow, value, padding=tuple(left))
 
 
 @rule("pad")
@@ -410,7 +412,7 @@ def pad_interior_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruc
         PaddingDimension(row.low, row.high) if size <= 1 else row
         for row, size in zip(rows, operand.shape.dimensions, strict=True)
     ]
-    return rewriter.pad(operand, value, instruction.shape, new) if new != list(rows) else None
+    return rewriter.make("pad", instruction.shape, operand, value, padding=tuple(new)) if new != list(rows) else None
 
 
 @rule("slice", reads="reverse")
@@ -438,7 +440,7 @@ def slice_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction
         return None
     permutation = inner.attributes["dimensions"]
     rows = [rows_of(instruction)[permutation.index(d)] for d in range(instruction.shape.rank)]
-    return rewriter.transpose(rewriter.slice(inner.operands[0], rows), permutation)
+    return rewriter.transpose(rewriter.slice_rows(inner.operands[0], rows), permutation)
 
 
 @rule("slice")
@@ -470,7 +472,7 @@ def concatenate_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Inst
             return None
         if operand.attributes["dimensions"] != dimensions:
             return None
-    return rewriter.broadcast(source, instruction.shape, dimensions)
+    return rewriter.broadcast(source, dimensions, instruction.shape)
 
 
 RULES: tuple[Rule, ...] = (

@@ -36,10 +36,10 @@ def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     if any(row.size != 1 or row.padding_low or row.padding_high or row.base_dilation != 1 for row in rows):
         return None
     kept = [SliceDimension(0, size, row.stride) for row, size in zip(rows, operand.shape.dimensions, strict=True)]
-    narrow = rewriter.slice(operand, kept)
+    narrow = rewriter.slice_rows(operand, kept)
     if is_identity(opcode, initial):
         return narrow
-    return rewriter.make(opcode, instruction.shape, narrow, rewriter.broadcast(initial, instruction.shape, ()))
+    return rewriter.make(opcode, instruction.shape, narrow, rewriter.broadcast(initial, (), instruction.shape))
 
 
 @rule("reduce-window")
