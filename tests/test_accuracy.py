@@ -12,10 +12,11 @@ from semantics.units import distance
 
 import hlotool
 from hlotool.ir import dtype_of
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 Array = np.ndarray[Any, Any]
 
-EXACT = ("abs", "ceil", "floor", "negate", "round-nearest-afz", "round-nearest-even", "sign", "sqrt")
+EXACT = {name for name in accuracy.FUNCTIONS if (ELEMENTWISE_OPCODES[name].ulps or 0) <= 1}
 """Correctly rounded in every type."""
 SAMPLE_STRIDE = 16381
 

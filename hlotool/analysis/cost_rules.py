@@ -10,6 +10,7 @@ from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.traffic import UnknownSize, elements
 from hlotool.evaluate.xla_calls import IDENTITY_TARGETS, SINK_TARGETS
 from hlotool.ir import OPCODES, UNBOUNDED, Instruction, Shape, WindowDimension
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = ["ANNOTATIONS", "APPLYING", "RULES", "Cost", "Rule", "meetings"]
 
@@ -78,22 +79,14 @@ def _is_complex(shape: Shape) -> bool:
     return shape.element_type in ("c64", "c128")
 
 
-def _each(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
-    """One per element of the result."""
-    return elements(instruction.shape), 0
-
-
 def _each_transcendental(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
     return 0, elements(_leaf(instruction.shape))
 
 
-def _complex_each(factor: int) -> Rule:
-    """One per element of the result; `factor` for complex elements."""
-
-    def rule(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
-        return elements(instruction.shape) * (factor if _is_complex(instruction.shape) else 1), 0
-
-    return rule
+def _each(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
+    """As many per element of the result as the row of the opcode says."""
+    row = ELEMENTWISE_OPCODES[instruction.opcode]
+    return elements(instruction.shape) * (row.complex_flops if _is_complex(instruction.shape) else row.flops), 0
 
 
 def _dot(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
@@ -265,21 +258,8 @@ def _unknown(instruction: Instruction, one: Cost, two: Cost) -> tuple[int, int]:
     raise UnknownSize
 
 
-def _elementwise() -> dict[str, Rule]:
-    rows = [row for row in OPCODES.values() if "elementwise" in row.traits]
-    return {row.name: _each_transcendental if "transcendental" in row.traits else _each for row in rows}
-
-
 RULES: dict[str, Rule] = {
-    **_elementwise(),
-    "add": _complex_each(2),
-    "subtract": _complex_each(2),
-    "multiply": _complex_each(6),
-    "divide": _complex_each(11),
-    "bitcast-convert": lambda instruction, one, two: (0, 0),
-    "real": lambda instruction, one, two: (0, 0),
-    "imag": lambda instruction, one, two: (0, 0),
-    "complex": lambda instruction, one, two: (0, 0),
+    **{name: _each_transcendental if row.transcendental else _each for name, row in ELEMENTWISE_OPCODES.items()},
     "rng": _each_transcendental,
     "rng-bit-generator": lambda instruction, one, two: (0, elements(instruction.shape.elements[1])),
     "dot": _dot,

@@ -30,6 +30,7 @@ from hlotool.evaluate.truth_rules import TRUTH
 from hlotool.evaluate.truth_sums import accumulated, product_parts, repeats
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
 from hlotool.ir import Computation, ExecutionError, Instruction, Shape
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = ["RUNS", "SAFETY", "Runs", "Stochastic", "as_runs", "statistical"]
 
@@ -503,7 +504,6 @@ _CONTROL = (
     "async-start async-update async-done"
 )
 _JUMPS = "sort topk remainder map"
-_STEPPED = "floor ceil round-nearest-afz round-nearest-even sign"
 _GENEROUS = frozenset(["reduce", "reduce-window", "scatter", "select-and-scatter"])
 """Whose bounds are eight standard deviations of the roundings of their sums."""
 
@@ -517,7 +517,7 @@ _RUNS: dict[str, Any] = {
     **dict.fromkeys(TRUTH, _each),
     **dict.fromkeys(_CONTROL.split(), _parts),
     **dict.fromkeys(_JUMPS.split(), _jumping()),
-    **dict.fromkeys(_STEPPED.split(), _stepped),
+    **dict.fromkeys((name for name, row in ELEMENTWISE_OPCODES.items() if row.steps), _stepped),
     **dict.fromkeys(("divide", "multiply"), _signed),
     "compare": _compare,
     "convert": _convert,

@@ -1,8 +1,8 @@
 """Elementwise opcodes on values with error bounds.
 
-Each function of floats has a row: how it is evaluated in the wide type, how far it moves when its argument does, and
-how many units in the last place an implementation may be off.  Monotone functions move as far as their values at the
-two ends of the argument's interval, which also bounds the jumps of floor, sign and their like.
+Each function of floats has a row: how it is evaluated in the wide type, and how far it moves when its argument does;
+how many units in the last place an implementation may be off is in `ir.elementwise`.  Monotone functions move as far
+as their values at the two ends of the argument's interval, which also bounds the jumps of floor, sign and their like.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from hlotool.evaluate.bounds import (
 from hlotool.evaluate.rounding import convert, round_to
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = [
     "ELEMENTWISE",
@@ -48,15 +49,10 @@ __all__ = [
 Spread = Callable[[AnyArray, AnyArray, AnyArray], AnyArray]
 """(argument, its error, result) to a bound of the result's change; infinite or NaN where there is none."""
 
-_ULPS = 4.0
-"""Units in the last place that an implementation of a function may be off, where its row says nothing else."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Function:
     evaluate: Callable[[Any], Any]
     spread: Spread
-    ulps: float | None = _ULPS  # None: rounded once
 
 
 def _ends(function: Callable[[Any], Any]) -> Spread:
@@ -111,9 +107,8 @@ def _sign(x: AnyArray) -> Any:
     return np.copysign(np.sign(x), x)
 
 
-def _stepped(function: Callable[[Any], Any]) -> _Function:
-    """Of functions whose results the type can hold."""
-    return _Function(function, _ends(function), None)
+def _monotone(function: Callable[[Any], Any]) -> _Function:
+    return _Function(function, _ends(function))
 
 
 _REAL: dict[str, _Function] = {
@@ -122,30 +117,30 @@ _REAL: dict[str, _Function] = {
     "log": _Function(np.log, lambda x, e, y: np.where(e < x, -np.log1p(-e / x), np.inf)),
     "log-plus-one": _Function(np.log1p, lambda x, e, y: np.where(e < x + 1, -np.log1p(-e / (x + 1)), np.inf)),
     "logistic": _Function(_logistic, _slope(lambda x, e, y: np.minimum(0.25, y * (1 - y) * np.exp(e)))),
-    "sqrt": _Function(np.sqrt, lambda x, e, y: np.where(e <= x, e / (np.sqrt(x - e) + y), np.inf), 1),
+    "sqrt": _Function(np.sqrt, lambda x, e, y: np.where(e <= x, e / (np.sqrt(x - e) + y), np.inf)),
     "rsqrt": _Function(
         lambda x: 1 / np.sqrt(x), lambda x, e, y: np.where(e < x, y * np.expm1(-np.log1p(-e / x) / 2), np.inf)
     ),
     "cbrt": _Function(np.cbrt, _cube_root),
     "sine": _Function(np.sin, _slope(lambda x, e, y: np.minimum(1, np.sqrt(1 - y * y) + e))),
     "cosine": _Function(np.cos, _slope(lambda x, e, y: np.minimum(1, np.sqrt(1 - y * y) + e))),
-    "tan": _Function(np.tan, _tangent, 6),
+    "tan": _Function(np.tan, _tangent),
     "sinh": _Function(np.sinh, _hyperbolic(lambda y: np.sqrt(1 + y * y))),
     "cosh": _Function(np.cosh, _hyperbolic(lambda y: np.sqrt(y * y - 1))),
     "tanh": _Function(np.tanh, _slope(lambda x, e, y: np.minimum(1, (1 - y * y) * np.exp(2 * e)))),
-    "asin": _Function(np.arcsin, _ends(np.arcsin)),
-    "acos": _Function(np.arccos, _ends(np.arccos)),
-    "asinh": _Function(np.arcsinh, _ends(np.arcsinh)),
-    "acosh": _Function(np.arccosh, _ends(np.arccosh)),
-    "atanh": _Function(np.arctanh, _ends(np.arctanh)),
-    "erf": _Function(_erf, _slope(lambda x, e, y: 1.13 * np.exp(-(np.maximum(np.abs(x) - e, 0) ** 2))), 6),
-    "abs": _Function(np.abs, lambda x, e, y: e, None),
-    "negate": _Function(np.negative, lambda x, e, y: e, None),
-    "sign": _stepped(_sign),
-    "ceil": _stepped(np.ceil),
-    "floor": _stepped(np.floor),
-    "round-nearest-afz": _stepped(_round_away),
-    "round-nearest-even": _stepped(np.rint),
+    "asin": _monotone(np.arcsin),
+    "acos": _monotone(np.arccos),
+    "asinh": _monotone(np.arcsinh),
+    "acosh": _monotone(np.arccosh),
+    "atanh": _monotone(np.arctanh),
+    "erf": _Function(_erf, _slope(lambda x, e, y: 1.13 * np.exp(-(np.maximum(np.abs(x) - e, 0) ** 2)))),
+    "abs": _Function(np.abs, lambda x, e, y: e),
+    "negate": _Function(np.negative, lambda x, e, y: e),
+    "sign": _monotone(_sign),
+    "ceil": _monotone(np.ceil),
+    "floor": _monotone(np.floor),
+    "round-nearest-afz": _monotone(_round_away),
+    "round-nearest-even": _monotone(np.rint),
 }
 
 
@@ -172,26 +167,26 @@ def _off_zero(e: AnyArray, x: AnyArray) -> AnyArray:
 
 
 _COMPLEX: dict[str, _Function] = {
-    "exponential": _Function(np.exp, lambda x, e, y: np.abs(y) * np.expm1(e), 8),
-    "exponential-minus-one": _Function(np.expm1, lambda x, e, y: np.abs(y + 1) * np.expm1(e), 8),
-    "log": _Function(np.log, lambda x, e, y: 2 * _off_zero(e, x), 8),
-    "log-plus-one": _Function(elementwise.log_plus_one, lambda x, e, y: 2 * _off_zero(e, x + 1), 8),
-    "logistic": _Function(_logistic, _by_derivative(lambda x, y: _logistic(x) * (1 - _logistic(x))), 64),
-    "sqrt": _Function(np.sqrt, lambda x, e, y: np.abs(y) * _off_zero(e, x), 8),
-    "rsqrt": _Function(lambda x: 1 / np.sqrt(x), lambda x, e, y: 2 * np.abs(y) * _off_zero(e, x), 16),
-    "sine": _Function(np.sin, _by_derivative(lambda x, y: np.cos(x)), 8),
-    "cosine": _Function(np.cos, _by_derivative(lambda x, y: np.sin(x)), 8),
-    "tan": _Function(np.tan, _by_derivative(lambda x, y: 1 + np.tan(x) ** 2), 16),
-    "sinh": _Function(np.sinh, _by_derivative(lambda x, y: np.cosh(x)), 8),
-    "cosh": _Function(np.cosh, _by_derivative(lambda x, y: np.sinh(x)), 8),
-    "tanh": _Function(np.tanh, _by_derivative(lambda x, y: 1 - np.tanh(x) ** 2), 16),
-    "asin": _Function(np.arcsin, _by_derivative(lambda x, y: 1 / np.sqrt(1 - x * x)), 16),
-    "acos": _Function(np.arccos, _by_derivative(lambda x, y: 1 / np.sqrt(1 - x * x)), 16),
-    "asinh": _Function(np.arcsinh, _by_derivative(lambda x, y: 1 / np.sqrt(1 + x * x)), 16),
-    "acosh": _Function(np.arccosh, _by_derivative(lambda x, y: 1 / np.sqrt(x * x - 1)), 16),
-    "atanh": _Function(np.arctanh, _by_derivative(lambda x, y: 1 / (1 - x * x)), 16),
-    "sign": _Function(_complex_sign, lambda x, e, y: 2 * _off_zero(e, x), 4),
-    "negate": _Function(np.negative, lambda x, e, y: e, None),
+    "exponential": _Function(np.exp, lambda x, e, y: np.abs(y) * np.expm1(e)),
+    "exponential-minus-one": _Function(np.expm1, lambda x, e, y: np.abs(y + 1) * np.expm1(e)),
+    "log": _Function(np.log, lambda x, e, y: 2 * _off_zero(e, x)),
+    "log-plus-one": _Function(elementwise.log_plus_one, lambda x, e, y: 2 * _off_zero(e, x + 1)),
+    "logistic": _Function(_logistic, _by_derivative(lambda x, y: _logistic(x) * (1 - _logistic(x)))),
+    "sqrt": _Function(np.sqrt, lambda x, e, y: np.abs(y) * _off_zero(e, x)),
+    "rsqrt": _Function(lambda x: 1 / np.sqrt(x), lambda x, e, y: 2 * np.abs(y) * _off_zero(e, x)),
+    "sine": _Function(np.sin, _by_derivative(lambda x, y: np.cos(x))),
+    "cosine": _Function(np.cos, _by_derivative(lambda x, y: np.sin(x))),
+    "tan": _Function(np.tan, _by_derivative(lambda x, y: 1 + np.tan(x) ** 2)),
+    "sinh": _Function(np.sinh, _by_derivative(lambda x, y: np.cosh(x))),
+    "cosh": _Function(np.cosh, _by_derivative(lambda x, y: np.sinh(x))),
+    "tanh": _Function(np.tanh, _by_derivative(lambda x, y: 1 - np.tanh(x) ** 2)),
+    "asin": _Function(np.arcsin, _by_derivative(lambda x, y: 1 / np.sqrt(1 - x * x))),
+    "acos": _Function(np.arccos, _by_derivative(lambda x, y: 1 / np.sqrt(1 - x * x))),
+    "asinh": _Function(np.arcsinh, _by_derivative(lambda x, y: 1 / np.sqrt(1 + x * x))),
+    "acosh": _Function(np.arccosh, _by_derivative(lambda x, y: 1 / np.sqrt(x * x - 1))),
+    "atanh": _Function(np.arctanh, _by_derivative(lambda x, y: 1 / (1 - x * x))),
+    "sign": _Function(_complex_sign, lambda x, e, y: 2 * _off_zero(e, x)),
+    "negate": _Function(np.negative, lambda x, e, y: e),
 }
 """Good to some units of the size of the number, not of each part."""
 
@@ -215,6 +210,12 @@ _CUTS: dict[str, Callable[[AnyArray], AnyArray]] = {
 or much ado about nothing's sign bit", 1987)."""
 
 
+def _ulps(opcode: str, kind: str) -> float | None:
+    """Units in the last place that an implementation may be off; None where it rounds once."""
+    row = ELEMENTWISE_OPCODES[opcode]
+    return row.complex_ulps if ELEMENT_TYPES[kind].is_complex else row.ulps
+
+
 def _unary(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
     """Of the table, of complex numbers' parts, or (integers, predicates) as it is in the evaluator."""
     (x,) = operands
@@ -232,17 +233,17 @@ def _unary(instruction: Instruction, operands: Operands, context: Any) -> Bounde
     if name == "is-finite":
         return bounded(np.isfinite(x.value), None if x.error is None else np.where(np.isinf(x.error), np.inf, 0.0))
     if name == "abs" and ELEMENT_TYPES[source].is_complex:
-        return rounded(np.abs(x.value), x.error, target, 2)
+        return rounded(np.abs(x.value), x.error, target, _ulps(name, source))
     is_complex = ELEMENT_TYPES[source].is_complex
-    function = (_COMPLEX if is_complex else _REAL)[name]
+    function, ulps = (_COMPLEX if is_complex else _REAL)[name], _ulps(name, source)
     value = np.asarray(function.evaluate(x.value))
     error = _spread(function.spread, x, value)
-    found = rounded(value, error, target, function.ulps)
-    if function.ulps is None and error is not None and target != "f8e8m0fnu":  # what the type can hold does not round
+    found = rounded(value, error, target, ulps)
+    if ulps is None and error is not None and target != "f8e8m0fnu":  # what the type can hold does not round
         held = ~np.isfinite(value) | (np.abs(value) + error <= largest(target))
         error = np.where(np.isfinite(x.value) | np.isinf(x.errors()), error, 0.0)
         return Bounded(np.where(held, value, found.value), np.where(held, error, found.errors()))
-    if not is_complex or function.ulps is None:
+    if not is_complex or ulps is None:
         return found
     found = _by_formula(found, target, x)
     return _off_cut(found, x, _CUTS[name](x.value)) if name in _CUTS and x.error is not None else found
@@ -283,10 +284,8 @@ def subtract(left: Bounded, right: Bounded, kind: str) -> Bounded:
 def multiply(left: Bounded, right: Bounded, kind: str) -> Bounded:
     """Product, rounded once.  Of complex numbers normwise: Brent, Percival and Zimmermann, "Error bounds on complex
     floating-point multiplication" (Math. Comp. 76, 2007), have sqrt(5) units."""
-    value = left.value * right.value
-    if ELEMENT_TYPES[kind].is_complex:
-        return _by_formula(rounded(value, _product_error(left, right), kind, 1.5), kind, left, right)
-    return rounded(value, _product_error(left, right), kind)
+    found = rounded(left.value * right.value, _product_error(left, right), kind, _ulps("multiply", kind))
+    return _by_formula(found, kind, left, right) if ELEMENT_TYPES[kind].is_complex else found
 
 
 def _product_error(left: Bounded, right: Bounded) -> AnyArray | None:
@@ -316,15 +315,14 @@ def divide(left: Bounded, right: Bounded, kind: str) -> Bounded:
         error = left.errors() / room + np.where(spread == 0, 0, quotient * (spread / room))
         error = np.where(np.isnan(error) | ((spread >= size) & (spread > 0)), np.inf, error)
         error = np.where((spread == 0) & np.isinf(size) & np.isfinite(left.errors()), 0.0, error)
-    if ELEMENT_TYPES[kind].is_complex:
-        return _by_formula(rounded(value, error, kind, 8), kind, left, right)
-    return rounded(value, error, kind)
+    found = rounded(value, error, kind, _ulps("divide", kind))
+    return _by_formula(found, kind, left, right) if ELEMENT_TYPES[kind].is_complex else found
 
 
 def rsqrt(x: Bounded, kind: str) -> Bounded:
     function = _REAL["rsqrt"]
     value = np.asarray(function.evaluate(x.value))
-    return rounded(value, _spread(function.spread, x, value), kind, function.ulps)
+    return rounded(value, _spread(function.spread, x, value), kind, _ulps("rsqrt", kind))
 
 
 def _remainder(left: Bounded, right: Bounded, kind: str) -> Bounded:
@@ -366,9 +364,9 @@ def _power(left: Bounded, right: Bounded, kind: str) -> Bounded:
         error = np.where((left.errors() == 0) & (right.errors() == 0), 0.0, error)
     if ELEMENT_TYPES[kind].is_complex:
         error = _exponent_error(left, right, value, error, kind)
-        found = _by_formula(rounded(value, error, kind, 64), kind, left, right)
+        found = _by_formula(rounded(value, error, kind, _ulps("power", kind)), kind, left, right)
         return found if left.error is None else _off_cut(found, left, _to_negative(left.value))
-    found = rounded(value, error, kind, _ULPS)
+    found = rounded(value, error, kind, _ulps("power", kind))
     # What IEEE 754 says of pow, and any exp(y log x) gives: these are 1 and nothing else.
     one = ((left.value == 1) & (left.errors() == 0)) | ((right.value == 0) & (right.errors() == 0))
     return Bounded(found.value, np.where(one, 0.0, found.errors())) if one.any() else found
@@ -388,7 +386,7 @@ def _atan2(left: Bounded, right: Bounded, kind: str) -> Bounded:
         y, x = left.value, right.value
         value = -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
         error = None if left.error is None and right.error is None else np.full(value.shape, np.inf)
-        return _by_formula(rounded(value, error, kind, 64), kind, left, right)
+        return _by_formula(rounded(value, error, kind, _ulps("atan2", kind)), kind, left, right)
     value = np.arctan2(left.value, right.value)
     error = None
     if left.error is not None or right.error is not None:
@@ -397,7 +395,7 @@ def _atan2(left: Bounded, right: Bounded, kind: str) -> Bounded:
         cut = (np.abs(left.value) <= left.errors()) & (right.value - right.errors() <= 0)
         error = np.where(reach == 0, 0.0, np.where(cut | ~(reach < size), 2 * np.pi, turned)).astype(np.float64)
         error = np.where(np.isnan(reach) | np.isinf(reach), np.inf, error)
-    return rounded(value, error, kind, _ULPS)
+    return rounded(value, error, kind, _ulps("atan2", kind))
 
 
 def _extreme(function: Callable[[Any, Any], Any]) -> Callable[[Bounded, Bounded, str], Bounded]:

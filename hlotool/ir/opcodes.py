@@ -1,12 +1,15 @@
 """The opcode table: one row per HLO opcode.
 
-Parser, printer, verifier, evaluator, cost model and drawings read it.  Adding an opcode is adding a row here, a
-function in ``evaluate`` and one in ``codegen``.  Facts: XLA's ``hlo_opcode.h`` and operation semantics.
+Parser, printer, verifier, evaluator, cost model and drawings read it.  Rows of elementwise opcodes are made of those of
+`ir.elementwise`.  What else a new opcode needs: ``hlotool/README.md``.  Facts: XLA's ``hlo_opcode.h`` and operation
+semantics.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = [
     "CALLING", "COMMON_ATTRIBUTES", "ELEMENTWISE", "NOTE", "OPCODES", "SPELLED", "UNKNOWN", "WRITTEN", "Attribute",
@@ -193,38 +196,23 @@ def _add(names: str, arity: int | None, group: str, attributes: tuple[Attribute,
         OPCODES[name] = Opcode(name, arity, group, attributes, frozenset(traits.split()))
 
 
-_add(
-    "abs negate sign ceil floor round-nearest-afz round-nearest-even not popcnt count-leading-zeros is-finite "
-    "real imag",
-    1, "elementwise", traits="elementwise inferable",
-)
-_add(
-    "exponential exponential-minus-one log log-plus-one logistic sqrt rsqrt cbrt sine cosine tan sinh cosh tanh asin "
-    "acos asinh acosh atanh erf",
-    1, "elementwise", (_RESULT_ACCURACY,), "elementwise transcendental inferable",
-)
-_add("convert bitcast-convert", 1, "elementwise", traits="elementwise")
-_add(
-    "reduce-precision", 1, "elementwise",
-    (Attribute("exponent_bits", "int", True), Attribute("mantissa_bits", "int", True)), "elementwise",
-)
-_add("stochastic-convert", 2, "elementwise", traits="elementwise")
-_add(
-    "subtract divide remainder shift-left shift-right-arithmetic shift-right-logical",
-    2, "elementwise", traits="elementwise inferable",
-)
-_add("power atan2", 2, "elementwise", traits="elementwise transcendental inferable")
-_add("add multiply mulhi maximum minimum and or xor", 2, "elementwise", traits="elementwise commutative inferable")
-_add(
-    "compare", 2, "elementwise",
-    (
+_ELEMENTWISE_ATTRIBUTES = {
+    **{name: (_RESULT_ACCURACY,) for name, row in ELEMENTWISE_OPCODES.items() if row.arity == 1 and row.transcendental},
+    "reduce-precision": (Attribute("exponent_bits", "int", True), Attribute("mantissa_bits", "int", True)),
+    "compare": (
         Attribute("direction", "word", True, ("EQ", "NE", "GE", "GT", "LE", "LT")),
         Attribute("type", "word", choices=("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED")),
     ),
-    "elementwise inferable",
-)
-_add("complex", 2, "elementwise", traits="elementwise inferable")
-_add("select clamp", 3, "elementwise", traits="elementwise inferable")
+}
+for _name, _row in ELEMENTWISE_OPCODES.items():
+    _traits = {
+        "elementwise": True,
+        "transcendental": _row.transcendental,
+        "commutative": _row.commutative,
+        "inferable": _row.result != "written",
+    }
+    _words = " ".join(trait for trait, has in _traits.items() if has)
+    _add(_name, _row.arity, "elementwise", _ELEMENTWISE_ATTRIBUTES.get(_name, ()), _words)
 
 _add("constant", 0, "constant", (Attribute("literal", "literal", True),))
 _add("parameter", 0, "parameter", (Attribute("parameter_number", "int", True),))
@@ -380,7 +368,7 @@ _add(
     "side_effect",
 )
 
-ELEMENTWISE: frozenset[str] = frozenset(name for name, row in OPCODES.items() if "elementwise" in row.traits)
+ELEMENTWISE: frozenset[str] = frozenset(ELEMENTWISE_OPCODES)
 """Opcodes with this trait."""
 
 CALLING: frozenset[str] = frozenset(

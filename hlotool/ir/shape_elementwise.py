@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.ir.shape import UNBOUNDED, Shape, row_major
 from hlotool.ir.shape_checks import (
     Rule,
@@ -21,32 +21,7 @@ from hlotool.ir.shape_checks import (
 __all__ = ["ELEMENTWISE"]
 
 _REAL_OF = {"c64": "f32", "c128": "f64"}
-
-
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
-
-
-_INTEGERS = ("signed", "unsigned")
-
-
-_NUMBERS = ("signed", "unsigned", "float", "complex")
-
-
-_WITH_SIGN = ("signed", "float", "complex")
-
-
-_UNARY_KINDS: dict[str, tuple[tuple[str, ...], str]] = {
-    **dict.fromkeys(
-        ("cbrt", "ceil", "erf", "floor", "is-finite", "round-nearest-afz", "round-nearest-even"), (("float",), "floats")
-    ),
-    **dict.fromkeys(("popcnt", "count-leading-zeros"), (_INTEGERS, "integers")),
-    "abs": (_WITH_SIGN, "numbers with a sign"),
-    "negate": (_NUMBERS, "numbers"),
-    "sign": (_WITH_SIGN, "numbers with a sign"),
-    "not": (("pred", *_INTEGERS), "pred and integers"),
-    "real": (("float", "complex"), "floats and complex"),
-    "imag": (("float", "complex"), "floats and complex"),
-}
 
 
 def _merge(opcode: str, operands: Sequence[Shape], start: int = 0) -> Shape:
@@ -71,36 +46,24 @@ def _merge(opcode: str, operands: Sequence[Shape], start: int = 0) -> Shape:
     return Shape(first.element_type, tuple(sizes), row_major(first.rank), (), flags)
 
 
-def _kinds(opcode: str, shape: Shape, allowed: tuple[str, ...], words: str) -> None:
-    require(numeric_kind(shape) in allowed, f"{opcode} works on {words}, not on {shape.element_type}")
+def _require_kind(opcode: str, shape: Shape) -> None:
+    row = ELEMENTWISE_OPCODES[opcode]
+    require(numeric_kind(shape) in row.kinds, f"{opcode} works on {row.operands}, not on {shape.element_type}")
 
 
 def _unary(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     operand = operands[0]
     require_array(opcode, operand, 0)
-    allowed, words = _UNARY_KINDS.get(opcode, (("float", "complex"), "floats and complex"))
-    _kinds(opcode, operand, allowed, words)
-    if opcode == "is-finite":
+    _require_kind(opcode, operand)
+    result = ELEMENTWISE_OPCODES[opcode].result
+    if result == "pred":
         return like(operand, "pred")
-    if opcode in ("abs", "real", "imag"):
-        return like(operand, _REAL_OF.get(operand.element_type))
-    return like(operand)
+    return like(operand, _REAL_OF.get(operand.element_type) if result == "part" else None)
 
 
 def _binary(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
     result = _merge(opcode, operands)
-    if opcode in ("and", "or", "xor"):
-        _kinds(opcode, result, ("pred", *_INTEGERS), "pred and integers")
-    elif opcode.startswith("shift-") or opcode == "mulhi":
-        _kinds(opcode, result, _INTEGERS, "integers")
-    elif opcode == "atan2":
-        _kinds(opcode, result, ("float", "complex"), "floats and complex")
-    elif opcode == "remainder":
-        _kinds(opcode, result, (*_INTEGERS, "float"), "integers and floats")
-    elif opcode in ("maximum", "minimum"):
-        _kinds(opcode, result, ("pred", *_INTEGERS, "float"), "pred, integers and floats")
-    elif opcode in ("subtract", "divide", "power"):
-        _kinds(opcode, result, _NUMBERS, "numbers")
+    _require_kind(opcode, result)
     return result
 
 
@@ -141,13 +104,9 @@ def _clamp(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]
     return any_dynamic(like(value), [low, high])
 
 
+_BY_ARITY: dict[int, Rule] = {1: _unary, 2: _binary}
+_OWN: dict[str, Rule] = {"compare": _compare, "complex": _complex, "select": _select, "clamp": _clamp}
+
 ELEMENTWISE: dict[str, Rule] = {
-    **{name: _unary for name, row in OPCODES.items() if row.arity == 1 and "elementwise" in row.traits},
-    **{name: _binary for name, row in OPCODES.items() if row.arity == 2 and "elementwise" in row.traits},
-    "compare": _compare,
-    "complex": _complex,
-    "select": _select,
-    "clamp": _clamp,
+    name: _OWN.get(name) or _BY_ARITY[row.arity] for name, row in ELEMENTWISE_OPCODES.items() if row.result != "written"
 }
-for _name in ("convert", "bitcast-convert", "reduce-precision", "stochastic-convert"):
-    del ELEMENTWISE[_name]  # their element type is part of the operation

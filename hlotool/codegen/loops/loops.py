@@ -20,7 +20,7 @@ from hlotool.codegen.llvm.math.vector import BITS
 from hlotool.codegen.loops.nodes import Node, body_of
 from hlotool.codegen.loops.trace import Dimension, Tracer
 from hlotool.codegen.machine import Machine
-from hlotool.ir import OPCODES
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = [
     "HEAVY",
@@ -165,19 +165,13 @@ def _proportional(index: Index, outer: Loop, inner: Loop, seen: set[Index]) -> b
 
 # ---- costs
 
-_CYCLES = {
-    "divide": 5.0, "erf": 14.0, "exponential": 9.0, "log": 15.0, "logistic": 13.0, "remainder": 20.0, "rsqrt": 5.0,
-    "sqrt": 7.0, "tanh": 13.0,
-}  # fmt: skip
-"""Of a vector of floats; transcendental functions that are not named take about 25."""
-
-
 def weight(node: Node) -> float:
     """Rough cost of one vector (or scalar) of an operation, in cycles."""
     match node.kind:
         case "elementwise":
-            if is_long(node) or node.opcode in _CYCLES:
-                return _CYCLES.get(node.opcode, 25.0)
+            own = ELEMENTWISE_OPCODES[node.opcode].weight
+            if own is not None:
+                return own
             return 4.0 if node.type in ("bf16", "f16") else 1.0
         case "inline":
             return 4.0
@@ -190,7 +184,7 @@ def weight(node: Node) -> float:
 
 def is_long(node: Node) -> bool:
     """Whether a node is a function of many instructions: too long to repeat, and worth keeping."""
-    return node.kind == "elementwise" and "transcendental" in OPCODES[node.opcode].traits
+    return node.kind == "elementwise" and ELEMENTWISE_OPCODES[node.opcode].transcendental
 
 
 def cost(node: Node, lane: Loop | None, machine: Machine) -> float:

@@ -7,15 +7,14 @@ from typing import ClassVar
 
 from hlotool.analysis.contraction import sum_type
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import ELEMENT_TYPES, OPCODES, HloError, Instruction, Module
+from hlotool.ir import ELEMENT_TYPES, HloError, Instruction, Module
 from hlotool.ir.builder import Builder
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["FloatNormalization"]
 
-_EXACT = frozenset({"abs", "negate", "select", "clamp", "maximum", "minimum", "convert", "bitcast-convert", "compare",
-                    "is-finite", "real", "imag", "complex", "reduce-precision", "stochastic-convert"})  # fmt: skip
-_ROUNDING = {name for name, row in OPCODES.items() if "elementwise" in row.traits and name not in _EXACT} | {"dot"}
+_ROUNDING = {n for n, row in ELEMENTWISE_OPCODES.items() if not row.exact and row.result != "written"} | {"dot"}
 
 
 @dataclass(frozen=True, slots=True)

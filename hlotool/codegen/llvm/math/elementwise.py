@@ -36,6 +36,7 @@ from hlotool.codegen.llvm.math.elements import (
 )
 from hlotool.codegen.llvm.math.vector import Vector, where
 from hlotool.codegen.llvm.writer import Function
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.ir.errors import UnsupportedError
 
 __all__ = [
@@ -92,7 +93,6 @@ FLOAT_BINARY: dict[str, Callable[[Vector, Vector], Vector]] = {
     "subtract": lambda a, b: a - b,
 }
 
-_EXACT = frozenset(["abs", "maximum", "minimum", "negate", "sign"])
 _NO_NEGATIVES = frozenset(["f8e8m0fnu"])
 
 
@@ -124,7 +124,7 @@ def emit_elementwise(
 
 
 def _rounded(opcode: str, source: str, result: Vector) -> Vector:
-    if is_low_precision(source) and (opcode not in _EXACT or source in _NO_NEGATIVES):
+    if is_low_precision(source) and (not ELEMENTWISE_OPCODES[opcode].exact or source in _NO_NEGATIVES):
         return lowprecision.round_result(result, source)
     return result
 

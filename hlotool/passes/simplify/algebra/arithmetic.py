@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hlotool.ir import ELEMENT_TYPES, Instruction
+from hlotool.ir.elementwise import ROUNDINGS
 from hlotool.passes.framework.rewriter import CONSTANTS, Rewriter, Rule, number, rule
 
 __all__ = ["RECIPROCAL_RULES", "RULES", "is_float", "is_integer", "is_nonnegative"]
@@ -393,14 +394,11 @@ def absolute_negated(instruction: Instruction, rewriter: Rewriter) -> Instructio
     return rewriter.unary("abs", inner.operands[0]) if inner.opcode == "negate" and _is_real(inner) else None
 
 
-_ROUNDINGS = ("floor", "ceil", "round-nearest-afz", "round-nearest-even")
-
-
-@rule(*_ROUNDINGS)
+@rule(*ROUNDINGS)
 def rounded_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """floor(floor(x)) = floor(x), and every other pair of roundings."""
     inner = instruction.operands[0]
-    return inner if inner.opcode in _ROUNDINGS else None
+    return inner if inner.opcode in ROUNDINGS else None
 
 
 # ---- complex parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hlotool.ir import ELEMENT_TYPES, Instruction
+from hlotool.ir.elementwise import ROUNDINGS
 from hlotool.passes.framework.rewriter import Rewriter, Rule, rule
 
 __all__ = ["RULES", "holds_exactly"]
@@ -102,7 +103,7 @@ def precision_kept(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return operand if enough and instruction.attributes["mantissa_bits"] >= mantissa - 1 else None
 
 
-@rule("floor", "ceil", "round-nearest-afz", "round-nearest-even", reads="convert")
+@rule(*ROUNDINGS, reads="convert")
 def rounding_of_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Rounding an integer that was converted to a float changes nothing."""
     inner = instruction.operands[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hlotool.ir.elementwise import ROUNDINGS
 from hlotool.passes.simplify.algebra.identity import Numbers, identity_rule
 
 __all__ = ["IDENTITIES", "ROUNDING_IDENTITIES"]
@@ -12,7 +13,6 @@ _S, _F, _SF = "signed integers", "floats", "signed integers and floats"
 _ODD = ("sine", "tan", "sinh", "tanh", "asin", "asinh", "atanh", "erf", "cbrt", "sign", "round-nearest-afz",
         "round-nearest-even")  # fmt: skip
 _EVEN = ("cosine", "cosh")
-_ROUNDINGS = ("floor", "ceil", "round-nearest-afz", "round-nearest-even")
 
 
 def _large_powers_of_two(values: Numbers, bits: int) -> bool:
@@ -47,7 +47,7 @@ IDENTITIES = (
     # ---- roundings
     identity_rule("floor-of-negated", "negate(floor(negate(x))) = ceil(x)", _F),
     identity_rule("ceil-of-negated", "negate(ceil(negate(x))) = floor(x)", _F),
-    *(identity_rule(f"{rounding}-of-sign", f"{rounding}(sign(x)) = sign(x)", _F) for rounding in _ROUNDINGS),
+    *(identity_rule(f"{rounding}-of-sign", f"{rounding}(sign(x)) = sign(x)", _F) for rounding in ROUNDINGS),
     # ---- odd and even functions
     *(identity_rule(f"negated-{odd}", f"negate({odd}(negate(x))) = {odd}(x)", _F) for odd in _ODD),
     *(identity_rule(f"{even}-of-negated", f"{even}(negate(x)) = {even}(x)", _F) for even in _EVEN),
@@ -58,7 +58,7 @@ IDENTITIES = (
     # ---- finite or not
     identity_rule("finite-negated", "is-finite(negate(x)) = is-finite(x)", _F),
     identity_rule("finite-absolute", "is-finite(abs(x)) = is-finite(x)", _F),
-    *(identity_rule(f"finite-{rounding}", f"is-finite({rounding}(x)) = is-finite(x)", _F) for rounding in _ROUNDINGS),
+    *(identity_rule(f"finite-{rounding}", f"is-finite({rounding}(x)) = is-finite(x)", _F) for rounding in ROUNDINGS),
     # ---- scaling
     identity_rule("scale-twice", "multiply(multiply(x, a), b) = multiply(x, multiply(a, b))", _F, _large_powers_of_two),
 )  # fmt: skip
