@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import prod
 
-from hlotool.analysis.views import is_view
+from hlotool.analysis.views import NAMES, is_view, source_of
 from hlotool.ir import OPCODES, UNBOUNDED, Computation, Instruction, Opcode, Shape, byte_size
 
 __all__ = ["TRAFFIC", "UnknownSize", "elements", "everything", "shape_bytes"]
@@ -99,7 +99,7 @@ def _fusion(instruction: Instruction) -> tuple[int, int]:
     """Operands, or the parts of them that the body looks at; results, or the parts of them that it updates."""
     body: Computation = instruction.attributes["calls"]
     root = body.root
-    outputs = [_renamed(output) for output in (root.operands if root.opcode == "tuple" else [root])]
+    outputs = [source_of(output) for output in (root.operands if root.opcode == "tuple" else [root])]
     sources = dict(zip(body.parameters, instruction.operands, strict=True))
     seen: dict[Instruction, int] = {}
     for parameter, source in sources.items():
@@ -107,15 +107,8 @@ def _fusion(instruction: Instruction) -> tuple[int, int]:
     return sum(seen.values()), sum(map(_written, outputs))
 
 
-def _renamed(value: Instruction) -> Instruction:
-    """What a value is but another shape of."""
-    while value.opcode in _NAMES:
-        value = value.operands[0]
-    return value
-
-
 def _written(output: Instruction) -> int:
-    if output.opcode in _UPDATES and _renamed(output.operands[0]).opcode == "parameter":
+    if output.opcode in _UPDATES and source_of(output.operands[0]).opcode == "parameter":
         return _bytes(output.operands[1].shape) if output.opcode == "dynamic-update-slice" else _hit(output)
     return _bytes(output.shape)
 
@@ -125,7 +118,7 @@ def _looked_at(value: Instruction, outputs: list[Instruction]) -> int:
     whole, parts = _bytes(value.shape), 0
     for user in value.users:
         only_first = user.operands[0] is value and value.users[user] == 1
-        if user.opcode in _NAMES:
+        if user.opcode in NAMES:
             parts += _looked_at(user, outputs)
         elif only_first and user.opcode in _PARTIAL:
             parts += _bytes(user.shape)
@@ -145,7 +138,6 @@ _STILL = (
     "parameter", "constant", "bitcast", "reshape", "async-start", "async-update", "partition-id", "replica-id",
     "get-dimension-size",
 )  # fmt: skip
-_NAMES = ("bitcast", "reshape")
 _PARTIAL = ("slice", "dynamic-slice", "gather")
 _UPDATES = ("dynamic-update-slice", "scatter")
 TRAFFIC: dict[str, Callable[[Instruction], tuple[int, int]]] = {

@@ -13,9 +13,10 @@ from hlotool.analysis.in_place import in_place_pairs, updates_part
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import OPCODES, Computation, Instruction, Shape
 
-__all__ = ["is_run", "is_view", "lies_together", "views_in_order"]
+__all__ = ["NAMES", "is_run", "is_view", "lies_together", "source_of", "views_in_order"]
 
-_NAMES = frozenset({"reshape", "bitcast"})
+NAMES = frozenset({"reshape", "bitcast"})
+"""Opcodes whose result is the operand with another shape."""
 _HANDING_ON = frozenset({
     "tuple", "while", "conditional", "call", "opt-barrier", "add-dependency", "after-all", "domain", "async-start",
 })  # fmt: skip
@@ -51,13 +52,13 @@ def views_in_order(computation: Computation) -> set[Instruction]:
     if parts:
         place = {instruction: number for number, instruction in enumerate(computation)}
         found.update(part for part in parts if _is_read_in_time(part, place))
-        found.difference_update([part for part in found if _source(part.operands[0]) in found])
+        found.difference_update([part for part in found if source_of(part.operands[0]) in found])
     return found
 
 
 def _is_read_in_time(part: Instruction, place: dict[Instruction, int]) -> bool:
     """Whether the last reader of `part` comes before all that may write over what it is a part of."""
-    whole = _source(part.operands[0])
+    whole = source_of(part.operands[0])
     made = whole
     while made.opcode == "get-tuple-element":
         made = made.operands[0]
@@ -73,9 +74,9 @@ def _is_read_in_time(part: Instruction, place: dict[Instruction, int]) -> bool:
     return needed or part.shape.byte_size * _KEPT_SHARE >= whole.shape.byte_size
 
 
-def _source(value: Instruction) -> Instruction:
-    """What other names stand for."""
-    while value.opcode in _NAMES:
+def source_of(value: Instruction) -> Instruction:
+    """What a value is but another shape of."""
+    while value.opcode in NAMES:
         value = value.operands[0]
     return value
 
@@ -85,7 +86,7 @@ def _readers(value: Instruction, but: Instruction | None = None) -> Iterator[tup
     waiting = [value]
     for known in waiting:
         for user in known.users:
-            if user.opcode in _NAMES or (user is not but and is_view(user)):
+            if user.opcode in NAMES or (user is not but and is_view(user)):
                 waiting.append(user)
             elif user is not but:
                 yield user, known
@@ -114,7 +115,7 @@ def _stays_inside(value: Instruction) -> bool:
     if value.is_root:
         return False
     for user in value.users:
-        if user.opcode in _NAMES:
+        if user.opcode in NAMES:
             if not _stays_inside(user):
                 return False
         elif _leaves(user) or _updates(user, value):
@@ -134,7 +135,7 @@ def _updates(user: Instruction, value: Instruction) -> bool:
 
 def _stays_as_it_is(whole: Instruction, part: Instruction) -> bool:
     """Whether nothing writes over the storage of `whole` while `part` is read."""
-    whole = _source(whole)
+    whole = source_of(whole)
     computation = whole.parent
     assert computation is not None
     if whole.opcode == "constant" or is_view(whole):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hlotool.evaluate.context import Context, Rule
+from hlotool.evaluate.control import first_operand
 from hlotool.evaluate.rounding import convert
 from hlotool.evaluate.values import AnyArray, Operands, Value, value_from_leaves
 from hlotool.ir import Instruction, Shape, UnsupportedError, dtype_of
@@ -267,11 +268,6 @@ def _second_element(instruction: Instruction, operands: Operands, context: Conte
     return value
 
 
-def _first_operand(instruction: Instruction, operands: Operands, context: Context) -> Value:
-    value: Value = operands[0]
-    return value
-
-
 def _async_start(instruction: Instruction, operands: Operands, context: Context) -> Value:
     """((operands), result, context...): the work is done at once."""
     result = context.apply(instruction.attributes["calls"], operands)
@@ -332,7 +328,7 @@ RULES: dict[str, Rule] = {
     "all-gather-done": _second_element,
     "all-reduce": _ALL_REDUCE,
     "all-reduce-start": _ALL_REDUCE,
-    "all-reduce-done": _first_operand,
+    "all-reduce-done": first_operand,
     "reduce-scatter": _grouped(_reduce_scatter),
     "all-to-all": _grouped(_all_to_all),
     "ragged-all-to-all": _grouped(_ragged_all_to_all),
@@ -341,7 +337,7 @@ RULES: dict[str, Rule] = {
     "collective-permute-start": _started(_collective_permute),
     "collective-permute-done": _second_element,
     "async-start": _async_start,
-    "async-update": _first_operand,
+    "async-update": first_operand,
     "async-done": _second_element,
     "copy-start": _copy_start,
     "copy-done": _copy_done,

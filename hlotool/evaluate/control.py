@@ -8,7 +8,7 @@ from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.values import AnyArray, Operands, Value
 from hlotool.ir import Computation, ExecutionError, Instruction, Literal, UnsupportedError, dtype_of
 
-__all__ = ["RULES", "branch_of"]
+__all__ = ["RULES", "branch_of", "first_operand"]
 
 
 def _while(instruction: Instruction, operands: Operands, context: Context) -> Value:
@@ -96,7 +96,7 @@ def _token(instruction: Instruction, operands: Operands, context: Context) -> Va
     return ()
 
 
-def _first_operand(instruction: Instruction, operands: Operands, context: Context) -> Value:
+def first_operand(instruction: Instruction, operands: Operands, context: Context) -> Value:
     value: Value = operands[0]
     return value
 
@@ -111,7 +111,7 @@ RULES: dict[str, Rule] = {
     "get-tuple-element": _get_tuple_element,
     "constant": _constant,
     "after-all": _token,
-    "add-dependency": _first_operand,
-    "opt-barrier": _first_operand,
-    "domain": _first_operand,
+    "add-dependency": first_operand,
+    "opt-barrier": first_operand,
+    "domain": first_operand,
 }

@@ -122,6 +122,7 @@ def reduce_window_with(
 
 
 def window_of(instruction: Instruction, rank: int) -> Window:
+    """The window over `rank` dimensions; written nowhere, it is one element."""
     window: Window | None = instruction.attributes.get("window")
     return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
 

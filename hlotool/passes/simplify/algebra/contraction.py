@@ -47,7 +47,7 @@ def _all_ones(element_type: str) -> int:
 
 
 def single_reducer(instruction: Instruction) -> str | None:
-    """The reducer of a reduce of one array; None for any other."""
+    """The reducer of a reduce or reduce-window of one array; None for any other."""
     return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
 
 

@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, WindowDimension, array
+from hlotool.evaluate.windows import window_of
+from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, array
 from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
-from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
+from hlotool.passes.simplify.algebra.contraction import is_identity, single_reducer
 
 __all__ = ["RULES"]
-
-
-def _window(instruction: Instruction, rank: int) -> Window:
-    """The window over `rank` dimensions; written nowhere, it is one element."""
-    window: Window | None = instruction.attributes.get("window")
-    return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
-
-
-def _single_reducer(instruction: Instruction) -> str | None:
-    """The reducer of a reduce-window of one array; None for any other."""
-    return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
 
 
 # ---- reduce-window
@@ -28,9 +18,9 @@ def _single_reducer(instruction: Instruction) -> str | None:
 @rule("reduce-window")
 def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Windows of a single element each are a slice with strides (and one operation with an initial value)."""
-    opcode = _single_reducer(instruction)
+    opcode = single_reducer(instruction)
     operand, initial = instruction.operands[0], instruction.operands[-1]
-    rows = _window(instruction, operand.shape.rank).dimensions
+    rows = window_of(instruction, operand.shape.rank).dimensions
     if opcode is None or instruction.shape.size == 0:
         return None
     if any(row.size != 1 or row.padding_low or row.padding_high or row.base_dilation != 1 for row in rows):
@@ -46,9 +36,9 @@ def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction |
 def window_of_everything(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Windows that span whole dimensions, the others of size 1, are a reduce (floats add up in another order)."""
     operand, initial = instruction.operands[0], instruction.operands[-1]
-    if _single_reducer(instruction) is None or instruction.shape.size == 0:
+    if single_reducer(instruction) is None or instruction.shape.size == 0:
         return None
-    rows = _window(instruction, operand.shape.rank).dimensions
+    rows = window_of(instruction, operand.shape.rank).dimensions
     dimensions = []
     for d, (row, size) in enumerate(zip(rows, operand.shape.dimensions, strict=True)):
         if row.padding_low or row.padding_high or row.base_dilation != 1 or row.window_dilation != 1:
@@ -70,13 +60,13 @@ def window_of_everything(instruction: Instruction, rewriter: Rewriter) -> Instru
 @rule("reduce-window")
 def window_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
     """Padding with the initial value, which changes nothing, is padding of the window."""
-    opcode = _single_reducer(instruction)
+    opcode = single_reducer(instruction)
     inner, initial = instruction.operands[0], instruction.operands[-1]
     if opcode is None or inner.opcode != "pad" or not is_identity(opcode, initial):
         return None
     if inner.operands[1] is not initial and number(inner.operands[1]) != number(initial):
         return None
-    window = _padded(_window(instruction, inner.shape.rank), inner.attributes["padding"])
+    window = _padded(window_of(instruction, inner.shape.rank), inner.attributes["padding"])
     if window is None:
         return None
     return rewriter.make("reduce-window", instruction.shape, inner.operands[0], initial,
@@ -121,7 +111,7 @@ def convolution_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruct
     spatial = labels.input_spatial
     if any(pad.interior or (d not in spatial and pad != PaddingDimension(0, 0)) for d, pad in enumerate(padding)):
         return None
-    window = _padded(_window(instruction, len(spatial)), tuple(padding[d] for d in spatial))
+    window = _padded(window_of(instruction, len(spatial)), tuple(padding[d] for d in spatial))
     if window is None:
         return None
     return rewriter.make("convolution", instruction.shape, inner.operands[0], kernel,
@@ -135,7 +125,7 @@ def convolution_of_reversed_kernel(instruction: Instruction, rewriter: Rewriter)
     spatial = instruction.attributes["dim_labels"].kernel_spatial
     if inner.opcode != "reverse" or any(d not in spatial for d in inner.attributes["dimensions"]):
         return None
-    window = _window(instruction, len(spatial))
+    window = window_of(instruction, len(spatial))
     rows = list(window.dimensions)
     for d in inner.attributes["dimensions"]:
         place = spatial.index(d)
