@@ -249,18 +249,65 @@ def test_lowered_opcodes_are_gone(name: str, opcode: str) -> None:
     assert not _has(module, opcode)
 
 
-def test_a_forgotten_table_is_seen(tmp_path: Path) -> None:
-    """A row is all that somebody has added in a copy of the sources: the tables that are to be written complain."""
+def test_functions_have_bounds_for_the_kinds_of_their_rows() -> None:
+    rows = {name: row for name, row in ELEMENTWISE_OPCODES.items() if row.arity == 1 and row.result == "same"}
+    real = {name for name, row in rows.items() if "float" in row.kinds}
+    assert set(truth_elementwise._REAL) == real | {"abs"}
+    assert set(truth_elementwise._COMPLEX) == {name for name, row in rows.items() if "complex" in row.kinds}
+
+
+ROW = ("ir/elementwise.py", '    "cbrt": _function("floats"),\n', '    "softplus": _function("floats"),\n')
+CODE = (
+    ("evaluate/elementwise.py", '    "cbrt": np.cbrt,\n', '    "softplus": lambda x: np.log1p(np.exp(x)),\n'),
+    (
+        "evaluate/truth_elementwise.py",
+        '    "cbrt": _Function(np.cbrt, _cube_root),\n',
+        '    "softplus": _monotone(lambda x: np.log1p(np.exp(x))),\n',
+    ),
+    (
+        "codegen/llvm/math/elementwise.py",
+        '    "cbrt": power.cbrt,\n',
+        '    "softplus": lambda x: log.logarithm_plus_one(exp.exponential(x)),\n',
+    ),
+)
+"""What a new function takes, as in ``hlotool/README.md``: in a file, after a line, another one."""
+
+TESTS = {"semantics tests", "accuracy tests", "opcodes page"}
+"""What is outside the product: tests, and what is written by tests or scripts."""
+
+ASKED = """
+import json
+import hlotool, test_opcodes
+print(json.dumps(test_opcodes.problems()))
+"""
+
+RUN = """
+import numpy as np
+module = hlotool.parse("HloModule m\\nENTRY e {\\n  x = f32[5] parameter(0)\\n  ROOT y = f32[5] softplus(x)\\n}\\n")
+x = np.asarray([-30, -1, 0, 0.5, 40], np.float32)
+(native,), (meant,) = (hlotool.compile(module, backend=backend)(x) for backend in ("cpu", "evaluate"))
+np.testing.assert_array_max_ulp(native, meant, 4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "missing", "script"), [((ROW,), TO_WRITE, ASKED), ((ROW, *CODE), TESTS, ASKED + RUN)], ids=["row", "all"]
+)
+def test_a_new_function(
+    added: tuple[tuple[str, str, str], ...], missing: Iterable[str], script: str, tmp_path: Path
+) -> None:
+    """In a copy of the sources: after the row alone the tables that are to be written complain; with them it runs."""
     shutil.copytree(ROOT / "hlotool", tmp_path / "hlotool", ignore=shutil.ignore_patterns("__pycache__"))
-    rows = tmp_path / "hlotool" / "ir" / "elementwise.py"
-    text = rows.read_text(encoding="utf-8")
-    cbrt = '    "cbrt": _function("floats"),\n'
-    assert cbrt in text
-    rows.write_text(text.replace(cbrt, cbrt + cbrt.replace("cbrt", "softplus")), encoding="utf-8")
-    asked = "import json, test_opcodes; print(json.dumps(test_opcodes.problems()))"
+    recipe = (ROOT / "hlotool" / "README.md").read_text(encoding="utf-8")
+    for name, line, another in added:
+        assert f"`{name}`" in recipe
+        file = tmp_path / "hlotool" / name
+        text = file.read_text(encoding="utf-8")
+        assert text.count(line) == 1
+        file.write_text(text.replace(line, line + another), encoding="utf-8")
     path = os.pathsep.join([str(tmp_path), str(ROOT / "tests")])
     answer = subprocess.run(
-        [sys.executable, "-c", asked], env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", script], env=environment(PYTHONPATH=path), cwd=tmp_path, capture_output=True, text=True
     )
     assert answer.returncode == 0, answer.stderr
-    assert json.loads(answer.stdout) == {table: ["softplus is missing"] for table in TO_WRITE}
+    assert json.loads(answer.stdout) == {table: ["softplus is missing"] for table in missing}
