@@ -194,6 +194,11 @@ def test_every_table_knows_every_opcode() -> None:
     assert problems() == {}
 
 
+def test_a_hole_that_is_none_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HOLES["shapes"], "no reason", "tanh")
+    assert problems() == {"shapes": ["tanh is no hole any more"]}
+
+
 def _legal(opcode: str) -> set[str]:
     """Element types of operands, as the row says; complex numbers have parts of two types alone."""
     own = {"f32", "f64"} if opcode == "complex" else set(TYPES)

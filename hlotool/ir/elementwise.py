@@ -1,7 +1,7 @@
 """The elementwise opcodes: one row each, with what the opcode table, shape inference, cost, error bounds and code ask.
 
-What a row says of several element types holds for all of them.  Errors are in units in the last place; of complex
-numbers in those of the size of the number, not of each part.
+Errors are in units in the last place of the type, whichever it is; of complex numbers in those of the size of the
+number, not of each part.
 """
 
 from __future__ import annotations
