@@ -24,7 +24,7 @@ from hlotool.driver import CompilerWarning, compile_module, is_strict, optimise
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
-from hlotool.ir import Instruction, Module, UnsupportedError, VerificationError, array, clone_computation
+from hlotool.ir import Computation, Instruction, Module, UnsupportedError, VerificationError, array, clone_computation
 from hlotool.ir.builder import Builder
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
@@ -92,6 +92,22 @@ def _grow_apart(module: Module) -> None:
         module.add(clone_computation(module.entry))
 
 
+def _make_and_erase(module: Module) -> None:
+    while True:
+        module.entry.erase(Builder(module.entry, module.entry.root).scalar_constant(0.0, "f32"))
+
+
+def _add_and_remove(module: Module) -> None:
+    while True:
+        module.remove(module.add(Computation("empty")))
+
+
+def _tie(module: Module) -> None:
+    instruction = next(i for i in module.entry if i.opcode == "tanh")
+    instruction.operands[0].replace_operand(0, instruction)
+    module.entry.sort_topologically()
+
+
 def _misplace(module: Module) -> None:
     root = module.entry.root
     other = next(i for i in root.operands if i.opcode != "parameter")
@@ -121,6 +137,9 @@ _WAYS: dict[str, Callable[[Module], None]] = {
     "recursion": _recurse,
     "growth": _grow,
     "growth of computations": _grow_apart,
+    "growth that is erased": _make_and_erase,
+    "growth of empty computations": _add_and_remove,
+    "cycle": _tie,
     "order": _misplace,
     "shape": _misshape,
     "users": _disown,

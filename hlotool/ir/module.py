@@ -386,17 +386,21 @@ class Computation:
             self._parameters[number] = parameter
 
     def sort_topologically(self) -> None:
-        """Restore topological order after edits that broke it: a stable depth-first order."""
+        """Restore topological order after edits that broke it: a stable depth-first order.
+
+        ValueError where an instruction needs its own result.
+        """
         order: list[Instruction] = []
         done: set[Instruction] = set()
+        begun: set[Instruction] = set()
         for start in list(self):
-            stack: list[tuple[Instruction, int]] = [(start, 0)]
-            if start in done:
-                continue
+            stack: list[tuple[Instruction, int]] = [(start, 0)] if start not in done else []
             while stack:
                 instruction, position = stack.pop()
-                if instruction in done:
-                    continue
+                if position == 0:
+                    if instruction in begun:
+                        raise ValueError(f"{instruction.name} in {self.name} needs its own result")
+                    begun.add(instruction)
                 sources = [*instruction.operands, *instruction.control_predecessors]
                 while position < len(sources) and sources[position] in done:
                     position += 1
@@ -458,14 +462,16 @@ class Module:
         self._order: list[Computation] | None = None  # what `callees_first` found; None: to be found again
 
     def spend(self, count: int) -> None:
-        """Note that `count` instructions are being added; BudgetExceeded where that is more than the allowance."""
+        """Note that `count` instructions are being added; BudgetExceeded where that is more than the allowance.
+
+        A computation counts as one more than its instructions."""
         self.allowance -= count
         if self.allowance < 0:
             raise BudgetExceeded(f"more instructions were added to module {self.name} than it allows")
 
     def add(self, computation: Computation, entry: bool = False) -> Computation:
         """Add a computation after those that it calls."""
-        self.spend(len(computation))
+        self.spend(1 + len(computation))
         if not computation.name or computation.name in self.computations:
             computation.name = self.unique_name(computation.name or "computation")
         self.computations[computation.name] = computation
