@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import random
 
 import pytest
@@ -14,7 +15,7 @@ from hlotool.analysis.donation import Donation
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign
-from hlotool.codegen.plan.values import Assignment, array_leaves
+from hlotool.codegen.plan.values import Assignment, Value, array_leaves, overlap
 from hlotool.driver import optimise
 from hlotool.ir import Module, UnsupportedError
 from hlotool.passes import parse_pipeline, run_pipeline
@@ -246,6 +247,38 @@ def test_storage_is_used_again() -> None:
     text = f"HloModule m\nENTRY main {{\n v0 = f32[32,32] parameter(0)\n{lines}\n ROOT r = f32[32,32] copy(v20)\n}}"
     _, plan = checked(text)
     assert plan.arena_bytes <= 2 * 32 * 32 * 4
+
+
+def _holes(n: int) -> Assignment:
+    """Values of many sizes, of which every second ends early; then others come that fill the holes, or do not fit."""
+    plan = Assignment()
+    for k in range(3 * n):
+        value = Value(k, None, 64 * (1 + k * 7919 % 101))
+        value.intervals = [(0, 1 if k % 2 else 9 * n)] if k < 2 * n else [(k, k + n)]
+        plan.values.append(value)
+    return plan
+
+
+def test_placing_is_nearly_linear_in_values_and_holes() -> None:
+    def calls(n: int) -> int:
+        profile = cProfile.Profile()
+        profile.runcall(place, _holes(n))
+        return sum(row.callcount for row in profile.getstats())
+
+    assert calls(400) < 2.5 * calls(200)
+
+
+def test_values_that_fill_holes_lie_apart() -> None:
+    plan = _holes(200)
+    place(plan)
+    ends = [(v.offset, v.offset + v.size, v) for v in plan.values if v.offset is not None]
+    assert len(ends) == len(plan.values)
+    for n, (start, end, value) in enumerate(ends):
+        for other_start, other_end, other in ends[:n]:
+            apart = end <= other_start or other_end <= start
+            assert apart or not overlap(value.intervals, other.intervals)
+    alive = [sum(v.size for v in plan.values if v.intervals[0][0] <= at <= v.intervals[-1][1]) for at in range(600)]
+    assert max(alive) <= plan.arena_bytes < 1.25 * max(alive)
 
 
 def test_values_of_types_without_a_buffer_are_refused() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from hlotool.codegen.plan.values import Assignment, Value
@@ -23,20 +24,18 @@ def place(result: Assignment) -> None:
         (v for v in _roots(result.values) if is_temporary(v) and v.size > 0 and v.intervals),
         key=lambda v: (v.intervals[0][0], -v.size, v.number),
     )
-    free: list[tuple[int, int]] = []  # (offset, size), sorted by offset
+    free = _Holes()
     alive: list[tuple[int, int, int]] = []  # (end, offset, size), a heap
     top = 0
     for value in pending:
         start, end = value.intervals[0][0], value.intervals[-1][1]
         while alive and alive[0][0] < start:
             _, offset, size = heappop(alive)
-            _release(free, offset, size)
+            free.give(offset, size)
         size = -(-value.size // ALIGNMENT) * ALIGNMENT
-        found = _best_fit(free, size)
+        found = free.take(size)
         if found is None:
-            found = top
-            if free and sum(free[-1]) == top:  # grow the last hole instead of leaving it
-                found = free.pop()[0]
+            found = free.take_end(top)
             top = found + size
         value.offset = found
         heappush(alive, (end, found, size))
@@ -57,25 +56,45 @@ def _roots(values: list[Value]) -> Iterator[Value]:
             yield root
 
 
-def _best_fit(free: list[tuple[int, int]], size: int) -> int | None:
-    best = min(((hole, i) for i, (_, hole) in enumerate(free) if hole >= size), default=None)
-    if best is None:
-        return None
-    hole, index = best
-    offset = free[index][0]
-    if hole == size:
-        del free[index]
-    else:
-        free[index] = (offset + size, hole - size)
-    return offset
+@dataclass(frozen=True, slots=True)
+class _Holes:
+    """The free storage below the top: holes that do not touch each other, in two orders."""
 
+    by_offset: list[tuple[int, int]] = field(default_factory=list)  # (offset, size)
+    by_size: list[tuple[int, int]] = field(default_factory=list)  # (size, offset)
 
-def _release(free: list[tuple[int, int]], offset: int, size: int) -> None:
-    index = bisect_left(free, (offset, 0))
-    if index < len(free) and offset + size == free[index][0]:
-        size += free.pop(index)[1]
-    if index > 0 and sum(free[index - 1]) == offset:
-        previous = free.pop(index - 1)
-        offset, size = previous[0], previous[1] + size
-        index -= 1
-    free.insert(index, (offset, size))
+    def take(self, size: int) -> int | None:
+        """The offset of `size` bytes of the smallest hole that has them, the first of several; None: there is none."""
+        index = bisect_left(self.by_size, (size, 0))
+        if index == len(self.by_size):
+            return None
+        hole, offset = self.by_size[index]
+        self._remove(bisect_left(self.by_offset, (offset, hole)))
+        if hole > size:
+            self._insert(offset + size, hole - size)
+        return offset
+
+    def take_end(self, top: int) -> int:
+        """Where storage that grows beyond `top` begins: at `top`, or at the hole that ends there."""
+        if self.by_offset and sum(self.by_offset[-1]) == top:
+            return self._remove(-1)[0]
+        return top
+
+    def give(self, offset: int, size: int) -> None:
+        """Free `size` bytes, and make them one with the holes next to them."""
+        index = bisect_left(self.by_offset, (offset, 0))
+        if index < len(self.by_offset) and self.by_offset[index][0] == offset + size:
+            size += self._remove(index)[1]
+        if index > 0 and sum(self.by_offset[index - 1]) == offset:
+            offset, before = self._remove(index - 1)
+            size += before
+        self._insert(offset, size)
+
+    def _insert(self, offset: int, size: int) -> None:
+        insort(self.by_offset, (offset, size))
+        insort(self.by_size, (size, offset))
+
+    def _remove(self, index: int) -> tuple[int, int]:
+        offset, size = self.by_offset.pop(index)
+        del self.by_size[bisect_left(self.by_size, (size, offset))]
+        return offset, size
