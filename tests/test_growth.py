@@ -24,6 +24,7 @@ LEAST = 2000  # calls below which growth says nothing
 SIZES = {
     "call_tree": 16, "call_tree_in_a_reducer": 16, "chain": 60, "concatenate_computed": 120,
     "conditionals_that_share_a_branch": 10, "deep_graph_of_sines": 48, "large_fusion": 60,
+    "reduce_of_many_operands": 80,
 }  # fmt: skip
 """Above what the compiler does to small modules alone."""
 
@@ -61,6 +62,16 @@ def test_kernels_of_many_arrays_are_loops_over_tables(kind: str) -> None:
         return sum(text.count("\n") for text in functions if PLUMBING not in text)
 
     assert 0 < lines(200) == lines(400)
+
+
+def test_loops_carry_only_so_much() -> None:
+    """LLVM's time for a loop grows with the square of what it carries."""
+
+    def carried(n: int) -> int:
+        texts = build(optimise(parse(KINDS["reduce_of_many_operands"](n)), "default,lowering"), host()).texts
+        return max(text.count(" = phi ") for text in "\n".join(texts).split("\ndefine "))
+
+    assert 0 < carried(200) == carried(400)
 
 
 def test_calls_do_not_keep_the_addresses_of_everything() -> None:

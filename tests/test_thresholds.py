@@ -131,6 +131,20 @@ def reduce(n: int) -> str:
     )
 
 
+def reduce_of_many(n: int) -> str:
+    """A reduce of `n` arrays, of which every third result needs the one before it."""
+    steps = [f"a{k} = f32[] parameter({k}) b{k} = f32[] parameter({k + n})" for k in range(n)]
+    for k in range(n):
+        steps.append(f"s{k} = f32[] {'maximum' if k % 2 else 'add'}(a{k}, b{k})")
+        steps.append(f"t{k} = f32[] {f'minimum(s{k}, a{k - 1})' if k % 3 == 2 else f'negate(s{k})'}")
+    results = f"({', '.join(['f32[]'] * n)})"
+    body = "\n".join([*steps, f"ROOT r = {results} tuple({', '.join(f't{k}' for k in range(n))})"])
+    lines = [f"p{k} = f32[30,4] parameter({k})" for k in range(n)]
+    operands = ", ".join([*(f"p{k}" for k in range(n)), *["zero"] * n])
+    root = f"ROOT r = {results.replace('[]', '[4]')} reduce({operands}), dimensions={{0}}, to_apply=steps"
+    return main_of("\n".join([*lines, "zero = f32[] constant(0)", root]), f"steps {{\n{body}\n}}\n")
+
+
 def reduce_joined(n: int) -> str:
     return main_of(
         f"x = f32[{n}] parameter(0)\ny = f32[{n - 1}] parameter(1)\nzero = f32[] constant(0)\n"
@@ -804,6 +818,7 @@ SMALL: tuple[Callable[[], str], ...] = (
     lambda: stages(700), lambda: concatenate(9), lambda: window(20), lambda: prefix(40), lambda: product(20, 30, 40),
     lambda: swapped_state(4096), lambda: branches(5, 300), lambda: streams(4, 5000), lambda: joined_product(3),
     lambda: convolution(12), lambda: solve(12), lambda: small_constant(256), lambda: topk(16), lambda: reduce(2000),
+    lambda: reduce_of_many(66),
 )  # fmt: skip
 """Programs that the passes have something to do with."""
 

@@ -498,6 +498,11 @@ _ROWS = (
                 "ROOT y = (f32[64], f32[]) scan(x, zero), dimensions={0}, num_carries=1, to_apply=total",
                 "total {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  s = f32[] add(a, b)\n"
                 "  ROOT t = (f32[], f32[]) tuple(s, s)\n}\n\n")),
+    _kind(4137, "rewrite variadic-reduce-splitter", "split", "a reduce of many arrays became `parts` reduces",
+          "One loop over very many arrays keeps few of their results in registers, and takes long to compile; results "
+          "of different parts do not need each other."),
+    _kind(4138, "refuse variadic-reduce-splitter", "results-linked", "a reduce of many arrays stays one",
+          "All of its results need each other, or something that is computed for all of them."),
     _kind(4140, "note buffer-assignment", "operand-in-place", "an operand of a concatenate is not copied",
           "Its kernel writes it where it is a part of the result."),
     _kind(4141, "refuse buffer-assignment", "operand-scattered", "an operand of a concatenate is copied: its rows lie "

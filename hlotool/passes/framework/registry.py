@@ -97,6 +97,7 @@ PASSES: dict[str, str] = {
     "triangular-solve-expander": "hlotool.passes.expand.triangular_solve_expander:TriangularSolveExpander",
     "trivial-collective-remover": "hlotool.passes.collectives.trivial_collective_remover:TrivialCollectiveRemover",
     "tuple-simplifier": "hlotool.passes.simplify.tuple_simplifier:TupleSimplifier",
+    "variadic-reduce-splitter": "hlotool.passes.expand.variadic_reduce_splitter:VariadicReduceSplitter",
     "while-loop-dot-batching": "hlotool.passes.loops.while_loop_dot_batching:WhileLoopDotBatching",
     "while-loop-invariant-code-motion": (
         "hlotool.passes.loops.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion"
@@ -128,7 +129,7 @@ PIPELINES: dict[str, str] = {
     ),
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
-        "unfuse,expand,inline,simplify,optimization-barrier-expander,tuple-simplifier,dce,"
+        "unfuse,expand,inline,simplify,optimization-barrier-expander,variadic-reduce-splitter,tuple-simplifier,dce,"
         "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
         "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
@@ -137,14 +138,16 @@ PIPELINES: dict[str, str] = {
     "O0": "",
     "O1": (
         "unfuse,expand,inline,zero-sized-hlo-elimination,algebraic-simplifier,tuple-simplifier,cse,dce,"
-        "optimization-barrier-expander,tuple-simplifier,dce,dot-decomposer,transpose-folding,dce,"
+        "optimization-barrier-expander,variadic-reduce-splitter,tuple-simplifier,dce,dot-decomposer,"
+        "transpose-folding,dce,"
         "while-loop-trip-count-annotator,fusion,copy-insertion,dce,computation-deduplicator"
     ),
     "O2": "default",
     "O3": (
         "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
         "simplify,"
-        "optimization-barrier-expander,tuple-simplifier,dce,all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
+        "optimization-barrier-expander,variadic-reduce-splitter,tuple-simplifier,dce,"
+        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
         "dot-decomposer,transpose-folding,product-packing,limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
