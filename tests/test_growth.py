@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 from growth import KINDS, stages
 
+from hlotool.analysis import fusibility
 from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.llvm import inline
 from hlotool.codegen.machine import host
@@ -72,6 +73,32 @@ def test_loops_carry_only_so_much() -> None:
         return max(text.count(" = phi ") for text in "\n".join(texts).split("\ndefine "))
 
     assert 0 < carried(200) == carried(400)
+
+
+@pytest.mark.parametrize("pipeline", ["none", "default"])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_loop_chooses_among_few_operands_of_concatenates(pipeline: str, fused: bool) -> None:
+    """However many there are in all, nested or side by side, and whoever fused them."""
+    given = [f"p{i} = f32[5] parameter({i})" for i in range(180)]
+    body = list(given)
+    for k in range(15):
+        body.append(f"c{k} = f32[60] concatenate({_named(range(12 * k, 12 * k + 12))}), dimensions={{0}}")
+        body.append(f"n{k} = f32[60] negate(c{k})")
+    joined = ", ".join(f"n{k}" for k in range(15))
+    body.append(f"all = f32[900] concatenate({joined}), dimensions={{0}}\nROOT r = f32[900] tanh(all)")
+    text, lines = "HloModule m\n", body
+    if fused:
+        text += "f {\n" + "\n".join(body) + "\n}\n"
+        lines = [*given, f"ROOT r = f32[900] fusion({_named(range(180))}), kind=kLoop, calls=f"]
+    module = optimise(parse(text + "ENTRY e {\n" + "\n".join(lines) + "\n}\n"), f"{pipeline},lowering")
+    bodies = [i.attributes["calls"] for i in module.entry if i.opcode == "fusion"]
+    choices = [sum(len(i.operands) for i in body if i.opcode == "concatenate") for body in bodies]
+    assert sum(i.opcode == "concatenate" for c in module.computations.values() for i in c) == 16
+    assert max(choices, default=0) <= fusibility._MOST_SOURCES
+
+
+def _named(numbers: range) -> str:
+    return ", ".join(f"p{i}" for i in numbers)
 
 
 def test_calls_do_not_keep_the_addresses_of_everything() -> None:

@@ -98,6 +98,15 @@ def many_joined(n: int, count: int = 70) -> str:
     return main_of("\n".join([*lines, f"ROOT r = u8[3,{total},5] not(c)"]))
 
 
+def joined_twice(n: int) -> str:
+    """`n` arrays, half of which are joined, worked on, and joined with the others."""
+    lines = [f"p{i} = f32[3] parameter({i})" for i in range(n)]
+    first, others = (", ".join(f"p{i}" for i in part) for part in (range(n // 2), range(n // 2, n)))
+    lines.append(f"c = f32[{n // 2 * 3}] concatenate({first}), dimensions={{0}}\nt = f32[{n // 2 * 3}] negate(c)")
+    lines.append(f"d = f32[{n * 3}] concatenate(t, {others}), dimensions={{0}}")
+    return main_of("\n".join([*lines, f"ROOT r = f32[{n * 3}] negate(d)"]))
+
+
 def turning_state(n: int) -> str:
     """A loop whose `n` arrays change places in each trip."""
     state = f"(s32[], {', '.join(['f32[4]'] * n)})"
@@ -635,7 +644,9 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.in_place._MOST_OTHERS": (sums,),
     "analysis.product_epilogue.SHARED_ROWS": (lambda n: product(n, 600, 700),),
     "analysis.product_epilogue.ROW_WORK": (lambda work: product(8, 64, work // 512),),
-    "analysis.fusibility._MOST_SOURCES": (concatenate, lambda n: concatenate(n, 1), lambda n: many_joined(40, n)),
+    "analysis.fusibility._MOST_SOURCES": (
+        concatenate, lambda n: concatenate(n, 1), lambda n: many_joined(40, n), joined_twice,
+    ),
     "analysis.fusibility._LARGEST_WINDOW": (window, window_2d),
     "analysis.fusibility._MOST_COPIED": (branches,),
     "analysis.fusibility._MOST_POSITIONAL": (branches,),

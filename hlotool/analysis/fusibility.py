@@ -29,7 +29,7 @@ _COPIED = frozenset({"broadcast", "reshape", "bitcast", "iota", "slice"})
 _ALWAYS = (ELEMENTWISE | _MOVEMENT | {"iota", "gather", "dynamic-update-slice"}) - {"bitcast-convert", "concatenate"}
 """What the fusion emitter can have in any form; of some others it depends."""
 _MOST_SOURCES: Annotated[int, Threshold("operands")] = 64
-"""Operands of a concatenate in a loop over its elements."""
+"""Operands of the concatenates in a loop over their elements."""
 _LARGEST_WINDOW: Annotated[int, Threshold("elements")] = 16
 """Elements of a window that is reduced in the loop over the results."""
 _MOST_COPIED: Annotated[int, Threshold("operations")] = 6
@@ -38,9 +38,9 @@ _MOST_POSITIONAL: Annotated[int, Threshold("operations")] = 3
 """Operations that cost about as much as reading their result."""
 
 
-def has_many_sources(instruction: Instruction) -> bool:
-    """Whether this is a concatenate that loops over the results should not compute: they choose among all operands."""
-    return instruction.opcode == "concatenate" and len(instruction.operands) > _MOST_SOURCES
+def has_many_sources(*instructions: Instruction) -> bool:
+    """Whether concatenates are among these that one loop should not compute: it would choose among all operands."""
+    return sum(len(i.operands) for i in instructions if i.opcode == "concatenate") > _MOST_SOURCES
 
 
 def is_movement(instruction: Instruction) -> bool:

@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import (
     can_be_root,
+    has_many_sources,
     is_cheap_copy,
     is_expensive,
     is_fusible,
@@ -313,6 +314,8 @@ class _Grower:
         ):
             reason = "choosing a source for each element costs more than a copy"
             return Obstacle("choice-of-source", reason, {"elements": producer.shape.size})
+        if producer.opcode == "concatenate" and has_many_sources(producer, *growth.cluster.members):
+            return Obstacle("choice-of-source", "each element would be chosen from too many sources")
         return None
 
     def reduce_obstacle(self, growth: _Growth, reduce: Instruction, aligned: bool) -> Obstacle | None:

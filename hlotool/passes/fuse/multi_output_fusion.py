@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
-from hlotool.analysis.fusibility import is_fusible
+from hlotool.analysis.fusibility import has_many_sources, is_fusible
 from hlotool.analysis.reducers import choice
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
@@ -135,6 +135,9 @@ class _Grouper:
         if a.ops + b.ops > self.options.max_ops or outputs > self.options.max_outputs:
             reason = "the kernel would be too large"
             self.log.refuse("kernel-full", (first, second), reason, ops=a.ops + b.ops, outputs=outputs)
+            return
+        if has_many_sources(*(i for m in members for i in (m.attributes["calls"] if m.opcode == "fusion" else (m,)))):
+            self.log.refuse("kernel-full", (first, second), "each element would be chosen from too many sources")
             return
         if self.leads_back(members):
             self.log.refuse("path-outside", (first, second), "a path between them leads outside")

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
+from hlotool.analysis.fusibility import has_many_sources, is_fusible, is_variadic_reduce
 from hlotool.analysis.product_epilogue import fused_product
 from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.passes.framework.graph import inline_computation, made_from, replace_with, room_to_grow
@@ -123,7 +123,7 @@ def _is_foreign(fusion: Instruction) -> bool:
     product = fused_product(fusion)
     if product is not None and product[1].against is None:
         return False
-    if not (root.opcode == "tuple" or is_variadic_reduce(root) or is_fusible(root)):
+    if not (root.opcode == "tuple" or is_variadic_reduce(root) or is_fusible(root)) or has_many_sources(*body):
         return True
     return any(not (i is root or i.opcode == "parameter" or is_fusible(i) or _is_of_reduce(i)) for i in body)
 
