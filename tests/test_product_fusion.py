@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -23,10 +24,11 @@ from hlotool.driver import compile_module, optimise
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.compare import compare_with_truth
 from hlotool.harness.inputs import random_inputs
-from hlotool.ir import Module, clone_module
+from hlotool.ir import Instruction, Module, clone_module
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
 from hlotool.passes.framework.select import without
+from hlotool.passes.fuse import product_fusion
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
@@ -79,6 +81,24 @@ def same_numbers(made: Module, machine: Machine | None = None, exact: bool = Tru
 
 
 # ---- before and after
+
+
+def test_a_fusion_is_looked_at_once_however_many_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[str]()
+
+    def counted(fusion: Instruction) -> object:
+        asked[fusion.name] += 1
+        return fused_product(fusion)
+
+    monkeypatch.setattr(product_fusion, "fused_product", counted)
+    readers = "\n".join(f"p{k} = f32[8,8] parameter({k + 2})\nr{k} = f32[8,8] add(y, p{k})" for k in range(5))
+    body = "a = f32[8,8] parameter(0)\nb = f32[8,8] parameter(1)\n"
+    optimise(parse(
+        f"HloModule m\nf {{\n{body}d = f32[8,8] dot(a, b), {DIMS}\nROOT t = f32[8,8] tanh(d)\n}}\n"
+        f"ENTRY e {{\n{body}y = f32[8,8] fusion(a, b), kind=kOutput, calls=f\n{readers}\n"
+        f"ROOT s = ({', '.join(['f32[8,8]'] * 5)}) tuple({', '.join(f'r{k}' for k in range(5))})\n}}\n"
+    ), "product-fusion")  # fmt: skip
+    assert asked["y"] == 1
 
 
 def test_the_product_stays_a_result_where_others_read_it() -> None:

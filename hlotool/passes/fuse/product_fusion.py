@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive
@@ -22,11 +22,18 @@ _SEARCH: Annotated[int, Threshold("instructions")] = 400
 """Instructions looked at when making sure that a fusion makes no cycle; further away counts as a cycle."""
 
 
+_Own: TypeAlias = tuple[Instruction, Reading] | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A product, or a fusion with one and the elements of its result, the views on the way, and a kernel that reads."""
+    """A product, or a fusion with one and the elements of its result, the views on the way, and a kernel that reads.
+
+    `own` is what `fused_product` says of the fusion.
+    """
 
     product: Instruction
+    own: _Own
     results: tuple[Instruction, ...]
     views: tuple[Instruction, ...]
     consumer: Instruction
@@ -66,18 +73,18 @@ class ProductFusion:
         changed = False
         rules = fusion_rules(self.only, self.never)
         for computation in fusible_computations(module):
-            products = [i for i in computation if i.opcode in PRODUCTS or fused_product(i) is not None]
+            products = [(i, own) for i in computation if (own := fused_product(i)) is not None or i.opcode in PRODUCTS]
             if not products:
                 continue
             position = {instruction: n for n, instruction in enumerate(computation)}
             dead: set[Instruction] = set()
-            for product in reversed(products):
-                found = self._choose(product, position, dead, rules, log)
+            for product, own in reversed(products):
+                found = self._choose(product, own, position, dead, rules, log)
                 while found is not None and log.allow():
                     product = self._fuse(module, found, log, dead)
                     position[product] = position[found.consumer]
                     changed = True
-                    found = self._choose(product, position, dead, rules, log)
+                    found = self._choose(product, fused_product(product), position, dead, rules, log)
             if dead:
                 erase_all(computation, dead)
                 computation.sort_topologically()
@@ -88,13 +95,14 @@ class ProductFusion:
     def _choose(
         self,
         product: Instruction,
+        own: _Own,
         position: dict[Instruction, int],
         dead: Collection[Instruction],
         rules: FusionRules,
         log: DecisionLog,
     ) -> _Found | None:
         """The first reader of the product, or of a fusion with one, that it can be fused with."""
-        for found in sorted(_readers(product), key=lambda f: position.get(f.consumer, -1)):
+        for found in sorted(_readers(product, own), key=lambda f: position.get(f.consumer, -1)):
             if found.consumer not in position or found.consumer in dead:
                 continue  # another product has it already
             misfit = self._misfit(found, position, rules)
@@ -143,7 +151,7 @@ class ProductFusion:
         return fusion
 
 
-def _readers(product: Instruction) -> Iterator[_Found]:
+def _readers(product: Instruction, own: _Own) -> Iterator[_Found]:
     """The kernels that read a product, be it through views that nothing else reads; of several results those that
     write one into a larger array."""
     results = tuple(product.users) if product.shape.is_tuple else ()
@@ -157,7 +165,7 @@ def _readers(product: Instruction) -> Iterator[_Found]:
         fits = user.has("elementwise") and user.shape.size > 1
         fits = fits or (user.opcode == "fusion" and user.attributes["kind"] in ("kLoop", "kInput"))
         if _is_update(user) or (fits and not results):
-            yield _Found(product, results, tuple(views), user)
+            yield _Found(product, own, results, tuple(views), user)
 
 
 def _is_update(consumer: Instruction) -> bool:
@@ -176,11 +184,9 @@ def _has_separate_results(consumer: Instruction) -> bool:
 
 def _reading(found: _Found) -> Reading | Misfit:
     """How the consumer reads the product, which may have readers in its fusion already."""
-    product, own = found.product, None
-    if product.opcode == "fusion":
-        own = fused_product(product)
-        assert own is not None, f"{product.name} is no product with an epilogue"
-        product = own[0]
+    own = found.own
+    product = found.product if own is None else own[0]
+    assert product.opcode in PRODUCTS, f"{product.name} is no product with an epilogue"
     sources = (found.product, *found.results, *found.views)
     if found.consumer.opcode != "fusion":
         body = Computation("epilogue")
