@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from test_bf16x3 import UNIT
 from test_conv import check, reference, run, spec_of
-from test_thirds import UNIT
 
 import hlotool
 from hlotool.codegen.cpu.products import bf16x3, conv_bf16x3
