@@ -10,9 +10,9 @@ from math import prod
 
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.math.elements import Value, compute_element, memory_type, to_memory
-from hlotool.codegen.llvm.math.vector import BITS, type_text
 from hlotool.codegen.llvm.memory import address_type, load_scalar, load_vector, store_vector
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.types import BITS, type_text
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 

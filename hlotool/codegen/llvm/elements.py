@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.lowprecision import decode, encode, round_result
-from hlotool.codegen.llvm.math.vector import Vector
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError

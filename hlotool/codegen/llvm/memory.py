@@ -11,7 +11,7 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import Value, from_memory, is_complex, memory_type, to_memory
-from hlotool.codegen.llvm.math.vector import type_text
+from hlotool.codegen.llvm.types import type_text
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size

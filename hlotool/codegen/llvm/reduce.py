@@ -16,7 +16,8 @@ from hlotool.analysis import reducers
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import compute_element, compute_type, is_low_precision
 from hlotool.codegen.llvm.math.elementwise import Value, constant, emit_elementwise
-from hlotool.codegen.llvm.math.vector import Vector, fma
+from hlotool.codegen.llvm.math.vector import fma
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir import ELEMENT_TYPES, Computation
 

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import Value, from_memory, memory_type, to_memory
-from hlotool.codegen.llvm.math.vector import type_text
 from hlotool.codegen.llvm.memory import alignment, constant_mask, load_raw, store_raw
+from hlotool.codegen.llvm.types import type_text
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = ["WIDEST_STEP", "Chunk", "load_chunks", "load_strided", "pick", "store_interleaved", "store_strided"]

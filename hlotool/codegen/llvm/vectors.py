@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlotool.codegen.llvm.math.elements import Value, compute_type
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = ["broadcast_bit", "divide", "literal", "reversed_lanes", "spread", "transposed"]
@@ -53,23 +55,22 @@ def divide(f: Function, kind: str, lanes: int, what: str, value: str, divisor: i
     return f.let(f"add {wide} {whole}, {f.let(f'sext {bits} {below} to {wide}')}")
 
 
-def transposed(f: Function, element: str, bits: int, rows: Sequence[str], lanes: int = 1) -> list[str]:
-    """Transpose a square of vectors whose elements are `lanes` lanes of LLVM type `element`, which has `bits` bits.
+def transposed(rows: Sequence[Vector], lanes: int = 1) -> list[Vector]:
+    """Transpose a square of vectors whose elements are `lanes` lanes each.
 
     Poison rows cost nothing.  All shuffles are ones that x86 and ARM have instructions for without tables of lanes, and
     LLVM finds those in half the time: rows of a group are interleaved within 128 bits, then 128 bits at a time dealt
     out among the groups.
     """
-    size = len(rows)
-    group = max(1, min(size, 128 // (lanes * max(8, bits))))
-    kind, rows = f"<{size * lanes} x {element}>", list(rows)
+    size, rows = len(rows), list(rows)
+    group = max(1, min(size, 128 // (lanes * max(8, BITS[rows[0].element]))))
     pieces = range(0, size, group)
     low = [at + k // 2 + k % 2 * size for at in pieces for k in range(group)]
     high = [lane + group // 2 for lane in low]
     for at in pieces:
         for _ in range(group.bit_length() - 1):
             pairs = zip(rows[at : at + group // 2], rows[at + group // 2 : at + group], strict=True)
-            rows[at : at + group] = [_shuffled(f, kind, x, y, order, lanes) for x, y in pairs for order in (low, high)]
+            rows[at : at + group] = [_shuffled(x, y, order, lanes) for x, y in pairs for order in (low, high)]
     even = [half + at + k for half in (0, size) for at in pieces[::2] for k in range(group)]
     odd = [lane + group for lane in even]
     distance = group
@@ -77,17 +78,15 @@ def transposed(f: Function, element: str, bits: int, rows: Sequence[str], lanes:
         for k in range(size):
             if not k & distance:
                 x, y = rows[k], rows[k + distance]
-                rows[k] = _shuffled(f, kind, x, y, even, lanes)
-                rows[k + distance] = _shuffled(f, kind, x, y, odd, lanes)
+                rows[k], rows[k + distance] = _shuffled(x, y, even, lanes), _shuffled(x, y, odd, lanes)
         distance *= 2
     return rows
 
 
-def _shuffled(f: Function, kind: str, x: str, y: str, order: Sequence[int], lanes: int) -> str:
-    if x == y == "poison":
+def _shuffled(x: Vector, y: Vector, order: Sequence[int], lanes: int) -> Vector:
+    if x.name == y.name == "poison":
         return x
-    text = ", ".join(f"i32 {at * lanes + lane}" for at in order for lane in range(lanes))
-    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order) * lanes} x i32> <{text}>")
+    return x.shuffle([at * lanes + lane for at in order for lane in range(lanes)], y)
 
 
 def reversed_lanes(f: Function, element_type: str, lanes: int, value: Value) -> Value:

@@ -16,7 +16,7 @@ from typing import Annotated
 from hlotool.analysis.indexing import Atom, Index
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import compute_element
-from hlotool.codegen.llvm.math.vector import BITS
+from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.loops.nodes import Node, body_of
 from hlotool.codegen.loops.trace import Dimension, Tracer
 from hlotool.codegen.machine import Machine

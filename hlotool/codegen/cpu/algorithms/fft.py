@@ -40,8 +40,9 @@ from hlotool.codegen.llvm.access import (
     quotient,
     subtract,
 )
-from hlotool.codegen.llvm.math.vector import BITS, Vector, type_text
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.types import BITS, type_text
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -465,7 +466,7 @@ class _Writer:
 
     def turned(self, f: Function, rows: list[str]) -> list[str]:
         """A square of complex numbers, transposed."""
-        return transposed(f, self.kind, BITS[self.kind], rows, 2)
+        return [row.name for row in transposed([Vector(f, self.kind, 2 * len(rows), row) for row in rows], 2)]
 
     def four_step(
         self, source: Place, target: Place, count: int, split: tuple[int, int], sign: int, scale: float

@@ -17,7 +17,9 @@ import numpy as np
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.access import Index, add, address, multiply, splat
-from hlotool.codegen.llvm.math.vector import BITS, Vector, constant_text, fma, type_text
+from hlotool.codegen.llvm.math.vector import fma
+from hlotool.codegen.llvm.types import BITS, constant_text, type_text
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.elements import kind
-from hlotool.codegen.llvm.math.vector import Vector, where
+from hlotool.codegen.llvm.values import Vector, where
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir import Computation, Instruction, byte_size, element_type
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from hlotool.codegen.llvm.access import Index, add, address, load, multiply, splat, store
 from hlotool.codegen.llvm.math.elements import compute_element, is_complex, round_to
-from hlotool.codegen.llvm.math.vector import BITS, Vector, fma, type_text
+from hlotool.codegen.llvm.math.vector import fma
+from hlotool.codegen.llvm.types import BITS, type_text
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = ["Matrix", "Number", "conjugate", "divide", "multiply_subtract", "read", "rounded", "write"]

@@ -26,8 +26,8 @@ from hlotool.codegen.llvm.access import (
     step_function,
     subtract,
 )
-from hlotool.codegen.llvm.math.vector import Vector
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, element_type

@@ -27,8 +27,9 @@ from hlotool.codegen.llvm.access import (
 )
 from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_element, is_complex, kind, round_to, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
-from hlotool.codegen.llvm.math.vector import BITS, Vector, where
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector, where
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError

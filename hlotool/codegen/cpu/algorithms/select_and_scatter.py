@@ -28,8 +28,8 @@ from hlotool.codegen.llvm.access import (
 )
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_type, is_complex
-from hlotool.codegen.llvm.math.vector import type_text
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.types import type_text
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, WindowDimension

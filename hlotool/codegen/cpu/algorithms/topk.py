@@ -26,8 +26,8 @@ from hlotool.codegen.llvm.access import (
     step_function,
 )
 from hlotool.codegen.llvm.math.elements import is_float, vector
-from hlotool.codegen.llvm.math.vector import type_text
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.types import type_text
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, byte_size, element_type

@@ -38,9 +38,10 @@ from hlotool.codegen.llvm.access import (
     subtract,
 )
 from hlotool.codegen.llvm.math.elements import compute_element, is_complex, is_float
-from hlotool.codegen.llvm.math.vector import BITS, Vector
 from hlotool.codegen.llvm.memory import address_type
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError

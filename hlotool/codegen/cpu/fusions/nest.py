@@ -18,7 +18,6 @@ from hlotool.codegen.llvm import memory
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import broadcast, compute_element, is_complex
 from hlotool.codegen.llvm.math.elementwise import Value, constant, emit_elementwise
-from hlotool.codegen.llvm.math.vector import BITS
 from hlotool.codegen.llvm.reduce import Reducer, parts, product_sum, reducer, unparts
 from hlotool.codegen.llvm.strided import (
     WIDEST_STEP,
@@ -29,6 +28,7 @@ from hlotool.codegen.llvm.strided import (
     store_interleaved,
     store_strided,
 )
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.vectors import broadcast_bit, divide, literal, reversed_lanes, spread, transposed
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import Loop, bound_loops
@@ -608,11 +608,14 @@ class Nest:
         rows += rows[:1] * (lane.width - lane.active)
         kind = compute_element(node.type)
         if isinstance(rows[0], str):
-            columns: list[Value] = list(transposed(f, kind, BITS[kind], [str(r) for r in rows]))
+            columns: list[Value] = self._transposed(kind, [str(r) for r in rows])
         else:
-            both = [transposed(f, kind, BITS[kind], [r[part] for r in rows]) for part in (0, 1)]
+            both = [self._transposed(kind, [r[part] for r in rows]) for part in (0, 1)]
             columns = list(zip(both[0], both[1], strict=True))
         return tuple(columns[: lane.copies])
+
+    def _transposed(self, kind: str, rows: Sequence[str]) -> list[str]:
+        return [row.name for row in transposed([Vector(self.f, kind, len(rows), row) for row in rows])]
 
     def _lane_form(self, index: Index) -> int | None:
         """How far apart neighbouring lanes are; None when they are not evenly spaced."""

@@ -30,6 +30,7 @@ from hlotool.codegen.cpu.products.pack import CALLED, Axis
 from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm.addressing import Place, advance, argument, count_in_block, offset, unravel, when
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.vectors import spread, transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 
@@ -474,8 +475,8 @@ def _emit_turn(unit: Unit) -> None:
     """Define ``bf16x3_turn(ptr from, ptr to)``, which transposes a tile register in memory."""
     f = Function(unit, "internal void @bf16x3_turn(ptr noalias %from, ptr noalias %to) nounwind")
     rows = [f.let(f"load {WIDE}, ptr {offset(f, '%from', ROW * at)}, align 64") for at in range(SIDE)]
-    for at, row in enumerate(transposed(f, "i32", 32, rows)):
-        f.do(f"store {WIDE} {row}, ptr {offset(f, '%to', ROW * at)}, align 64")
+    for at, row in enumerate(transposed([Vector(f, "i32", SIDE, row) for row in rows])):
+        f.do(f"store {WIDE} {row.name}, ptr {offset(f, '%to', ROW * at)}, align 64")
     f.finish()
 
 

@@ -26,6 +26,7 @@ from hlotool.codegen.llvm.addressing import (
     when,
 )
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element, load, store, vector_type
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE
@@ -324,7 +325,7 @@ def _emit_transpose(unit: Unit, name: str, copy: Copy, wide: int, tall: int) -> 
         load(f, offset(f, "%from", i * copy.columns.source), source, how, side, tall) if i < wide else "poison"
         for i in range(side)
     ]
-    block = transposed(f, how.type, how.bits, block)
+    rows = transposed([Vector(f, how.type, side, row) for row in block])
     for i in range(tall):
-        store(f, block[i], offset(f, "%to", i * copy.rows.target), target, how, side, wide)
+        store(f, rows[i].name, offset(f, "%to", i * copy.rows.target), target, how, side, wide)
     f.finish()

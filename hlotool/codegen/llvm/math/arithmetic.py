@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hlotool.codegen.llvm.math.vector import BITS, Vector, exact_fma, mantissa_bits, outlined, where
+from hlotool.codegen.llvm.math.vector import exact_fma, mantissa_bits, outlined
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["any_lane", "clamp", "compare", "maximum", "minimum", "remainder", "round_away", "sign"]
 

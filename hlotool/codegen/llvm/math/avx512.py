@@ -5,7 +5,9 @@ Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2.
 
 from __future__ import annotations
 
-from hlotool.codegen.llvm.math.vector import BITS, Vector, has_scalef, where
+from hlotool.codegen.llvm.math.vector import has_scalef
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["exponent", "fits", "fraction", "mended", "rsqrt_estimate", "scaled"]
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
 from hlotool.codegen.llvm.math.arithmetic import any_lane
 from hlotool.codegen.llvm.math.elements import Value, compute_element, is_complex, part_type
-from hlotool.codegen.llvm.math.vector import Vector, exact_fma, fma, outlined_many, where
+from hlotool.codegen.llvm.math.vector import exact_fma, fma, outlined_many
+from hlotool.codegen.llvm.values import Vector, where
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES

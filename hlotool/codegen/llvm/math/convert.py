@@ -13,7 +13,8 @@ from hlotool.codegen.llvm.math.elements import (
     kind,
     wrap,
 )
-from hlotool.codegen.llvm.math.vector import Vector, mantissa_bits, where
+from hlotool.codegen.llvm.math.vector import mantissa_bits
+from hlotool.codegen.llvm.values import Vector, where
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from hlotool.codegen.llvm.math import lowprecision
-from hlotool.codegen.llvm.math.vector import Vector, constant_text, type_text
+from hlotool.codegen.llvm.types import constant_text, type_text
+from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES

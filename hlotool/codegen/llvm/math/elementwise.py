@@ -34,7 +34,7 @@ from hlotool.codegen.llvm.math.elements import (
     to_memory,
     vector,
 )
-from hlotool.codegen.llvm.math.vector import Vector, where
+from hlotool.codegen.llvm.values import Vector, where
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.ir.errors import UnsupportedError

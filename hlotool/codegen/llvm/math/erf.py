@@ -8,7 +8,8 @@ Minimax fits by Remez exchange in extended precision.
 from __future__ import annotations
 
 from hlotool.codegen.llvm.math.exp import LOG2_E, SINGLE, power_of_two, scaled_exponential
-from hlotool.codegen.llvm.math.vector import Vector, fma, horner, product_error, where
+from hlotool.codegen.llvm.math.vector import fma, horner, product_error
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["erf"]
 

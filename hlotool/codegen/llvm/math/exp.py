@@ -10,16 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math import avx512
-from hlotool.codegen.llvm.math.vector import (
-    Vector,
-    exponent_bias,
-    fma,
-    has_scalef,
-    horner,
-    mantissa_bits,
-    product_error,
-    where,
-)
+from hlotool.codegen.llvm.math.vector import exponent_bias, fma, has_scalef, horner, mantissa_bits, product_error
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = [
     "DOUBLE",

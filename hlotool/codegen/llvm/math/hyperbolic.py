@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hlotool.codegen.llvm.math.exp import for_type, power_of_two, reduce, scaled_exponential
 from hlotool.codegen.llvm.math.log import logarithm_plus_one
-from hlotool.codegen.llvm.math.vector import Vector, fma, horner, where
+from hlotool.codegen.llvm.math.vector import fma, horner
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["acosh", "asinh", "atanh", "cosh", "sinh", "tanh"]
 

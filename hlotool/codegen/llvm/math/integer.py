@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 
 from hlotool.codegen.llvm.math.elements import integer_bits, is_signed, wrap
-from hlotool.codegen.llvm.math.vector import BITS, Vector, outlined, where
+from hlotool.codegen.llvm.math.vector import outlined
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["BINARY", "PRED", "UNARY", "absolute", "compare", "divide", "power", "remainder"]
 

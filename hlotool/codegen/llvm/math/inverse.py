@@ -7,7 +7,8 @@ by Remez exchange in extended precision.
 
 from __future__ import annotations
 
-from hlotool.codegen.llvm.math.vector import Vector, fma, horner, product_error, where
+from hlotool.codegen.llvm.math.vector import fma, horner, product_error
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["acos", "asin", "atan2"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from hlotool.codegen.llvm.math import avx512
 from hlotool.codegen.llvm.math.exp import DOUBLE, SINGLE, for_type
-from hlotool.codegen.llvm.math.vector import Vector, exponent_bias, fma, horner, mantissa_bits, product_error, where
+from hlotool.codegen.llvm.math.vector import exponent_bias, fma, horner, mantissa_bits, product_error
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["exponent_and_fraction", "log_core", "log_pair", "logarithm", "logarithm_plus_one"]
 

@@ -11,7 +11,8 @@ import math
 import struct
 from dataclasses import dataclass
 
-from hlotool.codegen.llvm.math.vector import Vector, has_half, keeps_excess, where
+from hlotool.codegen.llvm.math.vector import has_half, keeps_excess
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["FORMATS", "Format", "bits_of", "decode", "encode", "from_double", "round_result", "round_to"]
 

@@ -13,8 +13,6 @@ from hlotool.codegen.llvm.math.arithmetic import any_lane
 from hlotool.codegen.llvm.math.exp import DOUBLE, LOG2_E, scale
 from hlotool.codegen.llvm.math.log import exponent_and_fraction, log_pair
 from hlotool.codegen.llvm.math.vector import (
-    BITS,
-    Vector,
     exact_fma,
     exponent_bias,
     fma,
@@ -23,8 +21,9 @@ from hlotool.codegen.llvm.math.vector import (
     mantissa_bits,
     outlined,
     product_error,
-    where,
 )
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["cbrt", "power", "rsqrt"]
 

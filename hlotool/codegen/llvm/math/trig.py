@@ -11,17 +11,9 @@ The polynomials are minimax fits (Remez exchange in extended precision).
 from __future__ import annotations
 
 from hlotool.codegen.llvm.math.arithmetic import any_lane
-from hlotool.codegen.llvm.math.vector import (
-    Vector,
-    exact_fma,
-    fma,
-    has_fma,
-    horner,
-    outlined,
-    product_error,
-    type_text,
-    where,
-)
+from hlotool.codegen.llvm.math.vector import exact_fma, fma, has_fma, horner, outlined, product_error
+from hlotool.codegen.llvm.types import type_text
+from hlotool.codegen.llvm.values import Vector, where
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = ["cosine", "sine", "tangent"]

@@ -1,0 +1,58 @@
+"""How LLVM spells types, constants and the names of functions that take any type."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+
+__all__ = ["BITS", "FLOATS", "Number", "constant_text", "mangled", "order_text", "type_text"]
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "half": 16, "float": 32, "double": 64}
+FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
+"""Floating-point types, and their names in those of intrinsic functions."""
+
+Number = int | float
+
+
+def type_text(element: str, lanes: int) -> str:
+    """The LLVM type: ``float`` for one lane, ``<n x float>`` for more."""
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def mangled(element: str, lanes: int) -> str:
+    """The type as intrinsic names have it, such as ``v16f32``."""
+    name = "p0" if element == "ptr" else FLOATS.get(element, element)
+    return name if lanes == 1 else f"v{lanes}{name}"
+
+
+def order_text(order: Sequence[int]) -> str:
+    """The last operand of ``shufflevector``: which lanes of two vectors in a row, -1 for any."""
+    lanes = ", ".join(f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in order)
+    return f"<{len(order)} x i32> <{lanes}>" if any(order) else f"<{len(order)} x i32> zeroinitializer"
+
+
+def constant_text(element: str, lanes: int, value: Number) -> str:
+    """An LLVM constant; floats round to nearest even first, integers wrap to the width."""
+    if element in FLOATS:
+        value = float(value)
+        if element == "float":
+            value = _to_single(value)
+        elif element == "half":
+            value = struct.unpack("<e", struct.pack("<e", value))[0]
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    elif element == "i1":
+        text = "true" if value else "false"
+    else:
+        width = BITS[element]
+        wrapped = int(value) & ((1 << width) - 1)
+        text = str(wrapped - (1 << width) if wrapped >> (width - 1) else wrapped)
+    return text if lanes == 1 else f"splat ({element} {text})"
+
+
+def _to_single(value: float) -> float:
+    try:
+        result: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return result

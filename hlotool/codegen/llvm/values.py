@@ -1,0 +1,486 @@
+"""Typed LLVM values: Python operators on them write instructions.
+
+An `Int` is an index or a size (i64), a `Bool` a condition (i1), a `Ptr` a place in memory, a `Vector` anything that is
+computed with, in one lane or more.  What is known while the code is written stays an ``int`` or a ``bool`` of Python,
+and arithmetic with it leaves no code where it has no effect: an `Index` and a `Truth` are either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self, TypeVar
+
+from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mangled, order_text, type_text
+from hlotool.codegen.llvm.writer import Function
+
+__all__ = [
+    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "either", "equal", "maximum", "minimum",
+    "negated", "number", "operand", "where",
+]  # fmt: skip
+
+
+_Same = TypeVar("_Same", "Ptr", "Vector")
+
+
+class Value:
+    """The name of an LLVM value, of a `type`, in function `f`."""
+
+    __slots__ = ("f", "name")
+
+    def __init__(self, f: Function, name: str) -> None:
+        self.f = f
+        self.name = name
+
+    @property
+    def type(self) -> str:
+        raise NotImplementedError
+
+    def named(self, name: str) -> Self:
+        """Another value of the same type in the same function."""
+        return type(self)(self.f, name)
+
+    def let(self, text: str) -> Self:
+        """Append instruction `text`, whose value has the same type."""
+        return self.named(self.f.let(text))
+
+
+class Int(Value):
+    """A number of 64 bits, as indices and sizes are.  Quotients, remainders and shifts to the right are unsigned."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        return "i64"
+
+    def _binary(self, word: str, other: Index) -> Int:
+        return self.let(f"{word} i64 {self.name}, {_text(other)}")
+
+    def __add__(self, other: Index) -> Int:
+        return self if _is(other, 0) else self._binary("add", other)
+
+    def __radd__(self, other: int) -> Int:
+        return self if other == 0 else self.let(f"add i64 {other}, {self.name}")
+
+    def __sub__(self, other: Index) -> Int:
+        return self if _is(other, 0) else self._binary("sub", other)
+
+    def __rsub__(self, other: int) -> Int:
+        return self.let(f"sub i64 {other}, {self.name}")
+
+    def __mul__(self, other: Index) -> Index:
+        return 0 if _is(other, 0) else self if _is(other, 1) else self._binary("mul", other)
+
+    def __rmul__(self, other: int) -> Index:
+        return 0 if other == 0 else self if other == 1 else self.let(f"mul i64 {other}, {self.name}")
+
+    def __floordiv__(self, other: Index) -> Int:
+        return self if _is(other, 1) else self._binary("udiv", other)
+
+    def __mod__(self, other: Index) -> Index:
+        return 0 if _is(other, 1) else self._binary("urem", other)
+
+    def __and__(self, other: Index) -> Int:
+        return self._binary("and", other)
+
+    def __or__(self, other: Index) -> Int:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Index) -> Int:
+        return self._binary("xor", other)
+
+    def __lshift__(self, other: Index) -> Int:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: Index) -> Int:
+        return self._binary("lshr", other)
+
+    def plus(self, other: Index) -> Int:
+        """The sum, which does not overflow."""
+        return self if _is(other, 0) else self._binary("add nsw", other)
+
+    def minus(self, other: Index) -> Int:
+        """The difference, which does not overflow."""
+        return self if _is(other, 0) else self._binary("sub nsw", other)
+
+    def times(self, other: Index) -> Index:
+        """The product, which does not overflow."""
+        return 0 if _is(other, 0) else self if _is(other, 1) else self._binary("mul nsw", other)
+
+    def signed_quotient(self, other: Index) -> Int:
+        """The quotient of numbers with signs, rounded to zero."""
+        return self if _is(other, 1) else self._binary("sdiv", other)
+
+    def compare(self, predicate: str, other: Index) -> Bool:
+        """``icmp`` with an LLVM predicate (``slt``, ``uge``, ...)."""
+        return Bool(self.f, self.f.let(f"icmp {predicate} i64 {self.name}, {_text(other)}"))
+
+    def __lt__(self, other: Index) -> Bool:
+        return self.compare("slt", other)
+
+    def __le__(self, other: Index) -> Bool:
+        return self.compare("sle", other)
+
+    def __gt__(self, other: Index) -> Bool:
+        return self.compare("sgt", other)
+
+    def __ge__(self, other: Index) -> Bool:
+        return self.compare("sge", other)
+
+    def eq(self, other: Index) -> Bool:
+        return self.compare("eq", other)
+
+    def ne(self, other: Index) -> Bool:
+        return self.compare("ne", other)
+
+    def below(self, limit: Index) -> Bool:
+        """0 <= self < limit."""
+        return self.compare("ult", limit)
+
+    def vector(self) -> Vector:
+        """The same number to compute with."""
+        return Vector(self.f, "i64", 1, self.name)
+
+
+class Bool(Value):
+    """A condition.  It has no truth while the code is written: ``if`` on it is a mistake, and an error."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        return "i1"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a condition of the program is not known while its code is written")
+
+    def __and__(self, other: Truth) -> Truth:
+        if isinstance(other, bool):
+            return self if other else False
+        return self.let(f"and i1 {self.name}, {other.name}")
+
+    __rand__ = __and__
+
+    def __or__(self, other: Truth) -> Truth:
+        if isinstance(other, bool):
+            return True if other else self
+        return self.let(f"or i1 {self.name}, {other.name}")
+
+    __ror__ = __or__
+
+    def vector(self) -> Vector:
+        """The same condition to compute with."""
+        return Vector(self.f, "i1", 1, self.name)
+
+
+class Ptr(Value):
+    """A place in memory."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> str:
+        return "ptr"
+
+    def __add__(self, amount: Index) -> Ptr:
+        """So many bytes further on."""
+        return self if _is(amount, 0) else self.let(f"getelementptr i8, ptr {self.name}, i64 {_text(amount)}")
+
+    def at(self, kind: str, index: Index) -> Ptr:
+        """So many elements of LLVM type `kind` further on."""
+        return self if _is(index, 0) else self.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}")
+
+    def _load(self, kind: str, align: int) -> str:
+        return self.f.let(f"load {kind}, ptr {self.name}" + (f", align {align}" if align else ""))
+
+    def load(self, element: str, lanes: int = 1, align: int = 0) -> Vector:
+        """What lies there; `align` is what the place is a multiple of (0: what is usual for the type)."""
+        return Vector(self.f, element, lanes, self._load(type_text(element, lanes), align))
+
+    def load_int(self, align: int = 0) -> Int:
+        return Int(self.f, self._load("i64", align))
+
+    def load_ptr(self, align: int = 0) -> Ptr:
+        return Ptr(self.f, self._load("ptr", align))
+
+    def store(self, value: Value | int, align: int = 0) -> None:
+        """Write a value; an ``int`` has 64 bits."""
+        self.f.do(f"store {operand(value)}, ptr {self.name}" + (f", align {align}" if align else ""))
+
+    def minus(self, other: Ptr) -> Int:
+        """Bytes from `other` to here."""
+        here, there = (self.f.let(f"ptrtoint ptr {p.name} to i64") for p in (self, other))
+        return Int(self.f, self.f.let(f"sub i64 {here}, {there}"))
+
+
+Index = int | Int
+Truth = bool | Bool
+
+
+class Vector(Value):
+    """Anything that is computed with: `lanes` numbers of LLVM type `element`, a scalar where it is one."""
+
+    __slots__ = ("element", "lanes")
+
+    def __init__(self, f: Function, element: str, lanes: int, name: str) -> None:
+        self.f = f
+        self.element = element
+        self.lanes = lanes
+        self.name = name
+
+    @property
+    def type(self) -> str:
+        return type_text(self.element, self.lanes)
+
+    @property
+    def suffix(self) -> str:
+        """The type as intrinsic names have it, such as ``v16f32``."""
+        return mangled(self.element, self.lanes)
+
+    @property
+    def is_float(self) -> bool:
+        return self.element in FLOATS
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.name.startswith("%")
+
+    def named(self, name: str) -> Vector:
+        return Vector(self.f, self.element, self.lanes, name)
+
+    def let(self, text: str, element: str | None = None) -> Vector:
+        """Append instruction `text`; its value has this type, or `element` with the same lanes."""
+        return Vector(self.f, element or self.element, self.lanes, self.f.let(text))
+
+    def like(self, value: Number) -> Vector:
+        """The constant `value` of this type."""
+        return self.named(constant_text(self.element, self.lanes, value))
+
+    def lift(self, value: Vector | Number) -> Vector:
+        return value if isinstance(value, Vector) else self.like(value)
+
+    def binary(self, float_op: str, integer_op: str, other: Vector | Number, swapped: bool = False) -> Vector:
+        other = self.lift(other)
+        left, right = (other, self) if swapped else (self, other)
+        return self.let(f"{float_op if self.is_float else integer_op} {self.type} {left.name}, {right.name}")
+
+    def __add__(self, other: Vector | Number) -> Vector:
+        return self.binary("fadd", "add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Vector | Number) -> Vector:
+        return self.binary("fsub", "sub", other)
+
+    def __rsub__(self, other: Number) -> Vector:
+        return self.binary("fsub", "sub", other, swapped=True)
+
+    def __mul__(self, other: Vector | Number) -> Vector:
+        return self.binary("fmul", "mul", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Vector | Number) -> Vector:
+        return self.binary("fdiv", "sdiv", other)
+
+    def __rtruediv__(self, other: Number) -> Vector:
+        return self.binary("fdiv", "sdiv", other, swapped=True)
+
+    def __neg__(self) -> Vector:
+        return self.let(f"fneg {self.type} {self.name}") if self.is_float else 0 - self
+
+    def __and__(self, other: Vector | Number) -> Vector:
+        return self.binary("and", "and", other)
+
+    def __or__(self, other: Vector | Number) -> Vector:
+        return self.binary("or", "or", other)
+
+    def __xor__(self, other: Vector | Number) -> Vector:
+        return self.binary("xor", "xor", other)
+
+    def __invert__(self) -> Vector:
+        return self ^ -1
+
+    def shl(self, count: Vector | Number) -> Vector:
+        return self.binary("shl", "shl", count)
+
+    def lshr(self, count: Vector | Number) -> Vector:
+        return self.binary("lshr", "lshr", count)
+
+    def ashr(self, count: Vector | Number) -> Vector:
+        return self.binary("ashr", "ashr", count)
+
+    def compare(self, predicate: str, other: Vector | Number) -> Vector:
+        """``fcmp``/``icmp`` with an LLVM predicate (``olt``, ``sge``, ...)."""
+        word = "fcmp" if self.is_float else "icmp"
+        return self.let(f"{word} {predicate} {self.type} {self.name}, {self.lift(other).name}", "i1")
+
+    def lt(self, other: Vector | Number) -> Vector:
+        return self.compare("olt" if self.is_float else "slt", other)
+
+    def le(self, other: Vector | Number) -> Vector:
+        return self.compare("ole" if self.is_float else "sle", other)
+
+    def gt(self, other: Vector | Number) -> Vector:
+        return self.compare("ogt" if self.is_float else "sgt", other)
+
+    def ge(self, other: Vector | Number) -> Vector:
+        return self.compare("oge" if self.is_float else "sge", other)
+
+    def eq(self, other: Vector | Number) -> Vector:
+        return self.compare("oeq" if self.is_float else "eq", other)
+
+    def ne(self, other: Vector | Number) -> Vector:
+        return self.compare("une" if self.is_float else "ne", other)
+
+    def isnan(self) -> Vector:
+        return self.compare("uno", 0.0)
+
+    def call(self, intrinsic: str, *others: Vector, flags: str = "") -> Vector:
+        """``llvm.<intrinsic>`` overloaded on this type, all operands of this type, with fast-math `flags`."""
+        arguments = [(self.type, self.name), *((o.type, o.name) for o in others)]
+        return Vector(
+            self.f, self.element, self.lanes,
+            self.f.intrinsic(self.type, f"llvm.{intrinsic}.{self.suffix}", arguments, flags),
+        )  # fmt: skip
+
+    def fabs(self) -> Vector:
+        return self.call("fabs")
+
+    def sqrt(self) -> Vector:
+        return self.call("sqrt")
+
+    def floor(self) -> Vector:
+        return self.call("floor")
+
+    def round_even(self) -> Vector:
+        return self.call("roundeven")
+
+    def copysign(self, sign: Vector) -> Vector:
+        return self.call("copysign", sign)
+
+    def cast(self, word: str, element: str) -> Vector:
+        """A conversion instruction such as ``fpext`` or ``sext`` to `element`."""
+        if element == self.element:
+            return self
+        return self.let(f"{word} {self.type} {self.name} to {type_text(element, self.lanes)}", element)
+
+    def bits(self) -> Vector:
+        """The integer with the same bits."""
+        return self.cast("bitcast", f"i{BITS[self.element]}")
+
+    def as_float(self) -> Vector:
+        """The float with the bits of this integer."""
+        return self.cast("bitcast", {16: "half", 32: "float", 64: "double"}[BITS[self.element]])
+
+    def resize(self, element: str, signed: bool) -> Vector:
+        """Truncate or extend an integer to integer type `element`."""
+        if BITS[element] < BITS[self.element]:
+            return self.cast("trunc", element)
+        return self.cast("sext" if signed else "zext", element)
+
+    def at_most(self, limit: Vector | Number) -> Vector:
+        """min(self, limit) in one instruction; a NaN in self stays."""
+        limit = self.lift(limit)
+        return where(limit.compare("olt", self), limit, self)
+
+    def at_least(self, limit: Vector | Number) -> Vector:
+        """max(self, limit) in one instruction; a NaN in self stays."""
+        limit = self.lift(limit)
+        return where(limit.compare("ogt", self), limit, self)
+
+    def index(self) -> Int:
+        """The same number as an index; it has 64 bits and one lane."""
+        return Int(self.f, self.name)
+
+    def bit(self) -> Bool:
+        """The same bit as a condition; it has one lane."""
+        return Bool(self.f, self.name)
+
+    def __getitem__(self, lane: Index) -> Vector:
+        """A lane."""
+        text = f"extractelement {self.type} {self.name}, i64 {_text(lane)}"
+        return Vector(self.f, self.element, 1, self.f.let(text))
+
+    def insert(self, lane: Index, value: Vector) -> Vector:
+        """The same with another `value` in a lane."""
+        return self.let(f"insertelement {self.type} {self.name}, {value.type} {value.name}, i64 {_text(lane)}")
+
+    def shuffle(self, order: Sequence[int], other: Vector | None = None) -> Vector:
+        """The lanes in `order` of this and of `other` in a row; -1 is any."""
+        second = "poison" if other is None else other.name
+        text = f"shufflevector {self.type} {self.name}, {self.type} {second}, {order_text(order)}"
+        return Vector(self.f, self.element, len(order), self.f.let(text))
+
+    def spread(self, lanes: int) -> Vector:
+        """A scalar in all lanes."""
+        if lanes == 1:
+            return self
+        if self.is_constant:
+            return Vector(self.f, self.element, lanes, f"splat ({self.element} {self.name})")
+        return Vector(self.f, self.element, lanes, "poison").insert(0, self).shuffle([0] * lanes)
+
+
+def where(mask: Vector, yes: Vector | Number, no: Vector | Number) -> Vector:
+    """``select``; at least one of `yes` and `no` must be a Vector."""
+    if isinstance(yes, Vector):
+        no = yes.lift(no)
+    else:
+        assert isinstance(no, Vector)
+        yes = no.lift(yes)
+    return yes.let(f"select {mask.type} {mask.name}, {yes.type} {yes.name}, {no.type} {no.name}")
+
+
+def choose(condition: Truth, yes: Index, no: Index) -> Index:
+    """One of two numbers."""
+    if isinstance(condition, bool):
+        return yes if condition else no
+    return Int(condition.f, condition.f.let(f"select i1 {condition.name}, i64 {_text(yes)}, i64 {_text(no)}"))
+
+
+def either(condition: Bool, yes: _Same, no: _Same) -> _Same:
+    """One of two values of the same type."""
+    return yes.let(f"select i1 {condition.name}, {operand(yes)}, {operand(no)}")
+
+
+def minimum(a: Index, b: Index) -> Index:
+    """The smaller of two numbers, by what LLVM's quick way to instructions knows (see `kernel.PLUMBING`)."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else choose(a < b, a, b)
+
+
+def maximum(a: Index, b: Index) -> Index:
+    """The larger of two numbers, likewise."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else choose(a > b, a, b)
+
+
+def equal(a: Index, b: Index) -> Truth:
+    """Whether two numbers are the same."""
+    if isinstance(a, int):
+        return a == b if isinstance(b, int) else b.eq(a)
+    return a.eq(b)
+
+
+def negated(condition: Truth) -> Truth:
+    """Whether it does not hold."""
+    return not condition if isinstance(condition, bool) else condition.let(f"xor i1 {condition.name}, true")
+
+
+def number(f: Function, value: Index) -> Int:
+    """An index as a value, which loops can carry."""
+    return Int(f, str(value)) if isinstance(value, int) else value
+
+
+def operand(value: Value | int) -> str:
+    """The type and the name of a value; an ``int`` has 64 bits, a ``bool`` is a condition."""
+    if isinstance(value, bool):
+        return f"i1 {str(value).lower()}"
+    return f"i64 {value}" if isinstance(value, int) else f"{value.type} {value.name}"
+
+
+def _text(value: Index) -> str:
+    return str(value) if isinstance(value, int) else value.name
+
+
+def _is(value: object, number: int) -> bool:
+    return isinstance(value, int) and value == number
+
