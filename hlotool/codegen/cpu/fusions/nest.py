@@ -608,7 +608,7 @@ class Nest:
         rows += rows[:1] * (lane.width - lane.active)
         kind = compute_element(node.type)
         if isinstance(rows[0], str):
-            columns: list[Value] = self._transposed(kind, [str(r) for r in rows])
+            columns: list[Value] = [*self._transposed(kind, [str(r) for r in rows])]
         else:
             both = [self._transposed(kind, [r[part] for r in rows]) for part in (0, 1)]
             columns = list(zip(both[0], both[1], strict=True))
