@@ -1,0 +1,81 @@
+; From compiled code back into Python, and how an execution ends: see hlotool/runtime/callback.py.
+
+@hlo_look = external global i8
+
+declare void @Py_DecRef(ptr)
+declare ptr @PyLong_FromVoidPtr(ptr)
+declare ptr @PyObject_CallOneArg(ptr, ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare ptr @PyGILState_GetThisThreadState()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare i32 @clock_gettime(i32, ptr)
+
+define i64 @hlo_host(ptr %callable, ptr %table) nounwind {
+entry:
+  %state = call i32 @PyGILState_Ensure()
+  %number = call ptr @PyLong_FromVoidPtr(ptr %table)
+  %none = icmp eq ptr %number, null
+  br i1 %none, label %leave, label %call
+call:
+  %result = call ptr @PyObject_CallOneArg(ptr %callable, ptr %number)
+  call void @Py_DecRef(ptr %number)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %leave, label %done
+done:
+  call void @Py_DecRef(ptr %result)
+  br label %leave
+leave:
+  %status = phi i64 [ 0, %entry ], [ 0, %call ], [ ${COMPLETE}, %done ]
+  call void @PyGILState_Release(i32 %state)
+  ret i64 %status
+}
+
+define i32 @hlo_poll(ptr %status, ptr %name) nounwind {
+entry:
+  %clock = alloca { i64, i64 }
+  %old = load atomic i64, ptr %status monotonic, align 8
+  %over = icmp ne i64 %old, 0
+  br i1 %over, label %stop, label %look
+look:
+  %got = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %clock)
+  %seconds = load i64, ptr %clock
+  %rest_at = getelementptr i64, ptr %clock, i64 1
+  %rest = load i64, ptr %rest_at
+  %scaled = mul i64 %seconds, 1000000000
+  %now = add i64 %scaled, %rest
+  %last = getelementptr i64, ptr %status, i64 1
+  %before = load atomic i64, ptr %last monotonic, align 8
+  %passed = sub i64 %now, %before
+  %early = icmp ult i64 %passed, ${NANOSECONDS}
+  br i1 %early, label %wait, label %note
+note:
+  %known = call ptr @PyGILState_GetThisThreadState()
+  %worker = icmp eq ptr %known, null
+  br i1 %worker, label %go, label %turn
+turn:
+  store atomic i64 %now, ptr %last monotonic, align 8
+  %first = icmp eq i64 %before, 0
+  br i1 %first, label %go, label %ask
+ask:
+  %done = call i64 @hlo_host(ptr @hlo_look, ptr %name)
+  %fine = icmp eq i64 %done, ${COMPLETE}
+  br i1 %fine, label %go, label %raised
+raised:
+  store atomic i64 ${STOPPED}, ptr %status monotonic, align 8
+  br label %stop
+wait:
+  ret i32 -1
+go:
+  ret i32 0
+stop:
+  ret i32 1
+}
+
+define void @hlo_enter(ptr %function, ptr %frame) nounwind {
+  %thread = call ptr @PyEval_SaveThread()
+  call void %function(ptr %frame)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret void
+}
