@@ -1,10 +1,10 @@
 """The short way from a Python call into compiled code.
 
-One C function, itself LLVM IR (``native/call.ll``), serves every executable: a METH_FASTCALL builtin whose ``self`` holds
-a table that describes the call.  It compares each argument's type, dtype, rank, dimensions, flags and alignment with
-the table by reading NumPy's array struct (fixed by NumPy's ABI; `usable` checks it on this very interpreter), makes the
-outputs in recycled memory, and calls the entry function.  Whatever does not fit exactly goes to a Python function,
-which converts or explains.
+One C function, itself LLVM IR (``native/call.ll``), serves every executable: a METH_FASTCALL builtin whose
+``self`` holds a table that describes the call.  It compares each argument's type, dtype, rank, dimensions,
+flags and alignment with the table by reading NumPy's array struct (fixed by NumPy's ABI; `usable` checks it on
+this very interpreter), makes the outputs in recycled memory, and calls the entry function.  Whatever does not
+fit exactly goes to a Python function, which converts or explains.
 
 The table, in 64-bit words::
 
