@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,12 @@ from hlotool.cli.options import (
     threads_option,
 )
 from hlotool.cli.output import write_bytes
+from hlotool.cli.run_options import RunOptions
 from hlotool.cli.runnable import Runnable, compiled, warm
 from hlotool.cli.words import say
-from hlotool.codegen.machine import Machine, Numerics, default_machine
 from hlotool.harness.archive import read_arrays, write_named
 from hlotool.harness.compare import (
     Comparison,
-    Tolerance,
     compare_all,
     compare_with_truth,
     verdict_of,
@@ -44,7 +43,6 @@ from hlotool.harness.compare import (
 from hlotool.ir import Module, Shape, UnsupportedError
 
 if TYPE_CHECKING:
-    from hlotool.analysis.donation import Donate
     from hlotool.evaluate.bounds import Bounded
     from hlotool.evaluate.feeds import Feeds
 
@@ -139,33 +137,7 @@ class _Positive(_Bound):
 @passes_option
 @finite_loops_option
 @strict_option
-def command(
-    file: str,
-    inputs: str | None,
-    values: tuple[str, ...],
-    seed: int | None,
-    output: str | None,
-    backend: str,
-    precision: str,
-    reference: str | None,
-    atol: float | None,
-    rtol: float | None,
-    max_undecided: float,
-    replicas: int | None,
-    partitions: int | None,
-    infeed: str | None,
-    outfeed: str | None,
-    timeout: float | None,
-    elided: str | None,
-    donate: Donate,
-    machine: Machine | None,
-    threads: int | None,
-    excess_precision: bool,
-    flush_denormals: bool,
-    form: str,
-    passes: str,
-    finite_loops: bool,
-) -> None:
+def command(**given: Any) -> None:
     """Run FILE and print its outputs, or save them with -o.
 
     Without inputs of any kind, parameters get random values of seed 0, or the arguments that FILE holds when it is an
@@ -181,100 +153,98 @@ def command(
     they are: each output is ok, MISMATCH, or UNDECIDED where more of it is so than --max-undecided allows, and only ok
     ends with exit code 0.
     """
-    target = replace(machine or default_machine(), numerics=Numerics(excess_precision, flush_denormals))
-    # The rest is for those who look closer, and costs less than what they ask for.
-    plain = backend == "cpu" and precision == "declared" and reference != "evaluate" and timeout is None
-    plain = plain and not donate and elided is None and finite_loops
-    one_device = replicas is None and partitions is None and infeed is None and outfeed is None
-    program = warm(file, passes, target, threads) if plain and one_device else None
-    if program is None:
-        program = _compiled(
-            file, backend, passes, target, threads, replicas, partitions, timeout, donate, elided, finite_loops
-        )
+    options = RunOptions(**given)
+    program = (warm(options) if options.may_be_warm else None) or _compiled(options)
     devices = program.devices
-    recorded = None if inputs is not None or seed is not None else program.recorded
-    arrays = input_arrays(program.inputs, program.parameters, devices, inputs, values, seed, recorded)
-    feeds = _feeds(infeed, outfeed, devices)
-    if precision != "declared":
-        if backend != "evaluate" or devices > 1 or feeds is not None or flush_denormals or reference == "evaluate":
-            raise click.UsageError("--precision f64 is for --backend evaluate on one device without feeds")
-        from hlotool.cli.truth_report import report_truth
-
-        assert program.module is not None
-        report_truth(
-            program.module, arrays[0], program.outputs, output, reference, form, max_undecided, excess_precision
-        )
+    random = options.inputs is not None or options.seed is not None
+    recorded = None if random else program.recorded
+    arrays = input_arrays(
+        program.inputs, program.parameters, devices, options.inputs, options.values, options.seed, recorded
+    )
+    feeds = _feeds(options, devices)
+    if options.precision != "declared":
+        _report_truth(options, program, arrays, feeds)
         return
-    run = program.run
-    given = [[array.copy() for array in row] for row in arrays] if donate else arrays  # they are still to be compared
-    outputs = interruptible(lambda: run(given, feeds))
+    kept = [[array.copy() for array in row] for row in arrays] if options.donate else arrays  # still to be compared
+    outputs = interruptible(lambda: program.run(kept, feeds))
     names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(program.outputs))]
     results = [array for row in outputs for array in row]
-    if output is not None:
-        write_bytes(output, lambda stream: write_named(stream, zip(names, results, strict=True)))
-    if outfeed is not None and feeds is not None:
-        from hlotool.harness.feeds import write_feeds
-
-        written = feeds
-        write_bytes(outfeed, lambda stream: write_feeds(stream, written, devices))
+    _save(options, program, dict(zip(names, results, strict=True)), feeds)
     comparisons: list[Comparison] = []
-    tolerance = _tolerance(atol, rtol)
-    if reference == "evaluate":
-        comparisons = _compared(
-            program, arrays, results, tolerance, max_undecided, _rounding(target, passes), replicas, partitions, infeed,
-            outfeed,
-        )  # fmt: skip
-    elif reference is not None:
-        expected = [a for d in range(devices) for a in read_arrays(reference, "out", program.outputs, d)]
-        comparisons = compare_all(results, expected, tolerance)
-    elif recorded is not None and not values and program.result is not None and devices == 1:
-        comparisons = compare_all(results, program.result, tolerance)
-    _report(names, list(program.outputs) * devices, results, comparisons, form, quiet=output is not None)
+    if options.reference == "evaluate":
+        comparisons = _compared(options, program, arrays, results)
+    elif options.reference is not None:
+        expected = [a for d in range(devices) for a in read_arrays(options.reference, "out", program.outputs, d)]
+        comparisons = compare_all(results, expected, options.tolerance)
+    elif recorded is not None and not options.values and program.result is not None and devices == 1:
+        comparisons = compare_all(results, program.result, options.tolerance)
+    shapes = list(program.outputs) * devices
+    _report(names, shapes, results, comparisons, options.form, quiet=options.output is not None)
     if not all(c.ok for c in comparisons):
         raise CheckFailed
 
 
-def _compiled(file: str, backend: str, *choices: Any) -> Runnable:
+def _compiled(options: RunOptions) -> Runnable:
     from hlotool.driver import backend_names
 
-    if backend not in backend_names():
-        raise click.UsageError(f"no backend {backend!r}; there are {', '.join(backend_names())}")
-    return compiled(file, backend, *choices)
+    if options.backend not in backend_names():
+        raise click.UsageError(f"no backend {options.backend!r}; there are {', '.join(backend_names())}")
+    return compiled(options)
+
+
+def _report_truth(
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], feeds: Feeds | None
+) -> None:
+    """Run in wider floats."""
+    alone = options.backend == "evaluate" and program.devices == 1 and feeds is None
+    if not alone or options.flush_denormals or options.reference == "evaluate":
+        raise click.UsageError("--precision f64 is for --backend evaluate on one device without feeds")
+    from hlotool.cli.truth_report import report_truth
+
+    assert program.module is not None
+    report_truth(
+        program.module, arrays[0], program.outputs, options.output, options.reference, options.form,
+        options.max_undecided, options.excess_precision,
+    )  # fmt: skip
+
+
+def _save(
+    options: RunOptions, program: Runnable, results: Mapping[str, npt.NDArray[Any]], feeds: Feeds | None
+) -> None:
+    """Write the files that were asked for."""
+    if options.output is not None:
+        write_bytes(options.output, lambda stream: write_named(stream, results.items()))
+    if options.outfeed is not None and feeds is not None:
+        from hlotool.harness.feeds import write_feeds
+
+        write_bytes(options.outfeed, lambda stream: write_feeds(stream, feeds, program.devices))
 
 
 def _compared(
-    program: Runnable,
-    arrays: list[list[npt.NDArray[Any]]],
-    results: list[npt.NDArray[Any]],
-    tolerance: Tolerance | None,
-    max_undecided: float,
-    machine: Machine,
-    replicas: int | None,
-    partitions: int | None,
-    infeed: str | None,
-    outfeed: str | None,
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], results: list[npt.NDArray[Any]]
 ) -> list[Comparison]:
-    """Results against those of the evaluator: within their error bounds, unless there are none or `tolerance` says."""
+    """Results against those of the evaluator: within their error bounds, unless there are none or a tolerance says."""
     from hlotool.driver import compile_module
 
-    module, flush = program.module, machine.numerics.flush_denormals
+    module, flush = program.module, options.flush_denormals
     assert module is not None
-    feeds = _feeds(infeed, outfeed, program.devices)
-    if tolerance is None and program.devices == 1 and feeds is None and not flush:
-        bounds = partial(_bounds, module, arrays[0], machine.numerics.excess_precision)
+    feeds = _feeds(options, program.devices)
+    if options.tolerance is None and program.devices == 1 and feeds is None and not flush:
+        bounds = partial(_bounds, module, arrays[0], _leaves_out_roundings(options))
         with suppress(UnsupportedError):  # of programs that bounds are not defined for
-            return compare_with_truth(results, bounds(1), max_undecided=max_undecided, again=bounds)
-    evaluated = compile_module(module, "evaluate", replicas=replicas, partitions=partitions, flush_denormals=flush)
-    return compare_all(results, [array for row in evaluated.run_devices(arrays, feeds) for array in row], tolerance)
+            return compare_with_truth(results, bounds(1), max_undecided=options.max_undecided, again=bounds)
+    evaluated = compile_module(
+        module, "evaluate", replicas=options.replicas, partitions=options.partitions, flush_denormals=flush
+    )
+    expected = [array for row in evaluated.run_devices(arrays, feeds) for array in row]
+    return compare_all(results, expected, options.tolerance)
 
 
-def _rounding(machine: Machine, passes: str) -> Machine:
-    """The machine, with excess precision where a pass leaves out roundings."""
+def _leaves_out_roundings(options: RunOptions) -> bool:
+    """Whether values of narrow types keep more digits, by option or by a pass."""
     from hlotool.cli.pipeline_options import has_excess_precision
 
-    if not has_excess_precision([passes]):
-        return machine
-    return replace(machine, numerics=replace(machine.numerics, excess_precision=True))
+    return options.excess_precision or has_excess_precision([options.passes])
 
 
 def _bounds(
@@ -289,17 +259,13 @@ def _at(device: int, devices: int) -> str:
     return f"@{device}" if devices > 1 else ""
 
 
-def _feeds(infeed: str | None, outfeed: str | None, devices: int) -> Feeds | None:
-    if infeed is None and outfeed is None:
+def _feeds(options: RunOptions, devices: int) -> Feeds | None:
+    if options.infeed is None and options.outfeed is None:
         return None
     from hlotool.evaluate.feeds import Feeds
     from hlotool.harness.feeds import read_feeds
 
-    return Feeds() if infeed is None else read_feeds(infeed, devices)
-
-
-def _tolerance(absolute: float | None, relative: float | None) -> Tolerance | None:
-    return None if absolute is None and relative is None else Tolerance(absolute or 0.0, relative or 0.0)
+    return Feeds() if options.infeed is None else read_feeds(options.infeed, devices)
 
 
 def _report(

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
 
+from hlotool.cli.run_options import RunOptions
 from hlotool.cli.warm import digest_of_file, recall, remember
-from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input, inputs_of
 from hlotool.ir import InputError, Literal, Module, Shape
 from hlotool.runtime.image import load_image
 
 if TYPE_CHECKING:
-    from hlotool.analysis.donation import Donate
     from hlotool.evaluate.feeds import Feeds
     from hlotool.text.load import Snapshot
 
@@ -42,51 +41,40 @@ class Runnable:
     module: Module | None = None
 
 
-def warm(file: str, passes: str, machine: Machine, threads: int | None) -> Runnable | None:
-    """The program in `file` from the cache; None where it is not there."""
-    digest = digest_of_file(file)
-    found = None if digest is None else recall(file, digest, passes, machine)
+def warm(options: RunOptions) -> Runnable | None:
+    """The program from the cache; None where it is not there."""
+    digest = digest_of_file(options.file)
+    found = None if digest is None else recall(options.file, digest, options.passes, options.target)
     if found is None:
         return None
-    call = load_image(found.image, threads).function(found.image.releases_gil)
+    call = load_image(found.image, options.threads).function(found.image.releases_gil)
     return Runnable(
         found.inputs, found.image.parameters, found.image.outputs, 1, lambda rows, feeds: [call(*row) for row in rows]
     )
 
 
-def compiled(
-    file: str,
-    backend: str,
-    passes: str,
-    machine: Machine,
-    threads: int | None,
-    replicas: int | None,
-    partitions: int | None,
-    timeout: float | None,
-    donate: Donate = (),
-    elided: str | None = None,
-    finite_loops: bool = True,
-) -> Runnable:
-    """Read `file` and compile it."""
+def compiled(options: RunOptions) -> Runnable:
+    """Read the file and compile it."""
     from hlotool.cli.common import read_run
     from hlotool.driver import compile_module
 
-    source, snapshot = read_run(file)
+    source, snapshot = read_run(options.file)
     module = snapshot.module
-    if elided is not None:
+    if options.elided is not None:
         from hlotool.harness.elided import filled
 
-        module = filled(module, elided)
+        module = filled(module, options.elided)
+    machine = options.target
     executable = compile_module(
-        module, backend, passes, threads, machine, replicas=replicas, partitions=partitions, timeout=timeout,
-        donate=donate, finite_loops=finite_loops,
+        module, options.backend, options.passes, options.threads, machine, replicas=options.replicas,
+        partitions=options.partitions, timeout=options.timeout, donate=options.donate,
+        finite_loops=options.finite_loops,
     )  # fmt: skip
     inputs = inputs_of(module)
     recorded = _recorded(snapshot, executable.devices)
-    alone = replicas is None and partitions is None and elided is None and not donate and finite_loops
-    plain = recorded is None and snapshot.result is None and alone
+    plain = recorded is None and snapshot.result is None and options.is_cacheable
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
-        remember(file, source.digest, passes, machine, inputs, executable.image)
+        remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
     return Runnable(
         inputs,
         executable.parameters,

@@ -199,9 +199,7 @@ def link(
     """
     sites = [_site(call) for call in program.host_calls]
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
-    cost = sum(use.cost for use in program.kernels)
     devices = topology_of(module).devices
-    loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
     image = Image(
         tuple(units.finish(program.units, program.library)),
         program.entry,
@@ -210,7 +208,7 @@ def link(
         program.arena_bytes,
         program.constants,
         # Without the GIL other devices, and whoever waits for the end, have their turn.
-        releases_gil=cost > _SHORT_NANOSECONDS or loops or devices > 1 or timeout is not None,
+        releases_gil=_takes_long(program, module) or devices > 1 or timeout is not None,
         aliases=tuple(program.aliases.items()),
         overwritten=program.overwritten,
     )
@@ -229,12 +227,7 @@ def link(
         module=module,
         parameters=program.parameters,
         outputs=program.outputs,
-        memory=Memory(
-            program.arena_bytes,
-            sum(s.byte_size for s in program.parameters),
-            sum(s.byte_size for number, s in enumerate(program.outputs) if number not in program.aliases),
-            program.constants.nbytes,
-        ),
+        memory=_memory(program),
         decisions=tuple(decisions),
         run=alone if needs_device else call,
         program=program,
@@ -246,6 +239,22 @@ def link(
         devices=devices,
         timeout=timeout,
         donated=program.aliases,
+    )
+
+
+def _takes_long(program: Program, module: Module) -> bool:
+    """Whether others should have the interpreter meanwhile."""
+    loops = any(instruction.opcode == "while" for instruction in module.instructions())  # who knows for how long
+    return loops or sum(use.cost for use in program.kernels) > _SHORT_NANOSECONDS
+
+
+def _memory(program: Program) -> Memory:
+    own = (shape for number, shape in enumerate(program.outputs) if number not in program.aliases)
+    return Memory(
+        program.arena_bytes,
+        sum(shape.byte_size for shape in program.parameters),
+        sum(shape.byte_size for shape in own),
+        program.constants.nbytes,
     )
 
 

@@ -65,11 +65,7 @@ def read_attributes(
                 attributes[name] = Verbatim(text[match.end() : cursor.position].strip())
             continue
         if name in places:
-            first = cursor.location(places[name], places[name] + len(name))
-            message = f"attribute '{name}' is given twice"
-            cursor.not_known(
-                cursor.diagnostic(message, start, start + len(name), None, (("first given here", first),), "HLO0138")
-            )
+            _report_repeated(state, name, places[name], start)
         places[name] = start
         depth, before = cursor.depth, len(cursor.diagnostics)
         try:
@@ -94,6 +90,13 @@ def read_attributes(
                 attributes[name] = Verbatim(text[match.end() : cursor.position].strip())
             elif row.kind == "computation":
                 attributes[name] = _unread_computation(state, name)
+
+
+def _report_repeated(state: State, name: str, first: int, again: int) -> None:
+    cursor = state.cursor
+    related = (("first given here", cursor.location(first, first + len(name))),)
+    message = f"attribute '{name}' is given twice"
+    cursor.not_known(cursor.diagnostic(message, again, again + len(name), None, related, "HLO0138"))
 
 
 def _report_unknown(state: State, opcode: str, rows: dict[str, Attribute], name: str, start: int) -> str | None:

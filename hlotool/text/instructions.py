@@ -65,9 +65,7 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
     if name in scope.names:
         _report_repeated(state, scope.names[name], start)
     if root and scope.root is not None:
-        related = (("the first ROOT is here", cursor.location(*scope.root)),)
-        message = "a second ROOT in one computation"
-        cursor.report(cursor.diagnostic(message, begin, begin + 4, None, related, "HLO0151"))
+        _report_second_root(state, scope.root, begin)
     attributes: dict[str, Any] = {}
     wrapped = None
     if row.name == UNKNOWN:
@@ -151,6 +149,13 @@ def _note_damage(state: State, scope: Scope, instruction: Instruction) -> None:
         state.damage.operands.add(instruction)
     state.damage.attributes[instruction] = frozenset(state.unread)
     state.unread = set()
+
+
+def _report_second_root(state: State, first: tuple[int, int], begin: int) -> None:
+    cursor = state.cursor
+    related = (("the first ROOT is here", cursor.location(*first)),)
+    message = "a second ROOT in one computation"
+    cursor.report(cursor.diagnostic(message, begin, begin + 4, None, related, "HLO0151"))
 
 
 def _report_repeated(state: State, first: Instruction, start: int) -> None:

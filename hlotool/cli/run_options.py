@@ -1,0 +1,69 @@
+"""The options of ``hlotool run``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hlotool.codegen.machine import Machine, Numerics, default_machine
+from hlotool.harness.compare import Tolerance
+
+if TYPE_CHECKING:
+    from hlotool.analysis.donation import Donate
+
+__all__ = ["RunOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What the user asks for, by the names of the command line's parameters."""
+
+    file: str
+    inputs: str | None
+    values: tuple[str, ...]
+    seed: int | None
+    output: str | None
+    backend: str
+    precision: str
+    reference: str | None
+    atol: float | None
+    rtol: float | None
+    max_undecided: float
+    replicas: int | None
+    partitions: int | None
+    infeed: str | None
+    outfeed: str | None
+    timeout: float | None
+    elided: str | None
+    donate: Donate
+    machine: Machine | None
+    threads: int | None
+    excess_precision: bool
+    flush_denormals: bool
+    form: str
+    passes: str
+    finite_loops: bool
+
+    @property
+    def target(self) -> Machine:
+        """What to compile for, and how exactly to compute."""
+        numerics = Numerics(self.excess_precision, self.flush_denormals)
+        return replace(self.machine or default_machine(), numerics=numerics)
+
+    @property
+    def tolerance(self) -> Tolerance | None:
+        if self.atol is None and self.rtol is None:
+            return None
+        return Tolerance(self.atol or 0.0, self.rtol or 0.0)
+
+    @property
+    def is_cacheable(self) -> bool:
+        """Whether the code depends on the file, the pipeline and the target alone."""
+        one_device = self.replicas is None and self.partitions is None
+        return one_device and not self.donate and self.elided is None and self.finite_loops
+
+    @property
+    def may_be_warm(self) -> bool:
+        """Whether code from the cache serves, without the module: others look closer, which costs more anyway."""
+        runs = self.backend == "cpu" and self.precision == "declared" and self.timeout is None
+        return runs and self.reference != "evaluate" and self.infeed is None and self.is_cacheable
