@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
@@ -65,6 +65,32 @@ class Gate:
 
     share: float
     confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """What the user asks for, by the names of the command line's parameters."""
+
+    files: tuple[str, ...]
+    pipelines: tuple[str, ...]
+    machines: dict[str, Machine | None]
+    elided: str | None
+    donate: Donate
+    replicas: int | None
+    partitions: int | None
+    against: tuple[str, ...]
+    xla_python: str | None
+    inputs: str | None
+    seed: int
+    rounds: int
+    seconds: float
+    warmup: float
+    roof: bool
+    baseline: str | None
+    gate: Gate | None
+    threads: int | None
+    form: str
+    output: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +159,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
     help="Form of the report.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT", help="Write the report here.")
-def command(
-    files: tuple[str, ...],
-    pipelines: tuple[str, ...],
-    machines: dict[str, Machine | None],
-    elided: str | None,
-    donate: Donate,
-    replicas: int | None,
-    partitions: int | None,
-    against: tuple[str, ...],
-    xla_python: str | None,
-    inputs: str | None,
-    seed: int,
-    rounds: int,
-    seconds: float,
-    warmup: float,
-    roof: bool,
-    baseline: str | None,
-    gate: Gate | None,
-    threads: int | None,
-    form: str,
-    output: str | None,
-) -> None:
+def command(**given: Any) -> None:
     """Time each FILE: how long it takes to parse, to compile, to run first, and to run once it is warm.
 
     Variants take turns in random order.  Times are medians with 95 % intervals; compile times are without the cache.
@@ -163,32 +168,33 @@ def command(
     that native code may overwrite (--donate) are renewed before each call, outside of the time; contestants keep
     theirs.
     """
-    if gate is not None and baseline is None:
+    options = BenchOptions(**given)
+    if options.gate is not None and options.baseline is None:
         raise click.UsageError("--fail-if needs --baseline")
-    if inputs is not None and len(files) > 1:
+    if options.inputs is not None and len(options.files) > 1:
         raise click.UsageError("--inputs goes with one FILE")
-    old = _read_baseline(baseline) if baseline is not None else {}
+    old = _read_baseline(options.baseline) if options.baseline is not None else {}
     os.environ["HLOTOOL_CACHE"] = "off"  # of this process: compile times are those of a first compilation
-    measured = measure_roof(threads) if roof else None
+    roof = measure_roof(options.threads) if options.roof else None
     cases: list[Case] = []
     verdicts: list[Verdict] = []
-    for file in files:
-        program = _load(file, inputs, seed, elided, replicas, partitions)
-        contestants = _contestants(program, pipelines or ("default",), machines, against, xla_python, threads, donate)
+    for file in options.files:
+        program = _load(file, options)
+        contestants = _contestants(program, options)
         try:
-            timings = measure(contestants, rounds, seconds, warmup)
-            found = _cases(program, timings, has_excess_precision(pipelines))
+            timings = measure(contestants, options.rounds, options.seconds, options.warmup)
+            found = _cases(program, timings, has_excess_precision(options.pipelines))
             for case, contestant in zip(found, contestants, strict=True):
                 samples = old.get((Path(file).name, case.timing.label))
                 if samples is not None:
-                    verdicts.append(_judge(case, contestant, samples, gate, seconds))
+                    verdicts.append(_judge(case, contestant, samples, options.gate, options.seconds))
         finally:
             for contestant in contestants:
                 if isinstance(contestant, XlaPeer):
                     contestant.close()
         cases += found
-    write_text(output, _REPORTS[form](cases, measured, verdicts))
-    if gate is not None and any(v.word == "slower" for v in verdicts):
+    write_text(options.output, _REPORTS[options.form](cases, roof, verdicts))
+    if options.gate is not None and any(v.word == "slower" for v in verdicts):
         raise CheckFailed
 
 
@@ -214,45 +220,38 @@ class Verdict:
     p: float
 
 
-def _load(
-    file: str, inputs: str | None, seed: int, elided: str | None, replicas: int | None, partitions: int | None
-) -> Program:
-    module = on_devices(read_module(file, runs=True), replicas, partitions)
-    if elided is not None:
-        module = filled(module, elided)
+def _load(file: str, options: BenchOptions) -> Program:
+    module = on_devices(read_module(file, runs=True), options.replicas, options.partitions)
+    if options.elided is not None:
+        module = filled(module, options.elided)
     refuse_elided(module)
     shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
-    arrays = random_inputs(module, seed) if inputs is None else read_arrays(inputs, "arg", shapes)
+    arrays = random_inputs(module, options.seed)
+    if options.inputs is not None:
+        arrays = read_arrays(options.inputs, "arg", shapes)
     check_arrays(inputs_of(module), arrays, shapes)
     return Program(file, print_module(module), module, arrays)
 
 
-def _contestants(
-    program: Program,
-    pipelines: Sequence[str],
-    machines: Mapping[str, Machine | None],
-    against: Sequence[str],
-    python: str | None,
-    threads: int | None,
-    donate: Donate,
-) -> list[Contestant]:
+def _contestants(program: Program, options: BenchOptions) -> list[Contestant]:
     parse = partial(hlotool.parse, program.text)
+    pipelines, threads = options.pipelines or ("default",), options.threads
     found: list[Contestant] = []
-    for passes, (name, machine) in product(pipelines, machines.items() or [("", None)]):
+    for passes, (name, machine) in product(pipelines, options.machines.items() or [("", None)]):
         label = "hlotool" if len(pipelines) == 1 else f"hlotool -p {passes}"
         label += f" --cpu {name}" if name else ""
         compile_ = partial(
-            compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine, donate=donate
+            compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine, donate=options.donate
         )
         found.append(Native(label, parse, compile_, program.arguments, _overwritten))
-    if "evaluate" in against:
+    if "evaluate" in options.against:
         found.append(Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments))
-    if "op-by-op" in against:
+    if "op-by-op" in options.against:
         found.append(Native("op-by-op", parse, partial(op_by_op, threads=threads), program.arguments))
-    if "xla" in against:
+    if "xla" in options.against:
         if topology_of(program.module).devices > 1:
             raise click.UsageError("--against xla is for programs on one device")
-        found.append(XlaPeer(program.text, program.arguments, python))
+        found.append(XlaPeer(program.text, program.arguments, options.xla_python))
     return found
 
 
