@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from hlotool.codegen.kernel import Kernel, Step, signature
-from hlotool.codegen.llvm.math.elements import Value, compute_element, memory_type, to_memory
-from hlotool.codegen.llvm.memory import address_type, load_scalar, load_vector, store_vector
+from hlotool.codegen.llvm import memory
+from hlotool.codegen.llvm.math.elements import Value, compute_element
+from hlotool.codegen.llvm.memory import address_type
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS, type_text
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -156,17 +158,13 @@ def splat(f: Function, kind: str, lanes: int, value: str) -> str:
 
 def load(f: Function, element_type: str, pointer: str, index: Index, lanes: int = 1) -> Value:
     """The compute value of `lanes` neighbouring elements from element `index` on."""
-    place = address(f, pointer, address_type(element_type), index)
-    return load_scalar(f, element_type, place) if lanes == 1 else load_vector(f, element_type, lanes, place)
+    return memory.load(element_type, lanes, Ptr(f, pointer).at(address_type(element_type), _index(f, index)))
 
 
 def store(f: Function, element_type: str, pointer: str, index: Index, value: Value, lanes: int = 1) -> None:
     """Write compute value `value` to `lanes` neighbouring elements from element `index` on."""
-    place = address(f, pointer, address_type(element_type), index)
-    if lanes > 1:
-        store_vector(f, element_type, lanes, place, value)
-        return
-    kind = memory_type(element_type)
-    raw = to_memory(f, element_type, 1, value)
-    for number, part in enumerate((raw,) if isinstance(raw, str) else raw):
-        f.do(f"store {kind} {part}, ptr {address(f, place, kind, number)}, align {BITS[kind] // 8}")
+    memory.store(element_type, lanes, Ptr(f, pointer).at(address_type(element_type), _index(f, index)), value)
+
+
+def _index(f: Function, index: Index) -> int | Int:
+    return index if isinstance(index, int) else Int(f, index)

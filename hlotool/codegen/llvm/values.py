@@ -14,8 +14,8 @@ from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mang
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "either", "equal", "iota", "maximum",
-    "minimum", "negated", "number", "operand", "where", "zeros",
+    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "constants", "either", "equal", "iota",
+    "maximum", "minimum", "negated", "number", "operand", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -487,6 +487,14 @@ def zeros(f: Function, element: str, lanes: int = 1) -> Vector:
 def iota(f: Function, element: str, lanes: int) -> Vector:
     """In each lane its number."""
     return Vector(f, element, lanes, f"<{', '.join(f'{element} {lane}' for lane in range(lanes))}>")
+
+
+def constants(f: Function, element: str, values: Sequence[Number]) -> Vector:
+    """A vector of constants that may differ."""
+    if len(values) == 1:
+        return Vector(f, element, 1, constant_text(element, 1, values[0]))
+    lanes = ", ".join(f"{element} {constant_text(element, 1, value)}" for value in values)
+    return Vector(f, element, len(values), f"<{lanes}>")
 
 
 def where(mask: Vector, yes: Vector | Number, no: Vector | Number) -> Vector:

@@ -28,8 +28,8 @@ from hlotool.codegen.llvm.strided import (
     store_interleaved,
     store_strided,
 )
-from hlotool.codegen.llvm.values import Vector
-from hlotool.codegen.llvm.vectors import broadcast_bit, divide, literal, reversed_lanes, spread, transposed
+from hlotool.codegen.llvm.values import Ptr, Vector, constants
+from hlotool.codegen.llvm.vectors import quotient, remainder, transposed
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import Loop, bound_loops
 from hlotool.codegen.loops.nodes import Node, Row, body_of, closure, fits_in_32_bits, scope_of
@@ -355,7 +355,7 @@ class Nest:
     def _select(self, guards: tuple[Condition, ...], copy: int, lanes: int, kind: str, choices: list[Value]) -> Value:
         condition, wide = self.condition(guards, copy)
         if lanes > 1 and not wide:
-            condition = broadcast_bit(self.f, condition, lanes)
+            condition = Vector(self.f, 'i1', 1, condition).spread(lanes).name
         return emit_elementwise(self.f, "select", {}, ["pred", kind, kind], kind, lanes, [condition, *choices])
 
     # ---- integers
@@ -422,12 +422,20 @@ class Nest:
             return known
         if atom.inner is not None:
             value = self.integer(atom.inner)
-            value = divide(self.f, "i64", 1, atom.kind, value, atom.divisor, atom.inner.low < 0)
+            value = self._divided(atom, Vector(self.f, 'i64', 1, value))
         else:
             assert isinstance(atom.source, Node)
             value = self._clamped(atom, self.values[atom.source][0], 1, "i64")
         self.keep(self.sums, key, value)
         return value
+
+    @staticmethod
+    def _divided(atom: Atom, value: Vector) -> str:
+        assert atom.inner is not None
+        if value.is_constant and value.lanes == 1:
+            number = int(value.name)
+            return str(number // atom.divisor if atom.kind == "quotient" else number % atom.divisor)
+        return (quotient if atom.kind == "quotient" else remainder)(value, atom.divisor, atom.inner.low < 0).name
 
     def _clamped(self, atom: Atom, value: Value, lanes: int, kind: str) -> str:
         assert isinstance(atom.source, Node)
@@ -445,7 +453,7 @@ class Nest:
         """An index for all lanes of `copy`: the scalar type (i32 where it fits) and the value."""
         if lanes == 1 or not self.is_vector(index.variables):
             value = self._add(self.integer(index), str(self.shift(index, copy)))
-            return "i64", value if lanes == 1 else spread(self.f, "i64", lanes, value)
+            return "i64", value if lanes == 1 else Vector(self.f, 'i64', 1, value).spread(lanes).name
         kind = "i32" if fits_in_32_bits(index, (self.lane.width * self.lane.copies) if self.lane else 0) else "i64"
         return kind, self._vector(index, copy, lanes, kind)
 
@@ -458,7 +466,7 @@ class Nest:
         base = self._add(self._sum(scalars), str(index.constant + self.shift(index, copy)))
         if kind == "i32":
             base = f.let(f"trunc i64 {base} to i32") if base.startswith("%") else base
-        total = spread(f, kind, lanes, base)
+        total = Vector(f, kind, 1, base).spread(lanes).name
         if step:
             ramp = "<" + ", ".join(f"{kind} {k * step}" for k in range(lanes)) + ">"
             total = ramp if base == "0" else f.let(f"add {wide} {total}, {ramp}")
@@ -467,7 +475,7 @@ class Nest:
                 continue
             if atom.inner is not None:
                 own = self._vector(atom.inner, copy, lanes, kind)
-                own = divide(f, kind, lanes, atom.kind, own, atom.divisor, atom.inner.low < 0)
+                own = self._divided(atom, Vector(f, kind, lanes, own))
             else:
                 assert isinstance(atom.source, Node)
                 own = self._clamped(atom, self.value(atom.source, copy, lanes), lanes, kind)
@@ -501,7 +509,7 @@ class Nest:
         if vector is not None:
             if scalar is not None:
                 assert self.lane is not None
-                wide_scalar = broadcast_bit(f, scalar, self.lane.width)
+                wide_scalar = Vector(f, 'i1', 1, scalar).spread(self.lane.width).name
                 vector = f.let(f"and <{self.lane.width} x i1> {vector}, {wide_scalar}")
             return vector, True
         return scalar or "true", False
@@ -528,10 +536,10 @@ class Nest:
         full = f"<{lanes} x {kind}>" if lanes > 1 else kind
         # One unsigned comparison tells 0 <= x < n.
         if rises and falls and guard.low == 0:
-            return f.let(f"icmp ult {full} {value}, {literal(kind, lanes, guard.high)}")
-        own = f.let(f"icmp sge {full} {value}, {literal(kind, lanes, guard.low)}") if rises else None
+            return f.let(f"icmp ult {full} {value}, {Vector(f, kind, lanes, '').like(guard.high).name}")
+        own = f.let(f"icmp sge {full} {value}, {Vector(f, kind, lanes, '').like(guard.low).name}") if rises else None
         if falls:
-            below = f.let(f"icmp slt {full} {value}, {literal(kind, lanes, guard.high)}")
+            below = f.let(f"icmp slt {full} {value}, {Vector(f, kind, lanes, '').like(guard.high).name}")
             own = below if own is None else f.let(f"and {bits} {own}, {below}")
         return own
 
@@ -541,7 +549,7 @@ class Nest:
         lane = f.let(f"sub i64 {place}, {first}")
         for intrinsic, limit in (("smax", 0), ("smin", lanes)):
             lane = f.intrinsic("i64", f"llvm.{intrinsic}.i64", [("i64", lane), ("i64", str(limit))])
-        return spread(f, kind, lanes, f.let(f"trunc i64 {lane} to {kind}"))
+        return Vector(f, kind, 1, f.let(f"trunc i64 {lane} to {kind}")).spread(lanes).name
 
     # ---- memory
 
@@ -599,10 +607,10 @@ class Nest:
         assert lane is not None
         assert index is not None
         pointer = self._place(node, index, 0)
-        mask = None if lane.copies == lane.width else memory.constant_mask(lane.copies, lane.width)
+        mask = memory.first_lanes(f, lane.copies, lane.width)
         step = index.coefficient(lane.atom)
         rows = [
-            memory.load_vector(f, node.type, lane.width, self._offset(pointer, node.type, step * k), mask)
+            memory.load(node.type, lane.width, Ptr(f, self._offset(pointer, node.type, step * k)), mask)
             for k in range(lane.active)
         ]
         rows += rows[:1] * (lane.width - lane.active)
@@ -629,14 +637,13 @@ class Nest:
         simple = kind != "pred" and not is_complex(kind)
         return simple and step is not None and 1 < step <= WIDEST_STEP
 
-    def _pointers(self, node: Node, copy: int, lanes: int) -> str:
+    def _pointers(self, node: Node, copy: int, lanes: int) -> Vector:
         """The vector of addresses of a node whose lanes do not lie side by side."""
         assert node.index is not None
         kind, offsets = self.integers(node.index, copy, lanes)
         base = self.base(node.slot)
-        return self.f.let(
-            f"getelementptr {memory.address_type(node.type)}, ptr {base}, <{lanes} x {kind}> {offsets}"
-        )
+        text = f"getelementptr {memory.address_type(node.type)}, ptr {base}, <{lanes} x {kind}> {offsets}"
+        return Vector(self.f, "ptr", lanes, self.f.let(text))
 
     def _load(self, node: Node, copy: int, lanes: int) -> Value:
         f, index = self.f, node.index
@@ -646,38 +653,42 @@ class Nest:
             pointer = self._place(node, index, copy)
             if node.guards:
                 pointer = f.let(f"select i1 {condition}, ptr {pointer}, ptr {self.base(node.slot)}")
-            return memory.load_scalar(f, node.type, pointer)
+            return memory.load(node.type, 1, Ptr(f, pointer))
         assert self.lane is not None
-        mask: str | None = None
-        if self.lane.is_partial(copy):
-            mask = memory.constant_mask(self.lane.active, lanes)
+        mask = memory.first_lanes(f, self.lane.active, lanes) if self.lane.is_partial(copy) else None
         step = self._lane_form(index)
         if node.guards and not wide and step == 1:
             # All lanes or none: what is read in the latter case is of no interest.
             pointer = self._place(node, index, copy)
             pointer = f.let(f"select i1 {condition}, ptr {pointer}, ptr {self.base(_NOTHING)}")
-            return memory.load_vector(f, node.type, lanes, pointer, mask)
+            return memory.load(node.type, lanes, Ptr(f, pointer), mask)
         if node.guards:
-            own = condition if wide else broadcast_bit(f, condition, lanes)
-            mask = own if mask is None else f.let(f"and <{lanes} x i1> {own}, {mask}")
+            own = Vector(f, 'i1', lanes, condition) if wide else Vector(f, 'i1', 1, condition).spread(lanes)
+            mask = own if mask is None else own & mask
         if step == 0:
             # The guards alone make it a vector: one element, if any lane may read it.
             pointer = self._place(node, index, copy)
-            any_lane = f.intrinsic("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(f"<{lanes} x i1>", mask or "")])
+            assert mask is not None
+            any_lane = f.intrinsic("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(mask.type, mask.name)])
             pointer = f.let(f"select i1 {any_lane}, ptr {pointer}, ptr {self.base(node.slot)}")
-            return broadcast(f, node.type, lanes, memory.load_scalar(f, node.type, pointer))
+            return broadcast(f, node.type, lanes, memory.load(node.type, 1, Ptr(f, pointer)))
         if step == 1:
             pointer = self._place(node, index, copy)
             if self.far and isinstance(node.slot, int) and self.stack[-1] & self.lane.atom.variables:
-                memory.prefetch(f, pointer)
-            return memory.load_vector(f, node.type, lanes, pointer, mask)
+                memory.prefetch(Ptr(f, pointer))
+            return memory.load(node.type, lanes, Ptr(f, pointer), mask)
         if step == -1 and mask is None:
             pointer = self._offset(self._place(node, index, copy), node.type, 1 - lanes)
-            return reversed_lanes(f, node.type, lanes, memory.load_vector(f, node.type, lanes, pointer))
+            value = memory.load(node.type, lanes, Ptr(f, pointer))
+            turned = [
+                Vector(f, compute_element(node.type), lanes, part).shuffle(range(lanes - 1, -1, -1)).name
+                for part in ((value,) if isinstance(value, str) else value)
+            ]
+            return turned[0] if len(turned) == 1 else (turned[0], turned[1])
         if self._is_close(node.type, step) and not node.guards and step is not None:
             return self._load_strided(node, index, copy, lanes, step)
         pointers = self._pointers(node, copy, lanes)
-        return memory.load_gathered(f, node.type, lanes, pointers, mask or "splat (i1 true)")
+        return memory.load_gathered(node.type, pointers, mask or Vector(f, 'i1', lanes, 'splat (i1 true)'))
 
     def _load_strided(self, node: Node, index: Index, copy: int, lanes: int, step: int) -> Value:
         """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
@@ -687,14 +698,14 @@ class Nest:
         constants = [_constant(n) for n in self.columns.get(column, ())]
         first = next((c for c in constants if c <= index.constant < c + step and c + step - 1 in constants), None)
         if first is None:
-            return load_strided(self.f, node.type, lanes, self._place(node, index, copy), step, active)
+            return load_strided(node.type, lanes, Ptr(self.f, self._place(node, index, copy)), step, active)
         key = column, first, copy
         chunks = self.chunks.get(key)
         if chunks is None:
             pointer = self._offset(self._place(node, index, copy), node.type, first - index.constant)
-            chunks = load_chunks(self.f, node.type, lanes, pointer, step * active)
+            chunks = load_chunks(node.type, lanes, Ptr(self.f, pointer), step * active)
             self.keep(self.chunks, key, chunks)
-        return pick(self.f, node.type, lanes, chunks, step, index.constant - first, active)
+        return pick(node.type, chunks, step, index.constant - first, active)
 
     def _side_by_side(self, stores: Sequence[Node]) -> dict[Node, list[Node]]:
         """The stores whose lanes lie between those of others without gaps: all of these, in order."""
@@ -717,7 +728,7 @@ class Nest:
         assert first.index is not None
         active = self.lane.active if self.lane.is_partial(copy) else lanes
         values = [self.value(store.operands[0], copy, lanes) for store in stores]
-        store_interleaved(self.f, first.type, lanes, self._place(first, first.index, copy), active, values)
+        store_interleaved(first.type, lanes, Ptr(self.f, self._place(first, first.index, copy)), active, values)
 
     def _store(self, node: Node, copy: int, lanes: int) -> None:
         f, index = self.f, node.index
@@ -725,7 +736,7 @@ class Nest:
         value = self.value(node.operands[0], copy, lanes)
         if lanes == 1:
             pointer = self._place(node, index, copy)
-            memory.store_scalar(f, node.type, pointer, value)
+            memory.store(node.type, 1, Ptr(f, pointer), value)
             return
         assert self.lane is not None
         partial = self.lane.is_partial(copy)
@@ -734,25 +745,24 @@ class Nest:
         if step == 1:
             pointer = self._place(node, index, copy)
             if not partial and node.slot in self.streams and self._is_aligned(node, index, lanes):
-                memory.stream_vector(f, node.type, lanes, pointer, value)
+                memory.stream(node.type, lanes, Ptr(f, pointer), value)
                 return
-            mask = memory.constant_mask(active, lanes) if partial else None
-            memory.store_vector(f, node.type, lanes, pointer, value, mask)
+            memory.store(node.type, lanes, Ptr(f, pointer), value, memory.first_lanes(f, active, lanes))
             if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
                 for there, where, further in self.coming:
                     f.fetch(self._offset(self._place(there, where, copy), there.type, further))
             return
         if self._is_close(node.type, step) and step is not None and memory.has_masks(self.machine, node.type):
-            store_strided(f, node.type, lanes, self._place(node, index, copy), step, active, value)
+            store_strided(node.type, lanes, Ptr(f, self._place(node, index, copy)), step, active, value)
             return
         if step is not None:
             pointer = self._place(node, index, copy)
-            ends = [self._offset(pointer, node.type, step * k) for k in range(active)]
-            memory.store_scattered(f, node.type, lanes, ends, value)
+            ends = [Ptr(f, self._offset(pointer, node.type, step * k)) for k in range(active)]
+            memory.store_scattered(node.type, lanes, ends, value)
             return
         pointers = self._pointers(node, copy, lanes)
-        ends = [f.let(f"extractelement <{lanes} x ptr> {pointers}, i64 {k}") for k in range(active)]
-        memory.store_scattered(f, node.type, lanes, ends, value)
+        ends = [Ptr(f, pointers[k].name) for k in range(active)]
+        memory.store_scattered(node.type, lanes, ends, value)
 
     # ---- reductions
 
@@ -875,11 +885,11 @@ class Nest:
         new = how.step(f, old, inputs, lanes)
         mask: str | None = None
         if own and self.lane is not None and self.lane.is_partial(copy):
-            mask = memory.constant_mask(self.lane.active, lanes)
+            mask = constants(f, "i1", [k < self.lane.active for k in range(lanes)]).name
         if node.guards:
             condition, wide = self.condition(node.guards, copy)
             if lanes > 1 and not wide:
-                condition = broadcast_bit(f, condition, lanes)
+                condition = Vector(f, 'i1', 1, condition).spread(lanes).name
             mask = condition if mask is None else f.let(f"and <{lanes} x i1> {condition}, {mask}")
         if mask is None:
             return new

@@ -31,7 +31,7 @@ from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm.addressing import Place, advance, argument, count_in_block, offset, unravel, when
 from hlotool.codegen.llvm.values import Vector
-from hlotool.codegen.llvm.vectors import spread, transposed
+from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = [
@@ -423,7 +423,7 @@ def first_lanes(f: Function, count: str) -> str:
     """The mask of the first `count` lanes."""
     count = f.intrinsic("i64", "llvm.smax.i64", [("i64", count), ("i64", "0")])
     count = f.let(f"trunc i64 {f.intrinsic('i64', 'llvm.umin.i64', [('i64', count), ('i64', str(SIDE))])} to i32")
-    return f.let(f"icmp ult {WIDE} <{_EVERY}>, {spread(f, 'i32', SIDE, count)}")
+    return f.let(f"icmp ult {WIDE} <{_EVERY}>, {Vector(f, 'i32', 1, count).spread(SIDE).name}")
 
 
 def _split(

@@ -34,7 +34,7 @@ from hlotool.codegen.cpu.products.tiles import SIDE, operate, tile_config
 from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm.addressing import Place, advance, argument, offset
 from hlotool.codegen.llvm.elements import has_tiles
-from hlotool.codegen.llvm.vectors import spread
+from hlotool.codegen.llvm.values import Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -286,7 +286,7 @@ def _multiply(f: Function, left: str, right: str) -> None:
     x, y, *held = term.values
     columns = [f.let(f"load {FLOATS}, ptr {offset(f, y, ROW * v)}, align 64") for v in (0, 1)]
     for row in range(together):
-        splat = spread(f, "float", SIDE, f.let(f"load float, ptr {offset(f, x, _PITCH * row)}, align 4"))
+        splat = Ptr(f, offset(f, x, _PITCH * row)).load("float", align=4).spread(SIDE).name
         for v, column in enumerate(columns):
             arguments = [(FLOATS, splat), (FLOATS, column), (FLOATS, held[2 * row + v])]
             held[2 * row + v] = f.intrinsic(FLOATS, f"llvm.fmuladd.v{SIDE}f32", arguments)
