@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hlotool.analysis import reducers
 from hlotool.codegen.llvm.inline import emit_inline
-from hlotool.codegen.llvm.math.elements import compute_element, compute_type, is_low_precision
+from hlotool.codegen.llvm.math.elements import compute_element, is_low_precision
 from hlotool.codegen.llvm.math.elementwise import Value, constant, emit_elementwise
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.values import Vector
@@ -187,33 +187,25 @@ def _neutral(opcode: str, element_type: str) -> object:
 
 def _part(f: Function, element_type: str, lanes: int, value: Value, first: int) -> Value:
     """The half of a vector that begins at lane `first`; a scalar when one lane is left."""
-    kind, half = compute_type(element_type, lanes), lanes // 2
+    half, kind = lanes // 2, compute_element(element_type)
 
     def cut(part: str) -> str:
-        if half == 1:
-            return f.let(f"extractelement {kind} {part}, i64 {first}")
-        order = ", ".join(f"i32 {k}" for k in range(first, first + half))
-        return f.let(f"shufflevector {kind} {part}, {kind} poison, <{half} x i32> <{order}>")
+        whole = Vector(f, kind, lanes, part)
+        return (whole[first] if half == 1 else whole.shuffle(range(first, first + half))).name
 
     return cut(value) if isinstance(value, str) else (cut(value[0]), cut(value[1]))
 
 
-def parts(types: Sequence[str], values: Sequence[Value], lanes: int) -> list[tuple[str, str]]:
-    """(LLVM type, name) of every register that holds `values`; complex values take two."""
-    flat = []
-    for element_type, value in zip(types, values, strict=True):
-        kind = compute_type(element_type, lanes)
-        flat += [(kind, part) for part in ((value,) if isinstance(value, str) else value)]
-    return flat
+def parts(f: Function, types: Sequence[str], values: Sequence[Value], lanes: int) -> list[Vector]:
+    """Every register that holds `values`; complex values take two."""
+    return [
+        Vector(f, compute_element(element_type), lanes, part)
+        for element_type, value in zip(types, values, strict=True)
+        for part in ((value,) if isinstance(value, str) else value)
+    ]
 
 
-def unparts(types: Sequence[str], names: Sequence[str]) -> list[Value]:
+def unparts(types: Sequence[str], registers: Sequence[Vector]) -> list[Value]:
     """The values again."""
-    values: list[Value] = []
-    left = list(names)
-    for element_type in types:
-        if ELEMENT_TYPES[element_type].is_complex:
-            values.append((left.pop(0), left.pop(0)))
-        else:
-            values.append(left.pop(0))
-    return values
+    left = iter([register.name for register in registers])
+    return [(next(left), next(left)) if ELEMENT_TYPES[kind].is_complex else next(left) for kind in types]

@@ -15,7 +15,7 @@ from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
     "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "constants", "either", "equal", "iota",
-    "maximum", "minimum", "negated", "number", "operand", "where", "zeros",
+    "maximum", "minimum", "negated", "number", "operand", "plus", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -259,10 +259,13 @@ class Ptr(Value):
         """Ask for what will be read soon; see `writer.Function.fetch`."""
         self.f.fetch(self.name)
 
+    def address(self) -> Int:
+        """The place as a number."""
+        return Int(self.f, self.f.let(f"ptrtoint ptr {self.name} to i64"))
+
     def minus(self, other: Ptr) -> Int:
         """Bytes from `other` to here."""
-        here, there = (self.f.let(f"ptrtoint ptr {p.name} to i64") for p in (self, other))
-        return Int(self.f, self.f.let(f"sub i64 {here}, {there}"))
+        return self.address() - other.address()
 
 
 Index = int | Int
@@ -517,6 +520,13 @@ def choose(condition: Truth, yes: Index, no: Index) -> Index:
 def either(condition: Bool, yes: _Same, no: _Same) -> _Same:
     """One of two values of the same type."""
     return yes.let(f"select i1 {condition.name}, {operand(yes)}, {operand(no)}")
+
+
+def plus(a: Index, b: Index) -> Index:
+    """The sum of two numbers, which does not overflow."""
+    if isinstance(a, int):
+        return a + b if isinstance(b, int) else b if a == 0 else b.let(f"add nsw i64 {a}, {b.name}")
+    return a.plus(b)
 
 
 def minimum(a: Index, b: Index) -> Index:

@@ -23,6 +23,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.cpu.fusions.plan import Output, store_output
 from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import Loop, merge, plain
 from hlotool.codegen.loops.nodes import Guards, Node, closure
@@ -108,20 +109,18 @@ class Epilogue:
             if output is self.kept:
                 continue
             widths.setdefault(prod(output.space) // (block.items * block.rows), []).append(output)
-        jobs = [self._job(width, outputs, block) for width, outputs in widths.items()]
+        jobs = [self._job(f, width, outputs, block) for width, outputs in widths.items()]
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
-        if any(_FLAT in (loop.start, loop.stop) for job in jobs for loop in job.loops):
+        if any(isinstance(loop.start, Int) and loop.start.name == _FLAT for job in jobs for loop in job.loops):
             f.do(f"{_FLAT} = mul nsw i64 %row, {block.columns}")
             f.do(f"{_FLAT_END} = mul nsw i64 %row_end, {block.columns}")
-        start = f.let(f"mul i64 %row, {-block.pitch}")
-        start = f.let(f"add i64 {start}, {f.let(f'mul i64 %column, {-size}')}")
-        bases[_BLOCK] = f.let(f"getelementptr i8, ptr %block, i64 {start}")
+        bases[_BLOCK] = Ptr(f, "%block") + (Int(f, "%row") * -block.pitch + Int(f, "%column") * -size)
         time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
         f.finish()
         return time
 
-    def _job(self, width: int, outputs: Sequence[Output], block: Block) -> Job:
+    def _job(self, f: Function, width: int, outputs: Sequence[Output], block: Block) -> Job:
         """Outputs of `width` elements for each row: item, row and place in the row are the loops."""
         space: list[Index] = []
 
@@ -148,9 +147,9 @@ class Epilogue:
             at = delinearize((item * block.rows + row) * width + column, output.space)
             stores.append(store_output(tracer, output, at))
         loops = [
-            Loop(atoms[0], block.items, counter="%item"),
-            Loop(atoms[1], block.rows, start="%row", stop="%row_end"),
-            Loop(atoms[2], width, start="%column", stop="%column_end"),
+            Loop(atoms[0], block.items, counter=Int(f, "%item")),
+            Loop(atoms[1], block.rows, start=Int(f, "%row"), stop=Int(f, "%row_end")),
+            Loop(atoms[2], width, start=Int(f, "%column"), stop=Int(f, "%column_end")),
         ]
         multiple = block.width
         if self.whole_rows or block.width >= width:
@@ -160,7 +159,7 @@ class Epilogue:
             flat = merge(loops[1:], closure(stores))
             ahead = 0 if block.height >= block.rows else block.height * block.columns
             if len(flat) == 1 and ahead % _EVEN == 0:
-                loops[1:] = [replace(flat[0], start=_FLAT, stop=_FLAT_END)]
+                loops[1:] = [replace(flat[0], start=Int(f, _FLAT), stop=Int(f, _FLAT_END))]
                 multiple = ahead
         kept = [loop for loop in loops if loop.extent > 1]
         return Job(tracer, stores, [a for a in atoms if a.high], tuple(kept), width > 1, multiple)

@@ -17,6 +17,7 @@ from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
 from hlotool.codegen.cpu.products.pack import CALLED, TASK_BYTES, Copy
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.addressing import advance, argument, unravel
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import Loop
 from hlotool.codegen.loops.nodes import Guards, Node
@@ -72,12 +73,13 @@ class Prologue:
         local = panel.index if there else f.let(f"sub i64 {panel.index}, {begin}")
         left, right = _span(f, panel.index, width, columns)
         here = advance(f, advance(f, write, local, copy.panel), left, -copy.columns.target)
-        loops = [Loop(atom, atom.high + 1, counter=at) for atom, at in zip(atoms[:-2], outer, strict=True) if atom.high]
+        counted = zip(atoms[:-2], outer, strict=True)
+        loops = [Loop(atom, atom.high + 1, counter=Int(f, at)) for atom, at in counted if atom.high]
         for atom, start, stop in ((atoms[-2], first, last), (atoms[-1], left, right)):
             if atom.high:
-                loops.append(Loop(atom, atom.high + 1, start=start, stop=stop))
+                loops.append(Loop(atom, atom.high + 1, start=Int(f, start), stop=Int(f, stop)))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
-        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: here}), own, False)
+        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: Ptr(f, here)}), own, False)
         f.end_loop(panel)
         f.end_loop(task)
         f.finish()
