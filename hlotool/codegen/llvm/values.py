@@ -203,6 +203,15 @@ class Ptr(Value):
         """So many elements of LLVM type `kind` further on."""
         return self if _is(index, 0) else self.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}")
 
+    def at_each(self, kind: str, indices: Vector) -> Vector:
+        """A vector of places: each so many elements of LLVM type `kind` further on."""
+        text = f"getelementptr {kind}, ptr {self.name}, {operand(indices)}"
+        return Vector(self.f, "ptr", indices.lanes, self.f.let(text))
+
+    def field(self, struct: str, number: int) -> Ptr:
+        """A field of LLVM type `struct`, which lies here."""
+        return self.let(f"getelementptr {struct}, ptr {self.name}, i32 0, i32 {number}")
+
     def _load(self, kind: str, align: int) -> str:
         return self.f.let(f"load {kind}, ptr {self.name}" + (f", align {align}" if align else ""))
 
@@ -258,6 +267,9 @@ class Ptr(Value):
     def fetch(self) -> None:
         """Ask for what will be read soon; see `writer.Function.fetch`."""
         self.f.fetch(self.name)
+
+    def ne(self, other: Ptr) -> Bool:
+        return Bool(self.f, self.f.let(f"icmp ne ptr {self.name}, {other.name}"))
 
     def address(self) -> Int:
         """The place as a number."""

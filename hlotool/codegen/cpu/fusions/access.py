@@ -116,9 +116,8 @@ class Access:
     def _places(self, node: Node, copy: int, lanes: int) -> Vector:
         """The addresses of a node whose lanes do not lie side by side."""
         assert node.index is not None
-        offsets, base = self.indices.lanes(node.index, copy, lanes), self.base(node.slot)
-        text = f"getelementptr {memory.address_type(node.type)}, ptr {base.name}, {offsets.type} {offsets.name}"
-        return Vector(self.f, "ptr", lanes, self.f.let(text))
+        offsets = self.indices.lanes(node.index, copy, lanes)
+        return self.base(node.slot).at_each(memory.address_type(node.type), offsets)
 
     # ---- loads
 

@@ -115,7 +115,7 @@ def _streaming(
 
     def write_past() -> None:
         write(set(slots))
-        f.do("fence seq_cst")  # streaming stores are ordered by nothing less
+        f.fence()  # streaming stores are ordered by nothing less
 
     when((together & 63).eq(0), write_past, lambda: write(()))
     return found[0]
