@@ -14,8 +14,8 @@ from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mang
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "constants", "either", "equal", "iota",
-    "maximum", "minimum", "negated", "number", "operand", "plus", "where", "zeros",
+    "Bool", "Index", "Int", "Ptr", "Struct", "Truth", "Value", "Vector", "choose", "constants", "either", "equal",
+    "iota", "maximum", "minimum", "negated", "number", "operand", "plus", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -35,9 +35,9 @@ class Value:
     def type(self) -> str:
         raise NotImplementedError
 
-    def named(self, name: str) -> Self:
-        """Another value of the same type in the same function."""
-        return type(self)(self.f, name)
+    def named(self, name: str, f: Function | None = None) -> Self:
+        """Another value of the same type, in the same function unless `f` is given."""
+        return type(self)(f or self.f, name)
 
     def let(self, text: str) -> Self:
         """Append instruction `text`, whose value has the same type."""
@@ -181,6 +181,10 @@ class Bool(Value):
 
     __ror__ = __or__
 
+    def number(self) -> Int:
+        """1 where it holds, else 0."""
+        return Int(self.f, self.f.let(f"zext i1 {self.name} to i64"))
+
     def vector(self) -> Vector:
         """The same condition to compute with."""
         return Vector(self.f, "i1", 1, self.name)
@@ -256,17 +260,28 @@ class Ptr(Value):
         """Write a number that other threads read at any time."""
         self.f.do(f"store atomic {operand(value)}, ptr {self.name} monotonic, align 8")
 
-    def copy_from(self, source: Ptr, size: Index) -> None:
-        """Copy `size` bytes to here, where none of them lies."""
-        self.f.copy(self.name, source.name, _text(size))
+    def add_atomically(self, amount: Index) -> Int:
+        """Add to the number that lies there, which other threads may do too; what it was before."""
+        return Int(self.f, self.f.let(f"atomicrmw add ptr {self.name}, i64 {_text(amount)} seq_cst"))
 
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
         self.f.clear(self.name, _text(size))
 
+    def copy_from(self, source: Ptr, size: Index, may_overlap: bool = False) -> None:
+        """Copy `size` bytes to here; those of `source` may be some of them where that is said."""
+        if may_overlap:
+            arguments = [("ptr", self.name), ("ptr", source.name), ("i64", _text(size)), ("i1", "false")]
+            self.f.intrinsic("void", "llvm.memmove.p0.p0.i64", arguments)
+        else:
+            self.f.copy(self.name, source.name, _text(size))
+
     def fetch(self) -> None:
         """Ask for what will be read soon; see `writer.Function.fetch`."""
         self.f.fetch(self.name)
+
+    def eq(self, other: Ptr) -> Bool:
+        return Bool(self.f, self.f.let(f"icmp eq ptr {self.name}, {other.name}"))
 
     def ne(self, other: Ptr) -> Bool:
         return Bool(self.f, self.f.let(f"icmp ne ptr {self.name}, {other.name}"))
@@ -312,8 +327,8 @@ class Vector(Value):
     def is_constant(self) -> bool:
         return not self.name.startswith("%")
 
-    def named(self, name: str) -> Vector:
-        return Vector(self.f, self.element, self.lanes, name)
+    def named(self, name: str, f: Function | None = None) -> Vector:
+        return Vector(f or self.f, self.element, self.lanes, name)
 
     def let(self, text: str, element: str | None = None) -> Vector:
         """Append instruction `text`; its value has this type, or `element` with the same lanes."""
@@ -376,6 +391,10 @@ class Vector(Value):
 
     def ashr(self, count: Vector | Number) -> Vector:
         return self.binary("ashr", "ashr", count)
+
+    def urem(self, divisor: Vector | Number) -> Vector:
+        """The remainder of numbers without signs."""
+        return self.binary("urem", "urem", divisor)
 
     def compare(self, predicate: str, other: Vector | Number) -> Vector:
         """``fcmp``/``icmp`` with an LLVM predicate (``olt``, ``sge``, ...)."""
@@ -445,6 +464,11 @@ class Vector(Value):
         """The float with the bits of this integer."""
         return self.cast("bitcast", {16: "half", 32: "float", 64: "double"}[BITS[self.element]])
 
+    def mask(self) -> Vector:
+        """Conditions as the bits of one integer, the first as its lowest."""
+        text = f"bitcast {self.type} {self.name} to i{self.lanes}"
+        return Vector(self.f, f"i{self.lanes}", 1, self.f.let(text))
+
     def resize(self, element: str, signed: bool) -> Vector:
         """Truncate or extend an integer to integer type `element`."""
         if BITS[element] < BITS[self.element]:
@@ -502,6 +526,38 @@ def zeros(f: Function, element: str, lanes: int = 1) -> Vector:
 def iota(f: Function, element: str, lanes: int) -> Vector:
     """In each lane its number."""
     return Vector(f, element, lanes, f"<{', '.join(f'{element} {lane}' for lane in range(lanes))}>")
+
+
+class Struct(Value):
+    """Several vectors as one value, which functions give."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, f: Function, fields: Sequence[Vector], name: str) -> None:
+        self.f = f
+        self.fields = tuple(fields)  # of the types of its own, which they need not be
+        self.name = name
+
+    @staticmethod
+    def of(fields: Sequence[Vector]) -> Struct:
+        """The struct of these vectors."""
+        whole = Struct(fields[0].f, fields, "poison")
+        for number, field in enumerate(fields):
+            text = f"insertvalue {whole.type} {whole.name}, {operand(field)}, {number}"
+            whole = whole.named(whole.f.let(text))
+        return whole
+
+    @property
+    def type(self) -> str:
+        return "{ " + ", ".join(field.type for field in self.fields) + " }"
+
+    def named(self, name: str, f: Function | None = None) -> Struct:
+        return Struct(f or self.f, self.fields, name)
+
+    def parts(self) -> list[Vector]:
+        """The vectors in it."""
+        texts = [f"extractvalue {self.type} {self.name}, {number}" for number in range(len(self.fields))]
+        return [field.named(self.f.let(text), self.f) for field, text in zip(self.fields, texts, strict=True)]
 
 
 def constants(f: Function, element: str, values: Sequence[Number]) -> Vector:

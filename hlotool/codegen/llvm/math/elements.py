@@ -11,6 +11,7 @@ bf16 and f16 are 16-bit integers (their bits), complex elements are two loads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -36,9 +37,11 @@ __all__ = [
     "is_integer",
     "is_low_precision",
     "is_signed",
+    "joined",
     "kind",
     "memory_type",
     "part_type",
+    "parts",
     "round_to",
     "to_memory",
     "vector",
@@ -123,6 +126,17 @@ def vector(f: Function, element_type: str, lanes: int, value: Value) -> Vector:
     """The `Vector` of a value that is not complex."""
     assert isinstance(value, str)
     return Vector(f, compute_element(element_type), lanes, value)
+
+
+def parts(f: Function, element_type: str, lanes: int, value: Value) -> list[Vector]:
+    """The vectors that a value is: two of a complex one."""
+    kind = compute_element(element_type)
+    return [Vector(f, kind, lanes, part) for part in ((value,) if isinstance(value, str) else value)]
+
+
+def joined(parts: Sequence[Vector]) -> Value:
+    """The value of these vectors."""
+    return parts[0].name if len(parts) == 1 else (parts[0].name, parts[1].name)
 
 
 def constant(element_type: str, lanes: int, value: Any) -> Value:

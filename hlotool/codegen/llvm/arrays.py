@@ -1,0 +1,57 @@
+"""Arrays in memory: where elements lie, and their compute values read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlotool.codegen.llvm.math.elements import Value, compute_element
+from hlotool.codegen.llvm.memory import address_type, load_scalar, load_vector, store_scalar, store_vector
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Index, Ptr
+from hlotool.codegen.machine import Machine
+
+__all__ = ["aligned", "load", "positions", "share", "store", "vector_lanes"]
+
+
+def aligned(size: int) -> int:
+    """The first multiple of a line of the caches that is not less than `size` bytes."""
+    return -(-size // 64) * 64
+
+
+def share(task: Index, count: int, tasks: int) -> tuple[Index, Index]:
+    """The first and the one after the last of `count` things that a task does."""
+    return task * count // tasks, (task + 1) * count // tasks
+
+
+def positions(linear: Index, dimensions: Sequence[int]) -> list[Index]:
+    """The coordinates of element number `linear` of a row-major array (no dimension may be 0)."""
+    result: list[Index] = []
+    for size in reversed(dimensions[1:]):
+        above = linear // size
+        result.append(0 if size == 1 else linear - above * size)
+        linear = above
+    if dimensions:
+        result.append(0 if dimensions[0] == 1 else linear)
+    return result[::-1]
+
+
+def vector_lanes(machine: Machine, element_types: Sequence[str]) -> int:
+    """Lanes that fill a vector register with the widest compute type of `element_types`."""
+    return machine.lanes(max((max(8, BITS[compute_element(t)]) for t in element_types), default=8))
+
+
+def load(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Value:
+    """The compute value of `lanes` neighbouring elements from element `index` on."""
+    place = pointer.at(address_type(element_type), index).name
+    if lanes == 1:
+        return load_scalar(pointer.f, element_type, place)
+    return load_vector(pointer.f, element_type, lanes, place)
+
+
+def store(pointer: Ptr, element_type: str, index: Index, value: Value, lanes: int = 1) -> None:
+    """Write compute value `value` to `lanes` neighbouring elements from element `index` on."""
+    place = pointer.at(address_type(element_type), index).name
+    if lanes == 1:
+        store_scalar(pointer.f, element_type, place, value)
+    else:
+        store_vector(pointer.f, element_type, lanes, place, value)
