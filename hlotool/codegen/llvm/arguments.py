@@ -44,9 +44,9 @@ def step_arguments(unit: Unit, name: str, numbers: Iterable[int]) -> tuple[Funct
     return f, [Ptr(f, "%args").at("ptr", number).load_ptr(align=8) for number in numbers]
 
 
-def begin_tasks(f: Function) -> Loop[()]:
+def begin_tasks(f: Function, at_least_once: bool = False) -> Loop[()]:
     """The loop of a step function over its tasks."""
-    return begin_loop(f, Int(f, "%begin"), Int(f, "%end"))
+    return begin_loop(f, Int(f, "%begin"), Int(f, "%end"), at_least_once=at_least_once)
 
 
 def pass_status(f: Function, place: Ptr) -> None:

@@ -585,8 +585,10 @@ def choose(condition: Truth, yes: Index, no: Index) -> Index:
     return Int(condition.f, condition.f.let(f"select i1 {condition.name}, i64 {_text(yes)}, i64 {_text(no)}"))
 
 
-def either(condition: Bool, yes: _Same, no: _Same) -> _Same:
+def either(condition: Truth, yes: _Same, no: _Same) -> _Same:
     """One of two values of the same type."""
+    if isinstance(condition, bool):
+        return yes if condition else no
     return yes.let(f"select i1 {condition.name}, {operand(yes)}, {operand(no)}")
 
 
