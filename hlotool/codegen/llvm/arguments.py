@@ -51,7 +51,8 @@ def begin_tasks(f: Function, at_least_once: bool = False) -> Loop[()]:
 
 def pass_status(f: Function, place: Ptr) -> None:
     """Put the address of the execution's status ahead of `place`, for what is called with that."""
-    place.at("ptr", -1).store(Ptr(f, "%args").at("ptr", -1).load_ptr(align=8), align=8)
+    status = Ptr(f, "%args").at("ptr", -1).load_ptr(align=8)
+    place.at("ptr", -1).store(status, align=8)
 
 
 def empty_kernel(name: str, machine: Machine) -> Kernel:

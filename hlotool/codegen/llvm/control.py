@@ -196,6 +196,21 @@ def define(f: Function, name: str, parameters: Sequence[Value], result: _Given) 
     return Callee(f"@{name}", result)
 
 
+def stop_early(
+    f: Function, watch: Ptr, result: Value | None = None, first: Callable[[], None] | None = None
+) -> None:
+    """Let internal function `f` look whether to go on, by the address ahead of `watch`; see `polling`.
+
+    If not, it does what `first` writes, and returns `result`.
+    """
+    begun = len(f.lines)
+    if first is not None:
+        first()
+    f.do("ret void" if result is None else f"ret {operand(result)}")
+    f.watch, f.stop = watch.name, tuple(line.strip() for line in f.lines[begun:])
+    del f.lines[begun:]
+
+
 def call(f: Function, name: str, *arguments: Value | int) -> None:
     """Call the function of the program whose name (with ``@``, or of a pointer) this is, for what it does."""
     f.do(f"call void {name}({', '.join(map(operand, arguments))})")
