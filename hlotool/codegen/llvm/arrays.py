@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.codegen.llvm import memory
 from hlotool.codegen.llvm.math.elements import Value, compute_element
-from hlotool.codegen.llvm.memory import address_type, load_scalar, load_vector, store_scalar, store_vector
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Ptr
 from hlotool.codegen.machine import Machine
@@ -42,16 +42,9 @@ def vector_lanes(machine: Machine, element_types: Sequence[str]) -> int:
 
 def load(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Value:
     """The compute value of `lanes` neighbouring elements from element `index` on."""
-    place = pointer.at(address_type(element_type), index).name
-    if lanes == 1:
-        return load_scalar(pointer.f, element_type, place)
-    return load_vector(pointer.f, element_type, lanes, place)
+    return memory.load(element_type, lanes, pointer.at(memory.address_type(element_type), index))
 
 
 def store(pointer: Ptr, element_type: str, index: Index, value: Value, lanes: int = 1) -> None:
     """Write compute value `value` to `lanes` neighbouring elements from element `index` on."""
-    place = pointer.at(address_type(element_type), index).name
-    if lanes == 1:
-        store_scalar(pointer.f, element_type, place, value)
-    else:
-        store_vector(pointer.f, element_type, lanes, place, value)
+    memory.store(element_type, lanes, pointer.at(memory.address_type(element_type), index), value)

@@ -105,13 +105,14 @@ def conditional(
     return cast(tuple[*Ts], tuple(phi((old, before), (new, after)) for old, new in pairs))
 
 
-def return_when(condition: Bool, result: Callable[[], Value]) -> None:
+def return_when(condition: Bool, result: Callable[[], Value | None]) -> None:
     """Return early under `condition`."""
     f = condition.f
     early, on = f.fresh("early"), f.fresh("on")
     f.branch(condition.name, early, on)
     f.label(early)
-    f.do(f"ret {operand(result())}")
+    value = result()
+    f.do("ret void" if value is None else f"ret {operand(value)}")
     f.label(on)
 
 
