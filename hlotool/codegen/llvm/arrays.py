@@ -10,7 +10,7 @@ from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Ptr
 from hlotool.codegen.machine import Machine
 
-__all__ = ["aligned", "load", "positions", "share", "store", "vector_lanes"]
+__all__ = ["aligned", "load", "offset", "positions", "share", "store", "vector_lanes"]
 
 
 def aligned(size: int) -> int:
@@ -33,6 +33,14 @@ def positions(linear: Index, dimensions: Sequence[int]) -> list[Index]:
     if dimensions:
         result.append(0 if dimensions[0] == 1 else linear)
     return result[::-1]
+
+
+def offset(coordinates: Sequence[Index], strides: Sequence[int]) -> Index:
+    """How far from the first element lies the one with these coordinates."""
+    result: Index = 0
+    for coordinate, stride in zip(coordinates, strides, strict=True):
+        result = result + coordinate * stride
+    return result
 
 
 def vector_lanes(machine: Machine, element_types: Sequence[str]) -> int:

@@ -90,9 +90,11 @@ def when(condition: Truth, body: Callable[[], None], otherwise: Callable[[], Non
 
 
 def conditional(
-    condition: Bool, body: Callable[[], tuple[*Ts]], *otherwise: *Ts, unless: bool = False
+    condition: Truth, body: Callable[[], tuple[*Ts]], *otherwise: *Ts, unless: bool = False
 ) -> tuple[*Ts]:
     """What `body` gives, which runs where `condition` holds (`unless`: does not hold), or else the other values."""
+    if isinstance(condition, bool):
+        return otherwise if condition is unless else body()
     f = condition.f
     work, done, before = f.fresh("work"), f.fresh("done"), f.block
     f.branch(condition.name, *((done, work) if unless else (work, done)))
