@@ -758,7 +758,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.algorithms.cholesky._PANEL": (cholesky, lambda n: cholesky(2 * n)),
     "codegen.cpu.algorithms.cholesky._ROWS": (cholesky,),
     "codegen.cpu.algorithms.cholesky._TASKS": (lambda n: cholesky(7, n),),
-    "codegen.cpu.algorithms.fft._SLOTS": (lambda n: transforms(n, 700), lambda n: transforms(n, 97)),
+    "codegen.cpu.algorithms.fft_steps._SLOTS": (lambda n: transforms(n, 700), lambda n: transforms(n, 97)),
     "codegen.cpu.algorithms.fft._WIDE": (lambda n: transforms(1, 64 * n), lambda n: transforms(1, 24 * n)),
     "codegen.cpu.algorithms.fourier._TABLE": (fft, lambda n: transforms(2, 4 * n)),
     "codegen.cpu.algorithms.fft._SHORT": (fft,),
