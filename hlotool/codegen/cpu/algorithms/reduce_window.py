@@ -18,9 +18,9 @@ from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, offset, positions, store, vector_lanes
 from hlotool.codegen.llvm.control import begin_loop
-from hlotool.codegen.llvm.math.elements import Value, broadcast, is_complex, joined, parts, vector
+from hlotool.codegen.llvm.math.elements import Value, broadcast, is_complex, vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.reduce import Reducer, reducer
+from hlotool.codegen.llvm.reduce import Reducer, parts, reducer, unparts
 from hlotool.codegen.llvm.values import Index, Int, Ptr, choose, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -46,11 +46,6 @@ class _Reduction:
     reducer: Reducer
     lanes: int
 
-    @property
-    def registers(self) -> int:
-        """Vectors that an accumulator is: two of a complex number."""
-        return sum(2 if is_complex(t) else 1 for t in self.types)
-
 
 @dataclass(frozen=True, slots=True)
 class _Code:
@@ -66,29 +61,21 @@ class _Code:
         """`times` accumulators that hold the initial values."""
         types = self.reduction.types
         wide = [broadcast(self.f, t, lanes, value) for t, value in zip(types, self.initial, strict=True)]
-        return self._registers(wide, lanes) * times
-
-    def _registers(self, values: list[Value], lanes: int) -> Carried:
-        types = self.reduction.types
-        return tuple(part for t, v in zip(types, values, strict=True) for part in parts(self.f, t, lanes, v))
+        return tuple(parts(self.f, types, wide, lanes)) * times
 
     def _accumulators(self, carried: Carried) -> list[list[Value]]:
-        size = self.reduction.registers
-        return [self._accumulator(carried[i : i + size]) for i in range(0, len(carried), size)]
-
-    def _accumulator(self, registers: Carried) -> list[Value]:
-        left = iter(registers)
-        return [joined([next(left) for _ in range(1 + is_complex(t))]) for t in self.reduction.types]
+        types = self.reduction.types
+        size = len(types) + sum(map(is_complex, types))
+        return [unparts(types, carried[i : i + size]) for i in range(0, len(carried), size)]
 
     def reduce(self, carried: Carried, place: Index, pitch: int, stride: int = 1) -> Carried:
         """Let the accumulators take an element for each lane, `stride` apart; each of them `pitch` after the last."""
-        f, lanes = self.f, carried[0].lanes
+        f, types, lanes = self.f, self.reduction.types, carried[0].lanes
         result: Carried = ()
         for number, accumulator in enumerate(self._accumulators(carried)):
             spot = place + number * pitch
-            sources = zip(self.inputs, self.reduction.types, strict=True)
-            new = [_strided(pointer, t, spot, lanes, stride) for pointer, t in sources]
-            result += self._registers(self.reduction.reducer.step(f, accumulator, new, lanes), lanes)
+            new = [_strided(pointer, t, spot, lanes, stride) for pointer, t in zip(self.inputs, types, strict=True)]
+            result += tuple(parts(f, types, self.reduction.reducer.step(f, accumulator, new, lanes), lanes))
         return result
 
     def write(self, carried: Carried, line: Index, position: Index, pitch: int) -> None:

@@ -32,7 +32,7 @@ _ROWS: Annotated[int, Threshold("rows")] = 4  # that are solved together
 _TASKS: Annotated[int, Threshold("tasks")] = 16  # into which the right-hand sides are divided, at most
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Solve:
     """``t x = b`` with ``t[i][k] = a[k][i]`` when `swapped`, conjugated when `conjugated`; x is m by n."""
 
@@ -71,8 +71,9 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
     widest = machine.lanes(BITS[compute_element(element_type)])
     lanes = min(widest, 1 << (n - 1).bit_length())
     solve = _Solve(
-        element_type, m, n, left, swapped, transpose == "ADJOINT", bool(attributes.get("lower")) != swapped,
-        bool(attributes.get("unit_diagonal")), lanes, 2 if n > lanes and not is_complex(element_type) else 1,
+        type=element_type, m=m, n=n, left=left, swapped=swapped, conjugated=transpose == "ADJOINT",
+        forward=bool(attributes.get("lower")) != swapped, unit=bool(attributes.get("unit_diagonal")),
+        lanes=lanes, vectors=2 if n > lanes and not is_complex(element_type) else 1,
     )  # fmt: skip
     blocks, batch = -(-n // solve.block), prod(shape.dimensions[:-2])
     items = batch * blocks
