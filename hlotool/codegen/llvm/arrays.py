@@ -1,11 +1,11 @@
-"""Arrays in memory: where elements lie, and their compute values read and written."""
+"""Arrays in memory: where elements lie, and how they are read and written."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hlotool.codegen.llvm import memory
-from hlotool.codegen.llvm.math.elements import Value, compute_element
+from hlotool.codegen.llvm.math.elements import Register, compute_element
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Ptr
 from hlotool.codegen.machine import Machine
@@ -48,11 +48,11 @@ def vector_lanes(machine: Machine, element_types: Sequence[str]) -> int:
     return machine.lanes(max((max(8, BITS[compute_element(t)]) for t in element_types), default=8))
 
 
-def load(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Value:
-    """The compute value of `lanes` neighbouring elements from element `index` on."""
+def load(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Register:
+    """The register of `lanes` neighbouring elements from element `index` on."""
     return memory.load(element_type, lanes, pointer.at(memory.address_type(element_type), index))
 
 
-def store(pointer: Ptr, element_type: str, index: Index, value: Value, lanes: int = 1) -> None:
-    """Write compute value `value` to `lanes` neighbouring elements from element `index` on."""
-    memory.store(element_type, lanes, pointer.at(memory.address_type(element_type), index), value)
+def store(pointer: Ptr, element_type: str, index: Index, value: Register) -> None:
+    """Write a register to as many neighbouring elements from element `index` on."""
+    memory.store(element_type, pointer.at(memory.address_type(element_type), index), value)

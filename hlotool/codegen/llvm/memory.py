@@ -1,6 +1,6 @@
 """Loads and stores of elements: scalars, consecutive vectors, vectors of scattered elements; whole or masked.
 
-Values are compute values (see `math.elements`); buffers hold the memory types.  Complex elements are
+Registers have the compute types (see `math.elements`), buffers the memory types.  Complex elements are
 (real, imaginary) pairs in memory and two values in registers.  A mask has a bit for every lane.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.math.elements import Value, from_memory, is_complex, memory_type, to_memory
+from hlotool.codegen.llvm.math.elements import Register, from_memory, is_complex, memory_type, parts, to_memory
 from hlotool.codegen.llvm.types import mangled, type_text
 from hlotool.codegen.llvm.values import Ptr, Vector, constants
 from hlotool.codegen.llvm.writer import Function
@@ -46,18 +46,17 @@ def has_masks(machine: Machine | None, element_type: str) -> bool:
     return bits == 512 or (bits == 256 and byte_size(element_type) >= 4)
 
 
-def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Value:
+def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Register:
     """`lanes` consecutive elements from `place`; lanes outside `mask` are not read and give zero."""
-    f = place.f
     if not is_complex(element_type):
-        return from_memory(f, element_type, lanes, load_raw(element_type, lanes, place, mask).name)
+        return from_memory(element_type, load_raw(element_type, lanes, place, mask))
     if lanes == 1:
         kind, align = memory_type(element_type), alignment(element_type)
         real = place.load(kind, align=align)
-        return from_memory(f, element_type, 1, (real.name, place.at(kind, 1).load(kind, align=align).name))
+        return real, place.at(kind, 1).load(kind, align=align)
     both = load_raw(element_type, 2 * lanes, place, _doubled(mask))
     real, imaginary = (both.shuffle(range(first, 2 * lanes, 2)) for first in (0, 1))
-    return from_memory(f, element_type, lanes, (real.name, imaginary.name))
+    return real, imaginary
 
 
 def _doubled(mask: Vector | None) -> Vector | None:
@@ -88,23 +87,18 @@ def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = No
     )
 
 
-def store(element_type: str, lanes: int, place: Ptr, value: Value, mask: Vector | None = None) -> None:
-    """Write `lanes` consecutive elements, those inside `mask` only."""
-    align, parts = alignment(element_type), _raw(place.f, element_type, lanes, value)
-    if len(parts) == 1:
-        store_raw(place, parts[0], align, mask)
+def store(element_type: str, place: Ptr, value: Register, mask: Vector | None = None) -> None:
+    """Write consecutive elements, those inside `mask` only."""
+    align, raw = alignment(element_type), parts(to_memory(element_type, value))
+    lanes = raw[0].lanes
+    if len(raw) == 1:
+        store_raw(place, raw[0], align, mask)
     elif lanes == 1:
-        for number, part in enumerate(parts):
+        for number, part in enumerate(raw):
             place.at(part.element, number).store(part, align)
     else:
-        both = parts[0].shuffle([k // 2 + k % 2 * lanes for k in range(2 * lanes)], parts[1])
+        both = raw[0].shuffle([k // 2 + k % 2 * lanes for k in range(2 * lanes)], raw[1])
         store_raw(place, both, align, _doubled(mask))
-
-
-def _raw(f: Function, element_type: str, lanes: int, value: Value) -> list[Vector]:
-    """What to store for a value: two vectors for a complex one."""
-    raw, memory = to_memory(f, element_type, lanes, value), memory_type(element_type)
-    return [Vector(f, memory, lanes, part) for part in ((raw,) if isinstance(raw, str) else raw)]
 
 
 def store_raw(place: Ptr, raw: Vector, align: int, mask: Vector | None) -> None:
@@ -119,16 +113,13 @@ def store_raw(place: Ptr, raw: Vector, align: int, mask: Vector | None) -> None:
         place.store_masked(raw, mask, align)
 
 
-def stream(element_type: str, lanes: int, place: Ptr, value: Value) -> None:
-    """Write `lanes` consecutive elements past the caches; `place` is aligned to their size."""
-    f = place.f
-    if is_complex(element_type):
-        store(element_type, lanes, place, value)
-        return
-    (raw,) = _raw(f, element_type, lanes, value)
-    f.unit.declarations["!6400"] = "!6400 = !{i32 1}"
-    size = lanes * byte_size(element_type)
-    f.do(f"store {raw.type} {raw.name}, ptr {place.name}, align {size}, !nontemporal !6400")
+def stream(element_type: str, place: Ptr, value: Register) -> None:
+    """Write consecutive elements past the caches; `place` is aligned to their size."""
+    raw = to_memory(element_type, value)
+    if isinstance(raw, Vector):
+        place.stream(raw, raw.lanes * byte_size(element_type))
+    else:
+        store(element_type, place, value)
 
 
 _AHEAD: Annotated[int, Threshold("bytes")] = 1024
@@ -140,7 +131,7 @@ def prefetch(place: Ptr) -> None:
     (place + _AHEAD).fetch()
 
 
-def load_gathered(element_type: str, places: Vector, mask: Vector) -> Value:
+def load_gathered(element_type: str, places: Vector, mask: Vector) -> Register:
     """The elements at a vector of pointers; lanes outside `mask` are not read and give zero."""
     f, lanes = places.f, places.lanes
     memory, align = memory_type(element_type), alignment(element_type)
@@ -149,21 +140,20 @@ def load_gathered(element_type: str, places: Vector, mask: Vector) -> Value:
         kind, f"llvm.masked.gather.{mangled(memory, lanes)}.{places.suffix}", [places.type, mask.type, kind]
     )
 
-    def part(at: Vector) -> str:
+    def part(at: Vector) -> Vector:
         arguments = f"{at.type} align {align} {at.name}, {mask.type} {mask.name}, {kind} zeroinitializer"
-        return f.let(f"call {kind} {callee}({arguments})")
+        return Vector(f, memory, lanes, f.let(f"call {kind} {callee}({arguments})"))
 
     if not is_complex(element_type):
-        return from_memory(f, element_type, lanes, part(places))
+        return from_memory(element_type, part(places))
     second = places.let(f"getelementptr {memory}, {places.type} {places.name}, i64 1")
-    return from_memory(f, element_type, lanes, (part(places), part(second)))
+    return part(places), part(second)
 
 
-def store_scattered(element_type: str, lanes: int, places: Sequence[Ptr], value: Value) -> None:
+def store_scattered(element_type: str, places: Sequence[Ptr], value: Register) -> None:
     """Write lane k to ``places[k]``, for as many lanes as there are places."""
-    f, align = places[0].f, alignment(element_type)
-    parts = _raw(f, element_type, lanes, value)
+    raw, align = parts(to_memory(element_type, value)), alignment(element_type)
     for lane, place in enumerate(places):
-        for number, part in enumerate(parts):
+        for number, part in enumerate(raw):
             own = part[lane]
             place.at(part.element, number).store(own, align)

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.math.elements import Value, from_memory, memory_type, to_memory
+from hlotool.codegen.llvm.math.elements import Register, from_memory, memory_type, to_memory, vector
 from hlotool.codegen.llvm.memory import alignment, first_lanes, load_raw, store_raw
 from hlotool.codegen.llvm.values import Ptr, Vector, constants
-from hlotool.codegen.llvm.writer import Function
 
 __all__ = ["WIDEST_STEP", "Chunk", "load_chunks", "load_strided", "pick", "store_interleaved", "store_strided"]
 
@@ -23,7 +22,7 @@ Chunk = tuple[int, Vector]
 """How many elements behind a place a chunk begins, and the chunk."""
 
 
-def load_strided(element_type: str, lanes: int, place: Ptr, step: int, active: int) -> Value:
+def load_strided(element_type: str, lanes: int, place: Ptr, step: int, active: int) -> Register:
     """Every `step`-th element from `place` for the first `active` lanes.
 
     Nothing behind the last element is read.
@@ -47,10 +46,10 @@ def load_chunks(element_type: str, lanes: int, place: Ptr, count: int) -> list[C
     ]
 
 
-def pick(element_type: str, chunks: Sequence[Chunk], step: int, first: int, active: int) -> Value:
+def pick(element_type: str, chunks: Sequence[Chunk], step: int, first: int, active: int) -> Register:
     """Every `step`-th element from number `first` on for the first `active` lanes; they lie in `chunks`."""
     picked = chunks[0][1]
-    f, lanes = picked.f, picked.lanes
+    lanes = picked.lanes
     places = [first + step * min(k, active - 1) for k in range(lanes)]
     holders = [next(n for n, (start, _) in enumerate(chunks) if place < start + lanes) for place in places]
     found = [place - chunks[n][0] for place, n in zip(places, holders, strict=True)]
@@ -60,17 +59,18 @@ def pick(element_type: str, chunks: Sequence[Chunk], step: int, first: int, acti
         picked = chunks[used[0]][1]
         for n in used[1:]:
             picked = picked.shuffle([k + lanes * (owner.get(k) == n) for k in range(lanes)], chunks[n][1])
-        return from_memory(f, element_type, lanes, picked.shuffle(found).name)
+        return from_memory(element_type, picked.shuffle(found))
     order = [0 if n else lane for lane, n in zip(found, holders, strict=True)]
     for n in range(1, len(chunks)):
         order = [lanes + lane if m == n else rest for lane, m, rest in zip(found, holders, order, strict=True)]
         picked, order = picked.shuffle(order, chunks[n][1]), list(range(lanes))
-    return from_memory(f, element_type, lanes, picked.name)
+    return from_memory(element_type, picked)
 
 
-def store_strided(element_type: str, lanes: int, place: Ptr, step: int, active: int, value: Value) -> None:
+def store_strided(element_type: str, place: Ptr, step: int, active: int, value: Register) -> None:
     """Write the first `active` lanes to every `step`-th element from `place`; what lies between is not written."""
-    raw, align = _raw(place.f, element_type, lanes, value), alignment(element_type)
+    raw, align = vector(to_memory(element_type, value)), alignment(element_type)
+    lanes = raw.lanes
     for start in range(0, (active - 1) * step + 1, lanes):
         # A lane of `raw` for every element, -1 for those between.  Were they repeated, LLVM 22's DAG combiner would
         # swap this and the masks of small integers for ever.
@@ -85,18 +85,13 @@ def store_strided(element_type: str, lanes: int, place: Ptr, step: int, active: 
         store_raw(place.at(raw.element, start), spread, align, mask)
 
 
-def store_interleaved(element_type: str, lanes: int, place: Ptr, active: int, values: Sequence[Value]) -> None:
+def store_interleaved(element_type: str, place: Ptr, active: int, values: Sequence[Register]) -> None:
     """Write the first `active` lanes of two to four `values` from `place` on: lane 0 of each, lane 1 of each, ..."""
-    f, align, count = place.f, alignment(element_type), active * len(values)
-    chunks = _interleaved([_raw(f, element_type, lanes, value) for value in values])
+    align, count = alignment(element_type), active * len(values)
+    chunks = _interleaved([vector(to_memory(element_type, value)) for value in values])
+    lanes = chunks[0].lanes
     for start, chunk in zip(range(0, count, lanes), chunks, strict=False):
-        store_raw(place.at(chunk.element, start), chunk, align, first_lanes(f, count - start, lanes))
-
-
-def _raw(f: Function, element_type: str, lanes: int, value: Value) -> Vector:
-    raw = to_memory(f, element_type, lanes, value)
-    assert isinstance(raw, str)
-    return Vector(f, memory_type(element_type), lanes, raw)
+        store_raw(place.at(chunk.element, start), chunk, align, first_lanes(place.f, count - start, lanes))
 
 
 def _interleaved(values: Sequence[Vector]) -> list[Vector]:

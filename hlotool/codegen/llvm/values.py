@@ -255,6 +255,11 @@ class Ptr(Value):
         callee = self.f.unit.declare(nothing.type, name, ["ptr", mask.type, nothing.type])
         return nothing.let(f"call {nothing.type} {callee}({self._aligned(align)}, {operand(mask)}, {operand(nothing)})")
 
+    def stream(self, value: Vector, align: int) -> None:
+        """Write past the caches."""
+        self.f.unit.declarations["!6400"] = "!6400 = !{i32 1}"
+        self.f.do(f"store {operand(value)}, ptr {self.name}, align {align}, !nontemporal !6400")
+
     def store_masked(self, value: Vector, mask: Vector, align: int = 0) -> None:
         """Write the lanes of `mask`."""
         name = f"llvm.masked.store.{value.suffix}.p0"

@@ -22,14 +22,12 @@ Number = list[Vector]
 
 def read(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Number:
     """`lanes` neighbouring elements of an array."""
-    return parts(pointer.f, element_type, lanes, load(pointer, element_type, index, lanes))
+    return list(parts(load(pointer, element_type, index, lanes)))
 
 
 def write(pointer: Ptr, element_type: str, index: Index, number: Number) -> None:
     """Store as many elements of an array, real ones rounded to its type."""
-    first = number[0]
-    value = round_to(first.f, element_type, first.lanes, joined(number))
-    store(pointer, element_type, index, value, first.lanes)
+    store(pointer, element_type, index, round_to(element_type, joined(number)))
 
 
 @dataclass(frozen=True, slots=True)

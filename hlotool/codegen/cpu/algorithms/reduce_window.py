@@ -18,9 +18,9 @@ from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, offset, positions, store, vector_lanes
 from hlotool.codegen.llvm.control import begin_loop
-from hlotool.codegen.llvm.math.elements import Value, broadcast, is_complex, vector
+from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.reduce import Reducer, parts, reducer, unparts
+from hlotool.codegen.llvm.reduce import Reducer, flattened, grouped, reducer
 from hlotool.codegen.llvm.values import Index, Int, Ptr, choose, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -54,45 +54,41 @@ class _Code:
     f: Function
     reduction: _Reduction
     inputs: list[Ptr]
-    initial: list[Value]
+    initial: list[Register]
     outputs: list[Ptr]
 
     def start(self, lanes: int, times: int) -> Carried:
         """`times` accumulators that hold the initial values."""
-        types = self.reduction.types
-        wide = [broadcast(self.f, t, lanes, value) for t, value in zip(types, self.initial, strict=True)]
-        return tuple(parts(self.f, types, wide, lanes)) * times
+        return tuple(flattened(broadcast(value, lanes) for value in self.initial)) * times
 
-    def _accumulators(self, carried: Carried) -> list[list[Value]]:
+    def _accumulators(self, carried: Carried) -> list[list[Register]]:
         types = self.reduction.types
         size = len(types) + sum(map(is_complex, types))
-        return [unparts(types, carried[i : i + size]) for i in range(0, len(carried), size)]
+        return [grouped(types, carried[i : i + size]) for i in range(0, len(carried), size)]
 
     def reduce(self, carried: Carried, place: Index, pitch: int, stride: int = 1) -> Carried:
         """Let the accumulators take an element for each lane, `stride` apart; each of them `pitch` after the last."""
-        f, types, lanes = self.f, self.reduction.types, carried[0].lanes
+        types, lanes = self.reduction.types, carried[0].lanes
         result: Carried = ()
         for number, accumulator in enumerate(self._accumulators(carried)):
             spot = place + number * pitch
             new = [_strided(pointer, t, spot, lanes, stride) for pointer, t in zip(self.inputs, types, strict=True)]
-            result += tuple(parts(f, types, self.reduction.reducer.step(f, accumulator, new, lanes), lanes))
+            result += tuple(flattened(self.reduction.reducer.step(accumulator, new)))
         return result
 
     def write(self, carried: Carried, line: Index, position: Index, pitch: int) -> None:
         """Write what was accumulated to this position of a line, each vector `pitch` after the last."""
-        lanes = carried[0].lanes
         for number, accumulator in enumerate(self._accumulators(carried)):
             place = line + position + number * pitch
-            results = self.reduction.reducer.finish(self.f, accumulator, lanes)
+            results = self.reduction.reducer.finish(accumulator)
             for t, pointer, value in zip(self.reduction.types, self.outputs, results, strict=True):
-                store(pointer, t, place, value, lanes)
+                store(pointer, t, place, value)
 
 
-def _strided(pointer: Ptr, element_type: str, at: Index, lanes: int, stride: int) -> Value:
+def _strided(pointer: Ptr, element_type: str, at: Index, lanes: int, stride: int) -> Register:
     if lanes == 1 or stride == 1:
         return load(pointer, element_type, at, lanes)
-    wide = vector(pointer.f, element_type, lanes * stride, load(pointer, element_type, at, lanes * stride))
-    return wide.shuffle(range(0, lanes * stride, stride)).name
+    return vector(load(pointer, element_type, at, lanes * stride)).shuffle(range(0, lanes * stride, stride))
 
 
 def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:

@@ -17,12 +17,12 @@ from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, store
 from hlotool.codegen.llvm.control import begin_loop
-from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_element, is_complex, kind, round_to, vector
+from hlotool.codegen.llvm.math.elements import Register, broadcast, compute_element, is_complex, kind, round_to, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, minimum, where
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 
@@ -79,9 +79,9 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     def numbers(begin: Index, end: Index, width: int) -> None:
         loop = begin_loop(f, begin, end, width)
         words = philox_words(name, base, seed, loop.index, width)
-        a, b = (broadcast(f, element_type, width, value) for value in bounds)
+        a, b = (vector(broadcast(value, width)) for value in bounds)
         draw = _normal if normal else _uniform
-        store(out, element_type, loop.index, draw(f, element_type, words, a, b, width), width)
+        store(out, element_type, loop.index, draw(element_type, words, a, b))
         loop.end()
 
     numbers(start, whole, lanes)
@@ -100,34 +100,31 @@ def _fraction(words: list[Vector], element: str) -> Vector:
     return words[0].lshr(8).cast("uitofp", "float") * 2.0**-24
 
 
-def _uniform(f: Function, element_type: str, words: list[Vector], low: Value, high: Value, lanes: int) -> Value:
-    a, b = vector(f, element_type, lanes, low), vector(f, element_type, lanes, high)
+def _uniform(element_type: str, words: list[Vector], a: Vector, b: Vector) -> Register:
     sort = kind(element_type)
     if sort == "pred":
-        return words[0].cast("trunc", "i1").name
+        return words[0].cast("trunc", "i1")
     if sort == "float":
         drawn = a + (b - a) * _fraction(words, a.element)
-        drawn = vector(f, element_type, lanes, round_to(f, element_type, lanes, drawn.name))
+        drawn = vector(round_to(element_type, drawn))
         # Rounding may reach the bound that is not part of the interval.
-        return where(drawn.lt(b), drawn, a).name
+        return where(drawn.lt(b), drawn, a)
     bits = BITS[compute_element(element_type)]
     wide = words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
     extent = (b - a).resize("i64", False)
     extent = where(extent.eq(0), 1, extent)
     offset = wide.urem(extent)
     result = a + (offset if bits == 64 else offset.cast("trunc", f"i{bits}"))
-    return round_to(f, element_type, lanes, result.name)
+    return round_to(element_type, result)
 
 
-def _normal(f: Function, element_type: str, words: list[Vector], mean: Value, deviation: Value, lanes: int) -> Value:
+def _normal(element_type: str, words: list[Vector], mean: Vector, deviation: Vector) -> Register:
     part = "f64" if element_type == "f64" else "f32"
     element = compute_element(part)
     # 1 - u is in (0, 1], where the logarithm is finite.
     radius = 1.0 - _fraction(words[:2], element)
     angle = _fraction(words[2:], element) * (2 * pi)
-    logarithm = emit_elementwise(f, "log", {}, [part], part, lanes, [radius.name])
-    cosine = emit_elementwise(f, "cosine", {}, [part], part, lanes, [angle.name])
-    length = (vector(f, part, lanes, logarithm) * -2.0).sqrt()
-    drawn = length * vector(f, part, lanes, cosine)
-    result = vector(f, element_type, lanes, mean) + vector(f, element_type, lanes, deviation) * drawn
-    return round_to(f, element_type, lanes, result.name)
+    logarithm = vector(emit_elementwise("log", {}, [part], part, [radius]))
+    cosine = vector(emit_elementwise("cosine", {}, [part], part, [angle]))
+    result = mean + deviation * ((logarithm * -2.0).sqrt() * cosine)
+    return round_to(element_type, result)

@@ -188,7 +188,7 @@ def _start(scatter: _Scatter, indices: Ptr, index_base: Index, spots: list[Index
     inside: Truth = True
     for dimension, place in scatter.components:
         raw = load(indices, scatter.index_type, index_base + place * scatter.component_stride)
-        start = vector(indices.f, scatter.index_type, 1, raw).resize("i64", signed).index()
+        start = vector(raw).resize("i64", signed).index()
         room = scatter.operand[dimension] - scatter.window[dimension]
         inside = inside & (start.below(room + 1) if room >= 0 else False)
         base = base + start * operand_strides[dimension]
@@ -218,7 +218,7 @@ def _window(
         new = [load(pointer, t, update_at, width) for t, pointer in zip(scatter.types, updates, strict=True)]
         results = emit_inline(f, combiner, [*old, *new], width)
         for t, pointer, result in zip(scatter.types, outputs, results, strict=True):
-            store(pointer, t, at, result, width)
+            store(pointer, t, at, result)
 
     if not scatter.loops:
         combine(operand_base, update_base, 1)

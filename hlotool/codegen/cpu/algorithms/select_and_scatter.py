@@ -71,7 +71,7 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     region = task.index * (prod(base) * columns)
     for begin, stop, width, _ in blocks(prod(base) * columns, lanes, 1):
         fill = begin_loop(f, begin, stop, width)
-        store(out, element_type, region + fill.index, broadcast(f, element_type, width, start), width)
+        store(out, element_type, region + fill.index, broadcast(start, width))
         fill.end()
     place = begin_loop(f, 0, prod(inner))
     outputs = positions(place.index, inner)
@@ -97,9 +97,8 @@ def _window(f: Function, pooling: _Pooling, outputs: list[Index], base: Index, s
         candidate = load(pooling.operand, pooling.type, base + at * pooling.columns, lanes)
         (keep,) = emit_inline(f, pooling.select, [joined(best), candidate], lanes)
         none = chosen.lt(zeros(f, "i32", lanes))
-        take = ~vector(f, "pred", lanes, keep) | none
-        new = parts(f, pooling.type, lanes, candidate)
-        values = [where(take, mine, others) for mine, others in zip(new, best, strict=True)]
+        take = ~vector(keep) | none
+        values = [where(take, mine, others) for mine, others in zip(parts(candidate), best, strict=True)]
         return *values, where(take, _number(chosen, tap), chosen)
 
     nothing = zeros(f, "i32", lanes).like(-1)
@@ -112,8 +111,8 @@ def _window(f: Function, pooling: _Pooling, outputs: list[Index], base: Index, s
         here = chosen.eq(_number(chosen, tap))
         old = load(pooling.out, pooling.type, place, lanes)
         (new,) = emit_inline(f, pooling.scatter, [old, update], lanes)
-        pairs = zip(parts(f, pooling.type, lanes, new), parts(f, pooling.type, lanes, old), strict=True)
-        store(pooling.out, pooling.type, place, joined([where(here, a, b) for a, b in pairs]), lanes)
+        pairs = zip(parts(new), parts(old), strict=True)
+        store(pooling.out, pooling.type, place, joined([where(here, a, b) for a, b in pairs]))
         return carried
 
     for_each_tap(f, pooling.window, pooling.base, outputs, (), put)

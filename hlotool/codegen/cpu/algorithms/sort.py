@@ -284,7 +284,7 @@ def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) 
         base = bases.at("ptr", place).load_ptr(align=8)
         values += [load(base, element_type, index * lines.stride) for index in (i, j)]
     (result,) = emit_inline(f, comparator, values)
-    return define(f, name, [bases, i, j], vector(f, "pred", 1, result).bit())
+    return define(f, name, [bases, i, j], vector(result).bit())
 
 
 def _define_runs(unit: Unit, name: str, less: Callee[Bool], n: int) -> Callee[None]:

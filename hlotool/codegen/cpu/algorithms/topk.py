@@ -64,7 +64,7 @@ class _Selection:
         if self.source == self.key.element_type:
             raw = row.at(kind, index).load(kind, lanes, align=byte_size(self.source))
         else:
-            raw = vector(row.f, self.source, lanes, load(row, self.source, index, lanes)).bits()
+            raw = vector(load(row, self.source, index, lanes)).bits()
         return emit_key(self.key, raw)
 
     def record_of(self, key: Vector, index: Index) -> Vector:

@@ -14,7 +14,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.indices import Indices, Terms, variables_of
 from hlotool.codegen.cpu.fusions.scope import Known
 from hlotool.codegen.llvm import memory, values
-from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_element, is_complex
+from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
 from hlotool.codegen.llvm.strided import (
     WIDEST_STEP,
     Chunk,
@@ -121,7 +121,7 @@ class Access:
 
     # ---- loads
 
-    def load(self, node: Node, copy: int) -> Value:
+    def load(self, node: Node, copy: int) -> Register:
         """What a load reads: a vector in the lane loop."""
         lanes = self.scope.lanes(node)
         if lanes > 1:
@@ -132,7 +132,7 @@ class Access:
             place = either(condition.bit(), place, self.base(node.slot))
         return memory.load(node.type, 1, place)
 
-    def _load_vector(self, node: Node, copy: int, lanes: int) -> Value:
+    def _load_vector(self, node: Node, copy: int, lanes: int) -> Register:
         lane, mask, step = self.scope.lane, self._active(copy, lanes), self._step(node)
         assert lane is not None
         if node.guards:
@@ -148,27 +148,22 @@ class Access:
             assert mask is not None
             place = self.place(node, copy)
             place = either(mask.reduce("or").bit(), place, self.base(node.slot))
-            return broadcast(self.f, node.type, lanes, memory.load(node.type, 1, place))
+            return broadcast(memory.load(node.type, 1, place), lanes)
         if step == 1:
             place = self.place(node, copy)
             if self.far and isinstance(node.slot, int) and self.scope.stack[-1] & lane.atom.variables:
                 memory.prefetch(place)
             return memory.load(node.type, lanes, place, mask)
         if step == -1 and mask is None:
-            return self._reversed(node.type, memory.load(node.type, lanes, self.place(node, copy, 1 - lanes)), lanes)
+            value = memory.load(node.type, lanes, self.place(node, copy, 1 - lanes))
+            return joined([part.shuffle(range(lanes)[::-1]) for part in parts(value)])
         if step is not None and _is_close(node.type, step) and not node.guards:
             return self._load_strided(node, copy, lanes, step)
         return memory.load_gathered(
             node.type, self._places(node, copy, lanes), mask or Vector(self.f, "i1", lanes, "splat (i1 true)")
         )
 
-    def _reversed(self, element_type: str, value: Value, lanes: int) -> Value:
-        def turned(part: str) -> str:
-            return Vector(self.f, compute_element(element_type), lanes, part).shuffle(range(lanes)[::-1]).name
-
-        return turned(value) if isinstance(value, str) else (turned(value[0]), turned(value[1]))
-
-    def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Value:
+    def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Register:
         """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
         active, own, column = self._count(copy, lanes), _constant(node), _column(node)
         constants = [_constant(n) for n in self.columns.get(column, ())]
@@ -191,7 +186,7 @@ class Access:
             return False
         return self.scope.step(index) not in (None, 0, 1)
 
-    def load_tile(self, node: Node) -> tuple[Value, ...]:
+    def load_tile(self, node: Node) -> tuple[Register, ...]:
         """Load a row for every lane and transpose: copy c gets element c of each row."""
         lane, index = self.scope.lane, node.index
         assert lane is not None
@@ -200,16 +195,8 @@ class Access:
         mask = memory.first_lanes(self.f, lane.copies, lane.width)
         rows = [memory.load(node.type, lane.width, place.at(address_type, step * k), mask) for k in range(lane.active)]
         rows += rows[:1] * (lane.width - lane.active)
-        if isinstance(rows[0], str):
-            columns: list[Value] = [*self._transposed(node.type, [str(row) for row in rows])]
-        else:
-            both = [self._transposed(node.type, [row[part] for row in rows]) for part in (0, 1)]
-            columns = list(zip(both[0], both[1], strict=True))
-        return tuple(columns[: lane.copies])
-
-    def _transposed(self, element_type: str, rows: Sequence[str]) -> list[str]:
-        kind = compute_element(element_type)
-        return [row.name for row in transposed([Vector(self.f, kind, len(rows), row) for row in rows])]
+        columns = [transposed(plane) for plane in zip(*map(parts, rows), strict=True)]
+        return tuple([joined(column) for column in zip(*columns, strict=True)][: lane.copies])
 
     # ---- stores
 
@@ -218,26 +205,26 @@ class Access:
         lanes = self.scope.lanes(node)
         value = self.scope.value(node.operands[0], copy, lanes)
         if lanes == 1:
-            memory.store(node.type, 1, self.place(node, copy), value)
+            memory.store(node.type, self.place(node, copy), value)
             return
         active, step = self._count(copy, lanes), self._step(node)
         if step == 1:
             self._store_consecutive(node, copy, lanes, value)
         elif step is None:
             places = self._places(node, copy, lanes)
-            memory.store_scattered(node.type, lanes, [Ptr(self.f, places[k].name) for k in range(active)], value)
+            memory.store_scattered(node.type, [Ptr(self.f, places[k].name) for k in range(active)], value)
         elif _is_close(node.type, step) and memory.has_masks(self.scope.machine, node.type):
-            store_strided(node.type, lanes, self.place(node, copy), step, active, value)
+            store_strided(node.type, self.place(node, copy), step, active, value)
         else:
             place, kind = self.place(node, copy), memory.address_type(node.type)
-            memory.store_scattered(node.type, lanes, [place.at(kind, step * k) for k in range(active)], value)
+            memory.store_scattered(node.type, [place.at(kind, step * k) for k in range(active)], value)
 
-    def _store_consecutive(self, node: Node, copy: int, lanes: int, value: Value) -> None:
+    def _store_consecutive(self, node: Node, copy: int, lanes: int, value: Register) -> None:
         place, mask = self.place(node, copy), self._active(copy, lanes)
         if mask is None and node.slot in self.streams and self._is_aligned(node, lanes):
-            memory.stream(node.type, lanes, place, value)
+            memory.stream(node.type, place, value)
             return
-        memory.store(node.type, lanes, place, value, mask)
+        memory.store(node.type, place, value, mask)
         if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
             for coming, index, further in self.coming:
                 self._place(coming, index, copy, further).fetch()
@@ -259,7 +246,7 @@ class Access:
         """Write what lies side by side in all lanes, `stores` in the order of their places."""
         first, lanes = stores[0], self.scope.lanes(stores[0])
         values = [self.scope.value(store.operands[0], copy, lanes) for store in stores]
-        store_interleaved(first.type, lanes, self.place(first, copy), self._count(copy, lanes), values)
+        store_interleaved(first.type, self.place(first, copy), self._count(copy, lanes), values)
 
     # ---- lanes
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from hlotool.analysis.indexing import Atom, Condition, Index
 from hlotool.codegen.cpu.fusions.scope import Known, Scope
-from hlotool.codegen.llvm.math.elements import Value
-from hlotool.codegen.llvm.math.elementwise import constant, emit_elementwise
+from hlotool.codegen.llvm.math.elements import Register, constant, vector
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Int, Vector, constants, iota, number, plus
 from hlotool.codegen.llvm.vectors import quotient, remainder
 from hlotool.codegen.loops.nodes import Guards, Node, fits_in_32_bits
@@ -97,16 +97,14 @@ class Indices:
         self._sums.keep(key, value)
         return value
 
-    def _clamped(self, atom: Atom, value: Value, lanes: int, kind: str) -> Vector:
+    def _clamped(self, atom: Atom, value: Register, lanes: int, kind: str) -> Vector:
         """The integer of a node that is the source of an atom, within its bounds."""
         assert isinstance(atom.source, Node)
         source = atom.source.type
         wide = "u64" if source == "u64" else "s64"
-        low, high = (constant(wide, lanes, limit) for limit in (atom.low, atom.high))
-        value = emit_elementwise(self.f, "convert", {}, [source], wide, lanes, [value])
-        value = emit_elementwise(self.f, "clamp", {}, [wide] * 3, wide, lanes, [low, value, high])
-        assert isinstance(value, str)
-        return Vector(self.f, "i64", lanes, value).resize(kind, signed=True)
+        low, high = (constant(self.f, wide, lanes, limit) for limit in (atom.low, atom.high))
+        value = emit_elementwise("convert", {}, [source], wide, [value])
+        return vector(emit_elementwise("clamp", {}, [wide] * 3, wide, [low, value, high])).resize(kind, signed=True)
 
     # ---- vectors
 

@@ -19,7 +19,8 @@ from hlotool.codegen.cpu.fusions.scope import NO_ATOM, Known, Lane, Scope
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.inline import emit_inline
-from hlotool.codegen.llvm.math.elementwise import Value, constant, emit_elementwise
+from hlotool.codegen.llvm.math.elements import Register, constant
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Ptr, Vector, number, plus
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import Loop, bound_loops
@@ -194,18 +195,18 @@ class Nest:
                 lanes = self.scope.lanes(node)
                 known.keep(node, tuple([self._value(node, copy, lanes) for copy in range(self.scope.copies(node))]))
 
-    def _value(self, node: Node, copy: int, lanes: int) -> Value:
+    def _value(self, node: Node, copy: int, lanes: int) -> Register:
         f, scope = self.f, self.scope
         match node.kind:
             case "constant":
-                return constant(node.type, 1, node.slot.value)
+                return constant(f, node.type, 1, node.slot.value)
             case "load":
                 return self.access.load(node, copy)
             case "position":
                 assert node.index is not None
                 position = self.indices.lanes(node.index, copy, lanes)
                 source = "s32" if position.element == "i32" else "s64"
-                return emit_elementwise(f, "convert", {}, [source], node.type, lanes, [position.name])
+                return emit_elementwise("convert", {}, [source], node.type, [position])
             case "leaf":
                 (whole,) = node.operands
                 return scope.values[whole][copy * (len(whole.operands) // 2) + int(node.slot)]
@@ -213,14 +214,14 @@ class Nest:
         match node.kind:
             case "elementwise":
                 types = [operand.type for operand in node.operands]
-                return emit_elementwise(f, node.opcode, node.attributes, types, node.type, lanes, operands)
+                return emit_elementwise(node.opcode, node.attributes, types, node.type, operands)
             case "inline":
                 assert node.computation is not None
                 return emit_inline(f, node.computation, operands, lanes)[0]
             case "select":
                 types = ["pred", node.type, node.type]
                 condition = self.indices.mask(node.guards, copy, lanes)
-                return emit_elementwise(f, "select", {}, types, node.type, lanes, [condition.name, *operands])
+                return emit_elementwise("select", {}, types, node.type, [condition, *operands])
         raise UnsupportedError(f"no code for a node of kind {node.kind}")
 
     # ---- reductions

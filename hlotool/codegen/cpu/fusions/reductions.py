@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from hlotool.analysis.indexing import Atom
 from hlotool.codegen.cpu.fusions.indices import Indices
 from hlotool.codegen.llvm import memory
-from hlotool.codegen.llvm.math.elementwise import Value, emit_elementwise
-from hlotool.codegen.llvm.reduce import Reducer, parts, product_sum, reducer, unparts
+from hlotool.codegen.llvm.math.elements import Register
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
+from hlotool.codegen.llvm.reduce import Reducer, flattened, grouped, product_sum, reducer
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.loops.nodes import Node
 from hlotool.ir import Instruction, element_type
@@ -38,64 +39,64 @@ class Accumulators:
 
     def first(self) -> list[Vector]:
         """What the loops carry at first."""
-        starts: list[Value] = []
+        starts: list[Register] = []
         for node, own in zip(self.group, self.reducers, strict=True):
-            neutral = own.neutral(self.lanes)
+            neutral = own.neutral(self.f, self.lanes)
             starts += (self._initial(node, self.lanes) if neutral is None else neutral) * self.copies
-        return parts(self.f, self.types, starts, self.lanes)
+        return flattened(starts)
 
     def step(self, carried: Sequence[Vector]) -> list[Vector]:
         """What they carry after a trip in which the inputs have become known."""
         lane = self.scope.lane
         active = lane.copies if self.lanes > 1 and lane is not None else 1
-        stepped: list[Value] = []
+        stepped: list[Register] = []
         for node, own, totals in self._totals(carried):
             for copy, total in enumerate(totals):
                 stepped += self._step(node, own, total, copy) if copy < active else total
-        return parts(self.f, self.types, stepped, self.lanes)
+        return flattened(stepped)
 
-    def _step(self, node: Node, own: Reducer, old: list[Value], copy: int) -> list[Value]:
+    def _step(self, node: Node, own: Reducer, old: list[Register], copy: int) -> list[Register]:
         """One step of one accumulator; lanes that do not count, or where guards fail, keep what they have."""
-        f, lanes, lane = self.f, self.lanes, self.scope.lane
+        lanes, lane = self.lanes, self.scope.lane
         inputs = [self.scope.value(n, copy, lanes) for n in node.operands[: len(node.operands) // 2]]
-        new = own.step(f, old, inputs, lanes)
+        new = own.step(old, inputs)
         mask: Vector | None = None
         if self.folds and lane is not None:
-            mask = memory.first_lanes(f, lane.active_in(copy), lanes)
+            mask = memory.first_lanes(self.f, lane.active_in(copy), lanes)
         if node.guards:
             condition = self.indices.mask(node.guards, copy, lanes)
             mask = condition if mask is None else condition & mask
         if mask is None:
             return new
         return [
-            emit_elementwise(f, "select", {}, ["pred", t, t], t, lanes, [mask.name, a, b])
+            emit_elementwise("select", {}, ["pred", t, t], t, [mask, a, b])
             for t, a, b in zip(own.types, new, old, strict=True)
         ]
 
-    def results(self, carried: Sequence[Vector]) -> list[tuple[Value, ...]]:
+    def results(self, carried: Sequence[Vector]) -> list[tuple[Register, ...]]:
         """The values of each reduction, copy by copy, from what the loops carry at last."""
         results = []
         for node, own, totals in self._totals(carried):
             if self.folds:
-                totals = [own.fold(self.f, totals, self.lanes)]
+                totals = [own.fold(totals)]
             lanes = 1 if self.folds else self.lanes
-            found: list[Value] = []
+            found: list[Register] = []
             for total in totals:
                 if own.opcodes:
-                    total = own.step(self.f, self._initial(node, lanes), total, lanes)
-                found += own.finish(self.f, total, lanes)
+                    total = own.step(self._initial(node, lanes), total)
+                found += own.finish(total)
             results.append(tuple(found))
         return results
 
-    def _totals(self, carried: Sequence[Vector]) -> list[tuple[Node, Reducer, list[list[Value]]]]:
+    def _totals(self, carried: Sequence[Vector]) -> list[tuple[Node, Reducer, list[list[Register]]]]:
         """The accumulators of each reduction, copy by copy."""
-        left = iter(unparts(self.types, carried))
+        left = iter(grouped(self.types, carried))
         return [
             (node, own, [[next(left) for _ in own.types] for _ in range(self.copies)])
             for node, own in zip(self.group, self.reducers, strict=True)
         ]
 
-    def _initial(self, node: Node, lanes: int) -> list[Value]:
+    def _initial(self, node: Node, lanes: int) -> list[Register]:
         return [self.scope.value(n, 0, lanes) for n in node.operands[len(node.operands) // 2 :]]
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hlotool.analysis.indexing import Atom, Index
 from hlotool.codegen.llvm import values
-from hlotool.codegen.llvm.math.elements import Value, broadcast
+from hlotool.codegen.llvm.math.elements import Register, broadcast
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import Loop
 from hlotool.codegen.loops.nodes import Node
@@ -88,8 +88,8 @@ class Scope:
         self._journal: list[tuple[Known[Any, Any], Any, Any]] = []
         self._tables: list[Known[Any, Any]] = []
         self.counters: Known[Atom, values.Index] = Known(self._journal, lambda atom: 0)
-        self.values: Known[Node, tuple[Value, ...]] = self.table(lambda node: node.variables)
-        self._spread: Known[tuple[Node, int, int], Value] = self.table(lambda key: key[0].variables)
+        self.values: Known[Node, tuple[Register, ...]] = self.table(lambda node: node.variables)
+        self._spread: Known[tuple[Node, int, int], Register] = self.table(lambda key: key[0].variables)
 
     def table(self, variables: Callable[[K], int]) -> Known[K, Any]:
         """A table whose keys depend on `variables`; what depends on those of loops is hidden in others of the same."""
@@ -154,7 +154,7 @@ class Scope:
             return None
         return index.coefficient(self.lane.atom)
 
-    def value(self, node: Node, copy: int, lanes: int) -> Value:
+    def value(self, node: Node, copy: int, lanes: int) -> Register:
         """A written node's value for `copy`, spread over `lanes` if it is a scalar."""
         copy = copy if self.is_copied(node.variables) else 0
         value = self.values[node][copy]
@@ -163,6 +163,6 @@ class Scope:
         key = node, copy, lanes
         spread = self._spread.get(key)
         if spread is None:
-            spread = broadcast(self.f, node.type, lanes, value)
+            spread = broadcast(value, lanes)
             self._spread.keep(key, spread)
         return spread

@@ -11,10 +11,10 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.control import allocate
-from hlotool.codegen.llvm.math.elementwise import Value as Register
-from hlotool.codegen.llvm.math.elementwise import constant, emit_elementwise, from_memory, memory_type, to_memory
+from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, memory_type, to_memory, vector
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, STOPPED
-from hlotool.codegen.llvm.values import Int, Ptr, Vector
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.plan.values import Assignment, Copy, Value
 from hlotool.ir import Instruction, byte_size, element_type
@@ -137,7 +137,7 @@ class Body:
         kind = element_type(index.shape.element_type)
         signed = kind.kind == "signed"
         wide = "s64" if signed else "u64"
-        value = Int(self.f, str(emit_elementwise(self.f, "convert", {}, [kind.name], wide, 1, [self.load(index)])))
+        value = vector(emit_elementwise("convert", {}, [kind.name], wide, [self.load(index)])).index()
         return value.at_least(0).at_most(room) if signed else value.call("umin", room)
 
     def find_targets(self, instruction: Instruction) -> None:
@@ -157,17 +157,17 @@ class Body:
         if instruction not in self.registers:
             kind = instruction.shape.element_type
             if instruction.opcode == "constant":
-                self.registers[instruction] = constant(kind, 1, instruction.literal.value().reshape(-1)[0])
+                self.registers[instruction] = constant(self.f, kind, 1, instruction.literal.value().reshape(-1)[0])
             else:
                 self.registers[instruction] = self.load_from(self.address(self.assignment.leaves[instruction][0]), kind)
         return self.registers[instruction]
 
     def load_from(self, place: Ptr, kind: str) -> Register:
-        return from_memory(self.f, kind, 1, place.load(memory_type(kind)).name)
+        return from_memory(kind, place.load(memory_type(kind)))
 
     def store(self, instruction: Instruction, register: Register) -> None:
         kind = instruction.shape.element_type
-        raw = Vector(self.f, memory_type(kind), 1, str(to_memory(self.f, kind, 1, register)))
+        raw = vector(to_memory(kind, register))
         self.address(self.assignment.leaves[instruction][0]).store(raw)
         self.registers[instruction] = register
 

@@ -28,6 +28,7 @@ from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, when
 from hlotool.codegen.llvm.denormals import define_flushing
 from hlotool.codegen.llvm.inline import emit_inline
+from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, COMPLETE, POLL, SHORT
 from hlotool.codegen.llvm.values import Bool, Int, Ptr, Vector
@@ -227,15 +228,9 @@ class Entry:
             if instruction.opcode == "fusion":
                 register = emit_inline(self.body.f, instruction.attributes["calls"], operands)[0]
             elif instruction.has("elementwise"):
-                register = emit_elementwise(
-                    self.body.f,
-                    instruction.opcode,
-                    instruction.attributes,
-                    [o.shape.element_type for o in instruction.operands],
-                    instruction.shape.element_type,
-                    1,
-                    operands,
-                )
+                types = [o.shape.element_type for o in instruction.operands]
+                own, result = instruction.attributes, instruction.shape.element_type
+                register = emit_elementwise(instruction.opcode, own, types, result, operands)
             else:
                 register = operands[0]
             self.body.store(instruction, register)
@@ -411,7 +406,7 @@ class Entry:
         f.jump(test)
         f.label(test)
         self.computation(condition)
-        f.branch(str(self.body.load(condition.root)), again, leave)
+        f.branch(vector(self.body.load(condition.root)).name, again, leave)
         f.label(again)
         self.computation(body)
         self.copy_all(repeating)
@@ -460,13 +455,13 @@ class Entry:
     def conditional(self, instruction: Instruction) -> None:
         f = self.body.f
         branches = branch_computations(instruction)
-        selector = self.body.load(instruction.operands[0])
+        selector = vector(self.body.load(instruction.operands[0]))
         labels = [f.fresh("branch") for _ in branches]
         leave = f.fresh("done")
         if instruction.operands[0].shape.element_type == "pred":
-            f.branch(str(selector), labels[0], labels[1])
+            f.branch(selector.name, labels[0], labels[1])
         else:
-            f.switch("i32", str(selector), labels)
+            f.switch(selector.type, selector.name, labels)
         for number, (label, branch) in enumerate(zip(labels, branches, strict=True)):
             f.label(label)
             self.computation(branch)
