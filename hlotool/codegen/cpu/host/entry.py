@@ -79,6 +79,7 @@ class Entry:
 
     def __init__(
         self,
+        *,
         name: str,
         steps: Steps,
         plan: Schedule,

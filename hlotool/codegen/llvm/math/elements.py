@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hlotool.codegen.llvm.math import lowprecision
-from hlotool.codegen.llvm.types import Number, constant_text, type_text
+from hlotool.codegen.llvm.types import Number, constant_text
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.errors import UnsupportedError
@@ -28,7 +28,6 @@ __all__ = [
     "Register",
     "broadcast",
     "compute_element",
-    "compute_type",
     "constant",
     "from_memory",
     "integer_bits",
@@ -106,11 +105,6 @@ def compute_element(element_type: str) -> str:
     if sort in ("signed", "unsigned"):
         return f"i{max(8, integer_bits(element_type))}"
     return "double" if element_type in ("f64", "c128") else "float"
-
-
-def compute_type(element_type: str, lanes: int) -> str:
-    """The LLVM type of values of `element_type` in registers; complex: the type of each part."""
-    return type_text(compute_element(element_type), lanes)
 
 
 @cache
