@@ -23,12 +23,12 @@ _TASK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10
 
 
 def emit_concatenate(
-    name: str, instruction: Instruction, machine: Machine, there: frozenset[int] = frozenset()
+    name: str, instruction: Instruction, machine: Machine, present: frozenset[int] = frozenset()
 ) -> Kernel:
-    """The kernel of a concatenate; the operands in `there` lie in the result already.
+    """The kernel of a concatenate; the operands numbered in `present` lie in the result already.
 
-    A row of the table says of some bytes: argument, where they begin there, how far the next row of the array is, where
-    they go, how many they are.
+    A row of the table is a run of bytes to copy in every row of the arrays: number of the argument, where the run
+    begins there, bytes from one row to the next, where it begins in the result, its size.
     """
     shape, slot = instruction.shape, len(instruction.operands)
     along = instruction.attributes["dimensions"][0]
@@ -39,7 +39,7 @@ def emit_concatenate(
     whole = taken = 0
     for argument, operand in enumerate(instruction.operands):
         length = operand.shape.dimensions[along] * inner
-        for begun in range(0, 0 if argument in there else length, _TASK_BYTES):
+        for begun in range(0, 0 if argument in present else length, _TASK_BYTES):
             part = min(_TASK_BYTES, length - begun)
             table.append((argument, begun, length, whole + begun, part))
             taken += part * rows

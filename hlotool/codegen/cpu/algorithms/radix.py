@@ -72,20 +72,20 @@ def sort_cost(key_bits: int, count: int) -> float:
 def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[Ptr]:
     """Define ``ptr @name(ptr a, ptr b, ptr counters, i64 n)`` for n <= count.
 
-    It sorts the n records at `a` with `b` as a second buffer and returns the one that holds the result; stopped early
-    (what to look at is ahead of `counters`), one that holds records.
+    It sorts the n records at `a`, with `b` as a second buffer, and returns the one of both that holds the result.
+    Ahead of `counters` is the address of the execution's status; stopped early, the records are in some order.
     """
     f = Function(unit, "")
     a, b, counters, n = Ptr(f, "%a"), Ptr(f, "%b"), Ptr(f, "%counters"), Int(f, "%n")
     if count <= _INSERTION:
-        result = _sort_by_insertion(records, a, n)
-    else:
-        stop_early(f, counters, a)
-        result = _sort_by_digits(_Digits(records, count), a, b, counters, n)
+        _sort_by_insertion(records, a, n)
+        return define(f, name, [a, b, counters, n], a)
+    stop_early(f, counters, a)
+    result = _sort_by_digits(_Digits(records, count), a, b, counters, n)
     return define(f, name, [a, b, counters, n], result)
 
 
-def _sort_by_insertion(records: Records, a: Ptr, n: Int) -> Ptr:
+def _sort_by_insertion(records: Records, a: Ptr, n: Int) -> None:
     loop = begin_loop(a.f, 1, n)
     record = records.load(a, loop.index)
     key = records.key(record)
@@ -94,16 +94,15 @@ def _sort_by_insertion(records: Records, a: Ptr, n: Int) -> Ptr:
         precedes=lambda other: records.key(other).compare("ugt", key).bit(),
     )  # fmt: skip
     loop.end()
-    return a
 
 
 def insert(
     records: Ptr, record: Vector, start: Index, align: int, *, ended: Callable[[Int], Bool],
     precedes: Callable[[Vector], Bool],
 ) -> None:  # fmt: skip
-    """Put `record` in place `start` or before, and move on by one place what it `precedes` there.
+    """Insert `record` into the sorted records before number `start`: those that it `precedes` move up by one.
 
-    Places are looked at from the last to the first, until the next one is that at which what is sorted has `ended`.
+    `ended` tells whether a place is that of the first of them.
     """
     f, kind = records.f, record.element
     header = Header(number(f, start))

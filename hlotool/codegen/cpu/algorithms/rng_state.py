@@ -101,10 +101,10 @@ def _fraction(words: list[Vector], element: str) -> Vector:
 
 
 def _uniform(element_type: str, words: list[Vector], a: Vector, b: Vector) -> Register:
-    sort = kind(element_type)
-    if sort == "pred":
+    number_kind = kind(element_type)
+    if number_kind == "pred":
         return words[0].cast("trunc", "i1")
-    if sort == "float":
+    if number_kind == "float":
         drawn = a + (b - a) * _fraction(words, a.element)
         drawn = vector(round_to(element_type, drawn))
         # Rounding may reach the bound that is not part of the interval.
