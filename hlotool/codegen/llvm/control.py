@@ -63,7 +63,7 @@ def _values(carried: tuple[*Ts]) -> tuple[Value, ...]:
 
 def _named(carried: tuple[*Ts], names: Sequence[str]) -> tuple[*Ts]:
     """Values of the types of those carried, with these names."""
-    named = (value.named(name) for value, name in zip(_values(carried), names, strict=True))
+    named = [value.named(name) for value, name in zip(_values(carried), names, strict=True)]
     return cast(tuple[*Ts], tuple(named))
 
 

@@ -41,7 +41,7 @@ class Value:
 
     def let(self, text: str) -> Self:
         """Append instruction `text`, whose value has the same type."""
-        return self.named(self.f.let(text))
+        return type(self)(self.f, self.f.let(text))
 
 
 class Int(Value):
@@ -54,7 +54,7 @@ class Int(Value):
         return "i64"
 
     def _binary(self, word: str, other: Index) -> Int:
-        return self.let(f"{word} i64 {self.name}, {_text(other)}")
+        return Int(self.f, self.f.let(f"{word} i64 {self.name}, {_text(other)}"))
 
     def __add__(self, other: Index) -> Int:
         return self if _is(other, 0) else self._binary("add", other)
@@ -217,7 +217,9 @@ class Ptr(Value):
 
     def at(self, kind: str, index: Index) -> Ptr:
         """So many elements of LLVM type `kind` further on."""
-        return self if _is(index, 0) else self.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}")
+        if _is(index, 0):
+            return self
+        return Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}"))
 
     def at_each(self, kind: str, indices: Vector) -> Vector:
         """A vector of places: each so many elements of LLVM type `kind` further on."""
