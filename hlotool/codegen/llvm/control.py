@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast, get_type_hints
 
 from hlotool.codegen.llvm import writer
@@ -164,7 +163,6 @@ def declaration(name: str, parameters: type[object], result: str = "void") -> st
     return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
 
 
-@cache
 def _kinds(parameters: type[object]) -> dict[str, type[Int | Ptr | Bool]]:
     """What parameters are, by name."""
     return get_type_hints(parameters)

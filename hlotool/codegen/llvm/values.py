@@ -285,7 +285,8 @@ class Ptr(Value):
 
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
-        self.f.clear(self.name, _text(size))
+        if not _is(size, 0):
+            self.f.clear(self.name, _text(size))
 
     def copy_from(self, source: Ptr, size: Index, may_overlap: bool = False) -> None:
         """Copy `size` bytes to here; those of `source` may be some of them where that is said."""
