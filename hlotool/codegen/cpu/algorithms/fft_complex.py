@@ -81,10 +81,12 @@ def transform_dimensions(
 
 
 def transform_axis(steps: Steps, axis: Axis) -> None:
-    split = None if axis.inner > 1 else _split(axis.n, steps.lanes)
+    """Transform one dimension."""
     if axis.inner > 1:
         _columns(steps, axis)
-    elif split is None or (axis.outer >= steps.lanes and axis.n <= _SHORT):
+        return
+    split = _split(axis.n, steps.lanes)
+    if split is None or (axis.outer >= steps.lanes and axis.n <= _SHORT):
         _lines(steps, axis)
     else:
         _four_step(steps, axis, split)
