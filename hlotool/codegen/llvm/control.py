@@ -113,7 +113,7 @@ def return_when(condition: Bool, result: Callable[[], Value | None]) -> None:
     f.branch(condition.name, early, on)
     f.label(early)
     value = result()
-    f.do("ret void" if value is None else f"ret {operand(value)}")
+    f.leave("void" if value is None else operand(value))
     f.label(on)
 
 
@@ -207,7 +207,7 @@ def stop_early(
     begun = len(f.lines)
     if first is not None:
         first()
-    f.do("ret void" if result is None else f"ret {operand(result)}")
+    f.leave("void" if result is None else operand(result))
     f.watch, f.stop = watch.name, tuple(line.strip() for line in f.lines[begun:])
     del f.lines[begun:]
 

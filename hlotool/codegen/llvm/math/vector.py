@@ -117,7 +117,7 @@ def outlined_many(
         parameters = [argument.named(f"%p{i}", inner) for i, argument in enumerate(arguments)]
         results = body(parameters)
         returned = results[0] if count == 1 else Struct.of(results)
-        inner.do(f"ret {operand(returned)}")
+        inner.leave(operand(returned))
         taken = ", ".join(map(operand, parameters))
         head = f"define internal {returned.type} @{symbol}({taken}) nounwind{' cold' if cold else ''} {{"
         f.unit.library[symbol] = "\n".join([head, "entry:", *inner.lines, "}"])
