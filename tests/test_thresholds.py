@@ -701,7 +701,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.loops.loops.LONG": (lambda n: rounds(20, n), stages, elementwise),
     "codegen.loops.loops.HEAVY": (elementwise, lambda n: elementwise(1000 * n)),
     "codegen.llvm.memory._AHEAD": (lambda size: elementwise(elements_of(size)),),
-    "codegen.cpu.fusions.nest._WIDEST": (lambda size: complex_numbers(elements_of(size) // 2), complex_numbers),
+    "codegen.cpu.fusions.access._WIDEST": (lambda size: complex_numbers(elements_of(size) // 2), complex_numbers),
     "codegen.cpu.products.microkernel.AHEAD": (plain_products,),
     "codegen.cpu.products.pack.TASK_BYTES": (
         lambda size: product(40, 64, elements_of(size) // 64), plain_products_of_bytes,
