@@ -21,10 +21,11 @@ from hlotool.ir.builder import Builder
 from hlotool.ir.module import Computation
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
-from hlotool.passes.framework.rewriter import apply_rules, number, rule_table
+from hlotool.passes.framework.patterns import KINDS, Apply, Expression, Leaf, number, number_of
+from hlotool.passes.framework.rewriter import apply_rules, rule_table
 from hlotool.passes.simplify.algebra import IDENTITIES, RULES
 from hlotool.passes.simplify.algebra.identities_float import ROUNDING_IDENTITIES
-from hlotool.passes.simplify.algebra.identity import KINDS, Apply, Expression, Identity, Leaf, number_of
+from hlotool.passes.simplify.algebra.identity import Identity
 
 FOLDED = parse_pipeline("fixpoint(algebraic-simplifier{only=elementwise-of-broadcasts},constant-folding)")
 TYPES = ("pred", "s8", "u8", "s32", "u64", "f16", "bf16", "f32", "f64")

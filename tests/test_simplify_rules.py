@@ -19,7 +19,8 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, Module, clone_module, dtype_o
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
 from hlotool.passes.framework.instruments import VerifyEach
-from hlotool.passes.framework.rewriter import Rewriter, apply_rules, number, rule, rule_table
+from hlotool.passes.framework.patterns import number, opcodes_of
+from hlotool.passes.framework.rewriter import Rewriter, apply_rules, rule, rule_table
 from hlotool.passes.simplify.algebra import IDENTITIES, RECIPROCAL_RULES, RULES
 from hlotool.passes.simplify.algebra.identities_float import ROUNDING_IDENTITIES
 from hlotool.passes.simplify.convert_mover import RULES as CONVERT_RULES
@@ -200,26 +201,26 @@ def test_every_rule_has_an_example() -> None:
 
 
 def test_rules_that_are_not_tried_do_not_fit() -> None:
-    rules = (*RULES, *RECIPROCAL_RULES, *MOVER_RULES)
-    table = rule_table(rules)
+    table = rule_table((*RULES, *RECIPROCAL_RULES, *MOVER_RULES))
     tried = left_out = 0
     for _, before, _ in ROWS:
         for instruction in module_of(before).instructions():
-            worth_trying = set(map(id, table.rules_for(instruction)))
+            worth_trying = {id(attempt) for _, attempt in table.attempts_for(instruction)}
             tried += len(worth_trying)
-            for row in rules:
-                if instruction.opcode in row.opcodes and id(row) not in worth_trying:
-                    assert row.apply(instruction, Rewriter(instruction)) is None, (row.name, instruction)
-                    left_out += 1
+            for row in table.by_opcode.get(instruction.opcode, ()):
+                for pattern, attempt in row.patterns:
+                    of_type = row.types is None or instruction.shape.element_type in row.types
+                    if instruction.opcode in opcodes_of(pattern) and of_type and id(attempt) not in worth_trying:
+                        assert attempt(instruction, Rewriter(instruction)) is None, (row.name, instruction)
+                        left_out += 1
     assert left_out > tried
 
 
 def test_rules_that_undo_each_other_are_stopped() -> None:
-    @rule("add")
-    def swap(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+    @rule("add(x, y)")
+    def swap(instruction: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter) -> Instruction:
         """x + y = y + x, for ever."""
-        left, right = instruction.operands
-        return rewriter.same(instruction, right, left)
+        return rewriter.same(instruction, y, x)
 
     module, log = module_of("ROOT r = f32[8] add(p0, p1:f32[8])"), DecisionLog()
     apply_rules(module.entry, rule_table([swap]), log)

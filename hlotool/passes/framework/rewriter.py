@@ -1,60 +1,85 @@
 """Rewrite rules and the workshop they use: how rules are declared, and how new instructions are made.
 
-A rule is a function from an instruction to what may stand in its place, or None.  It is declared with the opcodes
-that it fits, and its docstring states the identity.  New instructions are put just before the rewritten one; they
-inherit its metadata and location and name its origins.
+A rule is a function from the parts of a pattern (`patterns`) to what may stand in the place of the whole, or None.
+Its docstring states the identity.  New instructions are put just before the rewritten one; they inherit its metadata
+and location and name its origins.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Shape, SliceDimension, VerificationError, array
 from hlotool.ir.builder import Builder
-from hlotool.passes.framework.graph import drop_dead, is_removable, origins_of
+from hlotool.passes.framework.graph import drop_dead, is_removable
+from hlotool.passes.framework.patterns import KINDS, Apply, first_opcodes, matcher, may_match, opcodes_of, pattern_of
 
-__all__ = ["CONSTANTS", "Rewriter", "Rule", "RuleTable", "apply_rules", "number", "origins_of", "rule", "rule_table"]
-
-Number = int | float | bool | complex
+__all__ = ["Attempt", "Rewriter", "Rewritten", "Rule", "RuleTable", "apply_rules", "rule", "rule_table"]
 
 _WITHOUT_SIGN = "f8e8m0fnu"
 
-CONSTANTS = "constant broadcast"
-"""The opcodes of what `number` may give a number for."""
+Rewritten = Instruction | None
+"""What may stand in the place of an instruction; None where the rule does not fit after all."""
+Attempt = Callable[[Instruction, "Rewriter"], Rewritten]
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rewrite: `apply` returns the value that may replace the instruction, or None where the rule does not fit.
+    """A rewrite of what fits one of `patterns`, where the result has one of the element types `types` (None: any).
 
-    The rule is tried only where each set of opcodes in `needs` has that of some operand, and where the result has one
-    of the element types `types` (None: any).
+    What stands beside a pattern tries it.  Some operand has one of the opcodes `reads`, if there are any; where the rule `commutes`, operands
+    of commutative operations come in either order.
     """
 
     name: str
-    opcodes: tuple[str, ...]
-    apply: Callable[[Instruction, Rewriter], Instruction | None]
+    patterns: tuple[tuple[Apply, Attempt], ...]
     help: str
-    needs: tuple[frozenset[str], ...] = ()
     types: frozenset[str] | None = None
+    reads: frozenset[str] = frozenset()
+    commutes: bool = False
+
+    def attempts(self, opcode: str, element_type: str, operands: Sequence[str]) -> Iterator[Attempt]:
+        """What may rewrite instructions with this opcode and type, and operands with these opcodes."""
+        if (self.types is None or element_type in self.types) and not (self.reads and self.reads.isdisjoint(operands)):
+            for pattern, attempt in self.patterns:
+                if opcode in opcodes_of(pattern) and may_match(pattern, operands, self.commutes):
+                    yield attempt
 
 
-def rule(*opcodes: str, reads: str = "") -> Callable[[Callable[[Instruction, Rewriter], Instruction | None]], Rule]:
-    """Declare a rule for instructions with one of `opcodes`; it is named after the function.
+def rule(*patterns: str, types: str = "", reads: str = "") -> Callable[[Callable[..., Rewritten]], Rule]:
+    """Declare a rule for what fits one of `patterns`; it is named after the function.
 
-    `reads` are opcodes, separated by spaces, of which some operand has one where the rule fits: elsewhere it is not
-    even tried.
+    The function is given the parts of the pattern that it has parameters for, ``instruction`` (the whole) and
+    ``rewriter``, by name, and returns what may replace the instruction, or None.  `types`, a key of
+    `patterns.KINDS`, are those of the result; `reads` are opcodes, separated by spaces, of which some operand has one.
     """
-    needs = (frozenset(reads.split()),) if reads else ()
 
-    def declare(function: Callable[[Instruction, Rewriter], Instruction | None]) -> Rule:
-        return Rule(function.__name__.replace("_", "-"), opcodes, function, (function.__doc__ or "").strip(), needs)
+    def declare(function: Callable[..., Rewritten]) -> Rule:
+        code = function.__code__
+        wanted = code.co_varnames[: code.co_argcount]
+
+        def attempt_of(pattern: Apply) -> Attempt:
+            match = matcher(pattern, wanted)
+
+            def attempt(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
+                parts = match(instruction, rewriter)
+                return None if parts is None else function(*parts)
+
+            return attempt
+
+        rows = [(pattern, attempt_of(pattern)) for pattern in map(pattern_of, patterns)]
+        name, help = function.__name__.replace("_", "-"), (function.__doc__ or "").strip()
+        return Rule(name, tuple(rows), help, KINDS[types] if types else None, frozenset(reads.split()))
 
     return declare
+
+
+_MOST_OPERANDS = 8
+"""Whose opcodes are told apart by their places: patterns have fewer operands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,35 +91,40 @@ class RuleTable:
 
     by_opcode: Mapping[str, tuple[Rule, ...]]
     reads: frozenset[str] | None
-    fitting: dict[tuple[str | frozenset[str], ...], tuple[Rule, ...]] = field(default_factory=dict)
+    fitting: dict[tuple[str | frozenset[str], ...], tuple[tuple[Rule, Attempt], ...]] = field(default_factory=dict)
 
-    def rules_for(self, instruction: Instruction) -> tuple[Rule, ...]:
-        """The rules worth trying on the instruction, in order."""
+    def attempts_for(self, instruction: Instruction) -> tuple[tuple[Rule, Attempt], ...]:
+        """The rules worth trying on the instruction, in order, each with what tries it."""
         opcode, element_type, operands = instruction.opcode, instruction.shape.element_type, instruction.operands
         key: tuple[str | frozenset[str], ...]
         if len(operands) == 1:
             key = opcode, element_type, operands[0].opcode
         elif len(operands) == 2:
             key = opcode, element_type, operands[0].opcode, operands[1].opcode
+        elif len(operands) <= _MOST_OPERANDS:
+            key = opcode, element_type, *[operand.opcode for operand in operands]
         else:
-            key = opcode, element_type, frozenset([operand.opcode for operand in operands])
-        rules = self.fitting.get(key)
-        if rules is None:
-            read = {operand.opcode for operand in operands}
-            rows = [r for r in self.by_opcode.get(opcode, ()) if r.types is None or element_type in r.types]
-            rules = tuple(row for row in rows if not any(need.isdisjoint(read) for need in row.needs))
-            self.fitting[key] = rules
-        return rules
+            first = [operand.opcode for operand in operands[:_MOST_OPERANDS]]
+            key = opcode, element_type, *first, frozenset([operand.opcode for operand in operands])
+        found = self.fitting.get(key)
+        if found is None:
+            opcodes = [operand.opcode for operand in operands]
+            rows = self.by_opcode.get(opcode, ())
+            found = tuple((row, attempt) for row in rows for attempt in row.attempts(opcode, element_type, opcodes))
+            self.fitting[key] = found
+        return found
 
 
 def rule_table(rules: Iterable[Rule]) -> RuleTable:
     """A table of rules, which are tried in the order given."""
-    rules = tuple(rules)
     by_opcode: dict[str, list[Rule]] = {}
+    reads: frozenset[str] | None = frozenset()
     for row in rules:
-        for opcode in row.opcodes:
+        for opcode in frozenset().union(*(opcodes_of(pattern) for pattern, _ in row.patterns)):
             by_opcode.setdefault(opcode, []).append(row)
-    reads = frozenset().union(*(row.needs[0] for row in rules)) if all(row.needs for row in rules) else None
+        for pattern, _ in row.patterns:
+            read = row.reads or first_opcodes(pattern)
+            reads = None if reads is None or read is None else reads | read
     return RuleTable({opcode: tuple(rows) for opcode, rows in by_opcode.items()}, reads)
 
 
@@ -161,12 +191,6 @@ class Rewriter(Builder):
         return self.add("slice", array(a.shape.element_type, sizes), (a,), {"slice": tuple(rows)})
 
 
-def number(instruction: Instruction) -> Number | None:
-    """The one value of a scalar constant, or of a broadcast one, as a Python number; None for anything else."""
-    source = instruction.operands[0] if instruction.opcode == "broadcast" else instruction
-    return source.literal.number if source.opcode == "constant" else None
-
-
 def apply_rules(computation: Computation, table: RuleTable, log: DecisionLog) -> bool:
     """Rewrite until no rule of `table` fits: a worklist, so the cost follows the number of rewrites.
 
@@ -198,12 +222,12 @@ def apply_rules(computation: Computation, table: RuleTable, log: DecisionLog) ->
             for operand in drop_dead(instruction):
                 push(operand)
             continue
-        rules = table.rules_for(instruction)
-        if not rules or not _may_rewrite(instruction):
+        attempts = table.attempts_for(instruction)
+        if not attempts or not _may_rewrite(instruction):
             continue
         rewriter = Rewriter(instruction)
-        for row in rules:
-            found = row.apply(instruction, rewriter)
+        for row, attempt in attempts:
+            found = attempt(instruction, rewriter)
             if found is None:
                 while rewriter.created:
                     drop_dead(rewriter.created.pop())

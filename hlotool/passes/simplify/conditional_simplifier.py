@@ -9,7 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Instruction, Module, tuple_shape
 from hlotool.passes.framework.graph import drop_dead, inline_computation, made_from
-from hlotool.passes.framework.rewriter import number
+from hlotool.passes.framework.patterns import number
 from hlotool.passes.simplify.dce import sweep
 
 __all__ = ["ConditionalSimplifier", "branches_of"]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.contraction import sum_type
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
-from hlotool.passes.framework.rewriter import Rewriter, Rule, apply_rules, rule, rule_table
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, apply_rules, rule, rule_table
 from hlotool.passes.simplify.algebra.conversion import holds_exactly
 
 __all__ = ["RULES", "ConvertMover"]
@@ -34,65 +34,64 @@ class ConvertMover:
         return changed
 
 
-def _widened(instruction: Instruction) -> Instruction | None:
-    """What a conversion to a wider type that loses nothing converts."""
-    if instruction.opcode != "convert":
-        return None
-    source = instruction.operands[0]
-    wide, narrow = instruction.shape.element_type, source.shape.element_type
-    smaller = ELEMENT_TYPES[narrow].bits < ELEMENT_TYPES[wide].bits
-    return source if smaller and holds_exactly(wide, narrow) else None
+def _widens(convert: Instruction) -> bool:
+    """Whether a conversion is to a wider type and loses nothing."""
+    wide, narrow = convert.shape.element_type, convert.operands[0].shape.element_type
+    return ELEMENT_TYPES[narrow].bits < ELEMENT_TYPES[wide].bits and holds_exactly(wide, narrow)
 
 
-@rule("transpose", "reverse", "dynamic-slice", "gather", reads="convert")
-def move_narrow(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose|reverse|dynamic-slice|gather(inner: convert(source), *indices)")
+def move_narrow(
+    instruction: Instruction, inner: Instruction, source: Instruction, indices: list[Instruction], rewriter: Rewriter
+) -> Rewritten:
     """move(convert(x)) = convert(move(x)) for a conversion to a wider type that nothing else reads."""
-    inner, *indices = instruction.operands
-    source = _widened(inner)
-    if source is None or len(inner.users) != 1 or inner in indices:
+    if not _widens(inner) or len(inner.users) != 1 or inner in indices:
         return None
     shape = instruction.shape.with_type(source.shape.element_type)
     moved = rewriter.make(instruction.opcode, shape, source, *indices, **instruction.attributes)
     return rewriter.convert(moved, instruction.shape.element_type)
 
 
-@rule("concatenate", reads="convert")
-def join_narrow(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("concatenate(convert(_), *_)")
+def join_narrow(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """concatenate(convert(x), convert(y)) = convert(concatenate(x, y)) for conversions from one narrower type."""
-    sources = [_widened(operand) for operand in instruction.operands]
-    parts = [source for source in sources if source is not None]
+    operands = instruction.operands
+    if any(o.opcode != "convert" or not _widens(o) or len(o.users) != 1 for o in operands):
+        return None
+    parts = [operand.operands[0] for operand in operands]
     kinds = {part.shape.element_type for part in parts}
-    if len(parts) < len(sources) or len(kinds) > 1 or any(len(o.users) != 1 for o in instruction.operands):
+    if len(kinds) > 1:
         return None
     shape = instruction.shape.with_type(kinds.pop())
     joined = rewriter.make("concatenate", shape, *parts, **instruction.attributes)
     return rewriter.convert(joined, instruction.shape.element_type)
 
 
-def _narrow_dot(instruction: Instruction, rewriter: Rewriter, kinds: tuple[str, ...]) -> Instruction | None:
-    sources = [_widened(operand) for operand in instruction.operands]
-    left, right = sources
-    if left is None or right is None or "algorithm" in instruction.attributes:
+def _narrow_dot(
+    dot: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter, kinds: tuple[str, ...]
+) -> Instruction | None:
+    """The product of what `left` and `right` convert from one of `kinds`; None where that is another product."""
+    x, y = left.operands[0], right.operands[0]
+    kind, wide, result = x.shape.element_type, left.shape.element_type, dot.shape.element_type
+    if not (_widens(left) and _widens(right)) or "algorithm" in dot.attributes:
         return None
-    kind, wide = left.shape.element_type, instruction.operands[0].shape.element_type
-    if right.shape.element_type != kind or kind not in kinds or instruction.operands[1].shape.element_type != wide:
+    if y.shape.element_type != kind or kind not in kinds or right.shape.element_type != wide:
         return None
-    result = instruction.shape.element_type
     if not wide == result == sum_type(kind, kind, result) == sum_type(wide, wide, result):
         return None
-    return rewriter.make("dot", instruction.shape, left, right, **instruction.attributes)
+    return rewriter.make("dot", dot.shape, x, y, **dot.attributes)
 
 
-@rule("dot", reads="convert")
-def dot_of_narrow(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left: convert, right: convert)")
+def dot_of_narrow(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """dot(convert(x), convert(y)) = dot(x, y) for f16, s8 and s16 in the type that their products are added up in."""
-    return _narrow_dot(instruction, rewriter, ("f16", "s8", "s16"))
+    return _narrow_dot(instruction, left, right, rewriter, ("f16", "s8", "s16"))
 
 
-@rule("dot", reads="convert")
-def dot_of_bf16(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left: convert, right: convert)")
+def dot_of_bf16(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """dot(convert(x), convert(y)) = dot(x, y) for bf16 in f32, where subnormal numbers may count as zero."""
-    return _narrow_dot(instruction, rewriter, ("bf16",))
+    return _narrow_dot(instruction, left, right, rewriter, ("bf16",))
 
 
 RULES: tuple[Rule, ...] = (move_narrow, join_narrow, dot_of_narrow)

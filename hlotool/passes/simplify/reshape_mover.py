@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import OPCODES, Instruction, Module, array
-from hlotool.passes.framework.rewriter import Rewriter, Rule, apply_rules, rule, rule_table
+from hlotool.ir import Instruction, Module, array
+from hlotool.passes.framework.patterns import ELEMENTWISE
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, apply_rules, rule, rule_table
 from hlotool.passes.simplify.algebra.movement import matching_dimensions
 
 __all__ = ["RULES", "ReshapeMover"]
-
-_ELEMENTWISE = tuple(name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +63,8 @@ def _views(instruction: Instruction, opcode: str) -> list[Instruction]:
     return views
 
 
-@rule(*_ELEMENTWISE, reads="reshape")
-def elementwise_of_reshapes(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(ELEMENTWISE, reads="reshape")
+def elementwise_of_reshapes(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """op(reshape(x), reshape(y)) = reshape(op(x, y)), where no reshape has another reader."""
     views = _views(instruction, "reshape")
     if not views or any(len(view.users) > 1 for view in views):
@@ -73,8 +72,8 @@ def elementwise_of_reshapes(instruction: Instruction, rewriter: Rewriter) -> Ins
     return rewriter.make("reshape", instruction.shape, _moved(instruction, views, rewriter))
 
 
-@rule(*_ELEMENTWISE, reads="transpose")
-def elementwise_of_transposes(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(ELEMENTWISE, reads="transpose")
+def elementwise_of_transposes(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """op(transpose(x), transpose(y)) = transpose(op(x, y)), where that leaves fewer transposes."""
     views = _views(instruction, "transpose")
     vanishing = [view for view in dict.fromkeys(views) if len(view.users) == 1]
@@ -85,16 +84,14 @@ def elementwise_of_transposes(instruction: Instruction, rewriter: Rewriter) -> I
     return rewriter.make("transpose", instruction.shape, moved, dimensions=views[0].attributes["dimensions"])
 
 
-@rule("transpose", reads="reshape")
-def reshape_then_transpose_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(inner: reshape(source: transpose))")
+def reshape_then_transpose_ones(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """transpose(reshape(x)) = reshape(transpose(x)) where the reshape only adds or drops dimensions of size 1.
 
     Only where x is itself transposed, so that the two transposes become one.
     """
-    inner = instruction.operands[0]
-    if inner.opcode != "reshape" or inner.operands[0].opcode != "transpose":
-        return None
-    source = inner.operands[0]
     matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
     if matched is None:
         return None

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
-from hlotool.passes.framework.rewriter import Rewriter, apply_rules, rule, rule_table
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, apply_rules, rule, rule_table
 
 __all__ = ["SimplifyFPConversions"]
 
@@ -32,13 +32,9 @@ class SimplifyFPConversions:
         return changed
 
 
-@rule("convert", reads="convert")
-def skip_rounding(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convert(inner: convert(source))", types="floats of any width")
+def skip_rounding(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """convert(convert(x)) = convert(x) between floats, without the rounding in between."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert":
-        return None
-    source = inner.operands[0]
-    if not all(ELEMENT_TYPES[i.shape.element_type].is_float for i in (source, inner, instruction)):
+    if not all(ELEMENT_TYPES[i.shape.element_type].is_float for i in (source, inner)):
         return None
     return rewriter.convert(source, instruction.shape.element_type)

@@ -6,9 +6,12 @@ import math
 
 from hlotool.ir import ELEMENT_TYPES, Instruction
 from hlotool.ir.elementwise import ROUNDINGS
-from hlotool.passes.framework.rewriter import CONSTANTS, Rewriter, Rule, number, rule
+from hlotool.passes.framework.patterns import number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 
-__all__ = ["RECIPROCAL_RULES", "RULES", "is_float", "is_integer", "is_nonnegative"]
+__all__ = ["RECIPROCAL_RULES", "RULES", "is_float", "is_integer", "is_nonnegative", "real_number"]
+
+_ROUNDING = "|".join(ROUNDINGS)
 
 
 def is_integer(instruction: Instruction) -> bool:
@@ -21,6 +24,12 @@ def is_float(instruction: Instruction) -> bool:
 
 def is_unsigned(instruction: Instruction) -> bool:
     return ELEMENT_TYPES[instruction.shape.element_type].kind == "unsigned"
+
+
+def real_number(instruction: Instruction) -> float:
+    """The value of a real constant; NaN for anything else."""
+    value = number(instruction)
+    return math.nan if value is None or isinstance(value, complex) else value
 
 
 def is_nonnegative(instruction: Instruction, depth: int = 4) -> bool:
@@ -50,10 +59,9 @@ def is_nonnegative(instruction: Instruction, depth: int = 4) -> bool:
 # ---- commutative operations
 
 
-@rule("add", "multiply", "maximum", "minimum", "and", "or", "xor", reads=CONSTANTS)
-def constant_right(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("add|multiply|maximum|minimum|and|or|xor(left, right)", reads="constant broadcast")
+def constant_right(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """c op x = x op c, so that other rules look for constants on one side only."""
-    left, right = instruction.operands
     if _is_constant(left) and not _is_constant(right):
         return rewriter.same(instruction, right, left)
     return None
@@ -63,20 +71,16 @@ def _is_constant(instruction: Instruction) -> bool:
     return instruction.opcode == "constant" or number(instruction) is not None
 
 
-@rule("add", "multiply", "and", "or", "xor", "maximum", "minimum", reads=CONSTANTS)
-def combine_constants(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(*(f"{op}({op}(x, a), b)" for op in ("add", "multiply", "and", "or", "xor", "maximum", "minimum")))
+def combine_constants(
+    instruction: Instruction, x: Instruction, a: Instruction, b: Instruction, rewriter: Rewriter
+) -> Instruction | None:
     """(x op a) op b = x op (a op b), for integers and predicates, and for maximum and minimum of any type."""
-    inner, outer = instruction.operands
-    if (
-        inner.opcode != instruction.opcode
-        or not (instruction.opcode in ("maximum", "minimum") or not _rounds(instruction))
-        or number(outer) is None
-        or number(inner.operands[1]) is None
-        or number(inner.operands[0]) is not None  # all constant: for constant folding
-    ):
+    if number(x) is not None:
+        return None  # all constant: for constant folding
+    if instruction.opcode not in ("maximum", "minimum") and _rounds(instruction):
         return None
-    folded = rewriter.binary(instruction.opcode, inner.operands[1], outer)
-    return rewriter.same(instruction, inner.operands[0], folded)
+    return rewriter.same(instruction, x, rewriter.binary(instruction.opcode, a, b))
 
 
 def _rounds(instruction: Instruction) -> bool:
@@ -100,137 +104,107 @@ def _negated(rewriter: Rewriter, constant: Instruction) -> Instruction:
 # ---- add and subtract
 
 
-@rule("add", "subtract", reads=CONSTANTS)
-def add_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("add|subtract(x, 0)")
+def add_zero(x: Instruction) -> Instruction:
     """x + 0 = x and x - 0 = x (a float x of -0 keeps its sign, where x + 0 would be +0)."""
-    left, right = instruction.operands
-    return left if number(right) == 0 else None
+    return x
 
 
-@rule("add", reads="negate")
-def add_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("add(x, negate(y))", "add(negate(y), x)")
+def add_negated(x: Instruction, y: Instruction, rewriter: Rewriter) -> Instruction:
     """x + (-y) = x - y and (-x) + y = y - x, exactly."""
-    left, right = instruction.operands
-    if right.opcode == "negate":
-        return rewriter.binary("subtract", left, right.operands[0])
-    if left.opcode == "negate":
-        return rewriter.binary("subtract", right, left.operands[0])
-    return None
+    return rewriter.binary("subtract", x, y)
 
 
-@rule("subtract", reads="negate")
-def subtract_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("subtract(x, negate(y))")
+def subtract_negated(x: Instruction, y: Instruction, rewriter: Rewriter) -> Instruction:
     """x - (-y) = x + y, exactly."""
-    left, right = instruction.operands
-    return rewriter.binary("add", left, right.operands[0]) if right.opcode == "negate" else None
+    return rewriter.binary("add", x, y)
 
 
-@rule("subtract")
-def subtract_self(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("subtract(x, x)", types="integers")
+def subtract_self(instruction: Instruction, rewriter: Rewriter) -> Instruction:
     """x - x = 0, for integers (a float may be NaN or infinite)."""
-    left, right = instruction.operands
-    return rewriter.splat(0, instruction.shape) if left is right and is_integer(instruction) else None
+    return rewriter.splat(0, instruction.shape)
 
 
-@rule("subtract", reads=CONSTANTS)
-def subtract_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("subtract(x, c)", types="integers")
+def subtract_constant(x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x - c = x + (-c), for integers, so that constants combine."""
-    left, right = instruction.operands
-    if not is_integer(instruction) or number(right) is None or number(left) is not None:
-        return None
-    return rewriter.binary("add", left, _negated(rewriter, right))
+    return rewriter.binary("add", x, _negated(rewriter, c)) if number(x) is None else None
 
 
-@rule("subtract", reads="add")
-def subtract_summand(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("subtract(add(x, y), y)", "subtract(add(y, x), y)", types="integers")
+def subtract_summand(x: Instruction) -> Instruction:
     """(x + y) - y = x, for integers."""
-    left, right = instruction.operands
-    if not is_integer(instruction) or left.opcode != "add" or right not in left.operands:
-        return None
-    return left.operands[0] if left.operands[1] is right else left.operands[1]
+    return x
 
 
-@rule("subtract", reads=CONSTANTS)
-def subtract_from_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("subtract(0, x)", types="integers")
+def subtract_from_zero(x: Instruction, rewriter: Rewriter) -> Instruction:
     """0 - x = -x, for integers (a float 0 - 0 is +0, where -0 is not)."""
-    left, right = instruction.operands
-    return rewriter.unary("negate", right) if is_integer(instruction) and number(left) == 0 else None
+    return rewriter.unary("negate", x)
 
 
 # ---- multiply and divide
 
 
-@rule("multiply", "divide", reads=CONSTANTS)
-def multiply_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("multiply|divide(x, 1)")
+def multiply_one(x: Instruction) -> Instruction:
     """x * 1 = x and x / 1 = x, exactly."""
-    left, right = instruction.operands
-    return left if number(right) == 1 else None
+    return x
 
 
-@rule("multiply", reads=CONSTANTS)
-def multiply_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("multiply(_, zero: 0)", types="integers and predicates")
+def multiply_zero(zero: Instruction) -> Instruction:
     """x * 0 = 0, for integers and predicates (a float may be NaN or infinite)."""
-    _, right = instruction.operands
-    return right if not _rounds(instruction) and number(right) == 0 else None
+    return zero
 
 
-@rule("multiply", "divide", reads=CONSTANTS)
-def multiply_minus_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("multiply|divide(x, -1)", types="real numbers")
+def multiply_minus_one(x: Instruction, rewriter: Rewriter) -> Instruction:
     """x * -1 = -x and x / -1 = -x, exactly."""
-    left, right = instruction.operands
-    return rewriter.unary("negate", left) if number(right) == -1 and _is_real(instruction) else None
+    return rewriter.unary("negate", x)
 
 
-def _is_real(instruction: Instruction) -> bool:
-    return is_integer(instruction) or is_float(instruction)
-
-
-@rule("multiply", "divide", reads="negate")
-def negated_factors(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("multiply|divide(negate(x), right: negate|constant|broadcast)")
+def negated_factors(instruction: Instruction, x: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """(-x) * (-y) = x * y and (-x) * c = x * (-c), likewise for float division, exactly."""
-    left, right = instruction.operands
-    if left.opcode != "negate" or not (is_float(instruction) or instruction.opcode == "multiply"):
+    if instruction.opcode == "divide" and not is_float(instruction):
         return None
     if right.opcode == "negate":
-        return rewriter.same(instruction, left.operands[0], right.operands[0])
-    if number(right) is not None:
-        return rewriter.same(instruction, left.operands[0], _negated(rewriter, right))
-    return None
+        return rewriter.same(instruction, x, right.operands[0])
+    return None if number(right) is None else rewriter.same(instruction, x, _negated(rewriter, right))
 
 
-@rule("negate", reads="multiply")
-def negated_product(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    """-(x * c) = x * (-c), exactly, where nothing else reads the product."""
-    product = instruction.operands[0]
-    if product.opcode != "multiply" or len(product.users) != 1 or number(product.operands[1]) is None:
-        return None
-    if not _is_real(product):
-        return None  # a part of a complex product is a sum, whose zero would change its sign
-    left, right = product.operands
-    return rewriter.same(product, left, _negated(rewriter, right))
+@rule("negate(product: multiply(x, c))", types="real numbers")
+def negated_product(product: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
+    """-(x * c) = x * (-c), exactly, where nothing else reads the product.
+
+    A part of a complex product is a sum, whose zero would change its sign.
+    """
+    return rewriter.same(product, x, _negated(rewriter, c)) if len(product.users) == 1 else None
 
 
-@rule("divide", reads=CONSTANTS)
-def divide_power_of_two(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("divide(x, c)", types="floats of any width")
+def divide_power_of_two(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / c = x * (1/c) where c is a power of two whose inverse is a normal number, exactly."""
-    left, right = instruction.operands
-    value = number(right)
-    if not is_float(instruction) or not isinstance(value, float) or not _has_exact_inverse(value, instruction):
+    value = number(c)
+    if not isinstance(value, float) or not _has_exact_inverse(value, instruction):
         return None
-    return rewriter.binary("multiply", left, rewriter.splat(1.0 / value, instruction.shape))
+    return rewriter.binary("multiply", x, rewriter.splat(1.0 / value, instruction.shape))
 
 
-@rule("divide", reads=CONSTANTS)
-def divide_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("divide(x, c)")
+def divide_constant(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / c = x * (1/c) for any constant whose inverse is a normal number: rounds twice, not once."""
-    left, right = instruction.operands
-    value = number(right)
+    value = number(c)
     limit = _EXPONENTS.get(instruction.shape.element_type)
     if limit is None or not isinstance(value, float) or value == 0 or not math.isfinite(value):
         return None
     if abs(math.frexp(value)[1]) >= limit:
         return None
-    return rewriter.binary("multiply", left, rewriter.splat(1.0 / value, instruction.shape))
+    return rewriter.binary("multiply", x, rewriter.splat(1.0 / value, instruction.shape))
 
 
 _EXPONENTS = {"f16": 14, "bf16": 126, "f32": 126, "f64": 1022}
@@ -245,16 +219,13 @@ def _has_exact_inverse(value: float, instruction: Instruction) -> bool:
     return abs(mantissa) == 0.5 and abs(exponent - 1) <= limit
 
 
-@rule("divide", reads="sqrt broadcast reshape")
-def divide_by_root(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("divide(left, right: sqrt|broadcast|reshape)", types="f32 and f64")
+def divide_by_root(left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / sqrt(y) = x * rsqrt(y), also through broadcasts of y.
 
     One rounding more than the division; no range is lost, since the root of a float is 0, normal, infinite or NaN.
     """
-    left, right = instruction.operands
-    if instruction.shape.element_type not in ("f32", "f64"):
-        return None
-    root = right.operands[0] if right.opcode in ("broadcast", "reshape") else right
+    root = right if right.opcode == "sqrt" else right.operands[0]
     if root.opcode != "sqrt" or not _only_divides(right, root):
         return None
     inverse = rewriter.unary("rsqrt", root.operands[0])
@@ -271,162 +242,130 @@ def _only_divides(right: Instruction, root: Instruction) -> bool:
     return all(u.opcode == "divide" and u.operands[0] not in (root, right) for u in readers)
 
 
-@rule("divide", reads="exponential")
-def divide_by_exponential(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("divide(x, divisor: exponential(y))", types="f32 and f64")
+def divide_by_exponential(x: Instruction, divisor: Instruction, y: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / exp(y) = x * exp(-y), where nothing else reads exp(y); as exact as the exponential.
 
     Not in narrow floats, where exp(-y) soon is subnormal.
     """
-    left, right = instruction.operands
-    if right.opcode != "exponential" or len(right.users) != 1 or instruction.shape.element_type not in ("f32", "f64"):
+    if len(divisor.users) != 1:
         return None
-    return rewriter.binary("multiply", left, rewriter.unary("exponential", rewriter.unary("negate", right.operands[0])))
+    return rewriter.binary("multiply", x, rewriter.unary("exponential", rewriter.unary("negate", y)))
 
 
-@rule("divide", "remainder", reads=CONSTANTS)
-def unsigned_power_of_two(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("divide|remainder(x, c)", types="unsigned integers")
+def unsigned_power_of_two(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / 2^k = x >> k and x % 2^k = x & (2^k - 1), for unsigned x."""
-    left, right = instruction.operands
-    value = number(right)
-    if not is_unsigned(instruction) or not isinstance(value, int) or value <= 0 or value & (value - 1):
+    value = number(c)
+    if not isinstance(value, int) or value <= 0 or value & (value - 1):
         return None
     if instruction.opcode == "remainder":
-        return rewriter.binary("and", left, rewriter.splat(value - 1, instruction.shape))
-    return rewriter.binary("shift-right-logical", left, rewriter.splat(value.bit_length() - 1, instruction.shape))
+        return rewriter.binary("and", x, rewriter.splat(value - 1, instruction.shape))
+    return rewriter.binary("shift-right-logical", x, rewriter.splat(value.bit_length() - 1, instruction.shape))
 
 
-@rule("remainder", reads=CONSTANTS)
-def remainder_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("remainder(_, 1)", types="integers")
+def remainder_one(instruction: Instruction, rewriter: Rewriter) -> Instruction:
     """x % 1 = 0, for integers."""
-    if is_integer(instruction) and number(instruction.operands[1]) == 1:
-        return rewriter.splat(0, instruction.shape)
-    return None
+    return rewriter.splat(0, instruction.shape)
 
 
 # ---- power
 
 
-@rule("power", reads=CONSTANTS)
-def power_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("power(_, 0)")
+def power_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction:
     """x ^ 0 = 1, of NaN too."""
-    return rewriter.splat(1, instruction.shape) if number(instruction.operands[1]) == 0 else None
+    return rewriter.splat(1, instruction.shape)
 
 
-@rule("power", reads=CONSTANTS)
-def power_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("power(x, 1)")
+def power_one(x: Instruction) -> Instruction:
     """x ^ 1 = x."""
-    left, right = instruction.operands
-    return left if number(right) == 1 else None
+    return x
 
 
-@rule("power", reads=CONSTANTS)
-def power_small(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("power(x, c)")
+def power_small(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x ^ 2 = x * x, and likewise 3 and 4, but in floats of 8 bits or fewer: each product rounds once."""
-    left, right = instruction.operands
-    value = number(right)
+    value = number(c)
     if value not in (2, 3, 4) or isinstance(value, bool):
         return None
     if value != 2 and is_float(instruction) and ELEMENT_TYPES[instruction.shape.element_type].bits <= 8:
         return None
-    square = rewriter.binary("multiply", left, left)
+    square = rewriter.binary("multiply", x, x)
     if value == 2:
         return square
-    return rewriter.binary("multiply", square, left if value == 3 else square)
+    return rewriter.binary("multiply", square, x if value == 3 else square)
 
 
-@rule("power", reads=CONSTANTS)
-def power_inverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("power(x, -1)", types="floats of any width")
+def power_inverse(instruction: Instruction, x: Instruction, rewriter: Rewriter) -> Instruction:
     """x ^ -1 = 1 / x, for floats."""
-    left, right = instruction.operands
-    if number(right) != -1 or not is_float(instruction):
-        return None
-    return rewriter.binary("divide", rewriter.splat(1, instruction.shape), left)
+    return rewriter.binary("divide", rewriter.splat(1, instruction.shape), x)
 
 
-@rule("power", reads=CONSTANTS)
-def power_half(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("power(x, c)", types="floats of any width")
+def power_half(x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x ^ 0.5 = sqrt(x) and x ^ -0.5 = rsqrt(x) for x >= 0 (they differ at negative infinity and in the sign of 0)."""
-    left, right = instruction.operands
-    opcode = {0.5: "sqrt", -0.5: "rsqrt"}.get(_real(right))
-    if opcode is None or not is_float(instruction) or not is_nonnegative(left):
-        return None
-    return rewriter.unary(opcode, left)
-
-
-def _real(instruction: Instruction) -> float:
-    """The real value of a constant; NaN for anything else."""
-    value = number(instruction)
-    return math.nan if value is None or isinstance(value, complex) else value
+    opcode = {0.5: "sqrt", -0.5: "rsqrt"}.get(real_number(c))
+    return rewriter.unary(opcode, x) if opcode is not None and is_nonnegative(x) else None
 
 
 # ---- sign, absolute value, rounding
 
 
-@rule("negate", "not")
-def double_negation(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("negate(negate(x))", "not(not(x))")
+def double_negation(x: Instruction) -> Instruction:
     """-(-x) = x and not(not(x)) = x."""
-    inner = instruction.operands[0]
-    return inner.operands[0] if inner.opcode == instruction.opcode else None
+    return x
 
 
-@rule("negate", reads="subtract")
-def negated_difference(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("negate(subtract(x, y))", types="integers")
+def negated_difference(x: Instruction, y: Instruction, rewriter: Rewriter) -> Instruction:
     """-(x - y) = y - x, for integers (a float difference of 0 would change its sign)."""
-    inner = instruction.operands[0]
-    if inner.opcode != "subtract" or not is_integer(instruction):
-        return None
-    return rewriter.binary("subtract", inner.operands[1], inner.operands[0])
+    return rewriter.binary("subtract", y, x)
 
 
-@rule("abs")
-def absolute_nonnegative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("abs(inner)")
+def absolute_nonnegative(instruction: Instruction, inner: Instruction) -> Rewritten:
     """|x| = x where x is never negative: an absolute value, an exponential, a square."""
-    inner = instruction.operands[0]
     if is_integer(instruction):
         return inner if inner.opcode == "abs" else None
     return inner if inner.shape == instruction.shape and is_nonnegative(inner) else None
 
 
-@rule("abs")
-def absolute_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("abs(negate(x))")
+def absolute_negated(x: Instruction, rewriter: Rewriter) -> Rewritten:
     """|-x| = |x|."""
-    inner = instruction.operands[0]
-    return rewriter.unary("abs", inner.operands[0]) if inner.opcode == "negate" and _is_real(inner) else None
+    return rewriter.unary("abs", x) if is_integer(x) or is_float(x) else None
 
 
-@rule(*ROUNDINGS)
-def rounded_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(f"{_ROUNDING}(inner: {_ROUNDING})")
+def rounded_twice(inner: Instruction) -> Instruction:
     """floor(floor(x)) = floor(x), and every other pair of roundings."""
-    inner = instruction.operands[0]
-    return inner if inner.opcode in ROUNDINGS else None
+    return inner
 
 
 # ---- complex parts
 
 
-@rule("real", "imag", reads="complex")
-def part_of_complex(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("real(complex(x, _))", "imag(complex(_, x))")
+def part_of_complex(x: Instruction) -> Instruction:
     """real(complex(a, b)) = a and imag(complex(a, b)) = b."""
-    inner = instruction.operands[0]
-    if inner.opcode != "complex":
-        return None
-    return inner.operands[0 if instruction.opcode == "real" else 1]
+    return x
 
 
-@rule("complex")
-def complex_of_parts(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("complex(real(z), imag(z))")
+def complex_of_parts(instruction: Instruction, z: Instruction) -> Rewritten:
     """complex(real(z), imag(z)) = z."""
-    left, right = instruction.operands
-    if left.opcode != "real" or right.opcode != "imag" or left.operands[0] is not right.operands[0]:
-        return None
-    return left.operands[0] if left.operands[0].shape.compatible(instruction.shape) else None
+    return z if z.shape.compatible(instruction.shape) else None
 
 
-@rule("real")
-def real_of_real(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("real(x)")
+def real_of_real(x: Instruction) -> Rewritten:
     """real(x) = x for a real x."""
-    inner = instruction.operands[0]
-    return inner if is_float(inner) else None
+    return x if is_float(x) else None
 
 
 RULES: tuple[Rule, ...] = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hlotool.ir import ELEMENT_TYPES, Instruction, array
-from hlotool.passes.framework.rewriter import CONSTANTS, Rewriter, Rule, number, rule
-from hlotool.passes.simplify.algebra.arithmetic import is_float, is_integer, is_nonnegative
+from hlotool.passes.framework.patterns import lowest_and_highest, number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
+from hlotool.passes.simplify.algebra.arithmetic import is_float, is_integer, is_nonnegative, real_number
 from hlotool.passes.simplify.algebra.conversion import holds_exactly
-from hlotool.passes.simplify.algebra.identity import lowest_and_highest
 
 __all__ = ["RULES"]
 
@@ -26,82 +26,69 @@ def _all_ones(instruction: Instruction, value: object) -> bool:
 # ---- and, or, xor, shifts
 
 
-@rule("and", "or", "maximum", "minimum")
-def idempotent(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("and|or|maximum|minimum(x, x)")
+def idempotent(x: Instruction) -> Instruction:
     """x op x = x for and, or, maximum, minimum."""
-    left, right = instruction.operands
-    return left if left is right else None
+    return x
 
 
-@rule("and", "or", "maximum", "minimum")
-def absorbed_repetition(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(*(f"{op}({sides})" for op in ("and", "or", "maximum", "minimum")
+        for sides in (f"x, inner: {op}(x, _)", f"x, inner: {op}(_, x)",
+                      f"inner: {op}(x, _), x", f"inner: {op}(_, x), x")))  # fmt: skip
+def absorbed_repetition(inner: Instruction) -> Instruction:
     """x op (x op y) = x op y for and, or, maximum, minimum."""
-    left, right = instruction.operands
-    if right.opcode == instruction.opcode and left in right.operands:
-        return right
-    return left if left.opcode == instruction.opcode and right in left.operands else None
+    return inner
 
 
-@rule("and", reads=CONSTANTS)
-def and_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("and(x, c)")
+def and_constant(instruction: Instruction, x: Instruction, c: Instruction) -> Rewritten:
     """x & 0 = 0 and x & ~0 = x."""
-    left, right = instruction.operands
-    value = number(right)
-    if value is None:
-        return None
-    return left if _all_ones(instruction, value) else right if value == 0 else None
+    value = number(c)
+    return x if _all_ones(instruction, value) else c if value == 0 else None
 
 
-@rule("or", reads=CONSTANTS)
-def or_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("or(x, c)")
+def or_constant(instruction: Instruction, x: Instruction, c: Instruction) -> Rewritten:
     """x | 0 = x and x | ~0 = ~0."""
-    left, right = instruction.operands
-    value = number(right)
-    if value is None:
-        return None
-    return right if _all_ones(instruction, value) else left if value == 0 else None
+    value = number(c)
+    return c if _all_ones(instruction, value) else x if value == 0 else None
 
 
-@rule("xor")
-def xor_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("xor(x, y)")
+def xor_constant(instruction: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter) -> Rewritten:
     """x ^ 0 = x, x ^ ~0 = not x, x ^ x = 0."""
-    left, right = instruction.operands
-    if left is right:
+    if x is y:
         return rewriter.splat(0, instruction.shape)
-    value = number(right)
-    if value is None:
-        return None
-    return rewriter.unary("not", left) if _all_ones(instruction, value) else left if value == 0 else None
+    value = number(y)
+    return rewriter.unary("not", x) if _all_ones(instruction, value) else x if value == 0 else None
 
 
-@rule("shift-left", "shift-right-logical", "shift-right-arithmetic", reads=CONSTANTS)
-def shift_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("shift-left|shift-right-logical|shift-right-arithmetic(x, 0)")
+def shift_zero(x: Instruction) -> Instruction:
     """x << 0 = x, and likewise to the right."""
-    left, right = instruction.operands
-    return left if number(right) == 0 else None
+    return x
 
 
 # ---- maximum, minimum, clamp
 
 
-@rule("maximum", "minimum", reads=CONSTANTS)
-def extreme_of_range(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("maximum|minimum(x, c)")
+def extreme_of_range(instruction: Instruction, x: Instruction, c: Instruction) -> Rewritten:
     """max(x, lowest) = x and max(x, highest) = highest for integers; floats only the first, which keeps NaN."""
-    left, right = instruction.operands
     limits = lowest_and_highest(instruction.shape.element_type)
-    value = number(right)
-    if limits is None or value is None:
+    if limits is None:
         return None
     neutral, absorbing = limits if instruction.opcode == "maximum" else reversed(limits)
-    if value == neutral:
-        return left
-    return right if value == absorbing and is_integer(instruction) else None
+    if number(c) == neutral:
+        return x
+    return c if number(c) == absorbing and is_integer(instruction) else None
 
 
-@rule("clamp")
-def clamp_one_sided(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("clamp(low, value, high)")
+def clamp_one_sided(
+    instruction: Instruction, low: Instruction, value: Instruction, high: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """clamp(lowest, x, b) = min(x, b), clamp(a, x, highest) = max(x, a), and x alone for both."""
-    low, value, high = instruction.operands
     limits = lowest_and_highest(instruction.shape.element_type)
     if limits is None:
         return None
@@ -119,11 +106,10 @@ def _spread(bound: Instruction) -> tuple[int, ...]:
     return tuple(range(bound.shape.rank))
 
 
-@rule("clamp", reads="clamp")
-def clamp_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("clamp(low, inner: clamp(low, _, high), high)")
+def clamp_twice(inner: Instruction) -> Instruction:
     """clamp(a, clamp(a, x, b), b) = clamp(a, x, b)."""
-    low, value, high = instruction.operands
-    return value if value.opcode == "clamp" and value.operands[0] is low and value.operands[2] is high else None
+    return inner
 
 
 # ---- compare
@@ -138,129 +124,112 @@ def _with_direction(
     return rewriter.make("compare", compare.shape, left, right, **{**compare.attributes, "direction": direction})
 
 
-@rule("compare", reads=CONSTANTS)
-def compare_constant_left(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(c, x)")
+def compare_constant_left(instruction: Instruction, c: Instruction, x: Instruction, rewriter: Rewriter) -> Rewritten:
     """c < x is x > c, so that other rules look for constants on the right only."""
-    left, right = instruction.operands
-    if number(left) is None or number(right) is not None:
+    if number(x) is not None:
         return None
-    return _with_direction(rewriter, instruction, _MIRRORED[instruction.attributes["direction"]], right, left)
+    return _with_direction(rewriter, instruction, _MIRRORED[instruction.attributes["direction"]], x, c)
 
 
-@rule("compare")
-def compare_self(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(x, x)")
+def compare_self(instruction: Instruction, x: Instruction, rewriter: Rewriter) -> Rewritten:
     """x == x is true and x < x is false, for integers and predicates; x < x is false for floats too."""
-    left, right = instruction.operands
     direction = instruction.attributes["direction"]
-    if left is not right:
-        return None
-    if is_integer(left) or is_pred(left):
+    if is_integer(x) or is_pred(x):
         return rewriter.splat(direction in ("EQ", "LE", "GE"), instruction.shape)
     return rewriter.splat(False, instruction.shape) if direction in ("LT", "GT") else None
 
 
-@rule("compare", reads=CONSTANTS)
-def compare_with_limit(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(x, c)")
+def compare_with_limit(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x < lowest is false, x >= lowest is true, x > highest is false, x <= highest is true, for integers."""
-    left, right = instruction.operands
-    value = number(right)
-    limits = lowest_and_highest(left.shape.element_type)
-    if limits is None or value is None or not is_integer(left):
+    limits = lowest_and_highest(x.shape.element_type)
+    if limits is None or not is_integer(x):
         return None
-    direction = instruction.attributes["direction"]
     known = {("LT", limits[0]): False, ("GE", limits[0]): True, ("GT", limits[1]): False, ("LE", limits[1]): True}
-    answer = known.get((direction, int(value.real)))
+    answer = known.get((instruction.attributes["direction"], real_number(c)))
     return None if answer is None else rewriter.splat(answer, instruction.shape)
 
 
-@rule("compare", reads=CONSTANTS)
-def compare_predicate(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(x, c)")
+def compare_predicate(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """p == true is p, p != false is p, and the other two are not p; also where p was converted to a number."""
-    left, right = instruction.operands
-    value = number(right)
-    direction = instruction.attributes["direction"]
+    value, direction = number(c), instruction.attributes["direction"]
     if value not in (0, 1) or direction not in ("EQ", "NE"):
         return None
-    if is_float(left) and instruction.attributes.get("type") == "TOTALORDER":
+    if is_float(x) and instruction.attributes.get("type") == "TOTALORDER":
         return None  # it tells 0 from -0
-    source = left.operands[0] if left.opcode == "convert" else left
+    source = x.operands[0] if x.opcode == "convert" else x
     if not is_pred(source):
         return None
     return source if (value == 1) == (direction == "EQ") else rewriter.unary("not", source)
 
 
-@rule("compare", reads=CONSTANTS)
-def compare_shifted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(add(x, a), b)")
+def compare_shifted(
+    instruction: Instruction, x: Instruction, a: Instruction, b: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """x + a == b is x == b - a, for integers (which wrap), and likewise for !=."""
-    left, right = instruction.operands
-    if instruction.attributes["direction"] not in ("EQ", "NE") or not is_integer(left) or number(right) is None:
+    if instruction.attributes["direction"] not in ("EQ", "NE") or not is_integer(x):
         return None
-    if left.opcode != "add" or number(left.operands[1]) is None:
-        return None
-    moved = rewriter.binary("subtract", right, left.operands[1])
-    return rewriter.same(instruction, left.operands[0], moved)
+    return rewriter.same(instruction, x, rewriter.binary("subtract", b, a))
 
 
-@rule("not", reads="compare")
-def inverted_compare(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("not(inner: compare(x, y))")
+def inverted_compare(inner: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter) -> Rewritten:
     """not (x < y) is x >= y for types without NaN; not (x == y) is x != y for all."""
-    compare = instruction.operands[0]
-    if compare.opcode != "compare" or len(compare.users) != 1:
+    if len(inner.users) != 1:
         return None
-    direction = compare.attributes["direction"]
-    left, right = compare.operands
-    total = is_integer(left) or is_pred(left) or compare.attributes.get("type") == "TOTALORDER"
+    direction = inner.attributes["direction"]
+    total = is_integer(x) or is_pred(x) or inner.attributes.get("type") == "TOTALORDER"
     if not total and direction not in ("EQ", "NE"):
         return None
-    return _with_direction(rewriter, compare, _INVERSE[direction], left, right)
+    return _with_direction(rewriter, inner, _INVERSE[direction], x, y)
 
 
 # ---- select
 
 
-@rule("select")
-def select_known(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("select(predicate, on_true, on_false)")
+def select_known(predicate: Instruction, on_true: Instruction, on_false: Instruction) -> Rewritten:
     """select(true, a, b) = a, select(false, a, b) = b, select(p, a, a) = a."""
-    predicate, on_true, on_false = instruction.operands
     if on_true is on_false:
         return on_true
     value = number(predicate)
     return None if value is None else on_true if value else on_false
 
 
-@rule("select", reads="not")
-def select_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("select(not(p), x, y)")
+def select_negated(
+    instruction: Instruction, p: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter
+) -> Instruction:
     """select(not p, a, b) = select(p, b, a)."""
-    predicate, on_true, on_false = instruction.operands
-    if predicate.opcode != "not":
-        return None
-    return rewriter.same(instruction, predicate.operands[0], on_false, on_true)
+    return rewriter.same(instruction, p, y, x)
 
 
-@rule("select")
-def select_predicate(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("select(p, x, y)", types="predicates")
+def select_predicate(
+    instruction: Instruction, p: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Of predicates: select(p, true, false) = p, select(p, false, true) = not p, select(p, a, false) = p and a,
     select(p, true, b) = p or b."""
-    predicate, on_true, on_false = instruction.operands
-    if not is_pred(instruction) or predicate.shape.dimensions != instruction.shape.dimensions:
+    if p.shape.dimensions != instruction.shape.dimensions:
         return None
-    first, second = number(on_true), number(on_false)
+    first, second = number(x), number(y)
     if first is True:
-        return predicate if second is False else rewriter.binary("or", predicate, on_false)
+        return p if second is False else rewriter.binary("or", p, y)
     if second is False:
-        return rewriter.binary("and", predicate, on_true)
-    return rewriter.unary("not", predicate) if first is False and second is True else None
+        return rewriter.binary("and", p, x)
+    return rewriter.unary("not", p) if first is False and second is True else None
 
 
-@rule("select", reads="select")
-def select_repeated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("select(p, select(p, x, _), y)", "select(p, x, select(p, _, y))")
+def select_repeated(
+    instruction: Instruction, p: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter
+) -> Instruction:
     """select(p, select(p, a, b), c) = select(p, a, c), and likewise in the other branch."""
-    predicate, on_true, on_false = instruction.operands
-    if on_true.opcode == "select" and on_true.operands[0] is predicate:
-        return rewriter.same(instruction, predicate, on_true.operands[1], on_false)
-    if on_false.opcode == "select" and on_false.operands[0] is predicate:
-        return rewriter.same(instruction, predicate, on_true, on_false.operands[2])
-    return None
+    return rewriter.same(instruction, p, x, y)
 
 
 # ---- several comparisons, and operations that several values share
@@ -270,13 +239,11 @@ _OUTCOMES = {"EQ": {"="}, "NE": {"<", ">", "?"}, "LT": {"<"}, "LE": {"<", "="}, 
 """Which outcomes of comparing two values make a comparison true: ``?`` where one is NaN."""
 
 
-@rule("and", "or", "xor", reads="compare")
-def compared_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("and|or|xor(left: compare(x, y), right: compare)")
+def compared_twice(
+    instruction: Instruction, left: Instruction, x: Instruction, y: Instruction, right: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Two comparisons of the same values are one, or known: x < y or x == y is x <= y."""
-    left, right = instruction.operands
-    if left.opcode != "compare" or right.opcode != "compare":
-        return None
-    x, y = left.operands
     first, second = left.attributes["direction"], right.attributes["direction"]
     if right.operands == [y, x]:
         second = _MIRRORED[second]
@@ -296,40 +263,37 @@ def compared_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return None
 
 
-@rule("compare", reads="convert")
-def compare_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(left: convert(x), convert(y))")
+def compare_widened(
+    instruction: Instruction, left: Instruction, x: Instruction, y: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Comparing two values after the same lossless conversion is comparing the values."""
-    left, right = instruction.operands
-    if left.opcode != "convert" or right.opcode != "convert" or "type" in instruction.attributes:
-        return None
-    x, y = left.operands[0], right.operands[0]
     narrow, wide = x.shape.element_type, left.shape.element_type
-    if y.shape.element_type != narrow or narrow == "pred" or not holds_exactly(wide, narrow):
+    if "type" in instruction.attributes or y.shape.element_type != narrow:
         return None
-    return rewriter.same(instruction, x, y)
+    return rewriter.same(instruction, x, y) if narrow != "pred" and holds_exactly(wide, narrow) else None
 
 
-@rule("compare", reads="convert")
-def compare_widened_with_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(left: convert(x), c)")
+def compare_widened_with_constant(
+    instruction: Instruction, left: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Comparing a losslessly converted integer with a constant that its own type holds needs no conversion."""
-    left, right = instruction.operands
-    value = number(right)
-    if left.opcode != "convert" or value is None or isinstance(value, complex) or "type" in instruction.attributes:
-        return None
-    source = left.operands[0]
-    narrow, wide = source.shape.element_type, left.shape.element_type
+    value = real_number(c)
+    narrow, wide = x.shape.element_type, left.shape.element_type
     limits = lowest_and_highest(narrow)
-    if not is_integer(source) or limits is None or not holds_exactly(wide, narrow):
+    if "type" in instruction.attributes or not is_integer(x) or limits is None or not holds_exactly(wide, narrow):
         return None
     if not limits[0] <= value <= limits[1] or value != int(value):
         return None
-    return rewriter.same(instruction, source, rewriter.splat(int(value), source.shape))
+    return rewriter.same(instruction, x, rewriter.splat(int(value), x.shape))
 
 
-@rule("select")
-def select_of_same_operation(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("select(predicate, on_true, on_false)")
+def select_of_same_operation(
+    instruction: Instruction, predicate: Instruction, on_true: Instruction, on_false: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """select(p, f(x, z), f(y, z)) = f(select(p, x, y), z): f is computed once, where nothing else reads the two."""
-    predicate, on_true, on_false = instruction.operands
     if on_true.opcode != on_false.opcode or "elementwise" not in on_true.info.traits:
         return None
     if len(on_true.users) != 1 or len(on_false.users) != 1 or on_true.opcode in ("bitcast-convert", "select"):
@@ -350,27 +314,20 @@ def select_of_same_operation(instruction: Instruction, rewriter: Rewriter) -> In
     return rewriter.same(on_true, *operands)
 
 
-@rule("maximum", reads=CONSTANTS)
-def maximum_of_nonnegative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("maximum(x, c)", types="floats of any width")
+def maximum_of_nonnegative(x: Instruction, c: Instruction) -> Rewritten:
     """max(x, c) = x for c < 0 and an x that is never negative."""
-    left, right = instruction.operands
-    value = number(right)
-    if value is None or isinstance(value, complex) or not value < 0 or not is_float(instruction):
-        return None
-    return left if is_nonnegative(left) else None
+    return x if real_number(c) < 0 and is_nonnegative(x) else None
 
 
-@rule("compare", reads=CONSTANTS)
-def nonnegative_below_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("compare(x, c)")
+def nonnegative_below_zero(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x < 0 is false, and so is x < c for c < 0, for an x that is never negative."""
-    left, right = instruction.operands
-    value, direction = number(right), instruction.attributes["direction"]
-    if value is None or isinstance(value, complex) or instruction.attributes.get("type") == "TOTALORDER":
+    value, direction = real_number(c), instruction.attributes["direction"]
+    if instruction.attributes.get("type") == "TOTALORDER":
         return None
     never = {"LT": value <= 0, "LE": value < 0, "EQ": value < 0}.get(direction, False)
-    if not never or not is_float(left) or not is_nonnegative(left):
-        return None
-    return rewriter.splat(False, instruction.shape)
+    return rewriter.splat(False, instruction.shape) if never and is_float(x) and is_nonnegative(x) else None
 
 
 RULES: tuple[Rule, ...] = (

@@ -7,8 +7,8 @@ from math import copysign
 
 from hlotool.analysis.contraction import sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
-from hlotool.passes.framework.rewriter import CONSTANTS, Rewriter, Rule, number, rule
-from hlotool.passes.simplify.algebra.identity import lowest_and_highest
+from hlotool.passes.framework.patterns import lowest_and_highest, number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.movement import matching_dimensions
 
 __all__ = ["RULES", "is_identity", "reducer_opcode", "single_reducer"]
@@ -62,13 +62,12 @@ def _reduce(
 # ---- reduce
 
 
-@rule("reduce")
-def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(operand, initial)")
+def reduce_ones(instruction: Instruction, operand: Instruction, initial: Instruction, rewriter: Rewriter) -> Rewritten:
     """Reducing dimensions of size 1, or none, is a reshape (and one operation with an initial value that matters)."""
     opcode = single_reducer(instruction)
     if opcode is None:
         return None
-    operand, initial = instruction.operands
     dimensions = instruction.attributes["dimensions"]
     ones = {d for d in dimensions if operand.shape.dimensions[d] == 1}
     if len(ones) < len(dimensions):
@@ -84,89 +83,91 @@ def reduce_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
     return rewriter.make(opcode, instruction.shape, flat, rewriter.broadcast(initial, (), instruction.shape))
 
 
-@rule("reduce")
-def reduce_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(operand, initial)")
+def reduce_empty(instruction: Instruction, operand: Instruction, initial: Instruction, rewriter: Rewriter) -> Rewritten:
     """Reducing no elements gives the initial value."""
-    if instruction.shape.is_tuple or instruction.operands[0].shape.size or instruction.shape.size == 0:
+    if operand.shape.size or instruction.shape.size == 0:
         return None
-    return rewriter.broadcast(instruction.operands[1], (), instruction.shape)
+    return rewriter.broadcast(initial, (), instruction.shape)
 
 
-@rule("reduce", reads="reduce")
-def reduce_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: reduce(source, start), initial)")
+def reduce_twice(
+    instruction: Instruction,
+    inner: Instruction,
+    source: Instruction,
+    start: Instruction,
+    initial: Instruction,
+    rewriter: Rewriter,
+) -> Rewritten:
     """reduce(reduce(x)) with the same operation is one reduce (floats add up in another order)."""
-    inner = instruction.operands[0]
     opcode = single_reducer(instruction)
-    if inner.opcode != "reduce" or opcode is None or single_reducer(inner) != opcode or len(inner.users) != 1:
+    if opcode is None or single_reducer(inner) != opcode or len(inner.users) != 1:
         return None
-    if not is_identity(opcode, inner.operands[1]):  # it would enter once for each element of the inner result
+    if not is_identity(opcode, start):  # it would enter once for each element of the inner result
         return None
     row = ELEMENT_TYPES[instruction.shape.element_type]
     if opcode in ("add", "multiply") and row.is_float and row.bits < 32:  # the inner results are rounded
         return None
-    source = inner.operands[0]
     kept = [d for d in range(source.shape.rank) if d not in inner.attributes["dimensions"]]
     outer = [kept[d] for d in instruction.attributes["dimensions"]]
     dimensions = tuple(sorted([*inner.attributes["dimensions"], *outer]))
     attributes = {**instruction.attributes, "dimensions": dimensions}
-    return rewriter.make("reduce", instruction.shape, source, instruction.operands[1], **attributes)
+    return rewriter.make("reduce", instruction.shape, source, initial, **attributes)
 
 
-@rule("reduce", reads="reshape")
-def reduce_of_reshape(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: reshape(x), _)")
+def reduce_of_reshape(instruction: Instruction, inner: Instruction, x: Instruction, rewriter: Rewriter) -> Rewritten:
     """reduce(reshape(x)) where only dimensions of size 1 come or go is a reduce of x."""
     opcode = single_reducer(instruction)
-    inner = instruction.operands[0]
-    if opcode is None or inner.opcode != "reshape" or instruction.shape.size == 0:
+    if opcode is None or instruction.shape.size == 0:
         return None
-    source = inner.operands[0]
-    matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
+    matched = matching_dimensions(x.shape.dimensions, inner.shape.dimensions)
     reduced = instruction.attributes["dimensions"]
     if matched is None or any(inner.shape.dimensions[d] == 1 for d in reduced):
         return None
-    dimensions = tuple(d for d in range(source.shape.rank) if matched.get(d) in reduced)
-    sizes = [size for d, size in enumerate(source.shape.dimensions) if d not in dimensions]
-    return rewriter.reshape(_reduce(rewriter, instruction, source, sizes, dimensions), instruction.shape.dimensions)
+    dimensions = tuple(d for d in range(x.shape.rank) if matched.get(d) in reduced)
+    sizes = [size for d, size in enumerate(x.shape.dimensions) if d not in dimensions]
+    return rewriter.reshape(_reduce(rewriter, instruction, x, sizes, dimensions), instruction.shape.dimensions)
 
 
-@rule("reduce", reads="transpose")
-def reduce_of_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: transpose(x), _)")
+def reduce_of_transpose(instruction: Instruction, inner: Instruction, x: Instruction, rewriter: Rewriter) -> Rewritten:
     """reduce(transpose(x)) is a reduce of x, followed by a smaller transpose where the order of the rest changed."""
-    inner = instruction.operands[0]
-    if single_reducer(instruction) is None or inner.opcode != "transpose":
+    if single_reducer(instruction) is None:
         return None
-    source = inner.operands[0]
     permutation = inner.attributes["dimensions"]
     dimensions = tuple(sorted(permutation[d] for d in instruction.attributes["dimensions"]))
-    kept = [d for d in range(source.shape.rank) if d not in dimensions]
-    wanted = [permutation[d] for d in range(source.shape.rank) if d not in instruction.attributes["dimensions"]]
-    narrow = _reduce(rewriter, instruction, source, [source.shape.dimensions[d] for d in kept], dimensions)
+    kept = [d for d in range(x.shape.rank) if d not in dimensions]
+    wanted = [permutation[d] for d in range(x.shape.rank) if d not in instruction.attributes["dimensions"]]
+    narrow = _reduce(rewriter, instruction, x, [x.shape.dimensions[d] for d in kept], dimensions)
     return rewriter.transpose(narrow, [kept.index(d) for d in wanted])
 
 
 _EXACT_COUNT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53}
 
 
-@rule("reduce", reads="broadcast")
-def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: broadcast(element), initial)")
+def reduce_broadcast(
+    instruction: Instruction, inner: Instruction, element: Instruction, initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Reducing n equal elements: x for max, min, and, or; n * x for add (which rounds once, not n times).
 
     Constant zeros add up to 0, and to -0 only where the initial value is that as well.
     """
     opcode = single_reducer(instruction)
-    inner = instruction.operands[0]
-    if opcode is None or inner.opcode != "broadcast" or inner.shape.size == 0:
+    if opcode is None or inner.shape.size == 0:
         return None
     reduced, repeated = instruction.attributes["dimensions"], inner.attributes["dimensions"]
     equal = [d for d in reduced if d not in repeated]
-    if not equal or not is_identity(opcode, instruction.operands[1]):
+    if not equal or not is_identity(opcode, initial):
         return None
     count = 1
     for d in equal:
         count *= inner.shape.dimensions[d]
     element_type = instruction.shape.element_type
     if opcode == "add":
-        if number(inner.operands[0]) == 0 and _is_positive_zero(instruction.operands[1]):
+        if number(element) == 0 and _is_positive_zero(initial):
             return rewriter.splat(0, instruction.shape)
         integer = ELEMENT_TYPES[element_type].is_integer and count < 2 ** (ELEMENT_TYPES[element_type].bits - 1)
         if not integer and count > _EXACT_COUNT.get(element_type, 0):
@@ -175,7 +176,7 @@ def reduce_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructio
         return None
     kept = [d for d in range(inner.shape.rank) if d not in equal]
     shape = array(element_type, [inner.shape.dimensions[d] for d in kept])
-    source = rewriter.broadcast(inner.operands[0], tuple(kept.index(d) for d in repeated), shape)
+    source = rewriter.broadcast(element, tuple(kept.index(d) for d in repeated), shape)
     if opcode == "add":
         source = rewriter.binary("multiply", source, rewriter.splat(count, source.shape))
     left = [kept.index(d) for d in reduced if d not in equal]
@@ -187,29 +188,23 @@ def _is_positive_zero(instruction: Instruction) -> bool:
     return value is not None and value == 0 and copysign(1, value.real) + copysign(1, value.imag) == 2
 
 
-@rule("reduce", reads="negate")
-def reduce_of_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(negate(x), initial: 0)")
+def reduce_of_negated(instruction: Instruction, x: Instruction, initial: Instruction, rewriter: Rewriter) -> Rewritten:
     """reduce(-x) = -reduce(x) for add from 0, exactly: one negation for each result instead of each element."""
-    inner = instruction.operands[0]
-    if single_reducer(instruction) != "add" or inner.opcode != "negate" or number(instruction.operands[1]) != 0:
+    if single_reducer(instruction) != "add":
         return None
-    positive = rewriter.make(
-        "reduce", instruction.shape, inner.operands[0], instruction.operands[1], **instruction.attributes
-    )
-    return rewriter.unary("negate", positive)
+    return rewriter.unary("negate", rewriter.same(instruction, x, initial))
 
 
-@rule("divide", reads="broadcast")
-def divide_by_softmax_sum(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("divide(left, right: broadcast(total))", types="f32 and f64")
+def divide_by_softmax_sum(
+    instruction: Instruction, left: Instruction, right: Instruction, total: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """x / s = x * (1 / s) for a repeated s that sums exp(a - max(a)), the denominator of a softmax.
 
     One of its terms is exp(0), so it lies between 1 and the number of terms: its inverse is normal, and the product
     rounds once more than the division.
     """
-    left, right = instruction.operands
-    if right.opcode != "broadcast" or instruction.shape.element_type not in ("f32", "f64"):
-        return None
-    total = right.operands[0]
     source = total.operands[0] if total.opcode == "reshape" else total
     if total.shape.size == instruction.shape.size or not _sums_to_one_or_more(source):
         return None
@@ -243,18 +238,17 @@ def _sums_to_one_or_more(total: Instruction) -> bool:
 # ---- dot
 
 
-@rule("dot")
-def dot_empty(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left, right)")
+def dot_empty(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """A dot over no elements is 0."""
-    if instruction.shape.size == 0 or all(o.shape.size for o in instruction.operands):
+    if instruction.shape.size == 0 or (left.shape.size and right.shape.size):
         return None
     return rewriter.splat(0, instruction.shape)
 
 
-@rule("dot")
-def dot_outer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left, right)")
+def dot_outer(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """A dot over dimensions of size 1, or over none, is a product of broadcasts."""
-    left, right = instruction.operands
     attributes = instruction.attributes
     left_contracting = attributes.get("lhs_contracting_dims", ())
     if any(left.shape.dimensions[d] != 1 for d in left_contracting) or instruction.shape.size == 0:
@@ -292,10 +286,9 @@ def _rest(operand: Instruction, batch: Sequence[int], free: Sequence[int]) -> li
 # ---- sort
 
 
-@rule("sort")
-def sort_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("sort(*operands)")
+def sort_one(instruction: Instruction, operands: list[Instruction], rewriter: Rewriter) -> Rewritten:
     """Sorting along a dimension of size 0 or 1 changes nothing."""
-    operands = instruction.operands
     if operands[0].shape.dimensions[instruction.attributes["dimensions"][0]] > 1:
         return None
     return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
@@ -304,77 +297,76 @@ def sort_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None
 # ---- more of reduce, dot and sort
 
 
-@rule("reduce", reads="reverse")
-def reduce_of_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: reverse(source), initial)")
+def reduce_of_reverse(
+    instruction: Instruction, inner: Instruction, source: Instruction, initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """What is reduced need not be reversed (floats add up in another order)."""
-    inner = instruction.operands[0]
-    if single_reducer(instruction) is None or inner.opcode != "reverse":
+    if single_reducer(instruction) is None:
         return None
     reduced = instruction.attributes["dimensions"]
     left = tuple(d for d in inner.attributes["dimensions"] if d not in reduced)
     if len(left) == len(inner.attributes["dimensions"]):
         return None
-    source = inner.operands[0]
     if left:
         source = rewriter.make("reverse", inner.shape, source, dimensions=left)
-    return rewriter.same(instruction, source, instruction.operands[1])
+    return rewriter.same(instruction, source, initial)
 
 
-@rule("reduce", reads="pad")
-def reduce_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: pad(source, value), initial)")
+def reduce_of_pad(
+    instruction: Instruction,
+    inner: Instruction,
+    source: Instruction,
+    value: Instruction,
+    initial: Instruction,
+    rewriter: Rewriter,
+) -> Rewritten:
     """Padding with what changes nothing, along dimensions that are reduced, is no padding."""
     opcode = single_reducer(instruction)
-    inner = instruction.operands[0]
-    if opcode is None or inner.opcode != "pad" or not is_identity(opcode, inner.operands[1]):
+    if opcode is None or not is_identity(opcode, value):
         return None
     reduced = instruction.attributes["dimensions"]
     for d, row in enumerate(inner.attributes["padding"]):
         if row.low < 0 or row.high < 0 or (d not in reduced and (row.low or row.high or row.interior)):
             return None
-    return rewriter.same(instruction, inner.operands[0], instruction.operands[1])
+    return rewriter.same(instruction, source, initial)
 
 
-@rule("reduce", reads="multiply")
-def reduce_of_scaled(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(multiply(source, c), initial: 0)", types="integers")
+def reduce_of_scaled(
+    instruction: Instruction, source: Instruction, c: Instruction, initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """reduce(x * c) = c * reduce(x) for sums of integers, which wrap, from 0."""
-    inner = instruction.operands[0]
-    if single_reducer(instruction) != "add" or inner.opcode != "multiply" or number(instruction.operands[1]) != 0:
+    if single_reducer(instruction) != "add":
         return None
-    scale = inner.operands[1]
-    if not ELEMENT_TYPES[instruction.shape.element_type].is_integer or number(scale) is None:
-        return None
-    scalar = scale.operands[0] if scale.opcode == "broadcast" else scale
-    total = rewriter.same(instruction, inner.operands[0], instruction.operands[1])
+    scalar = c.operands[0] if c.opcode == "broadcast" else c
+    total = rewriter.same(instruction, source, initial)
     return rewriter.binary("multiply", total, rewriter.broadcast(scalar, (), instruction.shape))
 
 
-@rule("dot", reads="negate")
-def dot_negated(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left: negate(x), right: negate(y))")
+def dot_negated(
+    instruction: Instruction, left: Instruction, x: Instruction, right: Instruction, y: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """dot(-x, -y) = dot(x, y), exactly."""
-    left, right = instruction.operands
-    if left.opcode != "negate" or right.opcode != "negate":
-        return None
     kinds = {ELEMENT_TYPES[o.shape.element_type].kind for o in (left, right, instruction)}
     if len({o.shape.element_type for o in (left, right, instruction)}) > 1 and kinds != {"float"}:
         return None  # the lowest integer has no negative in its own type
-    return rewriter.same(instruction, left.operands[0], right.operands[0])
+    return rewriter.same(instruction, x, y)
 
 
-@rule("dot", reads=CONSTANTS)
-def dot_zero(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(0, right)", "dot(left, 0)", types="integers")
+def dot_zero(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """dot(0, y) = dot(x, 0) = 0, for integers."""
-    if not ELEMENT_TYPES[instruction.shape.element_type].is_integer:
-        return None
-    if any(not ELEMENT_TYPES[o.shape.element_type].is_integer for o in instruction.operands):
-        return None
-    return rewriter.splat(0, instruction.shape) if any(number(o) == 0 for o in instruction.operands) else None
+    integers = all(ELEMENT_TYPES[o.shape.element_type].is_integer for o in instruction.operands)
+    return rewriter.splat(0, instruction.shape) if integers else None
 
 
-@rule("sort", reads="broadcast")
-def sort_equal(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("sort(*operands)", reads="broadcast")
+def sort_equal(instruction: Instruction, operands: list[Instruction], rewriter: Rewriter) -> Rewritten:
     """Sorting along a dimension on which each array is the same everywhere changes nothing."""
     dimension = instruction.attributes["dimensions"][0]
-    operands = instruction.operands
     if any(o.opcode != "broadcast" or dimension in o.attributes["dimensions"] for o in operands):
         return None
     return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]

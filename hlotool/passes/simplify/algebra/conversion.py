@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlotool.ir import ELEMENT_TYPES, Instruction
 from hlotool.ir.elementwise import ROUNDINGS
-from hlotool.passes.framework.rewriter import Rewriter, Rule, rule
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 
 __all__ = ["RULES", "holds_exactly"]
 
@@ -31,24 +31,19 @@ def holds_exactly(wide: str, narrow: str) -> bool:
     return False
 
 
-@rule("convert", "bitcast-convert", "copy")
-def same_type(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convert|bitcast-convert|copy(operand)")
+def same_type(instruction: Instruction, operand: Instruction) -> Rewritten:
     """A conversion to the type that x has, or a copy to its layout, is x."""
-    operand = instruction.operands[0]
     same_layout = operand.shape == instruction.shape or None in (operand.shape.layout, instruction.shape.layout)
     return operand if same_layout and operand.shape.compatible(instruction.shape) else None
 
 
-@rule("convert", reads="convert")
-def convert_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convert(inner: convert(source))")
+def convert_twice(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """convert(convert(x)) is one conversion where the inner one loses nothing.
 
     Integers through a float to a smaller integer stay: a float saturates where an integer wraps.
     """
-    inner = instruction.operands[0]
-    if inner.opcode != "convert":
-        return None
-    source = inner.operands[0]
     first, middle, last = (s.shape.element_type for s in (source, inner, instruction))
     if not holds_exactly(middle, first):
         return None
@@ -58,13 +53,9 @@ def convert_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return source if first == last else rewriter.make("convert", instruction.shape, source)
 
 
-@rule("bitcast-convert", reads="bitcast-convert")
-def bitcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("bitcast-convert(inner: bitcast-convert(source))")
+def bitcast_twice(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """bitcast-convert(bitcast-convert(x)) is one, or x itself, where the element size does not change."""
-    inner = instruction.operands[0]
-    if inner.opcode != "bitcast-convert":
-        return None
-    source = inner.operands[0]
     if not source.shape.dimensions == inner.shape.dimensions == instruction.shape.dimensions:
         return None
     if source.shape.element_type == instruction.shape.element_type:
@@ -72,12 +63,9 @@ def bitcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.make("bitcast-convert", instruction.shape, source)
 
 
-@rule("convert", reads="iota")
-def convert_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convert(inner: iota)")
+def convert_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """convert(iota) is an iota of the new type, where both types hold every index."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     last = inner.shape.dimensions[inner.attributes["iota_dimension"]] - 1
     if not (_counts_to(inner.shape.element_type, last) and _counts_to(instruction.shape.element_type, last)):
         return None
@@ -94,102 +82,82 @@ def _counts_to(element_type: str, last: int) -> bool:
     return last <= 1 << _MANTISSA_AND_EXPONENT.get(element_type, (0, 0))[0]
 
 
-@rule("reduce-precision")
-def precision_kept(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce-precision(operand)")
+def precision_kept(instruction: Instruction, operand: Instruction) -> Rewritten:
     """reduce-precision to at least the precision of the type is x."""
-    operand = instruction.operands[0]
     mantissa, exponent = _MANTISSA_AND_EXPONENT.get(instruction.shape.element_type, (99, 99))
     enough = instruction.attributes["exponent_bits"] >= exponent
     return operand if enough and instruction.attributes["mantissa_bits"] >= mantissa - 1 else None
 
 
-@rule(*ROUNDINGS, reads="convert")
-def rounding_of_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(f"{'|'.join(ROUNDINGS)}(inner: convert(source))")
+def rounding_of_integer(inner: Instruction, source: Instruction) -> Rewritten:
     """Rounding an integer that was converted to a float changes nothing."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert":
-        return None
-    row = ELEMENT_TYPES[inner.operands[0].shape.element_type]
+    row = ELEMENT_TYPES[source.shape.element_type]
     return inner if row.is_integer or row.kind == "pred" else None
 
 
-@rule("is-finite", reads="convert")
-def finite_integer(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("is-finite(inner: convert(source))")
+def finite_integer(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """An integer that was converted to a float that holds it is finite."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert" or ELEMENT_TYPES[inner.operands[0].shape.element_type].is_float:
-        return None
-    exact = holds_exactly(inner.shape.element_type, inner.operands[0].shape.element_type)
-    return rewriter.splat(True, instruction.shape) if exact else None
+    wide, narrow = inner.shape.element_type, source.shape.element_type
+    fits = not ELEMENT_TYPES[narrow].is_float and holds_exactly(wide, narrow)
+    return rewriter.splat(True, instruction.shape) if fits else None
 
 
-@rule("is-finite", reads="convert")
-def finite_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("is-finite(inner: convert(source))")
+def finite_widened(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """A float is finite where it is finite after a lossless conversion."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert":
-        return None
-    source = inner.operands[0]
-    if not ELEMENT_TYPES[source.shape.element_type].is_float:
-        return None
-    if not holds_exactly(inner.shape.element_type, source.shape.element_type):
-        return None
-    return rewriter.make("is-finite", instruction.shape, source)
+    wide, narrow = inner.shape.element_type, source.shape.element_type
+    fits = ELEMENT_TYPES[narrow].is_float and holds_exactly(wide, narrow)
+    return rewriter.make("is-finite", instruction.shape, source) if fits else None
 
 
-@rule("reduce-precision", reads="reduce-precision")
-def precision_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce-precision(inner: reduce-precision)")
+def precision_twice(instruction: Instruction, inner: Instruction) -> Rewritten:
     """reduce-precision to no less than what x was reduced to before is x."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reduce-precision":
-        return None
     keys = ("exponent_bits", "mantissa_bits")
     return inner if all(instruction.attributes[key] >= inner.attributes[key] for key in keys) else None
 
 
-@rule("reduce-precision", reads="convert")
-def precision_of_widened(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce-precision(inner: convert(source))")
+def precision_of_widened(instruction: Instruction, inner: Instruction, source: Instruction) -> Rewritten:
     """reduce-precision to no less than the type that x was converted from is x."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert":
-        return None
-    found = _MANTISSA_AND_EXPONENT.get(inner.operands[0].shape.element_type)
-    if found is None or not holds_exactly(inner.shape.element_type, inner.operands[0].shape.element_type):
+    found = _MANTISSA_AND_EXPONENT.get(source.shape.element_type)
+    if found is None or not holds_exactly(inner.shape.element_type, source.shape.element_type):
         return None
     enough = instruction.attributes["exponent_bits"] >= found[1] and instruction.attributes["mantissa_bits"] >= found[0]
     return inner if enough else None
 
 
-@rule("not", reads="convert")
-def complement_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("not(inner: convert(source))")
+def complement_of_converted(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """not(convert(x)) = convert(not(x)) where a narrower signed integer is widened to a signed one."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert" or len(inner.users) != 1:
+    if len(inner.users) != 1:
         return None
-    source = inner.operands[0]
     rows = [ELEMENT_TYPES[i.shape.element_type] for i in (source, inner)]
     if any(row.kind != "signed" for row in rows) or rows[0].bits > rows[1].bits:
         return None
     return rewriter.convert(rewriter.unary("not", source), instruction.shape.element_type)
 
 
-@rule("imag")
-def imaginary_of_real(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("imag(inner)")
+def imaginary_of_real(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """The imaginary part of a real number, converted or not, is 0."""
-    inner = instruction.operands[0]
     source = inner.operands[0] if inner.opcode == "convert" else inner
     if ELEMENT_TYPES[source.shape.element_type].is_complex:
         return None
     return rewriter.splat(0, instruction.shape)
 
 
-@rule("real", reads="convert")
-def real_of_converted(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("real(convert(source))")
+def real_of_converted(instruction: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """real(convert(x)) of a real x is a conversion of x between real types."""
-    inner = instruction.operands[0]
-    if inner.opcode != "convert" or ELEMENT_TYPES[inner.operands[0].shape.element_type].is_complex:
+    if ELEMENT_TYPES[source.shape.element_type].is_complex:
         return None
-    return rewriter.convert(inner.operands[0], instruction.shape.element_type)
+    return rewriter.convert(source, instruction.shape.element_type)
 
 
 RULES: tuple[Rule, ...] = (

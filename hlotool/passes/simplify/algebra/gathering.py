@@ -9,7 +9,8 @@ import numpy as np
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, Instruction, SliceDimension
-from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.framework.patterns import number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.contraction import reducer_opcode
 
 __all__ = ["RULES"]
@@ -59,11 +60,12 @@ def _batch_place(dimension: int, vector: int) -> int:
     return dimension - (dimension > vector)
 
 
-@rule("gather", reads="constant iota add multiply")
-def gather_progression(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("gather(operand, indices: constant|iota|add|multiply)")
+def gather_progression(
+    instruction: Instruction, operand: Instruction, indices: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A gather at evenly spaced places, none out of bounds, is a slice (reversed where they go down), transposed to
     where the gather has its parts."""
-    operand, indices = instruction.operands
     attributes = instruction.attributes
     index_map = attributes["start_index_map"]
     if len(index_map) != 1 or attributes.get("operand_batching_dims") or instruction.shape.size == 0:
@@ -95,13 +97,14 @@ def gather_progression(instruction: Instruction, rewriter: Rewriter) -> Instruct
     return rewriter.reshape(rewriter.transpose(part, order), instruction.shape.dimensions)
 
 
-@rule("scatter", reads="constant broadcast iota add multiply")
-def scatter_known(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("scatter(operand, indices: constant|broadcast|iota|add|multiply, updates)")
+def scatter_known(
+    instruction: Instruction, operand: Instruction, indices: Instruction, updates: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A scatter of one window, or of windows of size 1 side by side, at constant places is an update of a part; one
     that leaves the operand changes nothing."""
-    if len(instruction.operands) != 3 or instruction.attributes.get("input_batching_dims"):
+    if instruction.attributes.get("input_batching_dims"):
         return None
-    operand, indices, updates = instruction.operands
     attributes = instruction.attributes
     index_map = attributes["scatter_dims_to_operand_dims"]
     opcode = _combines_with(instruction)

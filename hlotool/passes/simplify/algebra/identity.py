@@ -1,16 +1,8 @@
 """Rules that are plain identities, written as text: ``add(x, negate(x)) = 0``.
 
-An expression applies opcodes (``eq ne lt le gt ge`` are the directions of compare) to
-
-==================  ================================================================================================
-``x y z``           anything of the type that the identity is about
-``u v``             likewise, but no constants: what moves constants about would go in circles
-``p q``             predicates
-``a b c d``         constants of one value
-``0 1 -1 2``        that number
-``ones``            every bit set
-``lowest highest``  the least and the greatest value of the type
-==================  ================================================================================================
+Both sides are patterns (`hlotool.passes.framework.patterns`) of opcodes and ``eq ne lt le gt ge``, the directions of
+compare.  ``x y z`` are of the type that the identity is about; so are ``u v``, which are no constants: what moves
+constants about would go in circles; ``p q`` are predicates.
 
 Operands of commutative operations match in either order.  The left side is replaced where the right side takes no
 more operations than go away with it, those on constants not counted: an operation that something else reads, too,
@@ -19,68 +11,29 @@ stays.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, Shape, array
-from hlotool.passes.framework.rewriter import Rewriter, Rule, number
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, array
+from hlotool.passes.framework.patterns import (
+    COMMUTATIVE,
+    DIRECTIONS,
+    KINDS,
+    Apply,
+    Expression,
+    Leaf,
+    number,
+    number_of,
+    parsed,
+)
+from hlotool.passes.framework.rewriter import Rewriter, Rule
 
-__all__ = ["KINDS", "Apply", "Expression", "Identity", "Leaf", "identity_rule", "lowest_and_highest", "number_of"]
+__all__ = ["Identity", "Numbers", "identity_rule"]
 
 Numbers = Mapping[str, int | float]
 Condition = Callable[[Numbers, int], bool]
 
-_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
-
-
-def _types(*kinds: str) -> frozenset[str]:
-    return frozenset(name for name, row in ELEMENT_TYPES.items() if row.kind in kinds)
-
-
-KINDS: dict[str, frozenset[str]] = {
-    "integers": _types("signed", "unsigned"),
-    "signed integers": _types("signed"),
-    "unsigned integers": _types("unsigned"),
-    "predicates": _types("pred"),
-    "integers and predicates": _types("signed", "unsigned", "pred"),
-    "floats": _FLOATS,
-    "f32 and f64": frozenset({"f32", "f64"}),
-    "signed integers and floats": _types("signed") | _FLOATS,
-    "integers and floats": _types("signed", "unsigned") | _FLOATS,
-    "integers, predicates and floats": _types("signed", "unsigned", "pred") | _FLOATS,
-}
-"""What an identity can be about -> the element types."""
-
-_DIRECTIONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_COMMUTATIVE = {name for name, row in OPCODES.items() if "commutative" in row.traits} | {"eq", "ne"}
 _CONSTANT_OPCODES = frozenset({"constant", "broadcast"})
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A variable, a constant or a number."""
-
-    name: str
-
-    @property
-    def is_constant(self) -> bool:
-        return self.name not in ("x", "y", "z", "u", "v", "p", "q")
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """An operation on expressions."""
-
-    opcode: str
-    operands: tuple[Expression, ...]
-
-    @property
-    def is_constant(self) -> bool:
-        return all(o.is_constant for o in self.operands)
-
-
-Expression = Leaf | Apply
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,64 +48,11 @@ class Identity:
     text: str
 
 
-def lowest_and_highest(element_type: str) -> tuple[float, float] | None:
-    """The least and the greatest value of a real type; infinities for floats that have them."""
-    row = ELEMENT_TYPES[element_type]
-    if row.kind == "pred":
-        return 0, 1
-    if row.kind == "signed":
-        return -(2 ** (row.bits - 1)), 2 ** (row.bits - 1) - 1
-    if row.kind == "unsigned":
-        return 0, 2**row.bits - 1
-    return (float("-inf"), float("inf")) if element_type in _FLOATS else None
-
-
-def number_of(name: str, element_type: str) -> int | float | bool | None:
-    """The number that a leaf of an expression stands for in a type; None where it stands for none."""
-    row = ELEMENT_TYPES[element_type]
-    if name == "ones":
-        return True if row.kind == "pred" else -1 if row.kind == "signed" else 2**row.bits - 1
-    if name in ("lowest", "highest"):
-        limits = lowest_and_highest(element_type)
-        return None if limits is None else limits[name == "highest"]
-    return int(name) if name.lstrip("-").isdigit() else None
-
-
-# ---- text
-
-
-_TOKEN = re.compile(r"\s*([\w-]+|[(),])")
-
-
-def _parsed(text: str) -> Expression:
-    tokens = _TOKEN.findall(text)
-    position = 0
-
-    def expression() -> Expression:
-        nonlocal position
-        name = tokens[position]
-        position += 1
-        if position == len(tokens) or tokens[position] != "(":
-            return Leaf(name)
-        operands: list[Expression] = []
-        while tokens[position] != ")":
-            position += 1
-            operands.append(expression())
-        position += 1
-        return Apply(name, tuple(operands))
-
-    found = expression()
-    assert position == len(tokens), text
-    return found
-
-
 def identity_rule(name: str, text: str, kind: str, holds: Condition | None = None) -> tuple[Identity, Rule]:
     """The identity that `text` states, and the rule that uses it from left to right."""
-    left, right = (_parsed(side) for side in text.split(" = "))
+    left, right = (parsed(side) for side in text.split(" = "))
     assert isinstance(left, Apply)
     identity = Identity(name, left, right, kind, holds, text)
-    opcode = "compare" if left.opcode in _DIRECTIONS else left.opcode
-
     types = KINDS[kind]
     of_result = _is_about_result(left)
 
@@ -163,23 +63,15 @@ def identity_rule(name: str, text: str, kind: str, holds: Condition | None = Non
 
     condition = " with suitable constants" if holds is not None else ""
     help = f"{text}, for {kind}{condition}."
-    return identity, Rule(name, (opcode,), apply, help, tuple(_needs(left)), types if of_result else None)
+    return identity, Rule(name, ((left, apply),), help, types if of_result else None, commutes=True)
 
 
 def _is_about_result(left: Apply) -> bool | None:
     """Whether the identity's type is that of the result, or else of the first operand; None where it is deeper."""
-    if left.opcode in (*_DIRECTIONS, "is-finite"):
+    if left.opcode in (*DIRECTIONS, "is-finite"):
         return False
-    of_comparisons = any(isinstance(o, Apply) and o.opcode in _DIRECTIONS for o in left.operands)
+    of_comparisons = any(isinstance(o, Apply) and o.opcode in DIRECTIONS for o in left.operands)
     return None if of_comparisons and left.opcode != "select" else True
-
-
-def _needs(left: Apply) -> Iterator[frozenset[str]]:
-    for operand in left.operands:
-        if isinstance(operand, Apply):
-            yield frozenset({"compare" if operand.opcode in _DIRECTIONS else operand.opcode})
-        elif operand.is_constant:
-            yield _CONSTANT_OPCODES
 
 
 # ---- matching
@@ -205,7 +97,7 @@ def _matches(pattern: Expression, instruction: Instruction, found: _Found, kind:
 def _match_operands(pattern: Apply, instruction: Instruction, found: _Found, kind: frozenset[str]) -> Iterator[_Found]:
     operands = instruction.operands
     orders = [operands]
-    if pattern.opcode in _COMMUTATIVE and operands[0] is not operands[1]:
+    if pattern.opcode in COMMUTATIVE and operands[0] is not operands[1]:
         orders.append(operands[::-1])
     for order in orders:
         partial = [found]
@@ -223,7 +115,7 @@ def _resembles(pattern: Apply, instruction: Instruction) -> bool:
     operands = instruction.operands
     if all(map(_may_be, pattern.operands, operands)):
         return True
-    return pattern.opcode in _COMMUTATIVE and all(map(_may_be, pattern.operands, operands[::-1]))
+    return pattern.opcode in COMMUTATIVE and all(map(_may_be, pattern.operands, operands[::-1]))
 
 
 def _may_be(pattern: Expression, instruction: Instruction) -> bool:
@@ -233,7 +125,7 @@ def _may_be(pattern: Expression, instruction: Instruction) -> bool:
 
 
 def _is_operation(opcode: str, instruction: Instruction) -> bool:
-    if opcode not in _DIRECTIONS:
+    if opcode not in DIRECTIONS:
         return instruction.opcode == opcode
     return (
         instruction.opcode == "compare"
@@ -343,7 +235,7 @@ class _RightSide:
         shape = array(element_type, self.dimensions)
         if expression.is_constant:
             return self.rewriter.splat(self._value(expression, element_type), shape)
-        if opcode in _DIRECTIONS:
+        if opcode in DIRECTIONS:
             sides = (self.make(o, self.model) for o in operands)
             return self.rewriter.make("compare", shape, *sides, direction=opcode.upper())
         if opcode == "is-finite":

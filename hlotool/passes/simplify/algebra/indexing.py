@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlotool.ir import ELEMENT_TYPES, Instruction, array
-from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.framework.patterns import number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode
 
 __all__ = ["RULES"]
@@ -31,8 +32,8 @@ def _dynamic_slice(
 # ---- dynamic-slice
 
 
-@rule("dynamic-slice", "dynamic-update-slice")
-def index_of_whole_dimension(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-slice|dynamic-update-slice")
+def index_of_whole_dimension(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """Where a slice is as large as the dimension, it starts at 0, whatever its index."""
     indices = _per_dimension(instruction)
     if indices is None:
@@ -46,86 +47,89 @@ def index_of_whole_dimension(instruction: Instruction, rewriter: Rewriter) -> In
     return rewriter.same(instruction, *instruction.operands[: len(instruction.operands) - len(indices)], *new)
 
 
-@rule("dynamic-slice")
-def dynamic_slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-slice(inner: broadcast(source), *_)")
+def dynamic_slice_broadcast(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """dynamic-slice(broadcast(x)) = broadcast(dynamic-slice(x)) along the dimensions that x has."""
-    inner, indices = instruction.operands[0], _per_dimension(instruction)
-    if inner.opcode != "broadcast" or indices is None:
+    indices = _per_dimension(instruction)
+    if indices is None:
         return None
     dimensions = inner.attributes["dimensions"]
     sizes = [instruction.shape.dimensions[d] for d in dimensions]
-    narrow = _dynamic_slice(rewriter, inner.operands[0], [indices[d] for d in dimensions], sizes)
+    narrow = _dynamic_slice(rewriter, source, [indices[d] for d in dimensions], sizes)
     return rewriter.broadcast(narrow, dimensions, instruction.shape)
 
 
-@rule("dynamic-slice", reads="iota")
-def dynamic_slice_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-slice(inner: iota, *_)")
+def dynamic_slice_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """A dynamic-slice of an iota across its dimension is a smaller iota."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     dimension = inner.attributes["iota_dimension"]
     if inner.shape.dimensions[dimension] != instruction.shape.dimensions[dimension]:
         return None
     return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
 
 
-@rule("dynamic-slice")
-def dynamic_slice_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-slice(inner: transpose(source), *_)")
+def dynamic_slice_transpose(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """dynamic-slice(transpose(x)) = transpose(dynamic-slice(x)), where nothing else reads the larger transpose."""
-    inner, indices = instruction.operands[0], _per_dimension(instruction)
-    if inner.opcode != "transpose" or indices is None or len(inner.users) != 1:
+    indices = _per_dimension(instruction)
+    if indices is None or len(inner.users) != 1:
         return None
     permutation = inner.attributes["dimensions"]
     place = {d: i for i, d in enumerate(permutation)}
     rank = instruction.shape.rank
     sizes = [instruction.shape.dimensions[place[d]] for d in range(rank)]
-    narrow = _dynamic_slice(rewriter, inner.operands[0], [indices[place[d]] for d in range(rank)], sizes)
+    narrow = _dynamic_slice(rewriter, source, [indices[place[d]] for d in range(rank)], sizes)
     return rewriter.transpose(narrow, permutation)
 
 
 # ---- dynamic-update-slice
 
 
-@rule("dynamic-update-slice")
-def update_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-update-slice(inner: dynamic-update-slice(operand, written, *places), update, *indices)")
+def update_twice(
+    instruction: Instruction,
+    operand: Instruction,
+    written: Instruction,
+    places: list[Instruction],
+    update: Instruction,
+    indices: list[Instruction],
+    rewriter: Rewriter,
+) -> Rewritten:
     """An update of just what was updated before makes the first one useless."""
-    inner, update, *indices = instruction.operands
-    if inner.opcode != "dynamic-update-slice" or inner.operands[2:] != indices:
+    if places != indices or not written.shape.compatible(update.shape):
         return None
-    if not inner.operands[1].shape.compatible(update.shape):
-        return None
-    return rewriter.same(instruction, inner.operands[0], update, *indices)
+    return rewriter.same(instruction, operand, update, *indices)
 
 
-@rule("dynamic-update-slice")
-def update_with_own_value(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-update-slice(operand: broadcast(value), update, *_)")
+def update_with_own_value(
+    instruction: Instruction, operand: Instruction, value: Instruction, update: Instruction
+) -> Rewritten:
     """Writing c into an array that is c everywhere changes nothing."""
-    operand, update = instruction.operands[:2]
-    if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions:
+    if value.shape.dimensions:
         return None
     own = update.operands[0] if update.opcode == "broadcast" else update
-    return operand if own is operand.operands[0] else None
+    return operand if own is value else None
 
 
 # ---- gather and scatter
 
 
-@rule("gather")
-def gather_splat(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("gather(operand: broadcast(value), _)")
+def gather_splat(instruction: Instruction, value: Instruction, rewriter: Rewriter) -> Rewritten:
     """A gather from an array of one value is that value: indices are clamped, so each finds an element."""
-    operand = instruction.operands[0]
-    if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions or instruction.shape.size == 0:
+    if value.shape.dimensions or instruction.shape.size == 0:
         return None
-    return rewriter.broadcast(operand.operands[0], (), instruction.shape)
+    return rewriter.broadcast(value, (), instruction.shape)
 
 
-@rule("scatter")
-def scatter_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("scatter(operand, _, updates)")
+def scatter_nothing(instruction: Instruction, operand: Instruction, updates: Instruction) -> Rewritten:
     """A scatter of no updates, or of integer updates that its combiner ignores, is the operand."""
-    if len(instruction.operands) != 3:
-        return None
-    operand, _, updates = instruction.operands
     if updates.shape.size == 0:
         return operand
     opcode = reducer_opcode(instruction.attributes["to_apply"])

@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, array, literal
-from hlotool.passes.framework.rewriter import Rewriter, Rule, rule
+from hlotool.ir import ELEMENT_TYPES, Instruction, array, literal
+from hlotool.passes.framework.patterns import ELEMENTWISE
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 
 __all__ = ["RULES", "matching_dimensions"]
 
@@ -40,7 +41,7 @@ def matching_dimensions(source: Sequence[int], target: Sequence[int]) -> dict[in
 
 
 @rule("constant")
-def splat_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+def splat_constant(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """An array constant of one value is a broadcast of a scalar."""
     if not instruction.shape.is_array or not instruction.shape.dimensions or instruction.literal.elided:
         return None
@@ -60,7 +61,7 @@ _COUNTED: Annotated[int, Threshold("elements")] = 8
 
 
 @rule("constant")
-def counting_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+def counting_constant(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """An integer vector 0, 1, 2, ... is an iota."""
     shape = instruction.shape
     if not shape.is_array or shape.rank != 1 or shape.size < _COUNTED or instruction.literal.elided:
@@ -73,7 +74,7 @@ def counting_constant(instruction: Instruction, rewriter: Rewriter) -> Instructi
 
 
 @rule("iota")
-def iota_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+def iota_of_one(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """An iota along a dimension of size 1 is 0."""
     if instruction.shape.dimensions[instruction.attributes["iota_dimension"]] != 1:
         return None
@@ -83,19 +84,17 @@ def iota_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | N
 # ---- broadcast
 
 
-@rule("broadcast")
-def broadcast_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("broadcast(operand)")
+def broadcast_nothing(instruction: Instruction, operand: Instruction) -> Rewritten:
     """A broadcast to the shape that x has, all dimensions in order, is x."""
-    operand = instruction.operands[0]
     if not operand.shape.compatible(instruction.shape):
         return None
     return operand if tuple(instruction.attributes["dimensions"]) == tuple(range(instruction.shape.rank)) else None
 
 
-@rule("broadcast")
-def broadcast_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("broadcast(operand)")
+def broadcast_ones(instruction: Instruction, operand: Instruction, rewriter: Rewriter) -> Rewritten:
     """A broadcast that only adds dimensions of size 1 is a reshape."""
-    operand = instruction.operands[0]
     if not operand.shape.dimensions or operand.shape.size != instruction.shape.size or operand.shape.size == 0:
         return None
     dimensions = instruction.attributes["dimensions"]
@@ -104,24 +103,21 @@ def broadcast_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction 
     return rewriter.make("reshape", instruction.shape, operand)
 
 
-@rule("broadcast", reads="broadcast")
-def broadcast_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("broadcast(inner: broadcast(x))")
+def broadcast_twice(instruction: Instruction, inner: Instruction, x: Instruction, rewriter: Rewriter) -> Instruction:
     """broadcast(broadcast(x)) is one broadcast."""
-    inner = instruction.operands[0]
-    if inner.opcode != "broadcast":
-        return None
     outer = instruction.attributes["dimensions"]
     dimensions = tuple(outer[d] for d in inner.attributes["dimensions"])
-    return rewriter.make("broadcast", instruction.shape, inner.operands[0], dimensions=dimensions)
+    return rewriter.make("broadcast", instruction.shape, x, dimensions=dimensions)
 
 
-@rule("broadcast", reads="reshape")
-def broadcast_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("broadcast(inner: reshape(source))")
+def broadcast_of_inserted_ones(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """broadcast(reshape(x)) where the reshape only adds dimensions of size 1 is a broadcast of x."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reshape" or inner.operands[0].shape.rank >= inner.shape.rank:
+    if source.shape.rank >= inner.shape.rank:
         return None
-    source = inner.operands[0]
     matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
     if matched is None or len(matched) != source.shape.rank:
         return None
@@ -130,23 +126,16 @@ def broadcast_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> 
     return rewriter.make("broadcast", instruction.shape, source, dimensions=dimensions)
 
 
-@rule(
-    *(name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert"),
-    reads="broadcast",
-)
-def elementwise_of_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(f"{ELEMENTWISE}(*operands)", reads="broadcast")
+def elementwise_of_broadcasts(instruction: Instruction, operands: list[Instruction], rewriter: Rewriter) -> Rewritten:
     """op(broadcast(x), broadcast(y)) = broadcast(op(x, y)): computed once, not for every copy.
 
     All operands are broadcast along the same dimensions, or are broadcast scalars.
     """
-    operands = instruction.operands
-    if not instruction.shape.dimensions:
+    if any(operand.opcode != "broadcast" and operand.shape.dimensions for operand in operands):
         return None
-    for operand in operands:
-        if operand.opcode != "broadcast" and operand.shape.dimensions:
-            return None
     views = [o for o in operands if o.opcode == "broadcast"]
-    if not views:
+    if not instruction.shape.dimensions:
         return None
     wide = [v for v in views if v.operands[0].shape.dimensions] or views[:1]
     model = wide[0]
@@ -176,42 +165,33 @@ def _narrowed(operand: Instruction, sizes: tuple[int, ...], rewriter: Rewriter) 
 # ---- reshape
 
 
-@rule("reshape")
-def reshape_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reshape(operand)")
+def reshape_nothing(instruction: Instruction, operand: Instruction) -> Rewritten:
     """A reshape to the dimensions that x has is x."""
-    operand = instruction.operands[0]
     return operand if operand.shape.compatible(instruction.shape) else None
 
 
-@rule("reshape", reads="reshape")
-def reshape_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reshape(reshape(source))")
+def reshape_twice(instruction: Instruction, source: Instruction, rewriter: Rewriter) -> Instruction:
     """reshape(reshape(x)) is one reshape."""
-    inner = instruction.operands[0]
-    return rewriter.make("reshape", instruction.shape, inner.operands[0]) if inner.opcode == "reshape" else None
+    return rewriter.make("reshape", instruction.shape, source)
 
 
-@rule("reshape", reads="broadcast")
-def reshape_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reshape(inner: broadcast(x))")
+def reshape_broadcast(instruction: Instruction, inner: Instruction, x: Instruction, rewriter: Rewriter) -> Rewritten:
     """reshape(broadcast(x)) is a broadcast of x, for a scalar x and where only dimensions of size 1 come or go."""
-    inner = instruction.operands[0]
-    if inner.opcode != "broadcast":
-        return None
-    source = inner.operands[0]
     matched = matching_dimensions(inner.shape.dimensions, instruction.shape.dimensions)
-    if not source.shape.dimensions:
-        return rewriter.broadcast(source, (), instruction.shape)
+    if not x.shape.dimensions:
+        return rewriter.broadcast(x, (), instruction.shape)
     dimensions = inner.attributes["dimensions"]
     if matched is None or any(d not in matched for d in dimensions):
         return None
-    return rewriter.make("broadcast", instruction.shape, source, dimensions=tuple(matched[d] for d in dimensions))
+    return rewriter.make("broadcast", instruction.shape, x, dimensions=tuple(matched[d] for d in dimensions))
 
 
-@rule("reshape", reads="iota")
-def reshape_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reshape(inner: iota)")
+def reshape_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """reshape(iota) is an iota where only dimensions of size 1 come or go."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     matched = matching_dimensions(inner.shape.dimensions, instruction.shape.dimensions)
     dimension = inner.attributes["iota_dimension"]
     if matched is None or dimension not in matched:
@@ -222,54 +202,42 @@ def reshape_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
 # ---- transpose
 
 
-@rule("transpose")
-def transpose_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(operand)")
+def transpose_nothing(instruction: Instruction, operand: Instruction) -> Rewritten:
     """A transpose that keeps all dimensions in place is x."""
-    operand = instruction.operands[0]
     kept = list(instruction.attributes["dimensions"]) == list(range(instruction.shape.rank))
     return operand if kept and operand.shape.compatible(instruction.shape) else None
 
 
-@rule("transpose", reads="transpose")
-def transpose_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(inner: transpose(source))")
+def transpose_twice(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """transpose(transpose(x)) is one transpose, or x."""
-    inner = instruction.operands[0]
-    if inner.opcode != "transpose":
-        return None
     permutation = tuple(inner.attributes["dimensions"][d] for d in instruction.attributes["dimensions"])
-    return rewriter.transpose(inner.operands[0], permutation)
+    return rewriter.transpose(source, permutation)
 
 
-@rule("transpose")
-def transpose_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(operand)")
+def transpose_ones(instruction: Instruction, operand: Instruction, rewriter: Rewriter) -> Rewritten:
     """A transpose that moves only dimensions of size 1 is a reshape: no element changes its place in memory."""
-    operand = instruction.operands[0]
     moved = [d for d in instruction.attributes["dimensions"] if operand.shape.dimensions[d] != 1]
     if moved != sorted(moved):
         return None
     return rewriter.make("reshape", instruction.shape, operand)
 
 
-@rule("transpose", reads="broadcast")
-def transpose_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(inner: broadcast(x))")
+def transpose_broadcast(instruction: Instruction, inner: Instruction, x: Instruction, rewriter: Rewriter) -> Rewritten:
     """transpose(broadcast(x)) = broadcast(transpose(x)), the smaller transpose (none at all for vectors)."""
-    inner = instruction.operands[0]
-    if inner.opcode != "broadcast":
-        return None
-    source = inner.operands[0]
     place = {d: i for i, d in enumerate(instruction.attributes["dimensions"])}
     targets = [place[d] for d in inner.attributes["dimensions"]]
     order = sorted(range(len(targets)), key=lambda d: targets[d])
-    narrow = rewriter.transpose(source, order)
+    narrow = rewriter.transpose(x, order)
     return rewriter.broadcast(narrow, tuple(targets[d] for d in order), instruction.shape)
 
 
-@rule("transpose", reads="iota")
-def transpose_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(inner: iota)")
+def transpose_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """transpose(iota) is an iota along the moved dimension."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     dimension = list(instruction.attributes["dimensions"]).index(inner.attributes["iota_dimension"])
     return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
 
@@ -277,10 +245,9 @@ def transpose_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction 
 # ---- reverse
 
 
-@rule("reverse")
-def reverse_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reverse(operand)")
+def reverse_ones(instruction: Instruction, operand: Instruction, rewriter: Rewriter) -> Rewritten:
     """Reversing dimensions of size 1, or none, changes nothing."""
-    operand = instruction.operands[0]
     dimensions = instruction.attributes["dimensions"]
     left = tuple(d for d in dimensions if operand.shape.dimensions[d] > 1)
     if len(left) == len(dimensions) and left:
@@ -288,23 +255,16 @@ def reverse_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.make("reverse", instruction.shape, operand, dimensions=left) if left else operand
 
 
-@rule("reverse", reads="reverse")
-def reverse_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reverse(inner: reverse(source))")
+def reverse_twice(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """reverse(reverse(x)) reverses the dimensions that only one of them does."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reverse":
-        return None
     left = tuple(sorted(set(instruction.attributes["dimensions"]) ^ set(inner.attributes["dimensions"])))
-    source = inner.operands[0]
     return rewriter.make("reverse", instruction.shape, source, dimensions=left) if left else source
 
 
-@rule("reverse", reads="broadcast")
-def reverse_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reverse(inner: broadcast)")
+def reverse_broadcast(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """Reversing a dimension along which all elements are equal changes nothing."""
-    inner = instruction.operands[0]
-    if inner.opcode != "broadcast":
-        return None
     dimensions = instruction.attributes["dimensions"]
     left = tuple(d for d in dimensions if d in inner.attributes["dimensions"])
     if len(left) == len(dimensions):
@@ -315,22 +275,16 @@ def reverse_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instructi
 # ---- iotas, and what moves past each other
 
 
-@rule("broadcast", reads="iota")
-def broadcast_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("broadcast(inner: iota)")
+def broadcast_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """broadcast(iota) is an iota along the dimension where the iota's went."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     dimension = instruction.attributes["dimensions"][inner.attributes["iota_dimension"]]
     return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
 
 
-@rule("reverse", reads="iota")
-def reverse_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reverse(inner: iota)")
+def reverse_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """reverse(iota) of integers counts down from n - 1; across its dimension an iota stays what it is."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     dimension = inner.attributes["iota_dimension"]
     if dimension not in instruction.attributes["dimensions"]:
         return inner
@@ -341,13 +295,13 @@ def reverse_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return rewriter.binary("subtract", rewriter.splat(last, instruction.shape), inner)
 
 
-@rule("transpose", reads="reshape")
-def transpose_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("transpose(inner: reshape(source))")
+def transpose_of_inserted_ones(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """transpose(reshape(x)) where only dimensions of size 1 come and go is a reshape of a transpose of fewer."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reshape" or inner.operands[0].shape.rank >= inner.shape.rank or instruction.shape.size == 0:
+    if source.shape.rank >= inner.shape.rank or instruction.shape.size == 0:
         return None
-    source = inner.operands[0]
     matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
     if matched is None or len(matched) != source.shape.rank:
         return None
@@ -356,17 +310,15 @@ def transpose_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> 
     return rewriter.reshape(rewriter.transpose(source, order), instruction.shape.dimensions)
 
 
-@rule("reverse", reads="transpose")
-def reverse_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reverse(inner: transpose(first: reverse(source)))")
+def reverse_transpose(
+    instruction: Instruction, inner: Instruction, first: Instruction, source: Instruction, rewriter: Rewriter
+) -> Instruction | None:
     """reverse(transpose(reverse(x))) is transpose(x) with what both reverse left out."""
-    inner = instruction.operands[0]
-    if inner.opcode != "transpose" or inner.operands[0].opcode != "reverse":
-        return None
-    first = inner.operands[0]
     permutation = inner.attributes["dimensions"]
     reversed_before = {i for i, d in enumerate(permutation) if d in first.attributes["dimensions"]}
     left = tuple(sorted(reversed_before ^ set(instruction.attributes["dimensions"])))
-    moved = rewriter.transpose(first.operands[0], permutation)
+    moved = rewriter.transpose(source, permutation)
     return rewriter.make("reverse", instruction.shape, moved, dimensions=left) if left else moved
 
 

@@ -8,16 +8,14 @@ from typing import Annotated
 
 from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.thresholds import Threshold
-from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction, SliceDimension, array
-from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.ir import ELEMENT_TYPES, Instruction, SliceDimension, array
+from hlotool.passes.framework.patterns import ELEMENTWISE
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.contraction import is_identity, single_reducer
 from hlotool.passes.simplify.algebra.slicing import constant_start, rows_of
 
 __all__ = ["RULES"]
 
-_ELEMENTWISE = frozenset(
-    name for name, row in OPCODES.items() if "elementwise" in row.traits and name != "bitcast-convert"
-)
 _LEAST_JOIN: Annotated[int, Threshold("elements")] = 4096
 """Elements from which on a concatenation is worth a reduction for each part."""
 _MOST_JOINED: Annotated[int, Threshold("operands")] = 4  # of such a concatenation
@@ -32,25 +30,24 @@ def _only_read_by(inner: Instruction, reader: Instruction) -> bool:
 # ---- slice
 
 
-@rule("slice", reads=" ".join(sorted(_ELEMENTWISE)))
-def slice_elementwise(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(f"slice(inner: {ELEMENTWISE})")
+def slice_elementwise(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """slice(op(x, y)) = op(slice(x), slice(y)), where nothing else reads the larger result."""
-    inner = instruction.operands[0]
-    if inner.opcode not in _ELEMENTWISE or not _only_read_by(inner, instruction):
+    if not _only_read_by(inner, instruction):
         return None
     rows, sizes = rows_of(instruction), inner.shape.dimensions
     parts = [rewriter.slice_rows(o, rows) if o.shape.dimensions == sizes else o for o in inner.operands]
     return rewriter.make(inner.opcode, instruction.shape, *parts, **inner.attributes)
 
 
-@rule("slice", reads="dynamic-update-slice")
-def slice_update(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: dynamic-update-slice(operand, update, *indices))")
+def slice_update(
+    instruction: Instruction, operand: Instruction, update: Instruction, indices: list[Instruction], rewriter: Rewriter
+) -> Rewritten:
     """A slice of an update at constant indices that it does not touch is a slice of the old array; one that lies
     within it, of the update."""
-    inner = instruction.operands[0]
-    if inner.opcode != "dynamic-update-slice" or instruction.shape.size == 0:
+    if instruction.shape.size == 0:
         return None
-    operand, update, *indices = inner.operands
     sizes, within = update.shape.dimensions, operand.shape.dimensions
     start = constant_start(indices, sizes, within) if len(indices) == len(sizes) else None
     if start is None:
@@ -64,32 +61,36 @@ def slice_update(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return None
 
 
-@rule("slice", reads="reduce")
-def slice_reduce(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: reduce(source, initial))")
+def slice_reduce(
+    instruction: Instruction, inner: Instruction, source: Instruction, initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """slice(reduce(x)) = reduce(slice(x)), where nothing else reads the larger result."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reduce" or not inner.shape.is_array or not _only_read_by(inner, instruction):
+    if not _only_read_by(inner, instruction):
         return None
-    source, initial = inner.operands
     kept = iter(rows_of(instruction))
     reduced = inner.attributes["dimensions"]
     rows = [SliceDimension(0, n) if d in reduced else next(kept) for d, n in enumerate(source.shape.dimensions)]
     return rewriter.make("reduce", instruction.shape, rewriter.slice_rows(source, rows), initial, **inner.attributes)
 
 
-@rule("slice", "dynamic-slice", reads="dot")
-def slice_dot(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice|dynamic-slice(inner: dot(left, right), *indices)")
+def slice_dot(
+    instruction: Instruction,
+    inner: Instruction,
+    left: Instruction,
+    right: Instruction,
+    indices: list[Instruction],
+    rewriter: Rewriter,
+) -> Rewritten:
     """slice(dot(x, y)) = dot(slice(x), slice(y)), where nothing else reads the larger product and the products saved
     are worth copying the parts; likewise a dynamic-slice."""
-    inner = instruction.operands[0]
-    if inner.opcode != "dot" or not _only_read_by(inner, instruction):
+    if not _only_read_by(inner, instruction):
         return None
-    indices = instruction.operands[1:]
     if instruction.opcode == "dynamic-slice" and len(indices) != instruction.shape.rank:
         return None
     numbers = dot_dimensions(inner)
     batch = len(numbers.lhs_batch)
-    left, right = inner.operands
     left_places = (*numbers.lhs_batch, *numbers.lhs_free)
     right_places = (*numbers.rhs_batch, *numbers.rhs_free)
     of_left = dict(zip(left_places, range(len(left_places)), strict=True))
@@ -136,8 +137,8 @@ def _cut(
 # ---- dot
 
 
-@rule("dot", reads="broadcast")
-def dot_of_repeated_rows(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left, right)", reads="broadcast")
+def dot_of_repeated_rows(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """A dot of an operand that is broadcast along a free dimension is computed once, and broadcast."""
     numbers = dot_dimensions(instruction)
     free = (numbers.lhs_free, numbers.rhs_free)
@@ -179,11 +180,12 @@ def _without(rewriter: Rewriter, operand: Instruction, gone: Sequence[int]) -> t
     return narrow, place
 
 
-@rule("dot", reads="broadcast")
-def dot_of_repeated_matrix(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dot(left, right: broadcast)")
+def dot_of_repeated_matrix(
+    instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A batched dot whose right operand is the same in all batches is one dot: the batches are rows of the left one."""
     numbers = dot_dimensions(instruction)
-    left, right = instruction.operands
     batch = list(numbers.lhs_batch)
     if not batch or len(_repeated(right, numbers.rhs_batch)) < len(batch):
         return None
@@ -195,11 +197,10 @@ def dot_of_repeated_matrix(instruction: Instruction, rewriter: Rewriter) -> Inst
     return rewriter.make("dot", instruction.shape, left, narrow, **attributes)
 
 
-@rule("reduce", reads="dot")
-def reduce_of_batches(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: dot, 0)")
+def reduce_of_batches(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """The sum of the products of all batches is one dot, which contracts them too (floats add up in another order)."""
-    inner = instruction.operands[0]
-    if single_reducer(instruction) != "add" or inner.opcode != "dot" or not _only_read_by(inner, instruction):
+    if single_reducer(instruction) != "add" or not _only_read_by(inner, instruction):
         return None
     numbers = dot_dimensions(inner)
     reduced = instruction.attributes["dimensions"]
@@ -207,7 +208,7 @@ def reduce_of_batches(instruction: Instruction, rewriter: Rewriter) -> Instructi
     exact = ELEMENT_TYPES[instruction.shape.element_type]
     if len(kinds) > 1 or not (exact.is_integer or exact.name in ("f32", "f64")) or "algorithm" in inner.attributes:
         return None
-    if any(d >= len(numbers.lhs_batch) for d in reduced) or number(instruction.operands[1]) != 0:
+    if any(d >= len(numbers.lhs_batch) for d in reduced):
         return None
     left = [d for i, d in enumerate(numbers.lhs_batch) if i not in reduced]
     right = [d for i, d in enumerate(numbers.rhs_batch) if i not in reduced]
@@ -222,15 +223,16 @@ def reduce_of_batches(instruction: Instruction, rewriter: Rewriter) -> Instructi
 # ---- reduce
 
 
-@rule("reduce", reads="concatenate")
-def reduce_of_joined(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce(inner: concatenate(*parts), initial)")
+def reduce_of_joined(
+    instruction: Instruction, inner: Instruction, parts: list[Instruction], initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """reduce(concatenate(x, y)) = op(reduce(x), reduce(y)), or a concatenation of both where it does not reduce along
     it: large parts need not be copied (floats add up in another order)."""
     opcode = single_reducer(instruction)
-    inner, initial = instruction.operands[0], instruction.operands[-1]
-    if opcode is None or inner.opcode != "concatenate" or not _only_read_by(inner, instruction):
+    if opcode is None or not _only_read_by(inner, instruction):
         return None
-    if len(inner.operands) > _MOST_JOINED or inner.shape.size < _LEAST_JOIN * len(inner.operands):
+    if len(parts) > _MOST_JOINED or inner.shape.size < _LEAST_JOIN * len(parts):
         return None
     (along,) = inner.attributes["dimensions"]
     reduced = instruction.attributes["dimensions"]
@@ -239,7 +241,7 @@ def reduce_of_joined(instruction: Instruction, rewriter: Rewriter) -> Instructio
     if along in reduced and opcode in ("add", "multiply") and instruction.shape.element_type not in _EXACT_PARTS:
         return None  # the results of the parts are rounded
     results = []
-    for part in inner.operands:
+    for part in parts:
         sizes = [size for d, size in enumerate(part.shape.dimensions) if d not in reduced]
         shape = array(instruction.shape.element_type, sizes)
         results.append(rewriter.make("reduce", shape, part, initial, **instruction.attributes))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlotool.ir import ELEMENT_TYPES, Instruction, PaddingDimension, Shape, SliceDimension, array
-from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.framework.patterns import ELEMENTWISE, number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.movement import matching_dimensions
 
 __all__ = ["RULES", "constant_start", "is_whole", "rows_of"]
@@ -30,44 +31,41 @@ def _sub_slice(rewriter: Rewriter, shape: Shape, operand: Instruction, rows: Seq
 # ---- slice
 
 
-@rule("slice")
-def slice_all(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(operand)")
+def slice_all(instruction: Instruction, operand: Instruction) -> Rewritten:
     """A slice of everything is x."""
-    operand = instruction.operands[0]
     return operand if operand.shape.compatible(instruction.shape) else None
 
 
-@rule("slice", reads="slice")
-def slice_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: slice(source))")
+def slice_twice(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """slice(slice(x)) is one slice."""
-    inner = instruction.operands[0]
-    if inner.opcode != "slice" or instruction.shape.size == 0:
+    if instruction.shape.size == 0:
         return None
     rows = []
     for outer, row, size in zip(rows_of(instruction), rows_of(inner), instruction.shape.dimensions, strict=True):
         start, stride = row.start + outer.start * row.stride, row.stride * outer.stride
         rows.append(SliceDimension(start, start + (size - 1) * stride + 1, stride))
-    return rewriter.make("slice", instruction.shape, inner.operands[0], slice=tuple(rows))
+    return rewriter.make("slice", instruction.shape, source, slice=tuple(rows))
 
 
-@rule("slice", reads="concatenate")
-def slice_concatenate(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: concatenate(*joined))")
+def slice_concatenate(
+    instruction: Instruction, inner: Instruction, joined: list[Instruction], rewriter: Rewriter
+) -> Rewritten:
     """A slice of a concatenation leaves out the parts that it does not touch."""
-    inner = instruction.operands[0]
-    if inner.opcode != "concatenate":
-        return None
     dimension = inner.attributes["dimensions"][0]
     row = rows_of(instruction)[dimension]
     touched: list[Instruction] = []
     first = offset = 0
-    for part in inner.operands:
+    for part in joined:
         size = part.shape.dimensions[dimension]
         if offset < row.limit and offset + size > row.start and size:
             if not touched:
                 first = offset
             touched.append(part)
         offset += size
-    if not touched or len(touched) == len(inner.operands):
+    if not touched or len(touched) == len(joined):
         return None
     rows = list(rows_of(instruction))
     rows[dimension] = SliceDimension(row.start - first, row.limit - first, row.stride)
@@ -83,13 +81,13 @@ def _joined(parts: Sequence[Instruction], dimension: int, model: Instruction, re
     return rewriter.make("concatenate", array(model.shape.element_type, sizes), *parts, dimensions=(dimension,))
 
 
-@rule("slice", reads="pad")
-def slice_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: pad(source, value))")
+def slice_pad(
+    instruction: Instruction, inner: Instruction, source: Instruction, value: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A slice of a pad that lies within the padded array is a slice of that array; within padding it is the value."""
-    inner = instruction.operands[0]
-    if inner.opcode != "pad" or instruction.shape.size == 0:
+    if instruction.shape.size == 0:
         return None
-    source, value = inner.operands
     rows, inside = [], True
     for row, pad, size in zip(rows_of(instruction), inner.attributes["padding"], source.shape.dimensions, strict=True):
         if row.limit <= pad.low or (pad.interior == 0 and row.start >= pad.low + size):
@@ -99,13 +97,9 @@ def slice_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | Non
     return _sub_slice(rewriter, instruction.shape, source, rows) if inside else None
 
 
-@rule("slice", reads="broadcast")
-def slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: broadcast(source))")
+def slice_broadcast(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """slice(broadcast(x)) = broadcast(slice(x))."""
-    inner = instruction.operands[0]
-    if inner.opcode != "broadcast":
-        return None
-    source = inner.operands[0]
     dimensions = inner.attributes["dimensions"]
     rows = [rows_of(instruction)[d] for d in dimensions]
     sizes = [instruction.shape.dimensions[d] for d in dimensions]
@@ -113,23 +107,20 @@ def slice_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction
     return rewriter.broadcast(narrow, dimensions, instruction.shape)
 
 
-@rule("slice", reads="iota")
-def slice_iota(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: iota)")
+def slice_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """A slice of an iota that starts at 0 along it is a smaller iota."""
-    inner = instruction.operands[0]
-    if inner.opcode != "iota":
-        return None
     row = rows_of(instruction)[inner.attributes["iota_dimension"]]
     return rewriter.make("iota", instruction.shape, **inner.attributes) if (row.start, row.stride) == (0, 1) else None
 
 
-@rule("slice", reads="reshape")
-def slice_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: reshape(source))")
+def slice_of_inserted_ones(
+    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """slice(reshape(x)) where only dimensions of size 1 come or go is a reshape of a slice of x."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reshape" or instruction.shape.size == 0:
+    if instruction.shape.size == 0:
         return None
-    source = inner.operands[0]
     matched = matching_dimensions(source.shape.dimensions, inner.shape.dimensions)
     if matched is None:
         return None
@@ -141,11 +132,10 @@ def slice_of_inserted_ones(instruction: Instruction, rewriter: Rewriter) -> Inst
     return rewriter.make("reshape", instruction.shape, narrow)
 
 
-@rule("slice")
-def slice_arithmetic(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule(f"slice(inner: {ELEMENTWISE}|bitcast-convert)")
+def slice_arithmetic(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """One element of arithmetic on arrays is arithmetic on one element of each, where nothing wants the whole."""
-    inner = instruction.operands[0]
-    if instruction.shape.size != 1 or not inner.has("elementwise") or not inner.shape.is_static or inner.is_root:
+    if instruction.shape.size != 1 or not inner.shape.is_static or inner.is_root:
         return None
     if inner.opcode == "bitcast-convert" and inner.operands[0].shape.rank != inner.shape.rank:
         return None
@@ -179,10 +169,11 @@ def constant_start(indices: Sequence[Instruction], sizes: Sequence[int], within:
     return found
 
 
-@rule("dynamic-slice")
-def dynamic_slice_constant(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-slice(operand, *indices)")
+def dynamic_slice_constant(
+    instruction: Instruction, operand: Instruction, indices: list[Instruction], rewriter: Rewriter
+) -> Rewritten:
     """A dynamic-slice at constant indices is a slice; one as large as its operand is the operand."""
-    operand, *indices = instruction.operands
     sizes, within = instruction.shape.dimensions, operand.shape.dimensions
     if sizes == within:
         return operand
@@ -195,20 +186,17 @@ def dynamic_slice_constant(instruction: Instruction, rewriter: Rewriter) -> Inst
     return rewriter.make("slice", instruction.shape, operand, slice=tuple(rows))
 
 
-@rule("dynamic-slice")
-def dynamic_slice_of_update(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-slice(dynamic-update-slice(_, update, *written), *indices)")
+def dynamic_slice_of_update(
+    instruction: Instruction, update: Instruction, written: list[Instruction], indices: list[Instruction]
+) -> Rewritten:
     """Reading back just what was written: dynamic-slice(dynamic-update-slice(x, u, i), i) = u."""
-    operand, *indices = instruction.operands
-    if operand.opcode != "dynamic-update-slice" or operand.operands[2:] != indices:
-        return None
-    update = operand.operands[1]
-    return update if update.shape.compatible(instruction.shape) else None
+    return update if written == indices and update.shape.compatible(instruction.shape) else None
 
 
-@rule("dynamic-update-slice")
-def update_all(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-update-slice(operand, update, *indices)")
+def update_all(operand: Instruction, update: Instruction, indices: list[Instruction]) -> Rewritten:
     """An update as large as its operand is the update; an empty one, or one by what is there, is the operand."""
-    operand, update, *indices = instruction.operands
     if update.shape.compatible(operand.shape):
         return update
     if update.shape.size == 0:
@@ -217,24 +205,29 @@ def update_all(instruction: Instruction, rewriter: Rewriter) -> Instruction | No
     return operand if unchanged else None
 
 
-@rule("dynamic-update-slice")
-def update_of_broadcast(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("dynamic-update-slice(operand: broadcast(value), update, *indices)")
+def update_of_broadcast(
+    instruction: Instruction,
+    operand: Instruction,
+    value: Instruction,
+    update: Instruction,
+    indices: list[Instruction],
+    rewriter: Rewriter,
+) -> Rewritten:
     """An update of a broadcast scalar at constant indices is a pad."""
-    operand, update, *indices = instruction.operands
-    if operand.opcode != "broadcast" or operand.operands[0].shape.dimensions or len(indices) != update.shape.rank:
+    if value.shape.dimensions or len(indices) != update.shape.rank:
         return None
     sizes, within = update.shape.dimensions, operand.shape.dimensions
     start = constant_start(indices, sizes, within)
     if start is None:
         return None
     rows = [PaddingDimension(s, limit - size - s) for s, size, limit in zip(start, sizes, within, strict=True)]
-    return rewriter.make("pad", instruction.shape, update, operand.operands[0], padding=tuple(rows))
+    return rewriter.make("pad", instruction.shape, update, value, padding=tuple(rows))
 
 
-@rule("gather")
-def gather_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("gather(operand, indices)")
+def gather_one(instruction: Instruction, operand: Instruction, indices: Instruction, rewriter: Rewriter) -> Rewritten:
     """A gather of one slice is a reshape of a dynamic-slice."""
-    operand, indices = instruction.operands
     attributes = instruction.attributes
     if attributes.get("operand_batching_dims") or operand.shape.size == 0 or instruction.shape.size == 0:
         return None
@@ -259,43 +252,41 @@ def gather_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | No
 # ---- concatenate
 
 
-@rule("concatenate")
-def concatenate_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("concatenate(*operands)")
+def concatenate_one(instruction: Instruction, operands: list[Instruction], rewriter: Rewriter) -> Rewritten:
     """Empty parts add nothing; a concatenation of one part is the part."""
     dimension = instruction.attributes["dimensions"][0]
-    parts = [o for o in instruction.operands if o.shape.dimensions[dimension]] or instruction.operands[:1]
-    if len(parts) == len(instruction.operands) and len(parts) > 1:
+    parts = [o for o in operands if o.shape.dimensions[dimension]] or operands[:1]
+    if len(parts) == len(operands) and len(parts) > 1:
         return None
     return _joined(parts, dimension, instruction, rewriter)
 
 
-@rule("concatenate")
-def concatenate_nested(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("concatenate(*operands)", reads="concatenate")
+def concatenate_nested(instruction: Instruction, operands: list[Instruction], rewriter: Rewriter) -> Rewritten:
     """A concatenation read only by another along the same dimension is part of it."""
     parts: list[Instruction] = []
-    for operand in instruction.operands:
+    for operand in operands:
         nested = operand.opcode == "concatenate" and len(operand.users) == 1 and operand.users[instruction] == 1
         if nested and operand.attributes["dimensions"] == instruction.attributes["dimensions"]:
             parts.extend(operand.operands)
         else:
             parts.append(operand)
-    return rewriter.same(instruction, *parts) if len(parts) > len(instruction.operands) else None
+    return rewriter.same(instruction, *parts) if len(parts) > len(operands) else None
 
 
-@rule("concatenate")
-def concatenate_adjacent(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("concatenate(*operands)", reads="slice")
+def concatenate_adjacent(instruction: Instruction, operands: list[Instruction], rewriter: Rewriter) -> Rewritten:
     """Adjacent slices of the same array are one slice."""
     dimension = instruction.attributes["dimensions"][0]
     parts: list[Instruction] = []
-    for operand in instruction.operands:
+    for operand in operands:
         merged = _merged(parts[-1], operand, dimension, rewriter) if parts else None
         if merged is None:
             parts.append(operand)
         else:
             parts[-1] = merged
-    if len(parts) == len(instruction.operands):
-        return None
-    return _joined(parts, dimension, instruction, rewriter)
+    return _joined(parts, dimension, instruction, rewriter) if len(parts) < len(operands) else None
 
 
 def _merged(left: Instruction, right: Instruction, dimension: int, rewriter: Rewriter) -> Instruction | None:
@@ -312,12 +303,11 @@ def _merged(left: Instruction, right: Instruction, dimension: int, rewriter: Rew
     return _sub_slice(rewriter, array(left.shape.element_type, sizes), left.operands[0], first)
 
 
-@rule("concatenate")
-def concatenate_padding(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("concatenate(left, right)", reads="broadcast")
+def concatenate_padding(
+    instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """concatenate(broadcast(c), x) and concatenate(x, broadcast(c)) are pads of x, for a scalar c."""
-    if len(instruction.operands) != 2:
-        return None
-    left, right = instruction.operands
     at_left, at_right = _is_scalar_broadcast(left), _is_scalar_broadcast(right)
     if at_left == at_right:
         if at_left and left.operands[0] is right.operands[0]:
@@ -338,20 +328,18 @@ def _is_scalar_broadcast(instruction: Instruction) -> bool:
 # ---- pad
 
 
-@rule("pad")
-def pad_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("pad(operand, _)")
+def pad_nothing(instruction: Instruction, operand: Instruction) -> Rewritten:
     """A pad by nothing is x (interior padding of a single element is nothing)."""
-    operand = instruction.operands[0]
     rows = instruction.attributes["padding"]
     if any(row.low or row.high for row in rows) or not operand.shape.compatible(instruction.shape):
         return None
     return operand
 
 
-@rule("pad")
-def pad_negative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("pad(operand, _)")
+def pad_negative(instruction: Instruction, operand: Instruction, rewriter: Rewriter) -> Rewritten:
     """A pad that only takes away is a slice."""
-    operand = instruction.operands[0]
     rows = instruction.attributes["padding"]
     if any(row.low > 0 or row.high > 0 or row.interior for row in rows) or instruction.shape.size == 0:
         return None
@@ -359,33 +347,32 @@ def pad_negative(instruction: Instruction, rewriter: Rewriter) -> Instruction | 
     return _sub_slice(rewriter, instruction.shape, operand, kept)
 
 
-@rule("pad")
-def pad_same_value(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("pad(operand, value)")
+def pad_same_value(instruction: Instruction, operand: Instruction, value: Instruction, rewriter: Rewriter) -> Rewritten:
     """A pad of an empty array, or of a broadcast of the padding value, is a broadcast of the value."""
-    operand, value = instruction.operands
     same = _is_scalar_broadcast(operand) and operand.operands[0] is value
     if not same and operand.shape.size:
         return None
     return rewriter.broadcast(value, (), instruction.shape) if instruction.shape.size else None
 
 
-@rule("pad", reads="pad")
-def pad_twice(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("pad(inner: pad(source, value), value)")
+def pad_twice(
+    instruction: Instruction, inner: Instruction, source: Instruction, value: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """pad(pad(x)) with the same value, no negative amount and no interior padding is one pad."""
-    inner, value = instruction.operands
-    if inner.opcode != "pad" or inner.operands[1] is not value:
-        return None
     pairs = list(zip(inner.attributes["padding"], instruction.attributes["padding"], strict=True))
     if any(min(a.low, a.high, b.low, b.high) < 0 or a.interior or b.interior for a, b in pairs):
         return None
     rows = [PaddingDimension(a.low + b.low, a.high + b.high) for a, b in pairs]
-    return rewriter.make("pad", instruction.shape, inner.operands[0], value, padding=tuple(rows))
+    return rewriter.make("pad", instruction.shape, source, value, padding=tuple(rows))
 
 
-@rule("pad")
-def pad_partly_negative(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("pad(operand, value)")
+def pad_partly_negative(
+    instruction: Instruction, operand: Instruction, value: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A pad that also takes away is a pad of a slice."""
-    operand, value = instruction.operands
     rows = instruction.attributes["padding"]
     negative = any(row.low < 0 or row.high < 0 for row in rows)
     if not negative or any(row.interior for row in rows):
@@ -403,10 +390,11 @@ def pad_partly_negative(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return rewriter.make("pad", instruction.shape, narrow, value, padding=tuple(left))
 
 
-@rule("pad")
-def pad_interior_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("pad(operand, value)")
+def pad_interior_of_one(
+    instruction: Instruction, operand: Instruction, value: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Between the elements of a dimension of size 1 there is nothing to pad."""
-    operand, value = instruction.operands
     rows = instruction.attributes["padding"]
     new = [
         PaddingDimension(row.low, row.high) if size <= 1 else row
@@ -415,11 +403,10 @@ def pad_interior_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruc
     return rewriter.make("pad", instruction.shape, operand, value, padding=tuple(new)) if new != list(rows) else None
 
 
-@rule("slice", reads="reverse")
-def slice_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: reverse(source))")
+def slice_reverse(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """slice(reverse(x)) = reverse(slice(x)), fewer elements to reverse."""
-    inner = instruction.operands[0]
-    if inner.opcode != "reverse" or instruction.shape.size == 0:
+    if instruction.shape.size == 0:
         return None
     reversed_dimensions = inner.attributes["dimensions"]
     rows = []
@@ -428,27 +415,25 @@ def slice_reverse(instruction: Instruction, rewriter: Rewriter) -> Instruction |
             last = row.start + (instruction.shape.dimensions[d] - 1) * row.stride
             row = SliceDimension(size - 1 - last, size - row.start, row.stride)
         rows.append(row)
-    narrow = _sub_slice(rewriter, instruction.shape, inner.operands[0], rows)
+    narrow = _sub_slice(rewriter, instruction.shape, source, rows)
     return rewriter.make("reverse", instruction.shape, narrow, dimensions=reversed_dimensions)
 
 
-@rule("slice", reads="transpose")
-def slice_transpose(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: transpose(source))")
+def slice_transpose(instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """slice(transpose(x)) = transpose(slice(x)), where nothing else reads the larger transpose."""
-    inner = instruction.operands[0]
-    if inner.opcode != "transpose" or len(inner.users) != 1:
+    if len(inner.users) != 1:
         return None
     permutation = inner.attributes["dimensions"]
     rows = [rows_of(instruction)[permutation.index(d)] for d in range(instruction.shape.rank)]
-    return rewriter.transpose(rewriter.slice_rows(inner.operands[0], rows), permutation)
+    return rewriter.transpose(rewriter.slice_rows(source, rows), permutation)
 
 
-@rule("slice")
-def slice_iota_of_integers(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("slice(inner: iota)", types="integers")
+def slice_iota_of_integers(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
     """A slice of an integer iota is start + stride * iota."""
-    inner = instruction.operands[0]
     row_of_type = ELEMENT_TYPES[instruction.shape.element_type]
-    if inner.opcode != "iota" or not row_of_type.is_integer or instruction.shape.size == 0:
+    if instruction.shape.size == 0:
         return None
     dimension = inner.attributes["iota_dimension"]
     row = rows_of(instruction)[dimension]
@@ -460,14 +445,15 @@ def slice_iota_of_integers(instruction: Instruction, rewriter: Rewriter) -> Inst
     return rewriter.binary("add", found, rewriter.splat(row.start, found.shape)) if row.start else found
 
 
-@rule("concatenate")
-def concatenate_broadcasts(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("concatenate(first: broadcast(source), *others)")
+def concatenate_broadcasts(
+    instruction: Instruction, first: Instruction, source: Instruction, others: list[Instruction], rewriter: Rewriter
+) -> Rewritten:
     """Broadcasts of one array, joined along a dimension that the array does not have, are one broadcast."""
-    first = instruction.operands[0]
-    if first.opcode != "broadcast" or instruction.attributes["dimensions"][0] in first.attributes["dimensions"]:
+    dimensions = first.attributes["dimensions"]
+    if instruction.attributes["dimensions"][0] in dimensions:
         return None
-    source, dimensions = first.operands[0], first.attributes["dimensions"]
-    for operand in instruction.operands:
+    for operand in others:
         if operand.opcode != "broadcast" or operand.operands[0] is not source:
             return None
         if operand.attributes["dimensions"] != dimensions:

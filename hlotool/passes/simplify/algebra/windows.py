@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from hlotool.evaluate.windows import window_of
 from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, array
-from hlotool.passes.framework.rewriter import Rewriter, Rule, number, rule
+from hlotool.passes.framework.patterns import number
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.contraction import is_identity, single_reducer
 
 __all__ = ["RULES"]
@@ -15,11 +16,12 @@ __all__ = ["RULES"]
 # ---- reduce-window
 
 
-@rule("reduce-window")
-def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce-window(operand, initial)")
+def window_of_one(
+    instruction: Instruction, operand: Instruction, initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Windows of a single element each are a slice with strides (and one operation with an initial value)."""
     opcode = single_reducer(instruction)
-    operand, initial = instruction.operands[0], instruction.operands[-1]
     rows = window_of(instruction, operand.shape.rank).dimensions
     if opcode is None or instruction.shape.size == 0:
         return None
@@ -32,10 +34,11 @@ def window_of_one(instruction: Instruction, rewriter: Rewriter) -> Instruction |
     return rewriter.make(opcode, instruction.shape, narrow, rewriter.broadcast(initial, (), instruction.shape))
 
 
-@rule("reduce-window")
-def window_of_everything(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce-window(operand, initial)")
+def window_of_everything(
+    instruction: Instruction, operand: Instruction, initial: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Windows that span whole dimensions, the others of size 1, are a reduce (floats add up in another order)."""
-    operand, initial = instruction.operands[0], instruction.operands[-1]
     if single_reducer(instruction) is None or instruction.shape.size == 0:
         return None
     rows = window_of(instruction, operand.shape.rank).dimensions
@@ -57,19 +60,25 @@ def window_of_everything(instruction: Instruction, rewriter: Rewriter) -> Instru
     return rewriter.reshape(total, instruction.shape.dimensions)
 
 
-@rule("reduce-window")
-def window_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("reduce-window(inner: pad(source, value), initial)")
+def window_of_pad(
+    instruction: Instruction,
+    inner: Instruction,
+    source: Instruction,
+    value: Instruction,
+    initial: Instruction,
+    rewriter: Rewriter,
+) -> Rewritten:
     """Padding with the initial value, which changes nothing, is padding of the window."""
     opcode = single_reducer(instruction)
-    inner, initial = instruction.operands[0], instruction.operands[-1]
-    if opcode is None or inner.opcode != "pad" or not is_identity(opcode, initial):
+    if opcode is None or not is_identity(opcode, initial):
         return None
-    if inner.operands[1] is not initial and number(inner.operands[1]) != number(initial):
+    if value is not initial and number(value) != number(initial):
         return None
     window = _padded(window_of(instruction, inner.shape.rank), inner.attributes["padding"])
     if window is None:
         return None
-    return rewriter.make("reduce-window", instruction.shape, inner.operands[0], initial,
+    return rewriter.make("reduce-window", instruction.shape, source, initial,
                          **{**instruction.attributes, "window": window})  # fmt: skip
 
 
@@ -88,25 +97,26 @@ def _padded(window: Window, padding: tuple[PaddingDimension, ...]) -> Window | N
 # ---- convolution
 
 
-@rule("convolution")
-def convolution_of_nothing(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convolution(left, right)")
+def convolution_of_nothing(
+    instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A convolution over no elements is 0."""
-    if instruction.shape.size == 0 or all(o.shape.size for o in instruction.operands):
+    if instruction.shape.size == 0 or (left.shape.size and right.shape.size):
         return None
     return rewriter.splat(0, instruction.shape)
 
 
-@rule("convolution")
-def convolution_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convolution(inner: pad(source, 0), kernel)")
+def convolution_of_pad(
+    instruction: Instruction, inner: Instruction, source: Instruction, kernel: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """Padding the ends of the spatial dimensions of the input with 0 is padding of the window.
 
     Exact for finite weights: the product of a written zero and an infinite or NaN weight is NaN, where the padding of
     a window takes no part.
     """
-    inner, kernel = instruction.operands
     labels = instruction.attributes["dim_labels"]
-    if inner.opcode != "pad" or number(inner.operands[1]) != 0:
-        return None
     padding = inner.attributes["padding"]
     spatial = labels.input_spatial
     if any(pad.interior or (d not in spatial and pad != PaddingDimension(0, 0)) for d, pad in enumerate(padding)):
@@ -114,23 +124,24 @@ def convolution_of_pad(instruction: Instruction, rewriter: Rewriter) -> Instruct
     window = _padded(window_of(instruction, len(spatial)), tuple(padding[d] for d in spatial))
     if window is None:
         return None
-    return rewriter.make("convolution", instruction.shape, inner.operands[0], kernel,
+    return rewriter.make("convolution", instruction.shape, source, kernel,
                          **{**instruction.attributes, "window": window})  # fmt: skip
 
 
-@rule("convolution")
-def convolution_of_reversed_kernel(instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
+@rule("convolution(operand, inner: reverse(kernel))")
+def convolution_of_reversed_kernel(
+    instruction: Instruction, operand: Instruction, inner: Instruction, kernel: Instruction, rewriter: Rewriter
+) -> Rewritten:
     """A kernel reversed along spatial dimensions is one that the window reverses there, or reverses no more."""
-    operand, inner = instruction.operands
     spatial = instruction.attributes["dim_labels"].kernel_spatial
-    if inner.opcode != "reverse" or any(d not in spatial for d in inner.attributes["dimensions"]):
+    if any(d not in spatial for d in inner.attributes["dimensions"]):
         return None
     window = window_of(instruction, len(spatial))
     rows = list(window.dimensions)
     for d in inner.attributes["dimensions"]:
         place = spatial.index(d)
         rows[place] = replace(rows[place], reversal=not rows[place].reversal)
-    return rewriter.make("convolution", instruction.shape, operand, inner.operands[0],
+    return rewriter.make("convolution", instruction.shape, operand, kernel,
                          **{**instruction.attributes, "window": replace(window, dimensions=tuple(rows))})  # fmt: skip
 
 
