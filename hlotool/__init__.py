@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from hlotool.version import __version__
 
 if TYPE_CHECKING:
-    from hlotool.driver import CompilerWarning, optimise
+    from hlotool.driver import CompilerWarning
     from hlotool.driver import compile_module as compile
+    from hlotool.driver.optimise import optimise
     from hlotool.evaluate.custom_call import CustomCall
     from hlotool.evaluate.custom_calls import register_custom_call
     from hlotool.evaluate.feeds import Feeds

@@ -17,6 +17,7 @@ import click
 
 import hlotool
 from hlotool.cli.session import Session
+from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -41,32 +42,47 @@ COMMANDS: dict[str, str] = {
 """Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""
 
 
+def _installed() -> list[str]:
+    return plugin_names("command", COMMANDS)
+
+
 class _Commands(click.Group):
-    """Finds commands by name without importing the others."""
+    """Finds commands by name, hlotool's own and installed ones, without importing the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted([*COMMANDS, *_installed()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"hlotool.cli.{cmd_name}_command").command
-        return command
+        if cmd_name in COMMANDS:
+            command: click.Command = import_module(f"hlotool.cli.{cmd_name}_command").command
+            return command
+        return load_plugin("command", cmd_name, click.Command) if cmd_name in _installed() else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in _installed():
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], COMMANDS, 1)
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+            installed = {name: self._help_of(ctx, name) for name in _installed()}
+            formatter.write_dl(sorted({**COMMANDS, **installed}.items()))
+
+    def _help_of(self, ctx: click.Context, name: str) -> str:
+        """The line that ``--help`` shows for an installed command: all others stay usable where it cannot be loaded."""
+        from hlotool.ir import HloError
+
+        try:
+            command = self.get_command(ctx, name)
+        except HloError as error:
+            return f"({error})"
+        return "" if command is None else command.get_short_help_str(80)
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -98,6 +114,9 @@ def cli(ctx: click.Context, color: str) -> None:
     compile for another processor (see compile --cpu), HLOTOOL_KEEP=MiB of freed
     array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the nearest
     hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR.
+
+    Other packages add commands, backends, passes and rules: entry points in the groups hlotool.commands,
+    hlotool.backends, hlotool.passes and hlotool.rules.
     """
     ctx.ensure_object(Session).color = color
     for name in ("HLOTOOL_THREADS", "HLOTOOL_KEEP"):

@@ -10,6 +10,7 @@ import click
 
 from hlotool.cli.options import format_option
 from hlotool.cli.words import say
+from hlotool.ir import UnsupportedError
 from hlotool.passes.framework.registry import PIPELINES, find_pass, pass_help, pass_names, pass_options
 
 __all__ = ["command"]
@@ -35,7 +36,7 @@ def command(name: str | None, numbers: bool, form: str) -> None:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise click.UsageError(f"No such pass or pipeline {name!r}.{hint}")
     chosen = [name] if name is not None else known
-    rows = [_row(n) for n in chosen]
+    rows = [_row(n) if name is not None else _row_of_all(n) for n in chosen]
     if form == "json":
         click.echo(json.dumps({"schema_version": 1, "kind": "passes", "passes": rows}, indent=1))
     elif name is not None:
@@ -66,6 +67,14 @@ def _row(name: str) -> dict[str, object]:
     found = find_pass(name)
     options = {o.name: {"type": o.type.__name__, "default": o.default} for o in pass_options(found).values()}
     return {"name": name, "kind": "pass", "help": pass_help(found), "options": options}
+
+
+def _row_of_all(name: str) -> dict[str, object]:
+    """As `_row`, but all others are listed where a pass of another package cannot be loaded."""
+    try:
+        return _row(name)
+    except UnsupportedError as error:
+        return {"name": name, "kind": "pass", "help": f"({error})", "options": {}}
 
 
 def _explain(row: dict[str, object]) -> None:

@@ -6,11 +6,10 @@ Packages add some with an entry point in the group ``hlotool.backends``: its nam
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
-
 from hlotool.driver import cpu, evaluator
 from hlotool.driver.backend import Backend
 from hlotool.ir import UnsupportedError
+from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["backend_names", "find_backend"]
 
@@ -19,17 +18,14 @@ _BUILT_IN = {"cpu": cpu.BACKEND, "evaluate": evaluator.BACKEND}
 
 def backend_names() -> list[str]:
     """All backends, built in and installed."""
-    return sorted({*_BUILT_IN, *(entry.name for entry in entry_points(group="hlotool.backends"))})
+    return sorted([*_BUILT_IN, *plugin_names("backend", _BUILT_IN)])
 
 
 def find_backend(name: str) -> Backend:
     """The backend of that name; UnsupportedError where there is none, or where what is installed is none."""
     if name in _BUILT_IN:
         return _BUILT_IN[name]
-    installed = {entry.name: entry for entry in entry_points(group="hlotool.backends")}
-    if name not in installed:
-        raise UnsupportedError(f"unknown backend {name!r}; there are {', '.join(backend_names())}")
-    found = installed[name].load()
-    if not isinstance(found, Backend):
-        raise UnsupportedError(f"backend {name!r} is a {type(found).__name__}, not a hlotool.driver.Backend")
-    return found
+    try:
+        return load_plugin("backend", name, Backend)
+    except KeyError:
+        raise UnsupportedError(f"unknown backend {name!r}; there are {', '.join(backend_names())}") from None

@@ -147,7 +147,7 @@ def parsed(text: str) -> Expression:
         position += 1
         if tokens[position] != "(":
             leaf = Leaf(name, called)
-            return leaf if leaf.is_constant or not called else Apply(name, (_REST,), called)
+            return leaf if not called or leaf.is_constant else Apply(name, (_REST,), called)
         operands: list[Expression] = []
         while tokens[position] != ")":
             position += 1

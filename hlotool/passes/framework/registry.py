@@ -15,13 +15,12 @@ while-loop-simplifier); small-while-loop-hoisting and parallel-task-assigner (co
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, get_type_hints
 
-from hlotool.ir import HloError
+from hlotool.ir import UnsupportedError
 from hlotool.passes.framework.steps import Pass
+from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["PASSES", "PIPELINES", "PassOption", "find_pass", "pass_help", "pass_names", "pass_options"]
 
@@ -172,29 +171,20 @@ class PassOption:
 
 def pass_names() -> list[str]:
     """All pass names, built in and installed, sorted."""
-    return sorted({*PASSES, *_installed()})
+    return sorted([*PASSES, *plugin_names("pass", PASSES)])
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The class of the pass `name`; KeyError when there is none, HloError when it cannot be loaded."""
+    """The class of the pass `name`; KeyError when there is none, UnsupportedError when it cannot be loaded."""
     target = PASSES.get(name)
     if target is not None:
         module, _, attribute = target.partition(":")
         found: type[Pass] = getattr(import_module(module), attribute)
         return found
-    entry = _installed()[name]
-    try:
-        loaded = entry.load()
-    except Exception as error:
-        raise HloError(f"pass {name} of {entry.value} cannot be loaded: {error}") from error
-    if not (isinstance(loaded, type) and getattr(loaded, "name", None) == name and hasattr(loaded, "run")):
-        raise HloError(f"{entry.value} is no pass called {name}")
+    loaded: type[Pass] = load_plugin("pass", name, type)
+    if getattr(loaded, "name", None) != name or not hasattr(loaded, "run"):
+        raise UnsupportedError(f"{loaded.__module__}.{loaded.__name__} is no pass called {name}")
     return loaded
-
-
-@cache
-def _installed() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group="hlotool.passes") if entry.name not in PASSES}
 
 
 def pass_options(pass_class: type[Pass]) -> dict[str, PassOption]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Computation, Instruction, Shape, SliceDimension, VerificationError, array
+from hlotool.ir import Computation, Instruction, Module, Shape, SliceDimension, VerificationError, array
 from hlotool.ir.builder import Builder
 from hlotool.passes.framework.graph import drop_dead, is_removable
 from hlotool.passes.framework.patterns import KINDS, Apply, first_opcodes, matcher, may_match, opcodes_of, pattern_of
 
-__all__ = ["Attempt", "Rewriter", "Rewritten", "Rule", "RuleTable", "apply_rules", "rule", "rule_table"]
+__all__ = ["Attempt", "Rewriter", "Rewritten", "Rule", "RuleTable", "apply_rules", "rewrite", "rule", "rule_table"]
 
 _WITHOUT_SIGN = "f8e8m0fnu"
 
@@ -31,8 +31,8 @@ Attempt = Callable[[Instruction, "Rewriter"], Rewritten]
 class Rule:
     """A rewrite of what fits one of `patterns`, where the result has one of the element types `types` (None: any).
 
-    What stands beside a pattern tries it.  Some operand has one of the opcodes `reads`, if there are any; where the rule `commutes`, operands
-    of commutative operations come in either order.
+    What stands beside a pattern tries it.  Some operand has one of the opcodes `reads`, if there are any; where the
+    rule `commutes`, operands of commutative operations come in either order.
     """
 
     name: str
@@ -189,6 +189,14 @@ class Rewriter(Builder):
         if sizes == a.shape.dimensions:
             return a
         return self.add("slice", array(a.shape.element_type, sizes), (a,), {"slice": tuple(rows)})
+
+
+def rewrite(module: Module, table: RuleTable, log: DecisionLog) -> bool:
+    """Apply the rules to each computation, callees first; whether any fitted."""
+    changed = False
+    for computation in module.callees_first():
+        changed |= apply_rules(computation, table, log)
+    return changed
 
 
 def apply_rules(computation: Computation, table: RuleTable, log: DecisionLog) -> bool:

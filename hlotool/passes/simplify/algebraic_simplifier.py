@@ -7,9 +7,10 @@ from functools import cache
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module
-from hlotool.passes.framework.rewriter import RuleTable, apply_rules, rule_table
+from hlotool.ir import Module, UnsupportedError
+from hlotool.passes.framework.rewriter import Rule, RuleTable, rewrite, rule_table
 from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
+from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["AlgebraicSimplifier"]
 
@@ -19,24 +20,39 @@ class AlgebraicSimplifier:
     """Applies the rules in `hlotool.passes.simplify.algebra` until none fits.
 
     With `reciprocal`, divisions by any constant become multiplications, at up to one more rounding.  `only` and
-    `without` name rules, separated by spaces: to try a single one, or to find the one to blame.
+    `without` name rules, separated by spaces: to try a single one, or to find the one to blame.  `also` names rules of
+    other packages, which come after all others.
     """
 
     name: ClassVar[str] = "algebraic-simplifier"
     reciprocal: bool = False
     only: str = ""
     without: str = ""
+    also: str = ""
+
+    def __post_init__(self) -> None:
+        for name in self.also.split():
+            _installed(name)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        table = _table(self.reciprocal, self.only, self.without)
-        changed = False
-        for computation in module.callees_first():
-            changed |= apply_rules(computation, table, log)
-        return changed
+        return rewrite(module, _table(self.reciprocal, self.only, self.without, self.also), log)
+
+
+def _installed(name: str) -> Rule:
+    """The rule of that name of another package; UnsupportedError where there is none."""
+    own = {rule.name for rule in (*RULES, *RECIPROCAL_RULES)}
+    names = plugin_names("rule", own)
+    if name not in names:
+        there = f"there are {', '.join(names)}" if names else "there are none"
+        raise UnsupportedError(f"no other package adds a rule {name!r}; {there}")
+    found = load_plugin("rule", name, Rule)
+    if found.name != name:
+        raise UnsupportedError(f"the rule that is installed as {name!r} calls itself {found.name!r}")
+    return found
 
 
 @cache
-def _table(reciprocal: bool, only: str, without: str) -> RuleTable:
+def _table(reciprocal: bool, only: str, without: str, also: str) -> RuleTable:
     wanted, unwanted = only.split(), without.split()
-    rules = (*RULES, *RECIPROCAL_RULES) if reciprocal else RULES
+    rules = (*RULES, *(RECIPROCAL_RULES if reciprocal else ()), *map(_installed, also.split()))
     return rule_table(r for r in rules if (not wanted or r.name in wanted) and r.name not in unwanted)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.contraction import sum_type
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
-from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, apply_rules, rule, rule_table
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rewrite, rule, rule_table
 from hlotool.passes.simplify.algebra.conversion import holds_exactly
 
 __all__ = ["RULES", "ConvertMover"]
@@ -28,10 +28,7 @@ class ConvertMover:
     bf16: bool = False
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.callees_first():
-            changed |= apply_rules(computation, _TABLE_BF16 if self.bf16 else _TABLE, log)
-        return changed
+        return rewrite(module, _TABLE_BF16 if self.bf16 else _TABLE, log)
 
 
 def _widens(convert: Instruction) -> bool:

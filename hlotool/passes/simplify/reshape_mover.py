@@ -8,7 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
 from hlotool.passes.framework.patterns import ELEMENTWISE
-from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, apply_rules, rule, rule_table
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rewrite, rule, rule_table
 from hlotool.passes.simplify.algebra.movement import matching_dimensions
 
 __all__ = ["RULES", "ReshapeMover"]
@@ -25,10 +25,7 @@ class ReshapeMover:
     name: ClassVar[str] = "reshape-mover"
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        changed = False
-        for computation in module.callees_first():
-            changed |= apply_rules(computation, _TABLE, log)
-        return changed
+        return rewrite(module, _TABLE, log)
 
 
 def _moved(instruction: Instruction, views: list[Instruction], rewriter: Rewriter) -> Instruction:

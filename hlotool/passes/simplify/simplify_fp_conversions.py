@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
-from hlotool.passes.framework.rewriter import Rewriter, Rewritten, apply_rules, rule, rule_table
+from hlotool.passes.framework.rewriter import Rewriter, Rewritten, rewrite, rule, rule_table
 
 __all__ = ["SimplifyFPConversions"]
 
@@ -25,11 +25,7 @@ class SimplifyFPConversions:
     drops_roundings: ClassVar[bool] = True
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        table = rule_table([skip_rounding])
-        changed = False
-        for computation in module.callees_first():
-            changed |= apply_rules(computation, table, log)
-        return changed
+        return rewrite(module, rule_table([skip_rounding]), log)
 
 
 @rule("convert(inner: convert(source))", types="floats of any width")
