@@ -51,7 +51,7 @@ def load_plugin(what: str, name: str, kind: type[_T]) -> _T:
         said = f"{type(error).__name__}: {error}"
         raise UnsupportedError(f"{_called(what, entry)} cannot be loaded: {said}") from error
     if not isinstance(found, kind):
-        wanted = f"{kind.__module__.removesuffix('.core')}.{kind.__name__}"
+        wanted = f"{kind.__module__}.{kind.__name__}"
         raise UnsupportedError(f"{_called(what, entry)} is a {type(found).__name__}, not a {wanted}")
     return found
 

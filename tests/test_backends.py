@@ -68,7 +68,7 @@ def test_what_a_backend_does_not_know_is_refused(hlotool: Run, installed: dict[s
         assert word in done.stderr
     done = hlotool("run", "add.hlo", "--backend", "none", env=installed)
     assert done.returncode == 4
-    assert "is a function, not a hlotool.driver.Backend" in done.stderr
+    assert "is a function, not a hlotool.driver.backend.Backend" in done.stderr
 
 
 def test_code_of_backends(hlotool: Run, installed: dict[str, str | None]) -> None:
