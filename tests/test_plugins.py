@@ -34,7 +34,7 @@ LINES = [
     (
         "passes/framework/registry.py",
         "PASSES: dict[str, str] = {\n",
-        '    "negate-expander": "hlotool.passes.expand.negate_expander:NegateExpander",\n',
+        '    "negate-expander": "expand.negate_expander:NegateExpander",\n',
     ),
     (
         "driver/backends.py",

@@ -50,7 +50,10 @@ class Builder:
         if self.like is not None:
             metadata, location = self.like.metadata, self.like.location
             origins = self.like.origins or ((self.like.name,) if self.like.name else ())
-        instruction = Instruction(opcode, shape, sources, values, name, metadata, location, origins)
+        return self.put(Instruction(opcode, shape, sources, values, name, metadata, location, origins))
+
+    def put(self, instruction: Instruction) -> Instruction:
+        """A new instruction in its place."""
         return self.computation.add(instruction, self.before)
 
     # ---- leaves

@@ -141,17 +141,9 @@ class Rewriter(Builder):
         self.computation, self.before, self.like = at.parent, at, at  # without a call: rules are tried often
         self.created: list[Instruction] = []
 
-    def add(
-        self,
-        opcode: str,
-        shape: Shape | None,
-        operands: Iterable[Instruction] = (),
-        attributes: Mapping[str, Any] | None = None,
-        name: str = "",
-    ) -> Instruction:
-        new = super().add(opcode, shape, operands, attributes, name)
-        self.created.append(new)
-        return new
+    def put(self, instruction: Instruction) -> Instruction:
+        self.created.append(instruction)
+        return super().put(instruction)
 
     def make(self, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any) -> Instruction:
         """As `add`, with operands and attributes one by one."""

@@ -33,8 +33,6 @@ __all__ = ["Identity", "Numbers", "identity_rule"]
 Numbers = Mapping[str, int | float]
 Condition = Callable[[Numbers, int], bool]
 
-_CONSTANT_OPCODES = frozenset({"constant", "broadcast"})
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -108,22 +106,6 @@ def _match_operands(pattern: Apply, instruction: Instruction, found: _Found, kin
         yield from partial
 
 
-def _resembles(pattern: Apply, instruction: Instruction) -> bool:
-    """Whether opcodes are where the pattern has them, which is quickly seen and seldom so."""
-    if not _is_operation(pattern.opcode, instruction):
-        return False
-    operands = instruction.operands
-    if all(map(_may_be, pattern.operands, operands)):
-        return True
-    return pattern.opcode in COMMUTATIVE and all(map(_may_be, pattern.operands, operands[::-1]))
-
-
-def _may_be(pattern: Expression, instruction: Instruction) -> bool:
-    if isinstance(pattern, Apply):
-        return _resembles(pattern, instruction)
-    return not pattern.is_constant or instruction.opcode in _CONSTANT_OPCODES
-
-
 def _is_operation(opcode: str, instruction: Instruction) -> bool:
     if opcode not in DIRECTIONS:
         return instruction.opcode == opcode
@@ -160,7 +142,7 @@ def _operations(expression: Expression) -> int:
 
 
 def _rewritten(identity: Identity, instruction: Instruction, rewriter: Rewriter) -> Instruction | None:
-    if not _resembles(identity.left, instruction):
+    if not _is_operation(identity.left.opcode, instruction):
         return None
     kind = KINDS[identity.kind]
     for found in _match_operands(identity.left, instruction, _Found({}, ()), kind):
