@@ -1,4 +1,4 @@
-"""The walk of passes that put something else in the place of single instructions."""
+"""The walks of passes that look at instructions of some opcodes, and that of those that replace single ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.passes.framework.graph import has_sizes, replace_with
 
-__all__ = ["expand_each", "places"]
+__all__ = ["calls_of", "expand_each", "places"]
+
+
+def calls_of(module: Module, opcode: str) -> Iterator[Instruction]:
+    """The instructions of that opcode, which calls computations, those in callees first; any of them may be erased."""
+    for computation in module.callees_first():
+        for instruction in computation.calls:
+            if instruction.opcode == opcode and instruction.parent is computation:
+                yield instruction
 
 
 def places(module: Module, log: DecisionLog, opcodes: Collection[str]) -> Iterator[tuple[Builder, Instruction]]:

@@ -10,6 +10,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.ir import Computation, Instruction, Module, array
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import has_sizes, made_from
 from hlotool.passes.framework.rewriter import Rewriter
 from hlotool.passes.loops.while_loops import append_elements, initial_element, invariant_elements, obstacle, prepare
@@ -35,10 +36,9 @@ class WhileLoopDotBatching:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         callers = module.callers()
-        for computation in module.callees_first():
-            for loop in computation.calls:
-                if loop.opcode == "while" and obstacle(loop, callers) is None:
-                    changed |= self._batch(loop, log)
+        for loop in calls_of(module, "while"):
+            if obstacle(loop, callers) is None:
+                changed |= self._batch(loop, log)
         return changed
 
     def _batch(self, loop: Instruction, log: DecisionLog) -> bool:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, clone_instruction
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import is_pure
 from hlotool.passes.loops.while_loops import append_elements, initial_element, invariant_elements, obstacle, prepare
 from hlotool.passes.simplify.dce import sweep
@@ -35,10 +36,8 @@ class WhileLoopInvariantCodeMotion:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         callers = module.callers()
-        for computation in module.callees_first():
-            for loop in computation.calls:
-                if loop.opcode == "while":
-                    changed |= self._hoist(loop, callers, log)
+        for loop in calls_of(module, "while"):
+            changed |= self._hoist(loop, callers, log)
         return changed
 
     def _hoist(self, loop: Instruction, callers: dict[Computation, list[Instruction]], log: DecisionLog) -> bool:

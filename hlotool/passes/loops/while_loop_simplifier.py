@@ -10,6 +10,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import trip_count
 from hlotool.ir import Computation, Instruction, Module, clone_instruction
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import can_grow, drop_dead, inline_computation, is_pure
 from hlotool.passes.loops.while_loops import (
     element_readers,
@@ -39,10 +40,8 @@ class WhileLoopSimplifier:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         callers = module.callers()
-        for computation in module.callees_first():
-            for loop in computation.calls:
-                if loop.opcode == "while" and loop.parent is computation:
-                    changed |= _simplify(loop, callers, log)
+        for loop in calls_of(module, "while"):
+            changed |= _simplify(loop, callers, log)
         if changed:
             module.remove_unreachable()
         return changed

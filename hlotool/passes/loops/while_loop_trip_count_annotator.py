@@ -8,6 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import trip_count
 from hlotool.ir import Module
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.loops.while_loops import set_config
 
 __all__ = ["WhileLoopTripCountAnnotator"]
@@ -22,21 +23,18 @@ class WhileLoopTripCountAnnotator:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        for computation in module.callees_first():
-            for loop in computation.calls:
-                if loop.opcode != "while":
-                    continue
-                found = trip_count(loop)
-                if found is None:
-                    log.refuse("not-counted", loop, "no induction variable with constant start, step and limit")
-                    continue
-                variable = None if found.index is None else {"tuple_index": str(found.index)}
-                if log.allow() and set_config(
-                    loop,
-                    known_trip_count={"n": str(found.count)},
-                    known_induction_variable=variable,
-                    known_init_step={"init": str(found.initial), "step": str(found.step)},
-                ):
-                    log.rewrite("annotate", loop, loop, count=found.count)
-                    changed = True
+        for loop in calls_of(module, "while"):
+            found = trip_count(loop)
+            if found is None:
+                log.refuse("not-counted", loop, "no induction variable with constant start, step and limit")
+                continue
+            variable = None if found.index is None else {"tuple_index": str(found.index)}
+            if log.allow() and set_config(
+                loop,
+                known_trip_count={"n": str(found.count)},
+                known_induction_variable=variable,
+                known_init_step={"init": str(found.initial), "step": str(found.step)},
+            ):
+                log.rewrite("annotate", loop, loop, count=found.count)
+                changed = True
         return changed

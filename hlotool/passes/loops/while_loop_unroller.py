@@ -8,6 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import trip_count
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import drop_dead, inline_computation, is_pure
 
 __all__ = ["WhileLoopUnroller"]
@@ -33,10 +34,8 @@ class WhileLoopUnroller:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        for computation in module.callees_first():
-            for loop in computation.calls:
-                if loop.opcode == "while" and loop.parent is computation:
-                    changed |= self._unroll(loop, log)
+        for loop in calls_of(module, "while"):
+            changed |= self._unroll(loop, log)
         if changed:
             module.remove_unreachable()
         return changed

@@ -8,6 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Instruction, Module, tuple_shape
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import drop_dead, inline_computation, made_from
 from hlotool.passes.framework.patterns import number
 from hlotool.passes.simplify.dce import sweep
@@ -25,10 +26,8 @@ class ConditionalSimplifier:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         callers = module.callers()
-        for computation in module.callees_first():
-            for instruction in computation.calls:
-                if instruction.opcode == "conditional":
-                    changed |= _choose(instruction, log) or _narrow(instruction, callers, log)
+        for conditional in calls_of(module, "conditional"):
+            changed |= _choose(conditional, log) or _narrow(conditional, callers, log)
         if changed:
             module.remove_unreachable()
         return changed

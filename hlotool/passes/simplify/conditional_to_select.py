@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, Shape, array
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import inline_computation, is_pure, replace_with
 from hlotool.passes.framework.rewriter import Rewriter
 from hlotool.passes.simplify.conditional_simplifier import branches_of
@@ -32,10 +33,8 @@ class ConditionalToSelect:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         known: dict[Computation, bool] = {}
-        for computation in module.callees_first():
-            for instruction in computation.calls:
-                if instruction.opcode == "conditional" and instruction.parent is computation:
-                    changed |= self._select(instruction, known, log)
+        for conditional in calls_of(module, "conditional"):
+            changed |= self._select(conditional, known, log)
         if changed:
             module.remove_unreachable()
         return changed

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, Shape
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import can_grow, drop_dead, has_sizes
 from hlotool.passes.framework.rewriter import Rewriter
 
@@ -25,22 +26,21 @@ class MapInliner:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        for computation in module.callees_first():
-            for instruction in computation.calls:
-                if instruction.opcode != "map" or has_sizes(instruction):
-                    continue
-                callee: Computation = instruction.attributes["to_apply"]
-                obstacle = _obstacle(callee)
-                if obstacle is not None:
-                    log.refuse("not-elementwise", instruction, f"{obstacle.opcode} {obstacle.name} in {callee.name}")
-                elif not can_grow(computation, callee):
-                    log.refuse("too-large", instruction, f"{callee.name} has grown by maps inside of it")
-                elif log.allow():
-                    root = _spread(instruction, callee)
-                    log.rewrite("inline", instruction, root, f"maps {callee.name}")
-                    instruction.replace_all_uses(root)
-                    drop_dead(instruction)
-                    changed = True
+        for instruction in calls_of(module, "map"):
+            if has_sizes(instruction):
+                continue
+            callee: Computation = instruction.attributes["to_apply"]
+            obstacle = _obstacle(callee)
+            if obstacle is not None:
+                log.refuse("not-elementwise", instruction, f"{obstacle.opcode} {obstacle.name} in {callee.name}")
+            elif instruction.parent is not None and not can_grow(instruction.parent, callee):
+                log.refuse("too-large", instruction, f"{callee.name} has grown by maps inside of it")
+            elif log.allow():
+                root = _spread(instruction, callee)
+                log.rewrite("inline", instruction, root, f"maps {callee.name}")
+                instruction.replace_all_uses(root)
+                drop_dead(instruction)
+                changed = True
         return changed
 
 

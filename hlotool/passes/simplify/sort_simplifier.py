@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, clone_computation, tuple_shape
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import drop_dead, has_sizes
 from hlotool.passes.framework.rewriter import Rewriter
 
@@ -22,10 +23,9 @@ class SortSimplifier:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        for computation in module.callees_first():
-            for instruction in computation.calls:
-                if instruction.opcode == "sort" and len(instruction.operands) > 1 and not has_sizes(instruction):
-                    changed |= _narrow(instruction, module, log)
+        for sort in calls_of(module, "sort"):
+            if len(sort.operands) > 1 and not has_sizes(sort):
+                changed |= _narrow(sort, module, log)
         if changed:
             module.remove_unreachable()
         return changed

@@ -8,6 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, SliceDimension, array, tuple_shape
 from hlotool.ir.builder import Builder
+from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import drop_dead
 
 __all__ = ["TopkRewriter"]
@@ -28,10 +29,8 @@ class TopkRewriter:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
-        for computation in module.callees_first():
-            for sort in computation.calls:
-                if sort.opcode == "sort" and log.allow():
-                    changed |= self._rewrite(sort, log)
+        for sort in calls_of(module, "sort"):
+            changed |= log.allow() and self._rewrite(sort, log)
         return changed
 
     def _rewrite(self, sort: Instruction, log: DecisionLog) -> bool:

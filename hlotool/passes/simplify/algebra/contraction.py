@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import copysign
 
-from hlotool.analysis.contraction import sum_type
+from hlotool.analysis.contraction import dot_dimensions, sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
 from hlotool.passes.framework.patterns import lowest_and_highest, number
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
@@ -249,38 +249,26 @@ def dot_empty(instruction: Instruction, left: Instruction, right: Instruction, r
 @rule("dot(left, right)")
 def dot_outer(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
     """A dot over dimensions of size 1, or over none, is a product of broadcasts."""
-    attributes = instruction.attributes
-    left_contracting = attributes.get("lhs_contracting_dims", ())
-    if any(left.shape.dimensions[d] != 1 for d in left_contracting) or instruction.shape.size == 0:
+    numbers = dot_dimensions(instruction)
+    if any(left.shape.dimensions[d] != 1 for d in numbers.lhs_contracting) or instruction.shape.size == 0:
         return None
-    if "algorithm" in attributes:
+    if "algorithm" in instruction.attributes:
         return None  # it may round the operands first
     types = left.shape.element_type, right.shape.element_type, instruction.shape.element_type
     kind = types[0] if len(set(types)) == 1 else sum_type(*types)
-    left_batch, right_batch = attributes.get("lhs_batch_dims", ()), attributes.get("rhs_batch_dims", ())
-    left_free = _free(left, left_contracting, left_batch)
-    right_free = _free(right, attributes.get("rhs_contracting_dims", ()), right_batch)
-    start = len(left_batch)
+    start = len(numbers.lhs_batch)
     factors = []
-    for operand, batch, free, offset in (
-        (left, left_batch, left_free, start),
-        (right, right_batch, right_free, start + len(left_free)),
+    for operand, batch, free, contracting, offset in (
+        (left, numbers.lhs_batch, numbers.lhs_free, numbers.lhs_contracting, start),
+        (right, numbers.rhs_batch, numbers.rhs_free, numbers.rhs_contracting, start + len(numbers.lhs_free)),
     ):
         places = [*range(start), *range(offset, offset + len(free))]
-        ordered = rewriter.transpose(operand, [*batch, *free, *_rest(operand, batch, free)])
+        ordered = rewriter.transpose(operand, [*batch, *free, *sorted(contracting)])
         narrow = rewriter.reshape(ordered, [operand.shape.dimensions[d] for d in (*batch, *free)])
         wide = rewriter.convert(narrow, kind)
         factors.append(rewriter.broadcast(wide, places, instruction.shape.with_type(kind)))
-    made = rewriter.make("multiply", instruction.shape.with_type(kind), *factors)
-    return rewriter.convert(made, instruction.shape.element_type)
-
-
-def _free(operand: Instruction, contracting: Sequence[int], batch: Sequence[int]) -> list[int]:
-    return [d for d in range(operand.shape.rank) if d not in contracting and d not in batch]
-
-
-def _rest(operand: Instruction, batch: Sequence[int], free: Sequence[int]) -> list[int]:
-    return [d for d in range(operand.shape.rank) if d not in batch and d not in free]
+    product = rewriter.make("multiply", instruction.shape.with_type(kind), *factors)
+    return rewriter.convert(product, instruction.shape.element_type)
 
 
 # ---- sort
