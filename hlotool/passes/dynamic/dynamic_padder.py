@@ -13,7 +13,7 @@ from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, check_bounds, is
 from hlotool.ir.shape_checks import flags_of
 from hlotool.passes.dynamic.dynamic_rules import RULES, elementwise
 from hlotool.passes.dynamic.dynamic_values import Maker, Sized
-from hlotool.passes.framework.graph import erase, replace_with
+from hlotool.passes.framework.graph import custom_call_target, erase, replace_with
 
 __all__ = ["DynamicEntry", "DynamicPadder"]
 
@@ -52,17 +52,14 @@ def _is_padded(module: Module) -> bool:
         for i in computation:
             if i.opcode in ("set-dimension-size", "get-dimension-size", "dynamic-reshape"):
                 return False
-            takes = i.opcode in ("tuple", "get-tuple-element") or _target(i) == PAD_TO_STATIC
+            takes = i.opcode in ("tuple", "get-tuple-element") or custom_call_target(i) == PAD_TO_STATIC
             if not takes and any(not operand.shape.is_static for operand in i.operands):
                 return False
-            at_border = i.opcode in ("parameter", "tuple", "get-tuple-element") or _target(i) == SLICE_TO_DYNAMIC
+            plain = i.opcode in ("parameter", "tuple", "get-tuple-element")
+            at_border = plain or custom_call_target(i) == SLICE_TO_DYNAMIC
             if not i.shape.is_static and not (computation is module.entry and at_border):
                 return False
     return True
-
-
-def _target(instruction: Instruction) -> str:
-    return str(instruction.attributes.get("custom_call_target", ""))
 
 
 def _embedded(module: Module) -> set[Computation]:
@@ -274,7 +271,7 @@ class _Padder:
         return self.unpack(make, make.add(opcode, packed(i.shape), parts, attributes), i.shape)
 
     def custom_call(self, make: Maker, i: Instruction, operands: Sequence[Value]) -> Value:
-        target = _target(i)
+        target = custom_call_target(i)
         values = [value for value in operands if isinstance(value, Sized)]
         if target == PAD_TO_STATIC:
             (value,) = values
@@ -338,7 +335,7 @@ def _follow(value: Instruction) -> None:
         if user.opcode == "get-tuple-element" and not user.shape.is_static:
             user.shape = value.shape.elements[user.attributes["index"]]
             _follow(user)
-        elif _target(user) == PAD_TO_STATIC:
+        elif custom_call_target(user) == PAD_TO_STATIC:
             replace_with(user, value)
         elif user.opcode != "get-tuple-element":
             raise UnsupportedError(f"{user.name}: {user.opcode} of a parameter of dynamic size")
@@ -349,7 +346,7 @@ def _result(value: Instruction) -> Instruction:
         return value
     assert value.parent is not None
     make = Maker(value.parent, like=value)
-    if _target(value) == SLICE_TO_DYNAMIC:
+    if custom_call_target(value) == SLICE_TO_DYNAMIC:
         return make.tuple(value.operands)
     if value.opcode != "tuple":
         raise UnsupportedError(f"{value.name}: {value.opcode} as a result of dynamic size")

@@ -13,6 +13,7 @@ from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.ir import Computation, Instruction, Module, dtype_of
 from hlotool.ir.builder import Builder
 from hlotool.passes.framework.expansion import expand_each
+from hlotool.passes.framework.graph import custom_call_target
 
 __all__ = ["CustomCallExpander"]
 
@@ -27,18 +28,13 @@ class CustomCallExpander:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         def instead(build: Builder, call: Instruction) -> Instruction | None:
-            rule = _RULES.get(_target(call))
+            rule = _RULES.get(custom_call_target(call))
             result = None if rule is None else rule(build, call)
             if rule is not None and result is None:
                 log.refuse("form", call, "not the form that XLA gives it")
             return result
 
-        return expand_each(module, log, self.opcodes, instead, "expand", _target, static=True)
-
-
-def _target(call: Instruction) -> str:
-    target: str = call.attributes.get("custom_call_target", "")
-    return target
+        return expand_each(module, log, self.opcodes, instead, "expand", custom_call_target, static=True)
 
 
 def _top_k(build: Builder, call: Instruction) -> Instruction | None:

@@ -9,12 +9,11 @@ from typing import ClassVar, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.inlining import can_inline
-from hlotool.ir import Computation, Instruction, Module, Window, WindowDimension, array
+from hlotool.ir import Computation, Instruction, Module, Window, WindowDimension
 from hlotool.ir.builder import Builder
 from hlotool.passes.expand import scatter_expander, select_and_scatter_expander
 from hlotool.passes.framework.expansion import expand_each
-from hlotool.passes.framework.graph import inline_computation
-from hlotool.passes.loops.counted_loop import counted_loop
+from hlotool.passes.loops.counted_loop import applied, blank, counted_loop
 
 __all__ = ["ElementLoopExpander"]
 
@@ -66,19 +65,6 @@ def _is_plain(instruction: Instruction, known: dict[Computation, bool]) -> bool:
 # ---- pieces
 
 
-def _apply(build: Builder, computation: Computation, arguments: Sequence[Instruction]) -> Values:
-    call = build.call(computation, arguments)
-    root = inline_computation(call, computation, arguments)
-    build.computation.erase(call)
-    return [build.gte(root, n) for n in range(len(root.shape.elements))] if root.shape.is_tuple else [root]
-
-
-def _blank(build: Builder, kind: str, sizes: Sequence[int]) -> Instruction:
-    """An array whose values are overwritten before they are read."""
-    nothing = build.splat(False, array("pred", sizes))
-    return nothing if kind == "pred" else build.convert(nothing, kind)
-
-
 def _get(build: Builder, flat: Instruction, place: Instruction) -> Instruction:
     return build.reshape(build.dynamic_slice(flat, [place], (1,)), ())
 
@@ -100,13 +86,13 @@ def _number(build: Builder, value: int) -> Instruction:
 
 def _map(module: Module, build: Builder, instruction: Instruction) -> Instruction:
     shape, size = instruction.shape, instruction.shape.size
-    result = _blank(build, shape.element_type, (size,))
+    result = blank(build, shape.element_type, (size,))
     if size:
         flats = [build.reshape(operand, (size,)) for operand in instruction.operands]
 
         def step(build: Builder, number: Instruction, state: Values) -> Values:
             values = [_get(build, flat, number) for flat in state[1:]]
-            (made,) = _apply(build, instruction.attributes["to_apply"], values)
+            (made,) = applied(build, instruction.attributes["to_apply"], values)
             return [_set(build, state[0], number, made), *state[1:]]
 
         result = counted_loop(module, build, size, [result, *flats], step)[0]
@@ -128,7 +114,7 @@ def _reduce(module: Module, build: Builder, instruction: Instruction) -> Instruc
             row = build.binary("divide", number, _number(build, length))
             values = [_get(build, one, row) for one in state[:half]]
             values += [_get(build, one, number) for one in state[half:]]
-            made = _apply(build, instruction.attributes["to_apply"], values)
+            made = applied(build, instruction.attributes["to_apply"], values)
             return [*(_set(build, state[n], row, one) for n, one in enumerate(made)), *state[half:]]
 
         state = counted_loop(module, build, count * length, [*state, *flats], step)[:half]
@@ -153,7 +139,7 @@ def _reduce_window(module: Module, build: Builder, instruction: Instruction) -> 
             row = build.binary("divide", number, _number(build, length))
             before = [_get(build, one, row) for one in state[:half]]
             values = [*before, *(_get(build, one, place) for one in state[half:])]
-            made = _apply(build, instruction.attributes["to_apply"], values)
+            made = applied(build, instruction.attributes["to_apply"], values)
             after = [build.select(inside, new, old) for new, old in zip(made, before, strict=True)]
             return [*(_set(build, state[n], row, one) for n, one in enumerate(after)), *state[half:]]
 
@@ -231,7 +217,7 @@ def _sort(module: Module, build: Builder, instruction: Instruction) -> Instructi
             [_get(build, one, build.binary("minimum", at, ends)) for one in before] for at in (left, right)
         )
         pairs = [one for both in zip(rights, lefts, strict=True) for one in both]
-        (wanted,) = _apply(build, instruction.attributes["to_apply"], pairs)
+        (wanted,) = applied(build, instruction.attributes["to_apply"], pairs)
         wanted = build.binary("or", wanted, build.compare(left, middle, "GE"))
         wanted = build.binary("and", wanted, build.compare(right, last, "LT"))
         step = build.convert(wanted, "s32")

@@ -10,7 +10,7 @@ from hlotool.evaluate.xla_custom_calls import library_computation
 from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.passes.framework.expansion import expand_each
-from hlotool.passes.framework.graph import inline_computation
+from hlotool.passes.framework.graph import custom_call_target, inline_computation
 
 __all__ = ["LibraryCallExpander"]
 
@@ -26,7 +26,7 @@ class LibraryCallExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        return expand_each(module, log, self.opcodes, _inlined, "library-call", _target, static=True)
+        return expand_each(module, log, self.opcodes, _inlined, "library-call", custom_call_target, static=True)
 
 
 def _inlined(build: Builder, call: Instruction) -> Instruction | None:
@@ -38,8 +38,3 @@ def _inlined(build: Builder, call: Instruction) -> Instruction | None:
         for callee in instruction.called:
             build.computation.module.add(callee)
     return inline_computation(call, meaning, call.operands)
-
-
-def _target(call: Instruction) -> str:
-    target: str = call.attributes["custom_call_target"]
-    return target

@@ -7,11 +7,10 @@ from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Instruction, Module, Shape, array
+from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.passes.framework.expansion import expand_each
-from hlotool.passes.framework.graph import inline_computation
-from hlotool.passes.loops.counted_loop import counted_loop
+from hlotool.passes.loops.counted_loop import applied, blank, counted_loop
 
 __all__ = ["ScanExpander"]
 
@@ -39,34 +38,21 @@ def _expand(module: Module, build: Builder, scan: Instruction) -> Instruction:
     split = len(scan.operands) - attributes["num_carries"]
     inputs, carries = scan.operands[:split], scan.operands[split:]
     shapes = scan.shape.elements if scan.shape.is_tuple else (scan.shape,)
-    outputs = [_blank(build, shape) for shape in shapes[: len(shapes) - len(carries)]]
+    outputs = [blank(build, shape.element_type, shape.dimensions) for shape in shapes[: len(shapes) - len(carries)]]
     length = (inputs or outputs)[0].shape.dimensions[axis]
     first, second = len(outputs), len(outputs) + len(carries)
 
     def step(build: Builder, number: Instruction, state: Values) -> Values:
         if attributes.get("is_reverse"):
             number = build.binary("subtract", build.scalar_constant(length - 1, "s32"), number)
-        values = _apply(build, scan, [*(_at(build, one, axis, number) for one in state[second:]), *state[first:second]])
+        arguments = [*(_at(build, one, axis, number) for one in state[second:]), *state[first:second]]
+        values = applied(build, scan.attributes["to_apply"], arguments)
         made = [_set(build, one, axis, number, value) for one, value in zip(state, values[:first], strict=False)]
         return [*made, *values[first:], *state[second:]]
 
     state = [*outputs, *carries, *inputs]
     after = counted_loop(module, build, length, state, step) if length else state
     return build.tuple(after[:second]) if scan.shape.is_tuple else after[0]
-
-
-def _blank(build: Builder, shape: Shape) -> Instruction:
-    """An array whose values are overwritten before they are read."""
-    nothing = build.splat(False, array("pred", shape.dimensions))
-    return nothing if shape.element_type == "pred" else build.convert(nothing, shape.element_type)
-
-
-def _apply(build: Builder, scan: Instruction, arguments: Values) -> Values:
-    computation = scan.attributes["to_apply"]
-    call = build.call(computation, arguments)
-    root = inline_computation(call, computation, arguments)
-    build.computation.erase(call)
-    return [build.gte(root, n) for n in range(len(root.shape.elements))] if root.shape.is_tuple else [root]
 
 
 def _starts(build: Builder, rank: int, axis: int, place: Instruction) -> Values:

@@ -10,6 +10,7 @@ from hlotool.ir.effects import is_pure, is_pure_computation
 
 __all__ = [
     "can_grow",
+    "custom_call_target",
     "drop_dead",
     "erase",
     "has_sizes",
@@ -74,6 +75,11 @@ def erase(instruction: Instruction) -> None:
             after.add_control_predecessor(before)
     assert instruction.parent is not None
     instruction.parent.erase(instruction)
+
+
+def custom_call_target(instruction: Instruction) -> str:
+    """What a custom call calls; of any other instruction nothing."""
+    return str(instruction.attributes.get("custom_call_target", ""))
 
 
 def replace_with(instruction: Instruction, new: Instruction) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hlotool.ir import Computation, Instruction, Module, Shape, tuple_shape
+from hlotool.ir import Computation, Instruction, Module, Shape, array, tuple_shape
 from hlotool.ir.builder import Builder
+from hlotool.passes.framework.graph import inline_computation
 
-__all__ = ["Step", "counted_loop"]
+__all__ = ["Step", "applied", "blank", "counted_loop"]
 
 Step = Callable[[Builder, Instruction, list[Instruction]], Sequence[Instruction]]
 """(where to build, the number of the iteration from 0 as s32[], state) -> state after the iteration."""
@@ -23,6 +24,20 @@ def counted_loop(
         build.tuple([first, *state]), module.add(_condition(shape, count, build)), module.add(_body(shape, step, build))
     )
     return [build.gte(loop, position + 1) for position in range(len(state))]
+
+
+def applied(build: Builder, computation: Computation, arguments: Sequence[Instruction]) -> list[Instruction]:
+    """The results of a computation, whose instructions are put where `build` builds."""
+    call = build.call(computation, arguments)
+    root = inline_computation(call, computation, arguments)
+    build.computation.erase(call)
+    return [build.gte(root, n) for n in range(len(root.shape.elements))] if root.shape.is_tuple else [root]
+
+
+def blank(build: Builder, element_type: str, sizes: Sequence[int]) -> Instruction:
+    """An array whose values are overwritten before they are read."""
+    nothing = build.splat(False, array("pred", sizes))
+    return nothing if element_type == "pred" else build.convert(nothing, element_type)
 
 
 def _condition(shape: Shape, count: int, outer: Builder) -> Computation:

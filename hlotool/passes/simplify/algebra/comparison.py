@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, array
-from hlotool.passes.framework.patterns import lowest_and_highest, number
+from hlotool.ir import Instruction, array
+from hlotool.passes.framework.patterns import lowest_and_highest, number, number_of
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.arithmetic import is_float, is_integer, is_nonnegative, real_number
 from hlotool.passes.simplify.algebra.conversion import holds_exactly
@@ -13,14 +13,6 @@ __all__ = ["RULES"]
 
 def is_pred(instruction: Instruction) -> bool:
     return instruction.shape.element_type == "pred"
-
-
-def _all_ones(instruction: Instruction, value: object) -> bool:
-    """Whether `value` has every bit of the type of `instruction` set."""
-    row = ELEMENT_TYPES[instruction.shape.element_type]
-    if row.kind == "pred":
-        return value is True
-    return isinstance(value, int) and value == (-1 if row.kind == "signed" else 2**row.bits - 1)
 
 
 # ---- and, or, xor, shifts
@@ -40,18 +32,16 @@ def absorbed_repetition(inner: Instruction) -> Instruction:
     return inner
 
 
-@rule("and(x, c)")
-def and_constant(instruction: Instruction, x: Instruction, c: Instruction) -> Rewritten:
+@rule("and(x, ones)", "and(_, x: 0)")
+def and_constant(x: Instruction) -> Instruction:
     """x & 0 = 0 and x & ~0 = x."""
-    value = number(c)
-    return x if _all_ones(instruction, value) else c if value == 0 else None
+    return x
 
 
-@rule("or(x, c)")
-def or_constant(instruction: Instruction, x: Instruction, c: Instruction) -> Rewritten:
+@rule("or(x, 0)", "or(_, x: ones)")
+def or_constant(x: Instruction) -> Instruction:
     """x | 0 = x and x | ~0 = ~0."""
-    value = number(c)
-    return c if _all_ones(instruction, value) else x if value == 0 else None
+    return x
 
 
 @rule("xor(x, y)")
@@ -60,7 +50,9 @@ def xor_constant(instruction: Instruction, x: Instruction, y: Instruction, rewri
     if x is y:
         return rewriter.splat(0, instruction.shape)
     value = number(y)
-    return rewriter.unary("not", x) if _all_ones(instruction, value) else x if value == 0 else None
+    if value == number_of("ones", instruction.shape.element_type):
+        return rewriter.unary("not", x)
+    return x if value == 0 else None
 
 
 @rule("shift-left|shift-right-logical|shift-right-arithmetic(x, 0)")

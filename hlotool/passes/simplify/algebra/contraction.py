@@ -7,20 +7,23 @@ from math import copysign
 
 from hlotool.analysis.contraction import dot_dimensions, sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
-from hlotool.passes.framework.patterns import lowest_and_highest, number
+from hlotool.passes.framework.patterns import number, number_of
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.movement import matching_dimensions
 
 __all__ = ["RULES", "is_identity", "reducer_opcode", "single_reducer"]
 
-_REDUCERS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+_NEUTRAL = {
+    "add": "0", "multiply": "1", "maximum": "lowest", "minimum": "highest", "and": "ones", "or": "0", "xor": "0",
+}  # fmt: skip
+"""The operations of reducers -> what changes nothing."""
 
 
 def reducer_opcode(computation: Computation) -> str | None:
     """The operation of a computation ``op(parameter 0, parameter 1)`` that is commutative; None for any other."""
     root = computation.root
     parameters = computation.parameters
-    if root.opcode not in _REDUCERS or len(parameters) != 2 or root.operands[0] is root.operands[1]:
+    if root.opcode not in _NEUTRAL or len(parameters) != 2 or root.operands[0] is root.operands[1]:
         return None
     return root.opcode if all(o.opcode == "parameter" for o in root.operands) else None
 
@@ -28,22 +31,7 @@ def reducer_opcode(computation: Computation) -> str | None:
 def is_identity(opcode: str, initial: Instruction) -> bool:
     """Whether reducing from the scalar `initial` is reducing from nothing."""
     value = number(initial)
-    if value is None:
-        return False
-    element_type = initial.shape.element_type
-    if opcode in ("add", "or", "xor"):
-        return value == 0
-    if opcode == "multiply":
-        return value == 1
-    if opcode == "and":
-        return value is True or (ELEMENT_TYPES[element_type].is_integer and value in (-1, _all_ones(element_type)))
-    limits = lowest_and_highest(element_type)
-    return limits is not None and value == limits[0 if opcode == "maximum" else 1]
-
-
-def _all_ones(element_type: str) -> int:
-    row = ELEMENT_TYPES[element_type]
-    return -1 if row.kind == "signed" else 2**row.bits - 1
+    return value is not None and value == number_of(_NEUTRAL[opcode], initial.shape.element_type)
 
 
 def single_reducer(instruction: Instruction) -> str | None:

@@ -131,16 +131,14 @@ def precision_of_widened(instruction: Instruction, inner: Instruction, source: I
 
 
 @rule("not(inner: convert(source))")
-def complement_of_converted(
-    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
-) -> Rewritten:
+def complement_of_converted(inner: Instruction, source: Instruction, rewriter: Rewriter) -> Rewritten:
     """not(convert(x)) = convert(not(x)) where a narrower signed integer is widened to a signed one."""
     if len(inner.users) != 1:
         return None
     rows = [ELEMENT_TYPES[i.shape.element_type] for i in (source, inner)]
     if any(row.kind != "signed" for row in rows) or rows[0].bits > rows[1].bits:
         return None
-    return rewriter.convert(rewriter.unary("not", source), instruction.shape.element_type)
+    return rewriter.convert(rewriter.unary("not", source), inner.shape.element_type)
 
 
 @rule("imag(inner)")

@@ -106,9 +106,7 @@ def update_twice(
 
 
 @rule("dynamic-update-slice(operand: broadcast(value), update, *_)")
-def update_with_own_value(
-    instruction: Instruction, operand: Instruction, value: Instruction, update: Instruction
-) -> Rewritten:
+def update_with_own_value(operand: Instruction, value: Instruction, update: Instruction) -> Rewritten:
     """Writing c into an array that is c everywhere changes nothing."""
     if value.shape.dimensions:
         return None
