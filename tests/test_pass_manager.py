@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hlotool import plugins
 from hlotool.analysis.decisions import Decision, DecisionLog
 from hlotool.driver import optimise
 from hlotool.harness.reproducer import crash_reproducer
@@ -28,7 +29,6 @@ from hlotool.passes import (
     pipeline_text,
     run_pipeline,
 )
-from hlotool.passes.framework import registry
 from hlotool.passes.framework.instruments import ChangeLog, Statistics, StopAfter, VerifyEach
 from hlotool.passes.framework.manager import PassCrash, Progress
 from hlotool.passes.framework.pipeline import carried_pipeline, carry_pipeline
@@ -70,7 +70,7 @@ class Options:
 
 
 class FakeEntry:
-    value = "somewhere:Options"
+    name, value, dist = "options", "somewhere:Options", None
 
     def __init__(self, loaded: object) -> None:
         self.loaded = loaded
@@ -83,7 +83,7 @@ class FakeEntry:
 
 @pytest.fixture
 def options_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_installed", lambda: {"options": FakeEntry(Options)})
+    monkeypatch.setattr(plugins, "_entries", lambda what: {"options": [FakeEntry(Options)]})
 
 
 def test_nested_pipeline_text() -> None:
@@ -167,13 +167,13 @@ steps = st.deferred(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(steps, max_size=4))
 def test_text_round_trips(found: list[object]) -> None:
-    original = registry._installed
-    registry._installed = lambda: {"options": FakeEntry(Options)}  # type: ignore[assignment]
+    original = plugins._entries
+    plugins._entries = lambda what: {"options": [FakeEntry(Options)]}  # type: ignore[assignment]
     try:
         pipeline = Pipeline(tuple(found))  # type: ignore[arg-type]
         assert parse_pipeline(str(pipeline)) == pipeline
     finally:
-        registry._installed = original
+        plugins._entries = original
 
 
 @settings(max_examples=100, deadline=None)
@@ -198,7 +198,7 @@ def test_installed_passes(options_pass: None) -> None:
 
 @pytest.mark.parametrize("loaded", [ImportError("no such module"), int, DeadCodeElimination])
 def test_broken_installed_pass(monkeypatch: pytest.MonkeyPatch, loaded: object) -> None:
-    monkeypatch.setattr(registry, "_installed", lambda: {"options": FakeEntry(loaded)})
+    monkeypatch.setattr(plugins, "_entries", lambda what: {"options": [FakeEntry(loaded)]})
     with pytest.raises(HloError, match="options"):
         parse_pipeline("options")
 
