@@ -21,7 +21,7 @@ from typing import Protocol
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ExecutionError, HloError, Module, ParseError, VerificationError
 from hlotool.ir.shape_checks import ShapeError
-from hlotool.passes.framework.steps import Fixpoint, Pass, Pipeline, Step
+from hlotool.passes.framework.steps import Fixpoint, Pass, Pipeline, PipelineElement
 
 __all__ = [
     "BUDGET",
@@ -92,7 +92,7 @@ class Progress:
     """
 
     runs: int = 0
-    later: list[tuple[Step, ...]] = field(default_factory=list)
+    later: list[tuple[PipelineElement, ...]] = field(default_factory=list)
 
     @property
     def remaining(self) -> Pipeline:
@@ -154,7 +154,7 @@ class _Runner:
         if module.given_size is None:
             module.given_size = module.instruction_count()
 
-    def run(self, step: Step, later: tuple[Step, ...]) -> bool:
+    def run(self, step: PipelineElement, later: tuple[PipelineElement, ...]) -> bool:
         self.progress.later.append(later)
         if isinstance(step, Pipeline):
             before = self.changes
@@ -168,7 +168,7 @@ class _Runner:
         self.progress.later.pop()
         return changed
 
-    def run_all(self, steps: tuple[Step, ...]) -> None:
+    def run_all(self, steps: tuple[PipelineElement, ...]) -> None:
         for number, step in enumerate(steps):
             self.run(step, steps[number + 1 :])
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from hlotool.ir import Diagnostic, HloError, Location
 from hlotool.passes.framework.registry import PIPELINES, PassOption, find_pass, pass_names, pass_options
-from hlotool.passes.framework.steps import VALUE, Fixpoint, Pipeline, Step, pipeline_text
+from hlotool.passes.framework.steps import VALUE, Fixpoint, Pipeline, PipelineElement, pipeline_text
 
 __all__ = ["PipelineError", "carried_pipeline", "carry_pipeline", "parse_pipeline"]
 
@@ -125,7 +125,7 @@ class _Parser:
         self.position = match.end()
         return match.group(), start
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PipelineElement]:
         self.skip()
         if self.position == len(self.text) or self.text[self.position] == ")":
             return []
@@ -134,7 +134,7 @@ class _Parser:
             steps.append(self.step())
         return steps
 
-    def step(self) -> Step:
+    def step(self) -> PipelineElement:
         name, start = self.name("a pass or pipeline")
         if name == "fixpoint":
             options = self.options(name, _FIXPOINT_OPTIONS)

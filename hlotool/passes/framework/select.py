@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hlotool.passes.framework.steps import Fixpoint, Pass, Pipeline, Step
+from hlotool.passes.framework.steps import Fixpoint, Pass, Pipeline, PipelineElement
 
 __all__ = ["map_passes", "only", "without"]
 
@@ -13,13 +13,13 @@ __all__ = ["map_passes", "only", "without"]
 def map_passes(pipeline: Pipeline, change: Callable[[Pass], Pass | None]) -> Pipeline:
     """The pipeline with `change` applied to each pass; None leaves the pass out.  What changes loses its name."""
 
-    def of(step: Step) -> Step | None:
+    def of(step: PipelineElement) -> PipelineElement | None:
         if isinstance(step, Pipeline):
-            made = map_passes(step, change)
-            return made if made.steps else None
+            inner = map_passes(step, change)
+            return inner if inner.steps else None
         if isinstance(step, Fixpoint):
-            inner = tuple(found for found in map(of, step.steps) if found is not None)
-            return replace(step, steps=inner) if inner else None
+            kept = tuple(found for found in map(of, step.steps) if found is not None)
+            return replace(step, steps=kept) if kept else None
         return change(step)
 
     steps = tuple(found for found in map(of, pipeline.steps) if found is not None)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
 
-__all__ = ["VALUE", "Fixpoint", "Pass", "Pipeline", "Step", "pipeline_text"]
+__all__ = ["VALUE", "Fixpoint", "Pass", "Pipeline", "PipelineElement", "pipeline_text"]
 
 VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s,{}()"]*)')
 """The value of an option, in quotes or without."""
@@ -40,7 +40,7 @@ class Pass(Protocol):
 class Fixpoint:
     """Repeats its steps until none of them changes anything, at most `limit` times."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PipelineElement, ...]
     limit: int = 25
 
 
@@ -48,7 +48,7 @@ class Fixpoint:
 class Pipeline:
     """Steps in order.  `name` is set for the named pipelines, which print as their name."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PipelineElement, ...]
     name: str = ""
 
     def passes(self) -> Iterator[Pass]:
@@ -65,10 +65,11 @@ class Pipeline:
         return pipeline_text(self)
 
 
-Step = Pass | Pipeline | Fixpoint
+PipelineElement = Pass | Pipeline | Fixpoint
+"""What a pipeline has one after the other."""
 
 
-def pipeline_text(step: Step, names: bool = True) -> str:
+def pipeline_text(step: PipelineElement, names: bool = True) -> str:
     """The text of a pipeline, a fixpoint or a pass (options that have their default are left out).
 
     Named pipelines are written as their names, or, without `names`, as what they stand for.

@@ -8,14 +8,14 @@ from hlotool.ir import Computation, Instruction, Module, Shape, array, tuple_sha
 from hlotool.ir.builder import Builder
 from hlotool.passes.framework.graph import inline_computation
 
-__all__ = ["Step", "applied", "blank", "counted_loop"]
+__all__ = ["Iteration", "applied", "blank", "counted_loop"]
 
-Step = Callable[[Builder, Instruction, list[Instruction]], Sequence[Instruction]]
+Iteration = Callable[[Builder, Instruction, list[Instruction]], Sequence[Instruction]]
 """(where to build, the number of the iteration from 0 as s32[], state) -> state after the iteration."""
 
 
 def counted_loop(
-    module: Module, build: Builder, count: int, state: Sequence[Instruction], step: Step
+    module: Module, build: Builder, count: int, state: Sequence[Instruction], step: Iteration
 ) -> list[Instruction]:
     """The state after `count` iterations of `step`; everything that it reads is part of the state."""
     first = build.scalar_constant(0, "s32")
@@ -48,7 +48,7 @@ def _condition(shape: Shape, count: int, outer: Builder) -> Computation:
     return computation
 
 
-def _body(shape: Shape, step: Step, outer: Builder) -> Computation:
+def _body(shape: Shape, step: Iteration, outer: Builder) -> Computation:
     computation = Computation("iteration")
     build = Builder(computation, like=outer.like)
     carried = build.parameter(0, shape)
