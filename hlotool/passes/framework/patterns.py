@@ -19,8 +19,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction
 
@@ -30,6 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 Number = int | float | bool | complex
+_T = TypeVar("_T")
 
 _FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
 
@@ -165,7 +167,12 @@ def parsed(text: str) -> Expression:
 
 def opcodes_of(pattern: Apply) -> frozenset[str]:
     """The opcodes of the operation that a pattern starts with."""
-    return frozenset({"compare"}) if pattern.opcode in DIRECTIONS else frozenset(pattern.opcode.split("|"))
+    return _opcodes(pattern.opcode)
+
+
+@cache
+def _opcodes(text: str) -> frozenset[str]:
+    return frozenset({"compare"}) if text in DIRECTIONS else frozenset(text.split("|"))
 
 
 def first_opcodes(pattern: Apply) -> frozenset[str] | None:
@@ -178,18 +185,22 @@ def may_match(pattern: Apply, operands: Sequence[str], commutes: bool) -> bool:
     where it `commutes` and the operation does."""
     if commutes and pattern.opcode in COMMUTATIVE and may_match(pattern, operands[::-1], False):
         return True
-    wanted = pattern.operands[:-1] if _has_rest(pattern) else pattern.operands
-    if len(operands) < len(wanted) or (len(operands) > len(wanted) and not _has_rest(pattern)):
+    wanted = pattern.operands[:-1] if _rest_of(pattern) else pattern.operands
+    if len(operands) < len(wanted) or (len(operands) > len(wanted) and not _rest_of(pattern)):
         return False
-    return all(
-        opcode in opcodes_of(operand) if isinstance(operand, Apply) else not operand.is_constant or opcode in _CONSTANTS
-        for operand, opcode in zip(wanted, operands, strict=False)
-    )
+    for operand, opcode in zip(wanted, operands, strict=False):
+        if isinstance(operand, Apply):
+            if opcode not in _opcodes(operand.opcode):
+                return False
+        elif operand.is_constant and opcode not in _CONSTANTS:
+            return False
+    return True
 
 
-def _has_rest(pattern: Apply) -> bool:
+def _rest_of(pattern: Apply) -> str:
+    """The name of all further operands, with its asterisk; empty where there are none."""
     last = pattern.operands[-1] if pattern.operands else None
-    return isinstance(last, Leaf) and last.name.startswith("*")
+    return last.name if isinstance(last, Leaf) and last.name.startswith("*") else ""
 
 
 # ---- matching
@@ -199,50 +210,77 @@ _Step = tuple[int, int | slice, _Test | None]
 """The place of a part, which of its operands comes next, and what that must be, given the parts so far."""
 
 
-def matcher(pattern: Apply, wanted: Sequence[str]) -> Callable[[Instruction, object], Sequence[Any] | None]:
-    """A function that gives the parts called `wanted` of an instruction with an opcode of the pattern; None where the
-    pattern does not fit.
+def matcher(pattern: Apply, function: Callable[..., _T | None]) -> Callable[[Instruction, object], _T | None]:
+    """What gives `function` the parts of an instruction (with an opcode of the pattern) that it has parameters for, and
+    returns what it does; None where the pattern does not fit.
 
-    ``instruction`` is the whole, ``rewriter`` the second argument of the function.  KeyError for a name that the
-    pattern does not give.
+    ``instruction`` is the whole, ``rewriter`` the second argument.  KeyError for a parameter that the pattern does not
+    name.
     """
+    rest = _rest_of(pattern)
+    fixed = pattern.operands[:-1] if rest else pattern.operands
+    first = slice(0, len(fixed))
     places = {"rewriter": 0, "instruction": 1}
+    checks: list[tuple[int, _Test]] = []
     steps: list[_Step] = []
-    _add_steps(pattern, 1, places, steps)
-    order = [places[name] for name in wanted]
-    pick: Callable[[list[Any]], Sequence[Any]] = itemgetter(*order) if len(order) > 1 else lambda p: [p[order[0]]]
+    for place, operand in enumerate(fixed, 2):
+        test = _test_of(operand, place, places)
+        if test is not None:
+            checks.append((place, test))
+    if rest not in ("", _REST.name):
+        places[rest[1:]] = 2 + len(fixed)
+        steps.append((1, slice(len(fixed), None), None))
+    for place, operand in enumerate(fixed, 2):
+        if isinstance(operand, Apply):
+            _add_steps(operand, place, 2 + len(fixed), places, steps)
+    code = function.__code__
+    order = [places[name] for name in code.co_varnames[: code.co_argcount]]
+    pick = itemgetter(*order) if len(order) > 1 else itemgetter(slice(order[0], order[0] + 1))
     counted = None if _is_fixed(pattern) else _is_counted(pattern)
 
-    def match(instruction: Instruction, rewriter: object) -> Sequence[Any] | None:
+    def attempt(instruction: Instruction, rewriter: object) -> _T | None:
         if counted is not None and not counted(instruction):
             return None
-        parts: list[Any] = [rewriter, instruction]
-        for place, index, test in steps:
+        parts: list[Any] = [rewriter, instruction, *instruction.operands[first]]
+        for place, test in checks:
+            if not test(parts[place], parts):
+                return None
+        for place, index, wanted in steps:
             part = parts[place].operands[index]
-            if test is not None and not test(part, parts):
+            if wanted is not None and not wanted(part, parts):
                 return None
             parts.append(part)
-        return pick(parts)
+        return function(*pick(parts))
 
-    return match
+    return attempt
 
 
-def _add_steps(pattern: Apply, at: int, places: dict[str, int], steps: list[_Step]) -> None:
-    """Append the steps to the operands of what stands at place `at`, and note the places of those with names."""
-
-    def step(index: int | slice, name: str, test: _Test | None) -> int:
-        steps.append((at, index, test))
-        return places.setdefault(name, len(steps) + 1)
-
+def _add_steps(pattern: Apply, at: int, base: int, places: dict[str, int], steps: list[_Step]) -> None:
+    """Append the steps to the operands of what stands at place `at`, which come behind `base` parts."""
     for index, operand in enumerate(pattern.operands):
-        if isinstance(operand, Apply):
-            _add_steps(operand, step(index, operand.called or f"{at}.{index}", _is_operation(operand)), places, steps)
-        elif operand.name.startswith("*") and operand != _REST:
-            step(slice(index, None), operand.name[1:], None)
-        elif operand.name in places:
-            step(index, operand.called, _is_part(places[operand.name]))
-        elif operand.name not in ("_", "*_"):
-            step(index, operand.called or operand.name, _is_number(operand.name) if operand.is_constant else None)
+        place = base + len(steps)
+        if operand == _REST:
+            return
+        if isinstance(operand, Leaf) and operand.name.startswith("*"):
+            places[operand.name[1:]] = place
+            steps.append((at, slice(index, None), None))
+        else:
+            steps.append((at, index, _test_of(operand, place, places)))
+            if isinstance(operand, Apply):
+                _add_steps(operand, place, base, places, steps)
+
+
+def _test_of(operand: Expression, place: int, places: dict[str, int]) -> _Test | None:
+    """What the part at `place` must be; `places` learns of its name."""
+    if operand.called:
+        places[operand.called] = place
+    if isinstance(operand, Apply):
+        return _is_operation(operand)
+    if operand.name in places:
+        return _is_part(places[operand.name])
+    if not operand.called and operand.name != "_":
+        places[operand.name] = place
+    return _is_number(operand.name) if operand.is_constant else None
 
 
 def _is_fixed(pattern: Apply) -> bool:
@@ -252,7 +290,7 @@ def _is_fixed(pattern: Apply) -> bool:
 
 def _is_counted(pattern: Apply) -> Callable[[Instruction], bool]:
     count = len(pattern.operands)
-    if _has_rest(pattern):
+    if _rest_of(pattern):
         return lambda part: len(part.operands) >= count - 1
     return lambda part: len(part.operands) == count
 

@@ -59,19 +59,7 @@ def rule(*patterns: str, types: str = "", reads: str = "") -> Callable[[Callable
     """
 
     def declare(function: Callable[..., Rewritten]) -> Rule:
-        code = function.__code__
-        wanted = code.co_varnames[: code.co_argcount]
-
-        def attempt_of(pattern: Apply) -> Attempt:
-            match = matcher(pattern, wanted)
-
-            def attempt(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
-                parts = match(instruction, rewriter)
-                return None if parts is None else function(*parts)
-
-            return attempt
-
-        rows = [(pattern, attempt_of(pattern)) for pattern in map(pattern_of, patterns)]
+        rows = [(pattern, matcher(pattern, function)) for pattern in map(pattern_of, patterns)]
         name, help = function.__name__.replace("_", "-"), (function.__doc__ or "").strip()
         return Rule(name, tuple(rows), help, KINDS[types] if types else None, frozenset(reads.split()))
 

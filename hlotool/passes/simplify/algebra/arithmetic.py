@@ -186,37 +186,28 @@ def negated_product(product: Instruction, x: Instruction, c: Instruction, rewrit
     return rewriter.same(product, x, _negated(rewriter, c)) if len(product.users) == 1 else None
 
 
-@rule("divide(x, c)", types="floats of any width")
+@rule("divide(x, c)", types="floats")
 def divide_power_of_two(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / c = x * (1/c) where c is a power of two whose inverse is a normal number, exactly."""
-    value = number(c)
-    if not isinstance(value, float) or not _has_exact_inverse(value, instruction):
+    value = real_number(c)
+    mantissa, exponent = math.frexp(value)
+    if abs(mantissa) != 0.5 or abs(exponent - 1) > _EXPONENTS[instruction.shape.element_type]:
         return None
     return rewriter.binary("multiply", x, rewriter.splat(1.0 / value, instruction.shape))
 
 
-@rule("divide(x, c)")
+@rule("divide(x, c)", types="floats")
 def divide_constant(instruction: Instruction, x: Instruction, c: Instruction, rewriter: Rewriter) -> Rewritten:
     """x / c = x * (1/c) for any constant whose inverse is a normal number: rounds twice, not once."""
-    value = number(c)
-    limit = _EXPONENTS.get(instruction.shape.element_type)
-    if limit is None or not isinstance(value, float) or value == 0 or not math.isfinite(value):
-        return None
-    if abs(math.frexp(value)[1]) >= limit:
+    value = real_number(c)
+    limit = _EXPONENTS[instruction.shape.element_type]
+    if value == 0 or not math.isfinite(value) or abs(math.frexp(value)[1]) >= limit:
         return None
     return rewriter.binary("multiply", x, rewriter.splat(1.0 / value, instruction.shape))
 
 
 _EXPONENTS = {"f16": 14, "bf16": 126, "f32": 126, "f64": 1022}
 """The largest e for which both 2^e and 2^-e are normal."""
-
-
-def _has_exact_inverse(value: float, instruction: Instruction) -> bool:
-    limit = _EXPONENTS.get(instruction.shape.element_type)
-    if limit is None or value == 0 or not math.isfinite(value):
-        return False
-    mantissa, exponent = math.frexp(value)
-    return abs(mantissa) == 0.5 and abs(exponent - 1) <= limit
 
 
 @rule("divide(left, right: sqrt|broadcast|reshape)", types="f32 and f64")

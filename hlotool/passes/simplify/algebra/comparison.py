@@ -88,14 +88,10 @@ def clamp_one_sided(
     if free_low and free_high:
         return value
     if free_low:
-        return rewriter.binary("minimum", value, rewriter.broadcast(high, _spread(high), value.shape))
+        return rewriter.binary("minimum", value, rewriter.broadcast(high, range(high.shape.rank), value.shape))
     if free_high:
-        return rewriter.binary("maximum", value, rewriter.broadcast(low, _spread(low), value.shape))
+        return rewriter.binary("maximum", value, rewriter.broadcast(low, range(low.shape.rank), value.shape))
     return None
-
-
-def _spread(bound: Instruction) -> tuple[int, ...]:
-    return tuple(range(bound.shape.rank))
 
 
 @rule("clamp(low, inner: clamp(low, _, high), high)")

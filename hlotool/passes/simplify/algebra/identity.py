@@ -98,8 +98,11 @@ def _match_operands(pattern: Apply, instruction: Instruction, found: _Found, kin
     if pattern.opcode in COMMUTATIVE and operands[0] is not operands[1]:
         orders.append(operands[::-1])
     for order in orders:
+        pairs = list(zip(pattern.operands, order, strict=True))
+        if not all(isinstance(inner, Leaf) or _is_operation(inner.opcode, operand) for inner, operand in pairs):
+            continue  # quickly seen, and seldom otherwise
         partial = [found]
-        for inner, operand in zip(pattern.operands, order, strict=True):
+        for inner, operand in pairs:
             partial = [more for one in partial for more in _matches(inner, operand, one, kind)]
             if not partial:
                 break

@@ -12,13 +12,6 @@ from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opc
 __all__ = ["RULES"]
 
 
-def _per_dimension(instruction: Instruction) -> list[Instruction] | None:
-    """One start index for each dimension; None for the old form with a vector of indices."""
-    first = 1 if instruction.opcode == "dynamic-slice" else 2
-    indices = instruction.operands[first:]
-    return indices if len(indices) == instruction.shape.rank else None
-
-
 def _dynamic_slice(
     rewriter: Rewriter, operand: Instruction, indices: Sequence[Instruction], sizes: Sequence[int]
 ) -> Instruction:
@@ -35,25 +28,25 @@ def _dynamic_slice(
 @rule("dynamic-slice|dynamic-update-slice")
 def index_of_whole_dimension(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """Where a slice is as large as the dimension, it starts at 0, whatever its index."""
-    indices = _per_dimension(instruction)
-    if indices is None:
-        return None
+    first = 1 if instruction.opcode == "dynamic-slice" else 2
+    indices = instruction.operands[first:]
+    if len(indices) != instruction.shape.rank:
+        return None  # the old form with a vector of indices
     whole = instruction.operands[0].shape.dimensions
     part = instruction.shape if instruction.opcode == "dynamic-slice" else instruction.operands[1].shape
     free = [d for d, index in enumerate(indices) if part.dimensions[d] == whole[d] and number(index) is None]
     if not free:
         return None
     new = [rewriter.scalar_constant(0, i.shape.element_type) if d in free else i for d, i in enumerate(indices)]
-    return rewriter.same(instruction, *instruction.operands[: len(instruction.operands) - len(indices)], *new)
+    return rewriter.same(instruction, *instruction.operands[:first], *new)
 
 
-@rule("dynamic-slice(inner: broadcast(source), *_)")
+@rule("dynamic-slice(inner: broadcast(source), *indices)")
 def dynamic_slice_broadcast(
-    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+    instruction: Instruction, inner: Instruction, source: Instruction, indices: list[Instruction], rewriter: Rewriter
 ) -> Rewritten:
     """dynamic-slice(broadcast(x)) = broadcast(dynamic-slice(x)) along the dimensions that x has."""
-    indices = _per_dimension(instruction)
-    if indices is None:
+    if len(indices) != instruction.shape.rank:
         return None
     dimensions = inner.attributes["dimensions"]
     sizes = [instruction.shape.dimensions[d] for d in dimensions]
@@ -70,13 +63,12 @@ def dynamic_slice_iota(instruction: Instruction, inner: Instruction, rewriter: R
     return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
 
 
-@rule("dynamic-slice(inner: transpose(source), *_)")
+@rule("dynamic-slice(inner: transpose(source), *indices)")
 def dynamic_slice_transpose(
-    instruction: Instruction, inner: Instruction, source: Instruction, rewriter: Rewriter
+    instruction: Instruction, inner: Instruction, source: Instruction, indices: list[Instruction], rewriter: Rewriter
 ) -> Rewritten:
     """dynamic-slice(transpose(x)) = transpose(dynamic-slice(x)), where nothing else reads the larger transpose."""
-    indices = _per_dimension(instruction)
-    if indices is None or len(inner.users) != 1:
+    if len(indices) != instruction.shape.rank or len(inner.users) != 1:
         return None
     permutation = inner.attributes["dimensions"]
     place = {d: i for i, d in enumerate(permutation)}

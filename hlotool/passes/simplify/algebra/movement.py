@@ -60,7 +60,7 @@ _COUNTED: Annotated[int, Threshold("elements")] = 8
 """Of a constant, from which on a loop counts."""
 
 
-@rule("constant")
+@rule("constant", types="integers")
 def counting_constant(instruction: Instruction, rewriter: Rewriter) -> Rewritten:
     """An integer vector 0, 1, 2, ... is an iota."""
     shape = instruction.shape

@@ -142,15 +142,8 @@ def slice_arithmetic(instruction: Instruction, inner: Instruction, rewriter: Rew
     if len(inner.users) > inner.shape.size or any(u.opcode != "slice" or u.shape.size != 1 for u in inner.users):
         return None
     rows = rows_of(instruction)
-    parts = {
-        o: o if o.shape.rank < inner.shape.rank else _element(rewriter, o, instruction.shape, rows)
-        for o in inner.operands
-    }
+    parts = {o: o if o.shape.rank < inner.shape.rank else rewriter.slice_rows(o, rows) for o in inner.operands}
     return rewriter.make(inner.opcode, instruction.shape, *(parts[o] for o in inner.operands), **inner.attributes)
-
-
-def _element(rewriter: Rewriter, operand: Instruction, shape: Shape, rows: Sequence[SliceDimension]) -> Instruction:
-    return _sub_slice(rewriter, array(operand.shape.element_type, shape.dimensions), operand, rows)
 
 
 # ---- dynamic-slice and dynamic-update-slice
