@@ -235,8 +235,11 @@ def matcher(pattern: Apply, function: Callable[..., _T | None]) -> Callable[[Ins
             _add_steps(operand, place, 2 + len(fixed), places, steps)
     code = function.__code__
     order = [places[name] for name in code.co_varnames[: code.co_argcount]]
+    pick: Callable[[Sequence[Any]], Sequence[Any]]
     pick = itemgetter(*order) if len(order) > 1 else itemgetter(slice(order[0], order[0] + 1))
     counted = None if _is_fixed(pattern) else _is_counted(pattern)
+    if counted is None and not checks and not steps:  # rules are tried often
+        return lambda instruction, rewriter: function(*pick((rewriter, instruction, *instruction.operands)))
 
     def attempt(instruction: Instruction, rewriter: object) -> _T | None:
         if counted is not None and not counted(instruction):
