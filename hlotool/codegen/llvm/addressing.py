@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from hlotool.codegen.llvm.elements import Element
+from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
     "Place", "advance", "argument", "count_in_block", "is_last_block", "larger", "offset", "smaller", "unravel", "when",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A matrix in memory: `start` bytes into buffer `slot` of the kernel's arguments."""
-
-    slot: int
-    start: int
-    element: Element
 
 
 def offset(f: Function, pointer: str, amount: str | int) -> str:

@@ -9,12 +9,13 @@ from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.control import Loop, begin_loop
 from hlotool.codegen.llvm.elements import Element
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.values import Index, Int, Ptr
+from hlotool.codegen.llvm.values import Index, Int, Ptr, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
 __all__ = [
-    "Place", "argument", "begin_tasks", "empty_kernel", "pass_status", "step_arguments", "step_function", "unravel",
+    "Place", "argument", "begin_tasks", "count_in_block", "empty_kernel", "pass_status", "step_arguments",
+    "step_function", "unravel",
 ]  # fmt: skip
 
 
@@ -74,3 +75,8 @@ def unravel(index: Index, extents: Sequence[int]) -> list[Index]:
         found.append(value if at == last else value % extents[at])
         inner *= extents[at]
     return found[::-1]
+
+
+def count_in_block(block: Index, size: int, total: int, blocks: int) -> Index:
+    """How many of `total` things lie in block `block` of `blocks`, each for `size` of them."""
+    return size if total == blocks * size else minimum(total - block * size, size)

@@ -1,17 +1,22 @@
-"""Loops, branches and calls over typed values."""
+"""Functions, loops, branches and calls over typed values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVarTuple, cast
+from functools import cache
+from typing import Any, Generic, TypeVar, TypeVarTuple, cast, get_type_hints
 
 from hlotool.codegen.llvm import writer
-from hlotool.codegen.llvm.values import Index, Int, Truth, Value, operand
-from hlotool.codegen.llvm.writer import Function
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, operand
+from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Loop", "begin_loop", "call", "when"]
+__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "declaration", "define", "when"]
 
 Ts = TypeVarTuple("Ts")
+_Record = TypeVar("_Record", bound=tuple[Value, ...])
+_Result = TypeVar("_Result", Int, Ptr, Bool)
+
+_TYPES = {Int: "i64", Ptr: "ptr", Bool: "i1"}
 
 
 class Loop(Generic[*Ts]):
@@ -57,21 +62,65 @@ def _named(carried: tuple[*Ts], names: Sequence[str]) -> tuple[*Ts]:
     return cast(tuple[*Ts], tuple(named))
 
 
-def when(condition: Truth, body: Callable[[], None]) -> None:
-    """Emit `body` under `condition`."""
+def when(condition: Truth, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
+    """Emit `body` under `condition`, and what is to be done `otherwise`."""
     if isinstance(condition, bool):
         if condition:
             body()
+        elif otherwise is not None:
+            otherwise()
         return
     f = condition.f
     then, after = f.fresh("then"), f.fresh("after")
-    f.branch(condition.name, then, after)
+    other = after if otherwise is None else f.fresh("otherwise")
+    f.branch(condition.name, then, other)
     f.label(then)
     body()
     f.jump(after)
+    if otherwise is not None:
+        f.label(other)
+        otherwise()
+        f.jump(after)
     f.label(after)
+
+
+def define(
+    unit: Unit, name: str, parameters: type[_Record], result: str = "void", *, internal: bool = False,
+    noalias: bool = False, attributes: str = "",
+) -> tuple[Function, _Record]:
+    """Open function `name`; the named tuple `parameters` says which it has, and comes back with their values.
+
+    With `noalias` nothing else points to what its pointers point to.
+    """
+    kinds = _kinds(parameters)
+    texts = [f"{_TYPES[kind]}{' noalias' * (noalias and kind is Ptr)} %{label}" for label, kind in kinds.items()]
+    head = f"{'internal ' * internal}{result} @{name}({', '.join(texts)}) nounwind"
+    f = Function(unit, f"{head} {attributes}".rstrip())
+    return f, cast(Any, parameters)(*(kind(f, f"%{label}") for label, kind in kinds.items()))
+
+
+def declaration(name: str, parameters: type[tuple[Value, ...]], result: str = "void") -> str:
+    """How other units declare such a function."""
+    return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
+
+
+@cache
+def _kinds(parameters: type[tuple[Value, ...]]) -> dict[str, type[Int | Ptr | Bool]]:
+    """What parameters are, by name."""
+    return get_type_hints(parameters)
 
 
 def call(f: Function, name: str, *arguments: Value | int) -> None:
     """Call the function of the program whose name (with ``@``, or of a pointer) this is, for what it does."""
     f.do(f"call void {name}({', '.join(map(operand, arguments))})")
+
+
+def ask(f: Function, name: str, result: type[_Result], *arguments: Value | int) -> _Result:
+    """Call such a function for its result."""
+    return result(f, f.let(f"call {_TYPES[result]} {name}({', '.join(map(operand, arguments))})"))
+
+
+def allocate(f: Function, kind: str, size: Index = 1, align: int = 0) -> Ptr:
+    """Room for so many values of LLVM type `kind` on the stack."""
+    text = f"{kind}, {operand(size)}" if isinstance(size, Int) else kind if size == 1 else f"[{size} x {kind}]"
+    return Ptr(f, f.let(f"alloca {text}" + (f", align {align}" if align else "")))

@@ -14,8 +14,8 @@ from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mang
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "either", "equal", "maximum", "minimum",
-    "negated", "number", "operand", "where",
+    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "either", "equal", "iota", "maximum",
+    "minimum", "negated", "number", "operand", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -110,6 +110,19 @@ class Int(Value):
     def signed_quotient(self, other: Index) -> Int:
         """The quotient of numbers with signs, rounded to zero."""
         return self if _is(other, 1) else self._binary("sdiv", other)
+
+    def call(self, intrinsic: str, other: Index) -> Int:
+        """``llvm.<intrinsic>.i64`` of this and another number."""
+        arguments = [("i64", self.name), ("i64", _text(other))]
+        return self.named(self.f.intrinsic("i64", f"llvm.{intrinsic}.i64", arguments))
+
+    def at_most(self, limit: Index) -> Int:
+        """The smaller of two numbers with signs, where LLVM takes its time; see `minimum`."""
+        return self.call("smin", limit)
+
+    def at_least(self, limit: Index) -> Int:
+        """The larger of two numbers with signs, likewise."""
+        return self.call("smax", limit)
 
     def compare(self, predicate: str, other: Index) -> Bool:
         """``icmp`` with an LLVM predicate (``slt``, ``uge``, ...)."""
@@ -206,6 +219,45 @@ class Ptr(Value):
     def store(self, value: Value | int, align: int = 0) -> None:
         """Write a value; an ``int`` has 64 bits."""
         self.f.do(f"store {operand(value)}, ptr {self.name}" + (f", align {align}" if align else ""))
+
+    def load_bool(self) -> Bool:
+        return Bool(self.f, self._load("i1", 0))
+
+    def load_masked(self, element: str, mask: Vector, align: int = 0) -> Vector:
+        """The lanes of `mask` of the vector that lies there; the others are not read, and give zero."""
+        nothing = zeros(self.f, element, mask.lanes)
+        name = f"llvm.masked.load.{nothing.suffix}.p0"
+        callee = self.f.unit.declare(nothing.type, name, ["ptr", mask.type, nothing.type])
+        return nothing.let(f"call {nothing.type} {callee}({self._aligned(align)}, {operand(mask)}, {operand(nothing)})")
+
+    def store_masked(self, value: Vector, mask: Vector, align: int = 0) -> None:
+        """Write the lanes of `mask`."""
+        name = f"llvm.masked.store.{value.suffix}.p0"
+        callee = self.f.unit.declare("void", name, [value.type, "ptr", mask.type])
+        self.f.do(f"call void {callee}({operand(value)}, {self._aligned(align)}, {operand(mask)})")
+
+    def _aligned(self, align: int) -> str:
+        return f"ptr align {align} {self.name}" if align else operand(self)
+
+    def load_atomic(self) -> Int:
+        """A number that other threads write at any time."""
+        return Int(self.f, self.f.let(f"load atomic i64, ptr {self.name} monotonic, align 8"))
+
+    def store_atomic(self, value: Index) -> None:
+        """Write a number that other threads read at any time."""
+        self.f.do(f"store atomic {operand(value)}, ptr {self.name} monotonic, align 8")
+
+    def copy(self, source: Ptr, size: Index) -> None:
+        """Write `size` bytes of what lies at `source`, and not here."""
+        self.f.copy(self.name, source.name, _text(size))
+
+    def clear(self, size: Index) -> None:
+        """Zero `size` bytes."""
+        self.f.clear(self.name, _text(size))
+
+    def fetch(self) -> None:
+        """Ask for what will be read soon; see `writer.Function.fetch`."""
+        self.f.fetch(self.name)
 
     def minus(self, other: Ptr) -> Int:
         """Bytes from `other` to here."""
@@ -344,6 +396,11 @@ class Vector(Value):
             self.f.intrinsic(self.type, f"llvm.{intrinsic}.{self.suffix}", arguments, flags),
         )  # fmt: skip
 
+    def reduce(self, operation: str) -> Vector:
+        """All lanes in one, by ``llvm.vector.reduce.<operation>``."""
+        name = f"llvm.vector.reduce.{operation}.{self.suffix}"
+        return Vector(self.f, self.element, 1, self.f.intrinsic(self.element, name, [(self.type, self.name)]))
+
     def fabs(self) -> Vector:
         return self.call("fabs")
 
@@ -419,6 +476,17 @@ class Vector(Value):
         if self.is_constant:
             return Vector(self.f, self.element, lanes, f"splat ({self.element} {self.name})")
         return Vector(self.f, self.element, lanes, "poison").insert(0, self).shuffle([0] * lanes)
+
+
+def zeros(f: Function, element: str, lanes: int = 1) -> Vector:
+    """The constant 0 in all lanes."""
+    text = "zeroinitializer" if lanes > 1 else "0.0" if element in FLOATS else "0"
+    return Vector(f, element, lanes, text)
+
+
+def iota(f: Function, element: str, lanes: int) -> Vector:
+    """In each lane its number."""
+    return Vector(f, element, lanes, f"<{', '.join(f'{element} {lane}' for lane in range(lanes))}>")
 
 
 def where(mask: Vector, yes: Vector | Number, no: Vector | Number) -> Vector:
