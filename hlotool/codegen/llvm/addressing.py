@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hlotool.codegen.llvm import elements
 from hlotool.codegen.llvm.arguments import Place
+from hlotool.codegen.llvm.elements import Arithmetic, Element
+from hlotool.codegen.llvm.values import Ptr, Vector
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Place", "advance", "argument", "count_in_block", "is_last_block", "larger", "offset", "smaller", "unravel", "when",
+    "Place", "advance", "argument", "count_in_block", "is_last_block", "larger", "load", "offset", "smaller", "store",
+    "unravel", "vector_type", "when", "widen",
 ]  # fmt: skip
 
 
@@ -81,3 +85,24 @@ def when(f: Function, condition: str | None, body: Callable[[], None]) -> None:
     body()
     f.jump(after)
     f.label(after)
+
+
+def vector_type(scalar: str, lanes: int) -> str:
+    """LLVM's vector of `lanes` scalars; 0 lanes is the scalar itself."""
+    return f"<{lanes} x {scalar}>" if lanes else scalar
+
+
+def load(
+    f: Function, pointer: str, source: Element, how: Arithmetic, lanes: int, active: int = 0, align: int = 0
+) -> str:
+    return elements.load(Ptr(f, pointer), source, how.type, max(1, lanes), active, align).name
+
+
+def store(
+    f: Function, value: str, pointer: str, target: Element, how: Arithmetic, lanes: int, active: int = 0
+) -> None:
+    elements.store(Vector(f, how.type, max(1, lanes), value), Ptr(f, pointer), target, active)
+
+
+def widen(f: Function, value: str, source: Element, how: Arithmetic, lanes: int) -> str:
+    return elements.widen(Vector(f, source.storage, max(1, lanes), value), source, how.type).name

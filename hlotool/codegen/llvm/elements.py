@@ -13,30 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.lowprecision import decode, encode, round_result
-from hlotool.codegen.llvm.values import Vector
-from hlotool.codegen.llvm.writer import Function
+from hlotool.codegen.llvm.types import FLOATS, type_text
+from hlotool.codegen.llvm.values import Ptr, Vector, zeros
 from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError
 
 __all__ = [
-    "PAIR",
-    "PAIR_OF_BF16X3",
-    "PAIR_OF_SHORTS",
-    "Arithmetic",
-    "Element",
-    "arithmetic",
-    "element",
-    "has_tiles",
-    "load",
-    "multiplies_bf16x3",
-    "multiplies_pairs",
-    "multiplies_shorts",
-    "multiplies_tiles",
-    "narrow",
-    "store",
-    "vector_type",
-    "widen",
-]
+    "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "arithmetic", "element", "has_tiles", "load",
+    "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles", "multiply_add", "narrow", "plus",
+    "store", "sum_of_lanes", "widen",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,129 +141,105 @@ def has_tiles(machine: Machine) -> bool:
     return machine.vector_bits == 512 and "+amx-bf16" in machine.features.split(",")
 
 
-def vector_type(scalar: str, lanes: int) -> str:
-    """LLVM's vector of `lanes` scalars; 0 lanes is the scalar itself."""
-    return f"<{lanes} x {scalar}>" if lanes else scalar
-
-
-def _constant(value: str, scalar: str, lanes: int) -> str:
-    return f"splat ({scalar} {value})" if lanes else value
-
-
-def _suffix(scalar: str, lanes: int) -> str:
-    short = {"float": "f32", "double": "f64"}.get(scalar, scalar)
-    return f"v{lanes}{short}" if lanes else short
-
-
-def mask(active: int, lanes: int) -> str:
-    """The constant mask that leaves the first `active` of `lanes` lanes on."""
-    return "<" + ", ".join(f"i1 {int(lane < active)}" for lane in range(lanes)) + ">"
-
-
-def _first(count: int) -> str:
-    """What takes the first `count` lanes of two vectors in a row."""
-    return f"<{count} x i32> <" + ", ".join(f"i32 {lane}" for lane in range(count)) + ">"
-
-
-def load(
-    f: Function, pointer: str, source: Element, how: Arithmetic, lanes: int, active: int = 0, align: int = 0
-) -> str:
-    """Read `lanes` scalars (0: one scalar) and widen them; lanes from `active` (if given) on are zero, not read."""
-    kind = vector_type(source.storage, lanes)
+def load(pointer: Ptr, source: Element, kind: str, lanes: int = 1, active: int = 0, align: int = 0) -> Vector:
+    """Read `lanes` scalars and widen them to `kind`; lanes from `active` (if given) on are zero, not read."""
     align = align or source.size
     if active == 1 and lanes > 1:
-        raw = f.let(f"load {source.storage}, ptr {pointer}, align {align}")
-        raw = f.let(f"insertelement {kind} zeroinitializer, {source.storage} {raw}, i64 0")
+        raw = zeros(pointer.f, source.storage, lanes).insert(0, pointer.load(source.storage, align=align))
     elif active and 2 * active == lanes:  # a smaller vector, for which no register holds a mask
-        half = vector_type(source.storage, active)
-        raw = f.let(f"load {half}, ptr {pointer}, align {align}")
-        raw = f.let(f"shufflevector {half} {raw}, {half} zeroinitializer, {_first(lanes)}")
+        half = pointer.load(source.storage, active, align)
+        raw = half.shuffle(range(lanes), zeros(pointer.f, source.storage, active))
     elif active and active < lanes:
-        name = f"llvm.masked.load.{_suffix(source.storage, lanes)}.p0"
-        callee = f.unit.declare(kind, name, ["ptr", f"<{lanes} x i1>", kind])
-        raw = f.let(
-            f"call {kind} {callee}(ptr align {align} {pointer}, <{lanes} x i1> {mask(active, lanes)}, "
-            f"{kind} zeroinitializer)"
-        )
+        raw = pointer.load_masked(source.storage, _mask(pointer, active, lanes), align)
     else:
-        raw = f.let(f"load {kind}, ptr {pointer}, align {align}")
-    return widen(f, raw, source, how, lanes)
+        raw = pointer.load(source.storage, lanes, align)
+    return widen(raw, source, kind)
 
 
-def store(
-    f: Function, value: str, pointer: str, target: Element, how: Arithmetic, lanes: int, active: int = 0
-) -> None:
+def store(value: Vector, pointer: Ptr, target: Element, active: int = 0) -> None:
     """Narrow `value` and write its first `active` lanes (all of them when not given)."""
-    if active == 1 and lanes > 1:
+    if active == 1 and value.lanes > 1:
         # One lane goes as a scalar: LLVM 22 makes a scalar of it too, but of the type before a truncation.  For the
-        # `freeze` see `memory.store_vector`.
-        kind = vector_type(how.type, lanes)
-        value = f.let(f"extractelement {kind} {f.let(f'freeze {kind} {value}')}, i64 0")
-        lanes = active = 0
-    raw = narrow(f, value, target, how, lanes)
-    kind = vector_type(target.storage, lanes)
-    if active and 2 * active == lanes:
-        raw = f.let(f"shufflevector {kind} {raw}, {kind} poison, {_first(active)}")
-        f.do(f"store {vector_type(target.storage, active)} {raw}, ptr {pointer}, align {target.size}")
-    elif active and active < lanes:
-        name = f"llvm.masked.store.{_suffix(target.storage, lanes)}.p0"
-        callee = f.unit.declare("void", name, [kind, "ptr", f"<{lanes} x i1>"])
-        f.do(
-            f"call void {callee}({kind} {raw}, ptr align {target.size} {pointer}, "
-            f"<{lanes} x i1> {mask(active, lanes)})"
-        )
+        # `freeze` see `memory.store_raw`.
+        value, active = value.let(f"freeze {value.type} {value.name}")[0], 0
+    raw, lanes = narrow(value, target), value.lanes
+    if active and active < lanes and 2 * active != lanes:
+        pointer.store_masked(raw, _mask(pointer, active, lanes), target.size)
     else:
-        f.do(f"store {kind} {raw}, ptr {pointer}, align {target.size}")
+        pointer.store(raw.shuffle(range(active)) if active and active < lanes else raw, target.size)
 
 
-def widen(f: Function, value: str, source: Element, how: Arithmetic, lanes: int) -> str:
-    """Convert a value of `source`'s storage type to the arithmetic's type."""
-    stored, wanted = vector_type(source.storage, lanes), vector_type(how.type, lanes)
+def _mask(pointer: Ptr, active: int, lanes: int) -> Vector:
+    """The constant mask that leaves the first `active` of `lanes` lanes on."""
+    return Vector(pointer.f, "i1", lanes, "<" + ", ".join(f"i1 {int(lane < active)}" for lane in range(lanes)) + ">")
+
+
+def widen(value: Vector, source: Element, kind: str) -> Vector:
+    """Convert a value of `source`'s storage type to the type of an arithmetic."""
     if source.kind == "float":
-        if how.type not in ("float", "double"):
+        if kind not in FLOATS:
             raise UnsupportedError(f"integer matrix product of {source.name}")
-        held = source.storage
-        if source.size == 2:
-            value, held = decode(Vector(f, held, max(1, lanes), value), source.name).name, "float"
-        if held == how.type:
-            return value
-        return f.let(f"{'fpext' if held == 'float' else 'fptrunc'} {vector_type(held, lanes)} {value} to {wanted}")
+        value = decode(value, source.name) if source.size == 2 else value
+        return value.cast("fpext" if value.element == "float" else "fptrunc", kind)
     if source.width:  # the bits above the number may be anything
-        by = _constant(str(8 - source.width), "i8", lanes)
-        value = f.let(f"shl {stored} {value}, {by}")
-        value = f.let(f"{'ashr' if source.kind == 'signed' else 'lshr'} {stored} {value}, {by}")
-    if how.type in ("float", "double"):
-        return f.let(f"{'si' if source.kind == 'signed' else 'ui'}tofp {stored} {value} to {wanted}")
-    if source.storage == how.type:
-        return value
-    if source.size * 8 > how.bits:
-        return f.let(f"trunc {stored} {value} to {wanted}")
-    return f.let(f"{'s' if source.kind == 'signed' else 'z'}ext {stored} {value} to {wanted}")
+        value = _significant(value, source)
+    if kind in FLOATS:
+        return value.cast("sitofp" if source.kind == "signed" else "uitofp", kind)
+    return value.resize(kind, source.kind == "signed")
 
 
-def narrow(f: Function, value: str, target: Element, how: Arithmetic, lanes: int) -> str:
+def narrow(value: Vector, target: Element) -> Vector:
     """Convert an arithmetic value to `target`'s storage type: floats round to nearest even, integers wrap."""
-    held, wanted = vector_type(how.type, lanes), vector_type(target.storage, lanes)
     if target.kind == "float":
-        if how.type in ("i32", "i64"):
+        if not value.is_float:
             raise UnsupportedError(f"integer matrix product stored as {target.name}")
         if target.size == 2:
-            if how.type == "double":
-                value = f.let(f"fptrunc {held} {value} to {vector_type('float', lanes)}")
-            number = round_result(Vector(f, "float", max(1, lanes), value), target.name)
-            return encode(number, target.name).name
-        if target.storage == how.type:
-            return value
-        return f.let(f"{'fptrunc' if how.type == 'double' else 'fpext'} {held} {value} to {wanted}")
-    if how.type in ("float", "double"):
+            return encode(round_result(value.cast("fptrunc", "float"), target.name), target.name)
+        return value.cast("fptrunc" if value.element == "double" else "fpext", target.storage)
+    if value.is_float:
         raise UnsupportedError(f"float matrix product stored as {target.name}")
-    if target.storage == how.type:
-        return value
-    if target.size * 8 > how.bits:
-        return f.let(f"{'s' if target.kind == 'signed' else 'z'}ext {held} {value} to {wanted}")
-    value = f.let(f"trunc {held} {value} to {wanted}")
-    if target.width:
-        by = _constant(str(8 - target.width), "i8", lanes)
-        value = f.let(f"shl {wanted} {value}, {by}")
-        value = f.let(f"{'ashr' if target.kind == 'signed' else 'lshr'} {wanted} {value}, {by}")
-    return value
+    value = value.resize(target.storage, target.kind == "signed")
+    return _significant(value, target) if target.width else value
+
+
+def _significant(value: Vector, element: Element) -> Vector:
+    """The bits of a sub-byte integer, and above them copies of its sign, or zeros."""
+    value = value.shl(8 - element.width)
+    return value.ashr(8 - element.width) if element.kind == "signed" else value.lshr(8 - element.width)
+
+
+def multiply_add(arithmetic: Arithmetic, x: Vector, y: Vector, to: Vector) -> Vector:
+    """`x * y + to`, fused where the processor can; `(x and y) or to` for booleans.
+
+    Pairs of bf16 add both their products, in f32 with rounding to nearest; VDPBF16PS takes subnormal numbers
+    for zeros, operands and sums alike.  Pairs of s16 add both theirs by PMADDWD.
+    """
+    f, lanes = x.f, x.lanes
+    if arithmetic.pairs:
+        halves = type_text("bfloat" if x.is_float else "i16", 2 * lanes)
+        both = [(halves, f.let(f"bitcast {value.type} {value.name} to {halves}")) for value in (x, y)]
+        if x.is_float:
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+            return x.named(f.intrinsic(x.type, name, [(to.type, to.name), *both]))
+        return plus(arithmetic, x.named(f.intrinsic(x.type, f"llvm.x86.{_PAIRS_OF_SHORTS[lanes]}", both)), to)
+    if x.is_float:
+        return x.call("fmuladd", y, to)
+    return plus(arithmetic, x & y if arithmetic.boolean else x * y, to)
+
+
+_PAIRS_OF_SHORTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+"""LLVM's names of the sums of two products, by how many of them."""
+
+
+def plus(arithmetic: Arithmetic, x: Vector, y: Vector) -> Vector:
+    """The sum of two vectors (or, for booleans)."""
+    return x | y if arithmetic.boolean else x + y
+
+
+def sum_of_lanes(arithmetic: Arithmetic, value: Vector) -> Vector:
+    """The sum of all lanes."""
+    if not value.is_float:
+        return value.reduce("or" if arithmetic.boolean else "add")
+    start, name = Vector(value.f, value.element, 1, "-0.0"), f"llvm.vector.reduce.fadd.{value.suffix}"
+    arguments = [(start.type, start.name), (value.type, value.name)]
+    return start.named(value.f.intrinsic(start.type, name, arguments, "reassoc"))

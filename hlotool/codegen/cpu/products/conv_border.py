@@ -18,8 +18,8 @@ from functools import cache
 
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
-from hlotool.codegen.llvm.addressing import Place, argument, offset, when
-from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, element, load, store, vector_type, widen
+from hlotool.codegen.llvm.addressing import Place, argument, load, offset, store, vector_type, when, widen
+from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, element
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 

@@ -21,8 +21,8 @@ from typing import Annotated, NamedTuple
 
 from hlotool.analysis.contraction import PAGE
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.addressing import offset, when
-from hlotool.codegen.llvm.elements import Arithmetic, Element, load, store, vector_type
+from hlotool.codegen.llvm.addressing import load, offset, store, vector_type, when
+from hlotool.codegen.llvm.elements import Arithmetic, Element
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE, Machine
 

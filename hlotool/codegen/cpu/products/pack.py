@@ -20,12 +20,15 @@ from hlotool.codegen.llvm.addressing import (
     argument,
     count_in_block,
     is_last_block,
+    load,
     offset,
     smaller,
+    store,
     unravel,
+    vector_type,
     when,
 )
-from hlotool.codegen.llvm.elements import Arithmetic, Element, element, load, store, vector_type
+from hlotool.codegen.llvm.elements import Arithmetic, Element, element
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit

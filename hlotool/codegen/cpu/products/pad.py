@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Step, signature
-from hlotool.codegen.llvm.addressing import Place, advance, argument, offset, unravel, when
-from hlotool.codegen.llvm.elements import Arithmetic, load, store, vector_type
+from hlotool.codegen.llvm.addressing import Place, advance, argument, load, offset, store, unravel, vector_type, when
+from hlotool.codegen.llvm.elements import Arithmetic
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = ["PadAxis", "emit_pad"]

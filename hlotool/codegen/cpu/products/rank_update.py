@@ -17,8 +17,8 @@ from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.microkernel import TILE_PARAMETERS, multiply_add, splat
-from hlotool.codegen.llvm.addressing import advance, offset
-from hlotool.codegen.llvm.elements import Arithmetic, Element, load, store, vector_type
+from hlotool.codegen.llvm.addressing import advance, load, offset, store, vector_type
+from hlotool.codegen.llvm.elements import Arithmetic, Element
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE, Machine
 

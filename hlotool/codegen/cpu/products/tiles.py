@@ -12,8 +12,8 @@ it, once for many calls (`configure`), and drops it at the end (`release`).
 from __future__ import annotations
 
 from hlotool.codegen.cpu.products.microkernel import TILE_PARAMETERS, Outer
-from hlotool.codegen.llvm.addressing import offset
-from hlotool.codegen.llvm.elements import PAIR, Arithmetic, store
+from hlotool.codegen.llvm.addressing import offset, store
+from hlotool.codegen.llvm.elements import PAIR, Arithmetic
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = ["CONFIG", "SIDE", "configure", "emit_tiles", "operate", "release", "tile_config"]
