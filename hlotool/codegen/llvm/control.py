@@ -10,10 +10,10 @@ from hlotool.codegen.llvm import writer
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, operand
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "declaration", "define", "when"]
+__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "declaration", "open_function", "when"]
 
 Ts = TypeVarTuple("Ts")
-_Record = TypeVar("_Record", bound=tuple[Value, ...])
+_Record = TypeVar("_Record")
 _Result = TypeVar("_Result", Int, Ptr, Bool)
 
 _TYPES = {Int: "i64", Ptr: "ptr", Bool: "i1"}
@@ -84,11 +84,11 @@ def when(condition: Truth, body: Callable[[], None], otherwise: Callable[[], Non
     f.label(after)
 
 
-def define(
+def open_function(
     unit: Unit, name: str, parameters: type[_Record], result: str = "void", *, internal: bool = False,
     noalias: bool = False, attributes: str = "",
 ) -> tuple[Function, _Record]:
-    """Open function `name`; the named tuple `parameters` says which it has, and comes back with their values.
+    """Open function `name`; the fields of the record `parameters` are those that it has, and come back as values.
 
     With `noalias` nothing else points to what its pointers point to.
     """
@@ -99,13 +99,13 @@ def define(
     return f, cast(Any, parameters)(*(kind(f, f"%{label}") for label, kind in kinds.items()))
 
 
-def declaration(name: str, parameters: type[tuple[Value, ...]], result: str = "void") -> str:
+def declaration(name: str, parameters: type[object], result: str = "void") -> str:
     """How other units declare such a function."""
     return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
 
 
 @cache
-def _kinds(parameters: type[tuple[Value, ...]]) -> dict[str, type[Int | Ptr | Bool]]:
+def _kinds(parameters: type[object]) -> dict[str, type[Int | Ptr | Bool]]:
     """What parameters are, by name."""
     return get_type_hints(parameters)
 

@@ -247,8 +247,8 @@ class Ptr(Value):
         """Write a number that other threads read at any time."""
         self.f.do(f"store atomic {operand(value)}, ptr {self.name} monotonic, align 8")
 
-    def copy(self, source: Ptr, size: Index) -> None:
-        """Write `size` bytes of what lies at `source`, and not here."""
+    def copy_from(self, source: Ptr, size: Index) -> None:
+        """Copy `size` bytes to here, where none of them lies."""
         self.f.copy(self.name, source.name, _text(size))
 
     def clear(self, size: Index) -> None:
