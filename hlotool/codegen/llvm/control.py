@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast, get_type_hints
 
 from hlotool.codegen.llvm import writer
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, operand
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "declaration", "open_function", "when"]
+__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "declaration", "open_function", "return_when", "when"]
 
 Ts = TypeVarTuple("Ts")
 _Record = TypeVar("_Record")
@@ -84,6 +83,17 @@ def when(condition: Truth, body: Callable[[], None], otherwise: Callable[[], Non
     f.label(after)
 
 
+def return_when(condition: Bool, result: Callable[[], Value | None]) -> None:
+    """Return early under `condition`."""
+    f = condition.f
+    early, on = f.fresh("early"), f.fresh("on")
+    f.branch(condition.name, early, on)
+    f.label(early)
+    value = result()
+    f.do("ret void" if value is None else f"ret {operand(value)}")
+    f.label(on)
+
+
 def open_function(
     unit: Unit, name: str, parameters: type[_Record], result: str = "void", *, internal: bool = False,
     noalias: bool = False, attributes: str = "",
@@ -104,7 +114,6 @@ def declaration(name: str, parameters: type[object], result: str = "void") -> st
     return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
 
 
-@cache
 def _kinds(parameters: type[object]) -> dict[str, type[Int | Ptr | Bool]]:
     """What parameters are, by name."""
     return get_type_hints(parameters)

@@ -8,7 +8,7 @@ and arithmetic with it leaves no code where it has no effect: an `Index` and a `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, TypeVar
+from typing import Self, TypeVar, overload
 
 from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mangled, order_text, type_text
 from hlotool.codegen.llvm.writer import Function
@@ -166,6 +166,12 @@ class Bool(Value):
 
     def __bool__(self) -> bool:
         raise TypeError("a condition of the program is not known while its code is written")
+
+    @overload
+    def __and__(self, other: Bool) -> Bool: ...
+
+    @overload
+    def __and__(self, other: bool) -> Truth: ...
 
     def __and__(self, other: Truth) -> Truth:
         if isinstance(other, bool):

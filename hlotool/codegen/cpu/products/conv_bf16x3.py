@@ -25,7 +25,7 @@ from hlotool.codegen.cpu.products.bf16x3 import (
     ROW,
     Split,
     both,
-    emit_nothing,
+    clear_range,
     emit_pixels,
     emit_split,
     pays,
@@ -38,6 +38,7 @@ from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.addressing import Place, advance, argument, offset, unravel, when
 from hlotool.codegen.llvm.elements import element, multiplies_bf16x3
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -194,7 +195,7 @@ def _emit_copy(
     f = Function(unit, signature(name, plumbing=True))
     task = f.begin_loop("%begin", "%end")
     found = advance(f, argument(f, ranges), task.index, RANGE)
-    emit_nothing(f, found)
+    clear_range(Ptr(f, found))
     first = f.let(f"mul i64 {task.index}, {each}")
     last = f.intrinsic("i64", "llvm.smin.i64", [("i64", f.let(f"add i64 {first}, {each}")), ("i64", str(lines))])
     line = f.begin_loop(first, last)
@@ -223,7 +224,8 @@ def _emit_copy(
             _clear(f, to, begin * image.pixel)
             if end > begin:
                 at = offset(f, to, begin * image.pixel)
-                emit_pixels(f, start, x.stride * x.source, end - begin, spec.input_features, at, found)
+                step, count = x.stride * x.source, end - begin
+                emit_pixels(Ptr(f, start), step, count, spec.input_features, Ptr(f, at), Ptr(f, found))
             _clear(f, offset(f, to, end * image.pixel), rest * image.pixel)
 
         def border(to: str = to) -> None:
@@ -298,10 +300,11 @@ def _emit_product(
     across = _least(f, f.let(f"sub i64 {column_end}, {panel.index}"), LINES)
     tile = f.begin_loop(row, row_end, LINES, [("ptr", a), ("ptr", panel.values[1])], at_least_once=True)
     down = _least(f, f.let(f"sub i64 {row_end}, {tile.index}"), LINES)
-    left = tile.values[0], image.pixel, ROW, PIXEL_CHUNK
-    chunks = weights.terms // CHUNK
-    to = tile.values[1], pitch
-    emit_multiply(f, safe, left, panel.values[0], to, (down, across), chunks, "false", (f"@{table}", len(image.taps)))
+    emit_multiply(
+        a=Ptr(f, tile.values[0]), a_row=image.pixel, a_part=ROW, a_chunk=PIXEL_CHUNK, b=Ptr(f, panel.values[0]),
+        c=Ptr(f, tile.values[1]), c_row=pitch, rows=Int(f, down), columns=Int(f, across), chunks=weights.terms // CHUNK,
+        add=False, safe=safe, table=(table, len(image.taps)),
+    )
     f.end_loop(tile, [offset(f, tile.values[0], LINES * image.pixel), offset(f, tile.values[1], LINES * pitch)])
     f.end_loop(panel, [offset(f, panel.values[0], weights.size), offset(f, panel.values[1], LINES * 4)])
 
@@ -322,7 +325,7 @@ def _emit_product(
         if border:
             numbers = f"i64 {count}, i64 {columns}, i64 {pitch}, i64 {features * 4}"
             call = f"call void {border}ptr {made}, i64 {place}, {numbers})"
-            when(f, f.let(f"xor i1 {safe}, true"), lambda: f.do(call))
+            when(f, f.let(f"xor i1 {safe.name}, true"), lambda: f.do(call))
         if held:
             result = f.let(f"getelementptr i8, ptr {argument(f, places[1])}, i64 {place}")
             size = f.let(f"mul i64 {columns}, 4")

@@ -36,6 +36,7 @@ from hlotool.codegen.llvm.addressing import (
     when,
 )
 from hlotool.codegen.llvm.elements import Arithmetic
+from hlotool.codegen.llvm.values import Bool, Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Loop, Unit
 from hlotool.codegen.machine import LINE, Machine
 
@@ -470,7 +471,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
     if shape.registers and len(variants) == 1:
         configure(f, _variant(f, variants, None, None, CONFIG))
     if product.bf16x3 is not None and packing is None:
-        safe = emit_begin(f, product.bf16x3)
+        safe = emit_begin(f, product.bf16x3).name
     if packing is not None:
         region = advance(f, argument(f, product.b), "%begin", packing.panels * product.b_panel)
 
@@ -503,7 +504,7 @@ def emit_product(unit: Unit, name: str, product: Product) -> Step:
         if not packing.piece:
             pack(first, packing.tasks)
         if product.bf16x3 is not None:
-            safe = emit_begin(f, product.bf16x3, first)
+            safe = emit_begin(f, product.bf16x3, Int(f, first)).name
         where = unravel(f, task.index, extents)
         if outside:
             inner = [-(-extent // piece), *inner]
@@ -655,10 +656,13 @@ def _emit_block(
     if isinstance(tiles, str):
         assert product.bf16x3 is not None
         (tap,) = product.taps
-        left = at_a, product.a_row, product.bf16x3.part, SIDE * tap.a
-        extents = _left(f, short, product.m, shape.rows), _left(f, narrow, product.n, shape.columns)
-        chunks = f.let(f"sdiv i64 {k}, {SIDE}")
-        emit_multiply(f, tiles, left, at_b, (at_c, product.c_row), extents, chunks, add)
+        row_count, column_count = _left(f, short, product.m, shape.rows), _left(f, narrow, product.n, shape.columns)
+        chunks = Int(f, f.let(f"sdiv i64 {k}, {SIDE}"))
+        emit_multiply(
+            a=Ptr(f, at_a), a_row=product.a_row, a_part=product.bf16x3.part, a_chunk=SIDE * tap.a, b=Ptr(f, at_b),
+            c=Ptr(f, at_c), c_row=product.c_row, rows=Int(f, str(row_count)), columns=Int(f, str(column_count)),
+            chunks=chunks, add=Bool(f, add), safe=Bool(f, tiles),
+        )
     else:
         if shape.registers and len(tiles.names) > 1:
             changes = f.let(f"icmp eq i64 {rows.index}, 0") if rows.label else "true"
