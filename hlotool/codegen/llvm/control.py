@@ -9,7 +9,7 @@ from hlotool.codegen.llvm import writer
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, operand
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "declaration", "open_function", "return_when", "when"]
+__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "open_function", "return_when", "when"]
 
 Ts = TypeVarTuple("Ts")
 _Record = TypeVar("_Record")
@@ -107,11 +107,6 @@ def open_function(
     head = f"{'internal ' * internal}{result} @{name}({', '.join(texts)}) nounwind"
     f = Function(unit, f"{head} {attributes}".rstrip())
     return f, cast(Any, parameters)(*(kind(f, f"%{label}") for label, kind in kinds.items()))
-
-
-def declaration(name: str, parameters: type[object], result: str = "void") -> str:
-    """How other units declare such a function."""
-    return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
 
 
 def _kinds(parameters: type[object]) -> dict[str, type[Int | Ptr | Bool]]:

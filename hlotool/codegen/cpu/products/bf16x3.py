@@ -32,7 +32,7 @@ from hlotool.codegen.cpu.products.pack import CALLED, Axis
 from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, count_in_block, unravel
-from hlotool.codegen.llvm.control import allocate, begin_loop, call, declaration, open_function, when
+from hlotool.codegen.llvm.control import allocate, begin_loop, call, open_function, when
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, either, iota, zeros
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
@@ -179,9 +179,10 @@ def copies() -> list[Helper]:
     return [*(_helper(along, turned) for along in (False, True) for turned in (False, True)), _pixels(), _mark()]
 
 
-def kept_helper(unit: Unit, *declared: str) -> Helper:
-    """The functions of `unit`, for all programs."""
-    return Helper(unit.declared, unit.defined, "\n".join(declared), kept=True)
+def kept_helper(unit: Unit, *data: str) -> Helper:
+    """The functions of `unit`, for all programs; `data` says how it is declared."""
+    declared = [part.declaration for part in unit.definitions if not part.text.startswith("define internal")]
+    return Helper(unit.declared, unit.defined, "\n".join([*filter(None, declared), *data]), kept=True)
 
 
 class _Terms(NamedTuple):
@@ -231,7 +232,7 @@ def _helper(along: bool, turned: bool) -> Helper:
     (_emit_of_terms if along else _emit_of_lines)(unit, name, turned)
     if turned:
         _emit_turn(unit)
-    return kept_helper(unit, declaration(name, _Terms if along else _Lines))
+    return kept_helper(unit)
 
 
 def _emit_of_terms(unit: Unit, name: str, turned: bool) -> None:
@@ -346,7 +347,7 @@ def _pixels() -> Helper:
 
     _note(given.noted, (least, largest), mark)
     f.finish()
-    return kept_helper(unit, declaration("bf16x3_pixels", _Pixels))
+    return kept_helper(unit)
 
 
 def _mark_blocks(given: _Terms | _Lines, line: Index, panel: Index, term: Index, *, right: bool) -> None:
@@ -417,7 +418,7 @@ def _mark() -> Helper:
     term.end(at + given.term)
     line.end()
     f.finish()
-    return kept_helper(unit, declaration("bf16x3_mark", _Mark))
+    return kept_helper(unit)
 
 
 def first_lanes(count: Int) -> Vector:
@@ -474,15 +475,10 @@ def _turn(source: Ptr, target: Ptr) -> None:
         call(source.f, "@bf16x3_turn", source + part * TILE, target + part * PART)
 
 
-class _Turn(NamedTuple):
-    source: Ptr
-    target: Ptr
-
-
 def _emit_turn(unit: Unit) -> None:
     """Define ``bf16x3_turn``, which transposes a tile register in memory."""
-    f, given = open_function(unit, "bf16x3_turn", _Turn, internal=True, noalias=True)
-    rows = [(given.source + ROW * at).load("i32", SIDE, align=64) for at in range(SIDE)]
+    f = Function(unit, "internal void @bf16x3_turn(ptr noalias %from, ptr noalias %to) nounwind")
+    rows = [(Ptr(f, "%from") + ROW * at).load("i32", SIDE, align=64) for at in range(SIDE)]
     for at, row in enumerate(transposed(rows)):
-        (given.target + ROW * at).store(row, align=64)
+        (Ptr(f, "%to") + ROW * at).store(row, align=64)
     f.finish()

@@ -30,7 +30,7 @@ from hlotool.codegen.cpu.products.bf16x3 import (
 from hlotool.codegen.cpu.products.tiles import SIDE, operate, tile_config
 from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm.arguments import Place, argument
-from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, declaration, open_function, return_when, when
+from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, open_function, return_when, when
 from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, either, number, operand, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
@@ -147,57 +147,31 @@ class _Exact(_Rows):
     chunks: Int
 
 
-@dataclass(frozen=True, slots=True)
-class _Begin:
-    left: Ptr
-    lefts: Int
-    right: Ptr
-    rights: Int
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    source: Ptr
-    source_row: Int
-    target: Ptr
-    target_row: Int
-    rows: Int
-    columns: Int
-    present: Bool
-
-
 @cache
 def _product() -> Helper:
     """The functions of products: they are the same for all of them."""
     unit = Unit()
     _emit_begin(unit)
-    f, _ = open_function(unit, "bf16x3_end", _End)
+    f = Function(unit, "void @bf16x3_end() nounwind")
     operate(f, "tilerelease", [])
     f.finish()
     _emit_multiply(unit)
     _emit_tiles(unit)
     _emit_exact(unit)
     _emit_move(unit)
-    return kept_helper(
-        unit, declaration("bf16x3_begin", _Begin, "i1"), declaration("bf16x3_end", _End),
-        declaration("bf16x3_multiply", _Multiply), "@bf16x3_once = external constant i64",
-    )  # fmt: skip
+    return kept_helper(unit, "@bf16x3_once = external constant i64")
 
 
 def _emit_begin(unit: Unit) -> None:
     """Define ``bf16x3_begin``: see `emit_begin`."""
     unit.data("bf16x3_shapes", tile_config([SIDE, SIDE], [SIDE, SIDE]))
     unit.definitions.append(Definition("bf16x3_once", "@bf16x3_once = constant i64 0"))
-    f, given = open_function(unit, "bf16x3_begin", _Begin, "i1")
+    f = Function(unit, "i1 @bf16x3_begin(ptr %left, i64 %lefts, ptr %right, i64 %rights) nounwind")
     operate(f, "ldtilecfg", [("ptr", "@bf16x3_shapes")])
     exponents, fine = [], Vector(f, "i1", 1, "true")
-    for ranges, count in ((given.left, given.lefts), (given.right, given.rights)):
-        loop = begin_loop(f, 0, count, 1, ranges, *empty_range(f), at_least_once=True)
+    for side in ("left", "right"):
+        start = Ptr(f, f"%{side}"), *empty_range(f)
+        loop = begin_loop(f, 0, Int(f, f"%{side}s"), 1, *start, at_least_once=True)
         at, low, high = loop.values
         low = low.call("umin", at.load("i32", SIDE, align=64))
         high = high.call("umax", (at + RANGE // 2).load("i32", SIDE, align=64))
@@ -284,15 +258,17 @@ def _operate(operation: str, register: int, at: Ptr, pitch: Index) -> None:
 
 def _emit_move(unit: Unit) -> None:
     """Define ``bf16x3_move``: copy rows of a block; zeros unless they are `present`."""
-    f, given = open_function(unit, "bf16x3_move", _Move, internal=True)
-    masks = first_lanes(given.columns), first_lanes(given.columns - SIDE)
-    some = [either(given.present, mask, zeros(f, "i1", SIDE)) for mask in masks]
-    row = begin_loop(f, 0, given.rows, 1, given.source, given.target, at_least_once=True)
+    places = "ptr %from, i64 %from_row, ptr %to, i64 %to_row"
+    f = Function(unit, f"internal void @bf16x3_move({places}, i64 %rows, i64 %columns, i1 %present) nounwind")
+    columns = Int(f, "%columns")
+    masks = first_lanes(columns), first_lanes(columns - SIDE)
+    some = [either(Bool(f, "%present"), mask, zeros(f, "i1", SIDE)) for mask in masks]
+    row = begin_loop(f, 0, Int(f, "%rows"), 1, Ptr(f, "%from"), Ptr(f, "%to"), at_least_once=True)
     read, write = row.values
     for v in (0, 1):
         value = (read + ROW * v).load_masked("float", some[v], align=4)
         (write + ROW * v).store_masked(value, masks[v], align=4)
-    row.end(read + given.source_row, write + given.target_row)
+    row.end(read + Int(f, "%from_row"), write + Int(f, "%to_row"))
     f.finish()
 
 
