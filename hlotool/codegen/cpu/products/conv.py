@@ -24,7 +24,7 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
-from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
+from hlotool.codegen.cpu.products.conv_border import Border, emit_border, emit_flag
 from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
@@ -135,7 +135,8 @@ def emit_conv(
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_bf16x3(spec, machine, epilogue):
-            writer.steps += emit_bf16x3(writer.unit, name, spec, slots, scratch, epilogue, _border(writer))
+            border = _border(writer)
+            writer.steps += emit_bf16x3(writer.unit, name, spec, slots, scratch, epilogue=epilogue, border=border)
         elif serves_conv_updates(spec, machine, epilogue):
             writer.steps += emit_conv_updates(writer.unit, name, spec, slots, scratch, epilogue)
         else:
@@ -313,15 +314,15 @@ def _finish(
     inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
     start = made.c.start - result.start
-    call = emit_border(writer.unit, name, writer.spec, _operands(writer), strides, start, _flag(writer))
-    return Finish(call, tuple(inside), rows or (0, made.m))
+    border = emit_border(writer.unit, name, writer.spec, _operands(writer), strides, start, _flag(writer))
+    return Finish(border, tuple(inside), rows or (0, made.m))
 
 
-def _border(writer: _Writer) -> str:
-    """The call for results at the border of a result that is dense, if there are any."""
+def _border(writer: _Writer) -> Border | None:
+    """What sees to the border of a result that is dense, if there is any."""
     spec, size = writer.spec, element(writer.spec.out).bytes
     if not is_bordered(spec):
-        return ""
+        return None
     strides = [stride * size for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
     return emit_border(writer.unit, writer.name, spec, _operands(writer), strides, 0, _flag(writer))
 

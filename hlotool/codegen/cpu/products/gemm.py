@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
 from hlotool.analysis.contraction import COLUMNS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
@@ -36,7 +36,7 @@ from hlotool.codegen.llvm.addressing import (
     when,
 )
 from hlotool.codegen.llvm.elements import Arithmetic
-from hlotool.codegen.llvm.values import Bool, Int, Ptr
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Loop, Unit
 from hlotool.codegen.machine import LINE, Machine
 
@@ -123,17 +123,22 @@ class Packing(NamedTuple):
     piece: int = 0
 
 
+class RowsCall(Protocol):
+    """A function that tasks call on rows of the result which they have computed."""
+
+    def call(
+        self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
+    ) -> None:
+        """Call it on `rows` x `columns` elements, of which the first is at `first` and belongs `place` bytes from the
+        start of the result; rows are `row` bytes apart, and `place_row` where they belong."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A function that tasks call on rows of the result that they have made.
+    """What tasks call on rows of the result, but not on those inside: these lie, in each dimension of the batch and of
+    the matrix's rows, from the first number given here to before the second one."""
 
-    `call` is the text of the call but for the last arguments: ``ptr`` of the first row, the ``i64`` bytes from the
-    result's first element to where it belongs, ``i64`` rows, ``i64`` columns, and ``i64`` bytes between rows, here and
-    where they belong.  Rows are left out that lie inside: in each dimension of the batch and of the matrix's rows, that
-    is from the first number given here to before the second one.
-    """
-
-    call: str
+    function: RowsCall
     batch: tuple[tuple[int, int], ...]
     rows: tuple[int, int]
 
@@ -774,9 +779,9 @@ def _finish(
     behind = product.m - end
 
     def call(c: str, place: str, rows: str | int) -> None:
-        f.do(
-            f"call void {finish.call}ptr {c}, i64 {place}, i64 {rows}, i64 {columns}, i64 {product.c_row}, "
-            f"i64 {row_bytes})"
+        finish.function.call(
+            f, Ptr(f, c), Int(f, place), rows=Int(f, str(rows)), columns=Int(f, str(columns)), row=product.c_row,
+            place_row=row_bytes,
         )
 
     if first >= end or first > high or behind > product.m - (blocks - 1) * high:
