@@ -362,11 +362,12 @@ def _emit_product(unit: Unit, product: _Product) -> Step:
     for at, extent, stride, step in zip(where, items, strides, steps, strict=True):
         a += at * (stride * step)
         item = number(f, item * extent) + at
-    row, column = number(f, row_block * high), number(f, group * broad)
+    row = number(f, row_block * high)
     row_end = (row + high).at_most(product.rows)
+    column = number(f, group * broad)
+    column_end = (column + broad).at_most(features)
     block = _Block(
-        sums=sums, pitch=pitch, item=item, row=row, row_end=row_end, column=column,
-        column_end=(column + broad).at_most(features), safe=safe,
+        sums=sums, pitch=pitch, safe=safe, item=item, row=row, row_end=row_end, column=column, column_end=column_end,
     )  # fmt: skip
     a += row * image.pixel
     _emit_tiles(product, block, a, argument(f, weights.target) + group * (wide * weights.size))
