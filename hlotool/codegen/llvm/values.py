@@ -259,7 +259,8 @@ class Ptr(Value):
 
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
-        self.f.clear(self.name, _text(size))
+        if not _is(size, 0):
+            self.f.clear(self.name, _text(size))
 
     def fetch(self) -> None:
         """Ask for what will be read soon; see `writer.Function.fetch`."""

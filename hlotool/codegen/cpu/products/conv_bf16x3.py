@@ -245,27 +245,18 @@ def _emit_line(
     read += (begin * x.stride + left - x.padding) * x.source
 
     def pixels() -> None:
-        _clear(write, begin * image.pixel)
+        write.clear(begin * image.pixel)
         if end > begin:
             emit_pixels(read, x.stride * x.source, end - begin, features, write + begin * image.pixel, noted)
-        _clear(write + end * image.pixel, (image.columns - end) * image.pixel)
+        (write + end * image.pixel).clear((image.columns - end) * image.pixel)
 
     when(inside, pixels)
-    when(negated(inside), lambda: _clear(write, image.columns * image.pixel))
-
-
-def _clear(pointer: Ptr, size: int) -> None:
-    if size:
-        pointer.clear(size)
+    when(negated(inside), lambda: write.clear(image.columns * image.pixel))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Product:
-    """The product of the copies of the input and of the kernel, and how it is cut.
-
-    Its rows are all pixels of lines of the image.  A task has a block of `high` rows and `broad` columns (output
-    features), of sums that are `pitch` bytes from row to row.  Results go to `result`, or into the epilogue.
-    """
+    """The product of the copies of the input and of the kernel, which goes to `result` or into the epilogue."""
 
     name: str
     dimensions: Sequence[_Dimension]
@@ -278,46 +269,20 @@ class _Product:
     border: Border | None
 
     @property
-    def x(self) -> _Dimension:
-        return self.dimensions[-1]
-
-    @property
-    def y(self) -> _Dimension:
-        return self.dimensions[-2]
-
-    @property
-    def outer(self) -> Sequence[_Dimension]:
-        return self.dimensions[:-2]
-
-    @property
-    def items(self) -> list[int]:
-        """Images, and the outer dimensions of their outputs: products of their own."""
-        return [self.image.slices[0], *(d.output for d in self.outer)]
-
-    @property
     def rows(self) -> int:
-        return (self.y.output - 1) * self.image.columns + self.x.output
+        """Pixels of an item in the lines of the image."""
+        *_, y, x = self.dimensions
+        return (y.output - 1) * self.image.columns + x.output
 
     @property
     def pixels(self) -> int:
-        """Of an item of the result."""
-        return self.y.output * self.x.output
-
-    @property
-    def features(self) -> int:
-        return self.weights.lines
+        """Those of the result."""
+        return math.prod(dimension.output for dimension in self.dimensions[-2:])
 
     @property
     def keeps_result(self) -> bool:
         """Whether the result is written to memory."""
         return self.epilogue is None or self.epilogue.kept is not None
-
-    def block(self, machine: Machine) -> tuple[int, int]:
-        """Tiles of rows and of columns in a task."""
-        panels, most = self.weights.blocks, BLOCK_BYTES // (LINES * LINES * 4)
-        wide = min(max(1, min(panels, machine.l2 // 2 // self.weights.size)), most)
-        every = math.prod(self.items) * -(-self.rows // LINES) * -(-panels // wide)
-        return max(1, min(BLOCK_TILES, most // wide, every // TASKS)), wide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,13 +302,16 @@ class _Block:
 
 def _emit_product(unit: Unit, product: _Product) -> Step:
     """The step that multiplies the copies."""
-    name, image, weights, features = product.name, product.image, product.weights, product.features
-    items, taps, epilogue, machine = product.items, image.taps, product.epilogue, unit.machine
-    assert machine is not None
-    tiles, wide = product.block(machine)
-    high, broad = tiles * LINES, wide * LINES
-    pitch = min(broad, -(-features // LINES) * LINES) * 4
-    blocks, groups = -(-product.rows // high), -(-weights.blocks // wide)
+    name, image, weights, epilogue = product.name, product.image, product.weights, product.epilogue
+    outer, features, panels, taps = product.dimensions[:-2], weights.lines, weights.blocks, image.taps
+    assert unit.machine is not None
+    items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
+    most = BLOCK_BYTES // (LINES * LINES * 4)
+    wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
+    every = math.prod(items) * -(-product.rows // LINES) * -(-panels // wide)
+    high, broad = max(1, min(BLOCK_TILES, most // wide, every // TASKS)) * LINES, wide * LINES
+    pitch = min(broad, panels * LINES) * 4
+    blocks, groups = -(-product.rows // high), -(-panels // wide)
     unit.constant(f"taps_{name}", f"[{len(taps)} x i64] [{', '.join(f'i64 {tap}' for tap in taps)}]")
     time = 0.0
     if epilogue is not None:
@@ -358,7 +326,7 @@ def _emit_product(unit: Unit, product: _Product) -> Step:
     group, *where, row_block = unravel(task.index, [groups, *items, blocks])
     a, item = argument(f, product.copy), number(f, 0)
     strides = [image.slice * math.prod(image.slices[at + 1 :]) for at in range(len(image.slices))]
-    steps = [1, *(d.stride for d in product.outer)]
+    steps = [1, *(d.stride for d in outer)]
     for at, extent, stride, step in zip(where, items, strides, steps, strict=True):
         a += at * (stride * step)
         item = number(f, item * extent) + at
@@ -375,7 +343,7 @@ def _emit_product(unit: Unit, product: _Product) -> Step:
     task.end()
     emit_end(f)
     f.finish()
-    work = math.prod(items) * blocks * high * weights.blocks * LINES * len(taps) * weights.terms
+    work = math.prod(items) * blocks * high * panels * LINES * len(taps) * weights.terms
     return Step(name, groups * math.prod(items) * blocks, work / 150.0 + time)
 
 
@@ -398,17 +366,17 @@ def _emit_tiles(product: _Product, block: _Block, a: Ptr, b: Ptr) -> None:
 
 def _emit_lines(product: _Product, block: _Block) -> None:
     """Finish the lines of the image in a block, each without the windows that reach around its end."""
-    width, row, row_end = product.image.columns, block.row, block.row_end
+    width, row, row_end, output = product.image.columns, block.row, block.row_end, product.dimensions[-1].output
     behind = (row_end + (width - 1)) // width
     line = begin_loop(row.f, row // width, behind, at_least_once=True)
     begin = number(row.f, line.index * width)
-    end = (begin + product.x.output).at_most(row_end)
+    end = (begin + output).at_most(row_end)
     first = begin.at_least(row)
     count = end - first
 
     def finish() -> None:
         sums = block.sums + (first - row) * block.pitch
-        _emit_finish(product, block, sums, line.index * product.x.output + (first - begin), count)
+        _emit_finish(product, block, sums, line.index * output + (first - begin), count)
 
     when(count > 0, finish)
     line.end()
@@ -416,7 +384,7 @@ def _emit_lines(product: _Product, block: _Block) -> None:
 
 def _emit_finish(product: _Product, block: _Block, sums: Ptr, pixel: Index, count: Int) -> None:
     """Hand over `count` rows of sums, which are pixels from `pixel` on."""
-    f, row_bytes = sums.f, product.features * 4
+    f, row_bytes = sums.f, product.weights.lines * 4
     place = (block.item * product.pixels + pixel) * row_bytes + block.column * 4
     columns = block.column_end - block.column
     if product.border is not None:
