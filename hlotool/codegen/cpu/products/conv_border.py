@@ -63,10 +63,7 @@ def emit_border(
     The operands are in arguments `slots`.  `strides` are those of the result's batch, spatial dimensions and features
     in bytes; it is dense, and the product's part begins `start` bytes into it.  `flag` is what `emit_flag` clears.
     """
-    left, right = element(spec.lhs), element(spec.rhs)
-    table = f"border_{name}"
-    numbers = _numbers(spec, left.bytes, right.bytes, slots, strides, start)
-    numbers[_WHOLE.index("flag_slot")], numbers[_WHOLE.index("flag")] = flag.slot, flag.start
+    table, numbers = f"border_{name}", _numbers(spec, slots, strides, start, flag)
     unit.constant(table, f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
     assert unit.machine is not None
     function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
@@ -95,9 +92,10 @@ def emit_flag(unit: Unit, name: str, flag: Place) -> Step:
 
 
 def _numbers(
-    spec: ConvSpec, left: int, right: int, slots: tuple[int, int], strides: Sequence[int], start: int
+    spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> list[int]:
-    """The table; `left` and `right` are bytes of an element."""
+    """The table, for `emit_border`."""
+    left, right = element(spec.lhs).bytes, element(spec.rhs).bytes
     c_batch, *c_spatial, c_feature = strides
     features, images = spec.input_features // spec.feature_groups, spec.batch // spec.batch_groups
     by_feature = spec.feature_groups > 1
@@ -112,7 +110,7 @@ def _numbers(
         "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
         "b_start": sum(at * stride for at, stride in zip(last, spec.rhs_spatial, strict=True)) * right,
         "weights": math.prod(spec.kernel) * features * spec.output_features * element(spec.rhs).components,
-        "flag_slot": 0, "flag": 0,
+        "flag_slot": flag.slot, "flag": flag.start,
     }
     spatial = [
         {
