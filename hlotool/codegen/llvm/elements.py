@@ -19,9 +19,9 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError
 
 __all__ = [
-    "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "arithmetic", "element", "has_tiles", "load",
-    "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles", "multiply_add", "narrow", "plus",
-    "store", "sum_of_lanes", "widen",
+    "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "alternating", "arithmetic", "complex_sums",
+    "element", "has_tiles", "load", "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles",
+    "multiply_add", "narrow", "plus", "store", "sum_of_lanes", "swapped", "widen",
 ]  # fmt: skip
 
 
@@ -243,3 +243,18 @@ def sum_of_lanes(arithmetic: Arithmetic, value: Vector) -> Vector:
     start, name = Vector(value.f, value.element, 1, "-0.0"), f"llvm.vector.reduce.fadd.{value.suffix}"
     arguments = [(start.type, start.name), (value.type, value.name)]
     return start.named(value.f.intrinsic(start.type, name, arguments, "reassoc"))
+
+
+def alternating(value: Vector, even: str, odd: str) -> Vector:
+    """The constant of the same type with one number in even lanes and one in odd ones, as LLVM writes them."""
+    return value.named("<" + ", ".join(f"{value.element} {(even, odd)[lane % 2]}" for lane in range(value.lanes)) + ">")
+
+
+def swapped(value: Vector) -> Vector:
+    """The vector with real and imaginary parts exchanged."""
+    return value.shuffle([lane ^ 1 for lane in range(value.lanes)])
+
+
+def complex_sums(arithmetic: Arithmetic, by_real: Vector, by_imaginary: Vector) -> Vector:
+    """From the sums of re(a) * b and im(a) * b over interleaved b: the interleaved complex sums."""
+    return multiply_add(arithmetic, swapped(by_imaginary), alternating(by_real, "-1.0", "1.0"), by_real)

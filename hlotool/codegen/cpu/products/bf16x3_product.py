@@ -27,12 +27,12 @@ from hlotool.codegen.cpu.products.bf16x3 import (
     first_lanes,
     kept_helper,
 )
-from hlotool.codegen.cpu.products.tiles import SIDE, operate, tile_config
+from hlotool.codegen.cpu.products.tiles import SIDE, configure, move_tile, operate, tile_config
 from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm.arguments import Place, argument
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, open_function, return_when, when
 from hlotool.codegen.llvm.elements import has_tiles
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, either, number, operand, where, zeros
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, either, operand, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -153,7 +153,7 @@ def _product() -> Helper:
     unit = Unit()
     _emit_begin(unit)
     f = Function(unit, "void @bf16x3_end() nounwind")
-    operate(f, "tilerelease", [])
+    operate(f, "tilerelease")
     f.finish()
     _emit_multiply(unit)
     _emit_tiles(unit)
@@ -167,7 +167,7 @@ def _emit_begin(unit: Unit) -> None:
     unit.data("bf16x3_shapes", tile_config([SIDE, SIDE], [SIDE, SIDE]))
     unit.definitions.append(Definition("bf16x3_once", "@bf16x3_once = constant i64 0"))
     f = Function(unit, "i1 @bf16x3_begin(ptr %left, i64 %lefts, ptr %right, i64 %rights) nounwind")
-    operate(f, "ldtilecfg", [("ptr", "@bf16x3_shapes")])
+    configure(Ptr(f, "@bf16x3_shapes"))
     exponents, fine = [], Vector(f, "i1", 1, "true")
     for side in ("left", "right"):
         start = Ptr(f, f"%{side}"), *empty_range(f)
@@ -220,11 +220,11 @@ def _emit_tiles(unit: Unit) -> None:
 
     def load_sums() -> None:
         for register, cell in enumerate(cells):
-            _operate("tileloadd64", register, cell, given.c_row)
+            move_tile("tileloadd64", register, cell, given.c_row)
 
     def clear_sums() -> None:
         for register in range(len(cells)):
-            operate(f, "tilezero", [("i8", str(register))])
+            operate(f, "tilezero", register)
 
     when(given.add, load_sums, clear_sums)
     tap = begin_loop(f, 0, given.taps, 1, given.b, at_least_once=True)
@@ -235,25 +235,19 @@ def _emit_tiles(unit: Unit) -> None:
     for parts in _ORDER:
         for half in (0, 1):
             if parts[0] != last[0]:
-                _operate("tileloadd64", 4 + half, a + lefts[2 * parts[0] + half], given.a_row)
+                move_tile("tileloadd64", 4 + half, a + lefts[2 * parts[0] + half], given.a_row)
             if parts[1] != last[1]:
-                _operate("tileloadd64", 6 + half, b + (parts[1] * PART + half * TILE), ROW)
+                move_tile("tileloadd64", 6 + half, b + (parts[1] * PART + half * TILE), ROW)
         last = [*parts]
         for register in range(len(cells)):
-            registers = register, 4 + register // 2, 6 + register % 2
-            operate(f, "tdpbf16ps", [("i8", str(number)) for number in registers])
+            operate(f, "tdpbf16ps", register, 4 + register // 2, 6 + register % 2)
             for line in islice(lines, each):
                 (b + (AHEAD * BLOCK + line)).fetch()
     _, b = loop.end(a + given.a_chunk, b + BLOCK)
     tap.end(b)
     for register, cell in enumerate(cells):
-        _operate("tilestored64", register, cell, given.c_row)
+        move_tile("tilestored64", register, cell, given.c_row)
     f.finish()
-
-
-def _operate(operation: str, register: int, at: Ptr, pitch: Index) -> None:
-    """Load or store a tile register whose rows lie `pitch` bytes apart."""
-    operate(at.f, operation, [("i8", str(register)), (at.type, at.name), ("i64", number(at.f, pitch).name)])
 
 
 def _emit_move(unit: Unit) -> None:

@@ -5,9 +5,9 @@ the register tile broadcasts elements of its left operand, that operand may lie 
 of dimensions.  Weights are packed into panels of output features in the order in which the tile walks the window.
 
 Where windows reach beyond the input the tile leaves elements out, if it can: a task those of the outermost dimension of
-the window that its pixels have outside (`gemm.Reach`), and the first and the last tile of a line some of the innermost
-one (`microkernel.Ends`).  What it cannot see past is the border of any other dimension: a padded copy of the input is
-made first where there is one (and `conv_border` sees to what zeros do to infinities).
+the window that its pixels have outside (`product.Reach`), and the first and the last tile of a line some of the
+innermost one (`product.Ends`).  What it cannot see past is the border of any other dimension: a padded copy of the
+input is made first where there is one (and `conv_border` sees to what zeros do to infinities).
 
 A dilated input (of a transposed convolution, or of the gradient of a strided one) is never spread out: output pixels
 whose windows meet the input at the same of their elements make up a *phase*, a convolution of its own with some of the
@@ -22,32 +22,25 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Annotated
 
+from hlotool.analysis.contraction import MatrixView, Strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
 from hlotool.codegen.cpu.products.conv_border import Border, emit_border, emit_flag
 from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
-from hlotool.codegen.cpu.products.dot import DotSpec, Scratch, emit_dot, emit_zeros
+from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
-from hlotool.codegen.cpu.products.gemm import (
-    Batch,
-    Finish,
-    Packing,
-    Product,
-    Reach,
-    TileShape,
-    choose_tile,
-    emit_product,
-    panels_to_pack,
-    piece_to_pack,
-    stays_in_place,
-)
-from hlotool.codegen.cpu.products.microkernel import Ends, Tap
+from hlotool.codegen.cpu.products.gemm import emit_product
+from hlotool.codegen.cpu.products.operands import Scratch
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.products.packing import panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.pad import PadAxis, emit_pad
+from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
+from hlotool.codegen.cpu.products.tile_shape import choose_tile
+from hlotool.codegen.cpu.products.zeros import emit_zeros
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.addressing import Place
+from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
@@ -89,6 +82,16 @@ class _Free:
     c: int
     inside: tuple[int, int] | None = None
     cut: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An outer dimension of a product, and its strides in bytes in both operands and the result."""
+
+    extent: int
+    a: int
+    b: int
+    c: int
 
 
 @dataclass(slots=True)
@@ -149,7 +152,7 @@ def _pointwise(spec: ConvSpec) -> bool:
     return whole and spec.groups == 1 and not is_bordered(spec)
 
 
-def _as_dot(spec: ConvSpec, in_order: bool) -> DotSpec:
+def _as_dot(spec: ConvSpec, in_order: bool) -> MatrixView:
     """A convolution with a window of one element: pixels times features, `in_order` with those of the result."""
     free = _merge_free([
         _Free(spec.batch, spec.lhs_batch, spec.out_batch),
@@ -162,10 +165,13 @@ def _as_dot(spec: ConvSpec, in_order: bool) -> DotSpec:
     ], in_order)
     rows = free[-1] if in_order else max(free, key=lambda dimension: dimension.extent)
     batch = [dimension for dimension in free if dimension is not rows]
-    return DotSpec(
-        tuple(d.extent for d in batch), rows.extent, spec.output_features, spec.input_features,
-        tuple(d.a for d in batch), rows.a, spec.lhs_feature, (0,) * len(batch), spec.rhs_input, spec.rhs_output,
-        tuple(d.c for d in batch), rows.c, spec.out_feature, spec.lhs, spec.rhs, spec.out, spec.accumulate,
+    left, right, out = (element(kind).bytes for kind in (spec.lhs, spec.rhs, spec.out))
+    return MatrixView(
+        batch=tuple(d.extent for d in batch), m=rows.extent, n=spec.output_features, k=spec.input_features,
+        lhs=Strides(batch=tuple(d.a * left for d in batch), row=rows.a * left, terms=(spec.lhs_feature * left,)),
+        rhs=Strides(batch=(0,) * len(batch), column=spec.rhs_output * right, terms=(spec.rhs_input * right,)),
+        out=Strides(batch=tuple(d.c * out for d in batch), row=rows.c * out, column=spec.out_feature * out),
+        types=(spec.lhs, spec.rhs, spec.out, spec.accumulate),
     )
 
 
@@ -266,9 +272,18 @@ def _emit_phase(
         _, shape = choose_tile(share, columns, writer.machine, how, windows=True)
         batch = [Batch(groups, share * across, image.group, share * c_feature)] if groups > 1 else []
         batch += [Batch(d.extent, d.b, d.a, d.c) for d in alike] + [Batch(d.extent, 0, d.a, d.c) for d in free]
+        merged = _merge_taps([Tap(tap.extent, tap.b, tap.a) for tap in taps])
         made = Product(
-            tuple(batch), share, columns, _merge_taps([Tap(tap.extent, tap.b, tap.a) for tap in taps]), how, shape,
-            weights, across, source, shape.columns * source.element.bytes, result, c_feature, result.element.bytes,
+            batch=tuple(d.extent for d in batch), m=share, n=columns, terms=tuple(tap.extent for tap in merged),
+            a=Matrix(
+                place=weights, row=across, batch=tuple(d.a for d in batch), terms=tuple(tap.a for tap in merged)
+            ),
+            b=Matrix(
+                place=source, column=source.element.bytes, batch=tuple(d.b for d in batch),
+                terms=tuple(tap.b for tap in merged),
+            ),
+            c=Matrix(place=result, row=c_feature, column=result.element.bytes, batch=tuple(d.c for d in batch)),
+            arithmetic=how, tile=shape,
         )
         inside = None
     else:
@@ -288,10 +303,18 @@ def _emit_phase(
             at = len(alike) + next(number for number, d in enumerate(free) if d.cut is not None)
             reach = Reach(at, p.start, p.stride, p.dilation, size)
         merged, ends = _sum(_consecutive(taps, b_step), writer.cuts, features)
-        full = b is not weights and columns > shape.columns
         made = Product(
-            tuple(batch), rows.extent, columns, merged, how, shape, source, rows.a, b, panel, result, rows.c, c_feature,
-            a_column=source.element.bytes if lanewise else 0, b_full=full, packing=packing, epilogue=writer.epilogue,
+            batch=tuple(d.extent for d in batch), m=rows.extent, n=columns, terms=tuple(tap.extent for tap in merged),
+            a=Matrix(
+                place=source, row=rows.a, column=source.element.bytes if lanewise else 0,
+                batch=tuple(d.a for d in batch), terms=tuple(tap.a for tap in merged),
+            ),
+            b=Matrix(
+                place=b, column=b.element.bytes, panel=panel, whole=b is not weights, batch=tuple(d.b for d in batch),
+                terms=tuple(tap.b for tap in merged),
+            ),
+            c=Matrix(place=result, row=rows.c, column=c_feature, batch=tuple(d.c for d in batch)),
+            arithmetic=how, tile=shape, packing=packing, epilogue=writer.epilogue,
             piece=packing.piece if packing else 0, reach=reach, ends=ends,
         )
         inside = rows.inside
@@ -308,12 +331,12 @@ def _finish(
 
     `rows` are those inside, where not all are.
     """
-    exact = made.how.type not in ("float", "double")  # zero times anything is zero
+    exact = made.arithmetic.type not in ("float", "double")  # zero times anything is zero
     if exact or not is_bordered(writer.spec, writer.cuts) or not (rows or any(d.inside for d in free)):
         return None
-    inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
+    inside = [(0, extent) for extent in made.batch[: len(made.batch) - len(free)]]
     inside += [d.inside or (0, d.extent) for d in free]
-    start = made.c.start - result.start
+    start = made.c.place.start - result.start
     border = emit_border(writer.unit, name, writer.spec, _operands(writer), strides, start, _flag(writer))
     return Finish(border, tuple(inside), rows or (0, made.m))
 
@@ -428,7 +451,7 @@ def _tile(writer: _Writer, rows: int, columns: int, lanewise: bool) -> tuple[flo
         return cost / rows, shape
     vectors = min(2, -(-columns // writer.how.columns))
     high = -(-rows // -(-rows // 6))
-    return -min(rows, 6), TileShape(high, vectors * writer.how.columns, lanewise=True)
+    return -min(rows, 6), TileShape(high, vectors * writer.how.columns)
 
 
 def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
@@ -478,15 +501,20 @@ def _weights(
     native = held.storage == how.type and across == held.bytes
     items = math.prod(d.extent for d in batch)
     deep = math.prod(tap.extent for tap in merged)
-    if native and len(merged) == 1 and stays_in_place(pixels, columns * items, deep, shape, how, writer.machine):
-        return source, shape.columns * held.bytes, merged[0].b, list(batch), None
+    close = stays_in_place(pixels, columns * items, deep, tile=shape, arithmetic=how, machine=writer.machine)
+    if native and len(merged) == 1 and close:
+        return source, 0, merged[0].b, list(batch), None
     row = shape.columns * how.element.bytes
     panels = -(-columns // shape.columns)
     group = piece = 0
     if not writer.whole_rows:
         if len(merged) == 1 and element(spec.out).storage == how.type:
-            piece = piece_to_pack(pixels, columns, deep, first, items, shape, how, writer.machine)
-        group, _ = (1, 0) if piece else panels_to_pack(pixels, columns, deep, items, shape, how, writer.machine)
+            piece = piece_to_pack(
+                pixels, columns, deep, first=first, items=items, tile=shape, arithmetic=how, machine=writer.machine
+            )
+        group, _ = (1, 0) if piece else panels_to_pack(
+            pixels, columns, deep, items=items, tile=shape, arithmetic=how, machine=writer.machine
+        )
     rows = deep // first * piece or deep
     panel = rows * row
     groups = -(-panels // group) * group if group else panels
@@ -500,8 +528,10 @@ def _weights(
         below //= tap.extent
         outer.append(Axis(tap.extent, tap.b, below * row))
     down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
-    copy_piece = rows if piece else 0
-    copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group, copy_piece, True)
+    copy = Copy(
+        outer=tuple(outer), rows=down, columns=over, width=shape.columns, panel=panel, source=source, target=place,
+        arithmetic=how, lead=len(batch), group=group, piece=rows if piece else 0, full=True,
+    )
     step = emit_copy(writer.unit, f"pack_rhs_{name}", copy)
     if group:
         packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group, piece)
@@ -524,7 +554,10 @@ def _unpack(writer: _Writer, source: Place, batch: int, spatial: list[int], targ
     outer = tuple(Axis(d.extent, d.a, d.c) for d in free if d is not columns)
     rows = Axis(spec.output_features, held.bytes, spec.out_feature * held.bytes)
     over, width = Axis(columns.extent, columns.a, columns.c), min(columns.extent, 64)
-    copy = Copy(outer, rows, over, width, width * columns.c, source, target, writer.how)
+    copy = Copy(
+        outer=outer, rows=rows, columns=over, width=width, panel=width * columns.c, source=source, target=target,
+        arithmetic=writer.how,
+    )
     writer.steps.append(emit_copy(writer.unit, f"unpack_{writer.name}", copy))
 
 

@@ -35,8 +35,8 @@ from hlotool.codegen.cpu.products.bf16x3 import (
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.conv_border import Border
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
-from hlotool.codegen.cpu.products.dot import Scratch
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
+from hlotool.codegen.cpu.products.operands import Scratch
 from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
@@ -316,9 +316,10 @@ def _emit_product(unit: Unit, product: _Product) -> Step:
     time = 0.0
     if epilogue is not None:
         row_pitch = features * 4 if product.keeps_result else pitch
-        time = epilogue.emit(
-            unit, f"epilogue_{name}", Block(math.prod(items), product.pixels, features, row_pitch, 1, broad)
+        part = Block(
+            items=math.prod(items), rows=product.pixels, columns=features, pitch=row_pitch, height=1, width=broad
         )
+        time = epilogue.emit(unit, f"epilogue_{name}", part)
     f = Function(unit, signature(name, plumbing=True))
     sums = allocate(f, "i8", high * pitch, align=64)
     safe = emit_begin(f, product.bf16x3)

@@ -43,7 +43,7 @@ _SPATIAL = (
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Sees to rows of a result that may be at the border: `function` does, by a `table`.  It is a `gemm.RowsCall`."""
+    """Sees to rows of a result that may be at the border: `function` does, by a `table`.  A `product.RowsCall`."""
 
     function: str
     table: str

@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
-from hlotool.codegen.cpu.products.gemm import TileShape
-from hlotool.codegen.cpu.products.microkernel import Ends
+from hlotool.codegen.cpu.products.product import Ends, TileShape
 
 __all__ = ["NO_CUTS", "Cuts", "cuts_of", "extent_of", "is_bordered"]
 

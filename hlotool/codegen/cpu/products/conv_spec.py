@@ -17,7 +17,7 @@ class ConvSpec:
     / base_dilation`` of each spatial dimension where that is a whole number within the input, else zero.
     `padding` is the low one (it may be negative); the high one is implied by `output`.  `reversal` walks
     the window backwards.  With `feature_groups` the input features, with `batch_groups` the batch is split,
-    and each group makes its share of the output features.  `accumulate` as in `DotSpec`.
+    and each group makes its share of the output features.  `accumulate` as in `MatrixView`.
     """
 
     batch: int
