@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
-from hlotool.codegen.cpu.products.microkernel import Tile
-from hlotool.codegen.cpu.products.product import Blocking, Product
+from hlotool.codegen.cpu.products.microkernel import Microkernel, Tile
+from hlotool.codegen.cpu.products.product import Product
 from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.llvm.values import Bool, Index, Truth, choose, number
 from hlotool.codegen.llvm.writer import Function
 
-__all__ = ["Bf16x3Tiles"]
+__all__ = ["bf16x3_tiles"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bf16x3Tiles:
-    """See `Microkernel`.  One function is for tiles of all shapes, and for all products."""
-
-    operands: Bf16x3
-    accumulates = True
-    keeps_rows = False
-    speed = 0.85
-    is_plumbing = True
-
-    def columns_together(self, product: Product) -> int:
-        return 0
-
-    def begin(self, f: Function, name: str, product: Product, blocking: Blocking) -> _Calls:
-        return _Calls(f, self.operands, product)
+def bf16x3_tiles(operands: Bf16x3) -> Microkernel:
+    """One function is for tiles of all shapes, and for all products."""
+    return Microkernel(
+        begin=lambda f, name, product, blocking: _Calls(f, operands, product), accumulates=True,
+        columns_together=lambda arithmetic: 0, speed=0.85,
+    )
 
 
 class _Calls:

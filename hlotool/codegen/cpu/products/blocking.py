@@ -214,7 +214,7 @@ def _repeats_columns(product: Product, microkernel: Microkernel, wide: int, accu
     It may where nothing is added to what is there, those columns of `b` lie together, and either they are of the same
     task, with `wide` panels, or nobody but the tiles works on the result: several tasks may write the same there.
     """
-    columns, n, step = product.tile.columns, product.n, microkernel.columns_together(product)
+    columns, n, step = product.tile.columns, product.n, microkernel.columns_together(product.arithmetic)
     rest = n % columns
     if accumulates or not step or product.b.lines or not 0 < rest < columns < n:
         return False

@@ -33,12 +33,11 @@ from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.operands import Scratch
-from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.packing import panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.pad import PadAxis, emit_pad
 from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
 from hlotool.codegen.cpu.products.tile_shape import choose_tile
-from hlotool.codegen.cpu.products.zeros import emit_zeros
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element

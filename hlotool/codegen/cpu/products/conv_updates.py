@@ -15,7 +15,7 @@ from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.operands import Scratch
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
 from hlotool.codegen.cpu.products.product import Matrix, Product, TileShape
-from hlotool.codegen.cpu.products.rank_update import TERMS, Part, RankUpdates, columns_of, serves_updates
+from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import arithmetic, element
@@ -66,7 +66,7 @@ def emit_conv_updates(
         arithmetic=sums, tile=TileShape(pixels, columns_of(pixels, spec.output_features, sums, unit.machine)),
         epilogue=epilogue,
     )
-    return [emit_copy(unit, f"pack_lhs_{name}", copy), emit_product(unit, name, product, RankUpdates(parts))]
+    return [emit_copy(unit, f"pack_lhs_{name}", copy), emit_product(unit, name, product, rank_updates(parts))]
 
 
 def _parts(spec: ConvSpec, pixel: int) -> tuple[Part, ...]:

@@ -1,8 +1,8 @@
 """Matrix products (`dot`): which way to compute one, and its kernel.
 
 The plan follows from shape and strides alone.  Products that are thin along m or n with both operands
-contiguous along k run as dot products (`DotTiles`).  All others broadcast the left operand over
-vectors of the right one (`VectorTiles`); large ones pack what is not laid out well for that first.
+contiguous along k run as dot products (`dot_tiles`).  All others broadcast the left operand over
+vectors of the right one (`vector_tiles`); large ones pack what is not laid out well for that first.
 
 Products of bf16 numbers on processors that multiply them in pairs, and of integers that fit 16 bits, are products of
 matrices half as deep whose elements are pairs: rows that lie along k are those already, anything else is copied into
@@ -20,14 +20,14 @@ from hlotool.analysis.contraction import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_P
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, both, pays
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
-from hlotool.codegen.cpu.products.bf16x3_tiles import Bf16x3Tiles
+from hlotool.codegen.cpu.products.bf16x3_tiles import bf16x3_tiles
 from hlotool.codegen.cpu.products.blocking import terms_at_a_time
-from hlotool.codegen.cpu.products.dot_tiles import DotTiles
+from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
-from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.packing import (
     SHARED_PANELS,
     SHARED_ROWS,
@@ -37,11 +37,10 @@ from hlotool.codegen.cpu.products.packing import (
 )
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
-from hlotool.codegen.cpu.products.rank_update import TERMS, Part, RankUpdates, columns_of, serves_updates
+from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
 from hlotool.codegen.cpu.products.tile_shape import choose_tile
-from hlotool.codegen.cpu.products.tiles import SIDE, RegisterTiles
-from hlotool.codegen.cpu.products.vector_tiles import VectorTiles
-from hlotool.codegen.cpu.products.zeros import emit_zeros
+from hlotool.codegen.cpu.products.tiles import SIDE, TILE_REGISTERS
+from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import (
@@ -217,7 +216,7 @@ class _Dot:
         most = 16 if self.machine.registers == 32 else 8
         rows = min(m, _SIDE if n >= _SIDE or self.arithmetic.complex else most // min(n, _SIDE))
         columns = min(n, max(1, most // (rows * components)))
-        self._add(self._product(TileShape(rows, columns)), DotTiles())
+        self._add(self._product(TileShape(rows, columns)), DOT_PRODUCTS)
 
     def _serves_updates(self) -> bool:
         """Whether `rank_update` can compute this product, and saves time: rows of `b` fall on few sets of the caches,
@@ -240,7 +239,7 @@ class _Dot:
             terms=(1, k // TERMS, TERMS), a=replace(packed, terms=(0, block, *packed.terms)),
             b=replace(self.b, terms=(0, TERMS * row, row)),
         )
-        self._add(product, RankUpdates(parts))
+        self._add(product, rank_updates(parts))
 
     def _emit_outer(self, tiles: bool) -> None:
         m, n, k, machine, arithmetic = self.m, self.n, self.k, self.machine, self.arithmetic
@@ -250,7 +249,7 @@ class _Dot:
         if tiles:
             usual = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE))
         tile = choose_tile(rows, n, machine, arithmetic, in_lines=True)[1] if self.b.lines else usual
-        microkernel: Microkernel = RegisterTiles() if tiles else VectorTiles()
+        microkernel = TILE_REGISTERS if tiles else VECTORS
         out = self.c
         if out.column != out.element.bytes and n > 1:
             self.c = self._dense_result()
@@ -366,4 +365,4 @@ class _Dot:
             arithmetic=replace(self.arithmetic, pairs=True, bf16x3=True),
             packing=Packing(copy_right.function, 1, group) if group else None,
         )
-        self._add(product, Bf16x3Tiles(Bf16x3(PART, left.ranges, left.tasks, right.ranges, right.tasks)))
+        self._add(product, bf16x3_tiles(Bf16x3(PART, left.ranges, left.tasks, right.ranges, right.tasks)))

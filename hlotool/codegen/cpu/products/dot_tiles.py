@@ -5,31 +5,14 @@ For skinny products whose operands are contiguous there.
 
 from __future__ import annotations
 
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, open_tile
+from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.elements import alternating, load, multiply_add, plus, store, sum_of_lanes, swapped
 from hlotool.codegen.llvm.values import Ptr, Vector, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["DotTiles"]
-
-
-class DotTiles:
-    """See `Microkernel`."""
-
-    accumulates = False
-    keeps_rows = False
-    speed = 1.0
-    is_plumbing = True
-
-    def columns_together(self, product: Product) -> int:
-        return 1
-
-    def begin(self, f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-        return FunctionCalls.define(
-            f, name, product, blocking, lambda tile, shape: _emit(f.unit, tile, product, shape)
-        )  # fmt: skip
+__all__ = ["DOT_PRODUCTS"]
 
 
 def _emit(unit: Unit, name: str, product: Product, shape: TileShape) -> None:
@@ -77,3 +60,10 @@ def _emit(unit: Unit, name: str, product: Product, shape: TileShape) -> None:
                 total = total * alternating(total, "1.0", "-1.0")
             store(sum_of_lanes(arithmetic, total), at + part * c.element.size, c.element)
     f.finish()
+
+
+def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
+    return define_tiles(f, name, product, blocking, lambda unit, tile, shape: _emit(unit, tile, product, shape))
+
+
+DOT_PRODUCTS = Microkernel(begin=_begin, columns_together=lambda arithmetic: 1)

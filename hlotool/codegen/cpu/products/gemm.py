@@ -25,7 +25,7 @@ from hlotool.codegen.cpu.products.product import (
     TaskDimension,
 )
 from hlotool.codegen.cpu.products.tile_shape import nanoseconds
-from hlotool.codegen.cpu.products.vector_tiles import VectorTiles
+from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import argument, begin_tasks, count_in_block, unravel
 from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
@@ -37,10 +37,8 @@ __all__ = ["emit_product"]
 _BYTES: Annotated[float, Threshold("cost")] = 20.0
 """Of a right operand, that one core gets in a nanosecond from behind its own caches."""
 
-_VECTORS = VectorTiles()
 
-
-def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkernel = _VECTORS) -> Step:
+def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkernel = VECTORS) -> Step:
     """Define step function `name` and the tile functions it needs; strides and sizes are all static."""
     assert unit.machine is not None
     blocking, time = plan_blocks(product, microkernel, unit.machine), 0.0
@@ -62,7 +60,7 @@ class _StepWriter:
 
     def __init__(self, unit: Unit, name: str, product: Product, blocking: Blocking, microkernel: Microkernel) -> None:
         self.name, self.product, self.blocking, self.tile = name, product, blocking, product.tile
-        self.f = Function(unit, signature(name, plumbing=microkernel.is_plumbing))
+        self.f = Function(unit, signature(name, plumbing=microkernel.plumbing))
         self.buffer = allocate(self.f, "i8", blocking.buffer, 64) if blocking.buffer else None
         self.tiles: Calls = microkernel.begin(self.f, name, product, blocking)
         self.panels: Ptr | None = None  # where the tasks of this call pack theirs

@@ -13,10 +13,11 @@ from typing import NamedTuple, Protocol
 
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import call
+from hlotool.codegen.llvm.elements import Arithmetic
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, choose, either, equal, negated
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Calls", "FunctionCalls", "Microkernel", "Tile", "TileArguments", "TileRange", "open_tile"]
+__all__ = ["Calls", "FunctionCalls", "Microkernel", "Tile", "TileArguments", "TileRange", "define_tiles", "open_tile"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +69,23 @@ class Calls(Protocol):
         """Behind all tasks."""
 
 
-class Microkernel(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Microkernel:
     """A way to multiply tiles.
 
-    `accumulates`: whether sums can be added to what the result holds.  `keeps_rows`: whether the first rows of a tile
-    can be left as they are.  `speed`: how many times as fast as vectors it is.  `is_plumbing`: whether the functions
-    that it calls do all of the work, so that the steps which call them need no optimisation.
+    `begin` defines what a step with this name will call, and writes what gets it ready.  `accumulates` says whether
+    sums can be added to what the result holds, `keeps_rows` whether the first rows of a tile can be left as they are.
+    A tile computes a multiple of `columns_together` columns; it is 0 where none of them may be there already.  `speed`
+    is how many times as fast as vectors it is.  Where the functions that it calls do all of the work, steps that call
+    them are `plumbing`.
     """
 
-    @property
-    def accumulates(self) -> bool: ...
-
-    @property
-    def keeps_rows(self) -> bool: ...
-
-    @property
-    def speed(self) -> float: ...
-
-    @property
-    def is_plumbing(self) -> bool: ...
-
-    def columns_together(self, product: Product) -> int:
-        """A tile computes a multiple of so many columns; 0 where none of its columns may be there already."""
-
-    def begin(self, f: Function, name: str, product: Product, blocking: Blocking) -> Calls:
-        """Define what step `f` of kernel `name` will call, and get ready for it."""
+    begin: Callable[[Function, str, Product, Blocking], Calls]
+    accumulates: bool = False
+    keeps_rows: bool = False
+    columns_together: Callable[[Arithmetic], int] = lambda arithmetic: arithmetic.columns
+    speed: float = 1.0
+    plumbing: bool = True
 
 
 class TileArguments(NamedTuple):
@@ -123,17 +116,6 @@ class FunctionCalls:
     product: Product
     blocking: Blocking
     names: Mapping[tuple[bool, bool], str]
-
-    @classmethod
-    def define(
-        cls, f: Function, name: str, product: Product, blocking: Blocking, emit: Callable[[str, TileShape], None]
-    ) -> FunctionCalls:
-        """Have `emit` define the tile functions that a step needs."""
-        names = {}
-        for rest, shape in blocking.shapes.items():
-            names[rest] = f"tile{shape.rows}x{shape.columns}_{name}"
-            emit(names[rest], shape)
-        return cls(f, product, blocking, names)
 
     def begin_task(self, task: Index) -> None:
         pass
@@ -177,3 +159,13 @@ def _either(condition: Truth, yes: Ptr | None, no: Ptr | None) -> Ptr | None:
 def _where(condition: Truth, amount: int) -> Index:
     """So many bytes under a condition, else none."""
     return choose(condition, amount, 0) if amount else 0
+
+
+def define_tiles(
+    f: Function, name: str, product: Product, blocking: Blocking, emit: Callable[[Unit, str, TileShape], None]
+) -> FunctionCalls:
+    """Have `emit` define the tile functions that a step needs."""
+    names = {rest: f"tile{shape.rows}x{shape.columns}_{name}" for rest, shape in blocking.shapes.items()}
+    for rest, shape in blocking.shapes.items():
+        emit(f.unit, names[rest], shape)
+    return FunctionCalls(f, product, blocking, names)

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, field, replace
 
 from hlotool.codegen.cpu.products.bf16x3 import GROUP, RANGE, Split, emit_split
-from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.product import Matrix, Packing
-from hlotool.codegen.cpu.products.zeros import emit_zeros
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element

@@ -9,7 +9,7 @@ all rows it calls the same function for its own panels instead (see `packing`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
@@ -18,24 +18,12 @@ from hlotool.codegen.kernel import PLUMBING, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, count_in_block, unravel
 from hlotool.codegen.llvm.control import begin_loop, call, open_function, when
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element, load, store
-from hlotool.codegen.llvm.values import (
-    Index,
-    Ptr,
-    Truth,
-    Vector,
-    choose,
-    either,
-    equal,
-    minimum,
-    negated,
-    number,
-    zeros,
-)
+from hlotool.codegen.llvm.values import Index, Ptr, Truth, choose, either, equal, minimum, negated, number, zeros
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE
 
-__all__ = ["CALLED", "TASK_BYTES", "Axis", "Copy", "emit_copy"]
+__all__ = ["CALLED", "TASK_BYTES", "Axis", "Copy", "emit_copy", "emit_zeros"]
 
 CALLED = "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %to)"
 _APART: Annotated[int, Threshold("times")] = 4
@@ -139,6 +127,7 @@ class _CopyWriter:
         self.chunk = min(copy.piece or max(8, TASK_BYTES // row_bytes // 8 * 8), rows)
         self.groups, self.chunks = -(-copy.panels // self.group), -(-rows // self.chunk)
         self.side = min(self.arithmetic.lanes, 8)  # of squares to transpose; larger ones gain nothing and cost code
+        self.squares: set[tuple[int, int]] = set()  # and parts of them, which are transposed by functions
         plumbing = self.mode == "transpose" or self.source == self.target
         called = f"void @{name}{CALLED} nounwind" + f" {PLUMBING}" * plumbing
         self.f = Function(unit, called if copy.group else signature(name, plumbing))
@@ -152,8 +141,8 @@ class _CopyWriter:
         self._task(outer, outer.pop(copy.lead), chunk)
         task.end()
         self.f.finish()
-        if self.mode == "transpose":
-            self._emit_transposes()
+        for wide, tall in sorted(self.squares, reverse=True):
+            self._emit_transpose(wide, tall)
         elements = copy.rows.extent * copy.columns.extent * math.prod(axis.extent for axis in copy.outer)
         pace = 5.0 if self.mode == "scalars" else 20.0
         return Step(self.name, math.prod(extents), elements * (self.source.bytes + self.target.bytes) / pace)
@@ -270,6 +259,7 @@ class _CopyWriter:
 
         def band(read: Ptr, write: Ptr, tall: int) -> None:
             """Blocks of `tall` rows, along the columns."""
+            self.squares.add((min(columns, side), tall))
             function = f"@t{min(columns, side)}x{tall}_{self.name}"
             steps = copy.columns.source, self.target.bytes
             if columns < side:
@@ -311,24 +301,13 @@ class _CopyWriter:
         """Rows of the last task, where the others have `chunk`."""
         return (self.copy.rows.extent - 1) % self.chunk + 1
 
-    def _emit_transposes(self) -> None:
-        """Define the functions for blocks: ``@t<columns>x<rows>_name(ptr from, ptr to)``."""
-        side, columns, width = self.side, self.copy.columns.extent, self.copy.width
-        panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
-        panels = panels[:1] if self.copy.is_full else panels
-        wides = dict.fromkeys(min(panel, side) for panel in panels)
-        talls = dict.fromkeys(min(rows, side) for rows in (self.copy.rows.extent, self._last_rows))
-        for wide in wides:
-            for tall in talls:
-                self._emit_transpose(wide, tall)
-
     def _emit_transpose(self, wide: int, tall: int) -> None:
         """Transpose `wide` runs of `tall` source elements."""
         f, block = open_function(self.unit, f"t{wide}x{tall}_{self.name}", _Block, internal=True, noalias=True)
         kind, side, copy = self.arithmetic.type, self.side, self.copy
         runs = [
             load(block.source + i * copy.columns.source, self.source, kind, side, tall) if i < wide
-            else Vector(f, kind, side, "poison")
+            else zeros(f, kind, side).named("poison")
             for i in range(side)
         ]  # fmt: skip
         rows = transposed(runs)
@@ -342,3 +321,21 @@ class _Block(NamedTuple):
 
     source: Ptr
     target: Ptr
+
+
+def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
+    """Define step function `name`, which clears an array (only `target` strides count)."""
+    f, element = Function(unit, signature(name)), place.element
+    task = begin_tasks(f)
+    at = argument(f, place)
+    for axis, where in zip(outer, unravel(task.index, [axis.extent for axis in outer]), strict=True):
+        at += where * axis.target
+    loop = begin_loop(f, 0, inner.extent, 1, at)
+    (at,) = loop.values
+    for part in range(element.components):
+        (at + part * element.size).store(zeros(f, element.storage), element.size)
+    loop.end(at + inner.target)
+    task.end()
+    f.finish()
+    tasks = math.prod(axis.extent for axis in outer)
+    return Step(name, tasks, float(tasks * inner.extent))

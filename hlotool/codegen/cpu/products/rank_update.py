@@ -13,11 +13,10 @@ outside of its input.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, open_tile
+from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.elements import Arithmetic, Element, load, multiply_add, store
@@ -25,7 +24,7 @@ from hlotool.codegen.llvm.values import Int, Ptr, Vector, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE, Machine
 
-__all__ = ["TERMS", "Part", "RankUpdates", "columns_of", "serves_updates"]
+__all__ = ["TERMS", "Part", "columns_of", "rank_updates", "serves_updates"]
 
 TERMS: Annotated[int, Threshold("terms")] = 4  # of the sum, that an update adds
 MOST_ROWS: Annotated[int, Threshold("rows")] = 128
@@ -73,27 +72,20 @@ def _together(machine: Machine) -> int:
     return (machine.registers - others) // (TERMS + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class RankUpdates:
-    """See `Microkernel`.  A tile is as high as the result, and gets whole sums; its columns are whole vectors.
+def rank_updates(parts: tuple[Part, ...]) -> Microkernel:
+    """Tiles as high as the result, of whole vectors of columns, and of whole sums.
 
     The first dimension of the sum counts `parts`, the second one blocks of terms of a part, and the third one `TERMS`
     terms: these lie side by side in `a`, and in rows of `b`.
     """
 
-    parts: tuple[Part, ...]
-    accumulates = False
-    keeps_rows = False
-    speed = 1.0
-    is_plumbing = True
+    def begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
+        def emit(unit: Unit, tile: str, shape: TileShape) -> None:
+            _Update(unit, tile, product, shape, parts).write()
 
-    def columns_together(self, product: Product) -> int:
-        return product.arithmetic.columns
+        return define_tiles(f, name, product, blocking, emit)
 
-    def begin(self, f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-        return FunctionCalls.define(
-            f, name, product, blocking, lambda tile, shape: _Update(f.unit, tile, product, shape, self.parts).write()
-        )
+    return Microkernel(begin=begin)
 
 
 class _Update:

@@ -13,41 +13,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Tile, open_tile
+from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, Tile, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import PAIR, store
 from hlotool.codegen.llvm.values import Index, Ptr, equal, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["SIDE", "RegisterTiles", "configure", "move_tile", "operate", "tile_config"]
+__all__ = ["SIDE", "TILE_REGISTERS", "configure", "move_tile", "operate", "tile_config"]
 
 _CONFIG = "config_"
 """The shapes of registers for a tile function have its name behind this."""
 
 SIDE = 16  # rows of a tile register, and its elements of 32 bits per row
 ROW = SIDE * PAIR.bytes
-
-
-class RegisterTiles:
-    """See `Microkernel`: products of pairs, whose number along the sum is a multiple of 16."""
-
-    accumulates = True
-    keeps_rows = False
-    speed = 8.0
-    is_plumbing = False
-
-    def columns_together(self, product: Product) -> int:
-        return 0
-
-    def begin(self, f: Function, name: str, product: Product, blocking: Blocking) -> _Calls:
-        accumulates = blocking.piece < product.terms[0]
-        functions = FunctionCalls.define(
-            f, name, product, blocking, lambda tile, shape: _emit(f.unit, tile, product, shape, accumulates)
-        )
-        if len(functions.names) == 1:
-            configure(functions.find(False, False, _CONFIG))
-        return _Calls(functions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +135,19 @@ def move_tile(operation: str, register: int, at: Ptr, pitch: Index) -> None:
     """Load or store a tile register whose rows lie `pitch` bytes apart."""
     place = [("i8", str(register)), (at.type, at.name), ("i64", number(at.f, pitch).name)]
     at.f.intrinsic("void", f"llvm.x86.{operation}", place)
+
+
+def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> _Calls:
+    accumulates = blocking.piece < product.terms[0]
+    functions = define_tiles(
+        f, name, product, blocking, lambda unit, tile, shape: _emit(unit, tile, product, shape, accumulates)
+    )
+    if len(functions.names) == 1:
+        configure(functions.find(False, False, _CONFIG))
+    return _Calls(functions)
+
+
+TILE_REGISTERS = Microkernel(
+    begin=_begin, accumulates=True, columns_together=lambda arithmetic: 0, speed=8.0, plumbing=False
+)
+"""For products of pairs, whose number along the sum is a multiple of 16."""

@@ -17,7 +17,7 @@ from typing import Annotated
 
 from hlotool.analysis.contraction import PAGE
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, open_tile
+from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
 from hlotool.codegen.cpu.products.tile_shape import nanoseconds
 from hlotool.codegen.llvm.control import begin_loop, return_when, when
@@ -26,30 +26,13 @@ from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, ch
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE, Machine
 
-__all__ = ["VectorTiles"]
+__all__ = ["VECTORS"]
 
 AHEAD: Annotated[int, Threshold("terms")] = 16
 """Steps of the sum from which `b` is fetched: longer than an access to the second-level cache."""
 _FEW_SUMS: Annotated[int, Threshold("vectors")] = 8  # of a tile whose loop takes four steps of the sum a turn
 _BRIEF: Annotated[float, Threshold("cost")] = 120e3
 """Of a sum over windows, so little that turns of several steps save less than compiling them takes."""
-
-
-class VectorTiles:
-    """See `Microkernel`."""
-
-    accumulates = True
-    keeps_rows = True
-    speed = 1.0
-    is_plumbing = True
-
-    def columns_together(self, product: Product) -> int:
-        return product.arithmetic.columns
-
-    def begin(self, f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-        return FunctionCalls.define(
-            f, name, product, blocking, lambda tile, shape: _TileWriter(f.unit, tile, product, blocking, shape).write()
-        )
 
 
 def _steps_together(product: Product, piece: int, machine: Machine) -> int:
@@ -252,3 +235,13 @@ class _TileWriter:
                     before = load(at, c.element, arithmetic.type, arithmetic.lanes, active)
                     value = plus(arithmetic, before, value)
                 store(value, at, c.element, active)
+
+
+def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
+    def emit(unit: Unit, tile: str, shape: TileShape) -> None:
+        _TileWriter(unit, tile, product, blocking, shape).write()
+
+    return define_tiles(f, name, product, blocking, emit)
+
+
+VECTORS = Microkernel(begin=_begin, accumulates=True, keeps_rows=True)
