@@ -51,6 +51,30 @@ class ConvSpec:
     def groups(self) -> int:
         return self.feature_groups * self.batch_groups
 
+    @property
+    def features(self) -> int:
+        """Of the input, those of a group."""
+        return self.input_features // self.feature_groups
+
+    @property
+    def share(self) -> int:
+        """Of the output features, those of a group."""
+        return self.output_features // self.groups
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """Extents of the result: batch, spatial dimensions, features."""
+        return self.batch // self.batch_groups, *self.output, self.output_features
+
+    @property
+    def strides_of_input(self) -> tuple[int, ...]:
+        """Those of batch, spatial dimensions, features."""
+        return self.lhs_batch, *self.lhs_spatial, self.lhs_feature
+
+    @property
+    def strides_of_result(self) -> tuple[int, ...]:
+        return self.out_batch, *self.out_spatial, self.out_feature
+
     def phases(self, at: int) -> list[Phase]:
         """The phases of spatial dimension `at`: a single one for an input without holes."""
         holes, stride, dilation = self.base_dilation[at], self.strides[at], self.window_dilation[at]

@@ -27,7 +27,7 @@ from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
-from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
+from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
 from hlotool.codegen.cpu.products.packing import (
     SHARED_PANELS,
     SHARED_ROWS,
@@ -293,7 +293,7 @@ class _Dot:
         if b.lines:
             return None, piece
         self.b, packing = self.operands.pack_panels(
-            "pack_rhs", b, k, n, tile.columns, group=group, piece=piece, full=b.prologue is None and not tiles
+            "pack_rhs", b, (k,), n, tile.columns, group=group, piece=piece, full=b.prologue is None and not tiles
         )
         return packing, piece
 
@@ -313,19 +313,16 @@ class _Dot:
         if not a.partner and not pays:
             return
         if turned:
-            packed, _ = self.operands.pack_panels("pack_lhs", _turned(a), k, m, tile.rows, full=True)
+            packed, _ = self.operands.pack_panels("pack_lhs", _turned(a), (k,), m, tile.rows, full=True)
             self.a = _turned(packed)
         else:
             self.a = self.operands.spread("pack_lhs", a, m, k, self.arithmetic.element)
 
     def _unpack(self, out: Matrix) -> None:
         """Copy the result to where it belongs."""
-        width, c, operands = min(self.n, 64), self.c, self.operands
-        operands.steps.append(emit_copy(operands.unit, f"unpack_{operands.name}", Copy(
-            outer=tuple(map(Axis, operands.batch, c.batch, out.batch)), rows=Axis(self.m, c.row, out.row),
-            columns=Axis(self.n, c.column, out.column), width=width, panel=width * out.column, source=c.place,
-            target=out.place, arithmetic=self.arithmetic,
-        )))
+        c, batch = self.c, self.operands.batch
+        rows, columns = Axis(self.m, c.row, out.row), Axis(self.n, c.column, out.column)
+        self.operands.unpack(map(Axis, batch, c.batch, out.batch), rows, columns, c.place, out.place)
 
     def _serves_bf16x3(self) -> bool:
         """Whether `bf16x3` can split both matrices, and multiplying those saves more time than it takes."""

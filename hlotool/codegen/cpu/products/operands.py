@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hlotool.codegen.cpu.products.bf16x3 import GROUP, RANGE, Split, emit_split
@@ -55,8 +56,8 @@ class Operands:
     steps: list[Step] = field(default_factory=list)
 
     def pack_panels(
-        self, label: str, source: Matrix, terms: int, columns: int, width: int, *, group: int = 0, piece: int = 0,
-        full: bool = False,
+        self, label: str, source: Matrix, terms: tuple[int, ...], columns: int, width: int, *, group: int = 0,
+        piece: int = 0, full: bool = False,
     ) -> tuple[Matrix, Packing | None]:
         """Copy a right operand to panels of `width` columns.
 
@@ -64,16 +65,17 @@ class Operands:
         `piece` for as many terms.  With `full` the last panel is whole, and ends with the last column.
         """
         size, panels = self.arithmetic.element.bytes, -(-columns // width)
-        panel, groups = (piece or terms) * width * size, -(-panels // (group or 1))
+        panel, groups = (piece or math.prod(terms)) * width * size, -(-panels // (group or 1))
         place = self._take(groups * (group or 1) * panel, self.arithmetic.element)
-        batch = dense(self.batch, panels * panel)
+        batch, steps = dense(self.batch, panels * panel), dense(terms, width * size)
+        *outer, rows = map(Axis, terms, source.terms, steps)
         step = self._copy(label, source, Copy(
-            outer=self._outer(source, batch), rows=Axis(terms, source.terms[0], width * size),
+            outer=(*self._outer(source, batch), *outer), rows=rows,
             columns=Axis(columns, source.column, size), width=width, panel=panel, source=source.place, target=place,
             arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece, full=full,
             partner=source.partner, odd=source.odd,
         ))
-        matrix = Matrix(place=place, batch=batch, column=size, terms=(width * size,), panel=panel, whole=full)
+        matrix = Matrix(place=place, batch=batch, column=size, terms=steps, panel=panel, whole=full)
         if group:
             return matrix, Packing(step.function, step.tasks // (math.prod(self.batch) * groups), group, piece)
         self.steps.append(step)
@@ -82,7 +84,7 @@ class Operands:
     def pack_terms(self, label: str, source: Matrix, rows: int, terms: int, width: int) -> tuple[Matrix, int]:
         """Copy a left operand to panels of `width` terms; also the bytes between panels."""
         turned = replace(source, column=source.terms[0], terms=(source.row,))
-        packed, _ = self.pack_panels(label, turned, rows, terms, width)
+        packed, _ = self.pack_panels(label, turned, (rows,), terms, width)
         matrix = Matrix(place=packed.place, batch=packed.batch, row=packed.terms[0], terms=(packed.column,))
         return matrix, packed.panel
 
@@ -133,6 +135,14 @@ class Operands:
         axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
         copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, words))
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
+
+    def unpack(self, outer: Iterable[Axis], rows: Axis, columns: Axis, source: Place, target: Place) -> None:
+        """Copy a result whose columns lie side by side to where it belongs."""
+        width = min(columns.extent, 64)
+        self.steps.append(emit_copy(self.unit, f"unpack_{self.name}", Copy(
+            outer=tuple(outer), rows=rows, columns=columns, width=width, panel=width * columns.target, source=source,
+            target=target, arithmetic=self.arithmetic,
+        )))
 
     def _take(self, size: int, kind: Element) -> Place:
         return self.scratch.take(math.prod(self.batch) * size, kind)
