@@ -41,15 +41,15 @@ class Element:
         return self.size * self.components
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
     """How a product multiplies and adds: scalars of `type`, `lanes` of them in a vector register."""
 
     type: str  # "float", "double", "i32" or "i64"
     bits: int
     lanes: int
-    boolean: bool
-    complex: bool
+    boolean: bool = False
+    complex: bool = False
     pairs: bool = False  # elements of the operands are pairs of bf16 or s16: two multiply-adds per lane
     bf16x3: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `bf16x3`
 
@@ -102,7 +102,8 @@ def arithmetic(accumulate: str, machine: Machine) -> Arithmetic:
     else:
         scalar, bits = ("i64", 64) if kind.size == 8 else ("i32", 32)
     lanes = max(2, machine.lanes(bits))
-    return Arithmetic(scalar, bits, lanes, kind.kind == "pred", kind.components == 2)
+    boolean, components = kind.kind == "pred", kind.components
+    return Arithmetic(type=scalar, bits=bits, lanes=lanes, boolean=boolean, complex=components == 2)
 
 
 def multiplies_pairs(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:

@@ -13,16 +13,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.microkernel import Microkernel
 from hlotool.codegen.cpu.products.packing import BLOCK_ROWS, COLUMNS, SHARED_PANELS, block_depth, panel_bytes
-from hlotool.codegen.cpu.products.product import (
-    COLUMN_BLOCKS,
-    PIECES,
-    ROW_BLOCKS,
-    Blocking,
-    Matrix,
-    Product,
-    TaskDimension,
-    TileShape,
-)
+from hlotool.codegen.cpu.products.product import Blocking, Dimension, Matrix, Product, TaskDimension, TileShape
 from hlotool.codegen.machine import Machine
 
 __all__ = ["plan_blocks", "terms_at_a_time"]
@@ -49,19 +40,19 @@ def plan_blocks(product: Product, microkernel: Microkernel, machine: Machine) ->
     piece = terms_at_a_time(product, microkernel, machine)
     row_tiles, panels = _blocks(product, piece, machine)
     tasks, visits = _orders(product, machine)
-    extents = {ROW_BLOCKS: -(-product.row_tiles // row_tiles), COLUMN_BLOCKS: -(-product.panels // panels)}
-    extents[PIECES] = -(-product.terms[0] // piece)
-    counted, visited = (
-        tuple(TaskDimension(d, product.batch[d] if isinstance(d, int) else extents[d]) for d in dimensions)
-        for dimensions in (tasks, visits)
-    )
-    c, buffer = _result(product, row_tiles, panels, keeps_items=PIECES in visits)
+    extents: dict[Dimension, int] = {
+        "rows": -(-product.row_tiles // row_tiles), "columns": -(-product.panels // panels),
+        "pieces": -(-product.terms[0] // piece),
+    }
+    extents |= enumerate(product.batch)
+    c, buffer = _result(product, row_tiles, panels, keeps_items="pieces" in visits)
     accumulates = piece < product.terms[0]
     repeats_rows, keeps_rows = _repeats_rows(product, microkernel, row_tiles, accumulates)
     repeats_columns = _repeats_columns(product, microkernel, panels, accumulates)
     return Blocking(
-        tasks=counted, visits=visited, row_tiles=row_tiles, panels=panels, piece=piece, c=c, buffer=buffer,
-        place_row=product.n * c.element.bytes if buffer else c.row,
+        tasks=tuple(TaskDimension(d, extents[d]) for d in tasks),
+        visits=tuple(TaskDimension(d, extents[d]) for d in visits), row_tiles=row_tiles, panels=panels, piece=piece,
+        c=c, buffer=buffer, place_row=product.n * c.element.bytes if buffer else c.row,
         shapes=_shapes(product, repeats_rows, repeats_columns),
         repeats_rows=repeats_rows, keeps_rows=keeps_rows, repeats_columns=repeats_columns,
     )
@@ -136,20 +127,20 @@ def _within_buffer(product: Product, tiles: int, wide: int) -> tuple[int, int]:
     return max(1, min(tiles, most // wide)), wide
 
 
-def _orders(product: Product, machine: Machine) -> tuple[list[int | str], list[int | str]]:
+def _orders(product: Product, machine: Machine) -> tuple[list[Dimension], list[Dimension]]:
     """The dimensions that tasks count, and those that each goes through itself, from major to minor.
 
     Tasks that read the same part of `b` follow one another, or those that read the same part of `a`.
     """
     own, shared, packing = product.own, product.shared, product.packing
     if packing is not None:
-        in_pieces = packing.piece > 0 and len(shared) > 0
-        return [*own, COLUMN_BLOCKS], [*([PIECES] if in_pieces else []), *shared, ROW_BLOCKS]
+        pieces: list[Dimension] = ["pieces"] if packing.piece and shared else []
+        return [*own, "columns"], [*pieces, *shared, "rows"]
     if not _reads_rows_once(product, machine):
-        return [*own, COLUMN_BLOCKS, *shared, ROW_BLOCKS], []
+        return [*own, "columns", *shared, "rows"], []
     if _lies_in_rows(product, machine):
-        return [*shared, ROW_BLOCKS, *own, COLUMN_BLOCKS], []
-    return [*own, *shared, ROW_BLOCKS, COLUMN_BLOCKS], []
+        return [*shared, "rows", *own, "columns"], []
+    return [*own, *shared, "rows", "columns"], []
 
 
 def _reads_rows_once(product: Product, machine: Machine) -> bool:

@@ -35,11 +35,11 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     result is elsewhere.  Arrays that it updates, but not `in_place`, are copied ahead of the product.
     """
     epilogue, slots = epilogue_of(fusion, machine)
-    product, made = epilogue.product, prologues(epilogue.product)
-    if is_streamed(product, made):
+    product, computed = epilogue.product, prologues(epilogue.product)
+    if is_streamed(product, computed):
         kernel = emit_streamed(name, epilogue, slots[-1])
-    elif made:
-        lhs, rhs = (Prologue(o, epilogue.slots) if n in made else None for n, o in enumerate(product.operands))
+    elif computed:
+        lhs, rhs = (Prologue(o, epilogue.slots) if n in computed else None for n, o in enumerate(product.operands))
         kernel = emit_dot(name, _view(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
     elif epilogue.product.opcode == "convolution":
         kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)

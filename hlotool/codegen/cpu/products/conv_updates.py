@@ -27,13 +27,13 @@ __all__ = ["emit_conv_updates", "serves_conv_updates"]
 
 def serves_conv_updates(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -> bool:
     """Whether a convolution can be computed so, and faster."""
-    how, window = arithmetic(spec.accumulate, machine), math.prod(spec.kernel)
+    sums, window = arithmetic(spec.accumulate, machine), math.prod(spec.kernel)
     dense = [spec.output_features * math.prod(spec.output[at:]) for at in range(len(spec.output) + 1)]
     plain = spec.groups == math.prod(spec.base_dilation) == spec.rhs_output == 1
     plain = plain and [spec.out_batch, *spec.out_spatial, spec.out_feature] == [*dense, 1]
     plain = plain and not (epilogue is not None and epilogue.whole_rows)
     pixels, features = spec.batch * math.prod(spec.output), spec.output_features
-    return plain and serves_updates(pixels, features, window, spec.input_features, element(spec.rhs), how, machine)
+    return plain and serves_updates(pixels, features, window, spec.input_features, element(spec.rhs), sums, machine)
 
 
 def emit_conv_updates(

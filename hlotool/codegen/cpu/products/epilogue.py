@@ -126,6 +126,7 @@ class Epilogue:
         jobs = [self._job(width, outputs, block) for width, outputs in widths.items()]
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
+        # Loops have these by name before it is known which buffers there are.
         if any(_FLAT in (loop.start, loop.stop) for job in jobs for loop in job.loops):
             f.do(f"{_FLAT} = mul nsw i64 %row, {block.columns}")
             f.do(f"{_FLAT_END} = mul nsw i64 %row_end, {block.columns}")
@@ -143,7 +144,7 @@ class Epilogue:
             item, row, column = space
             place = linearize(index, i.shape.dimensions) - (item * block.rows + row) * block.columns
             if place.low < 0 or place.high >= block.columns or not (self.whole_rows or place == column):
-                raise UnsupportedError(f"{i.name}: its readers want parts of it that are made elsewhere")
+                raise UnsupportedError(f"{i.name}: its readers want parts of it that are computed elsewhere")
             pitch = block.pitch // byte_size(i.shape.element_type)
             return t.node("load", i.shape.element_type, index=row * pitch + place, slot=_BLOCK)
 

@@ -14,16 +14,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.blocking import plan_blocks
 from hlotool.codegen.cpu.products.epilogue import Block
 from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile, TileRange
-from hlotool.codegen.cpu.products.product import (
-    COLUMN_BLOCKS,
-    PIECES,
-    ROW_BLOCKS,
-    Blocking,
-    Finish,
-    Product,
-    Reach,
-    TaskDimension,
-)
+from hlotool.codegen.cpu.products.product import Blocking, Dimension, Finish, Product, Reach, TaskDimension
 from hlotool.codegen.cpu.products.tile_shape import nanoseconds
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Step, signature
@@ -67,7 +58,7 @@ class _StepWriter:
         if product.packing is not None:
             panels = argument(self.f, product.b.place)
             self.panels = panels + Int(self.f, "%begin") * (product.packing.panels * product.b_step)
-        self.at: dict[int | str, Index] = {}
+        self.at: dict[Dimension, Index] = {}
 
     def write(self) -> None:
         task = begin_tasks(self.f)
@@ -83,10 +74,10 @@ class _StepWriter:
             self._locate(index, self.blocking.tasks)
             loop = begin_loop(self.f, 0, math.prod(d.extent for d in visits))
             self._locate(loop.index, visits)
-            if PIECES in self.at:
+            if "pieces" in self.at:
                 inner = math.prod(d.extent for d in visits[1:])
                 begins = equal(number(self.f, loop.index) % inner, 0)
-                when(begins, lambda: self._pack(copies + self.at[PIECES], 1))
+                when(begins, lambda: self._pack(copies + self.at["pieces"], 1))
             self._block(copies)
             loop.end()
         task.end()
@@ -106,7 +97,7 @@ class _StepWriter:
     def _block(self, copies: Index) -> None:
         """A block of the result; the tasks that pack its panels, a piece each, begin with number `copies`."""
         f, product, blocking, tile = self.f, self.product, self.blocking, self.tile
-        row, column = self.at[ROW_BLOCKS], self.at[COLUMN_BLOCKS]
+        row, column = self.at["rows"], self.at["columns"]
         a, b = argument(f, product.a.place), self.panels or argument(f, product.b.place)
         first = c = self.buffer or argument(f, product.c.place)
         for d in range(len(product.batch)):
@@ -120,7 +111,7 @@ class _StepWriter:
             c += column * (blocking.panels * tile.columns * product.c.column)
         self._sum(a, b, c, copies)
         if product.epilogue is not None or product.finish is not None:
-            complete = equal(self.at[PIECES], blocking.visits[0].extent - 1) if PIECES in self.at else True
+            complete = equal(self.at["pieces"], blocking.visits[0].extent - 1) if "pieces" in self.at else True
             when(complete, lambda: self._complete(first, c))
 
     def _sum(self, a: Ptr, b: Ptr, c: Ptr, copies: Index) -> None:
@@ -129,8 +120,8 @@ class _StepWriter:
         tap, packing = product.taps[0], product.packing
         bounds: tuple[Index, Index] = self._within(product.reach, extent) if product.reach else (0, extent)
         low, high = bounds
-        if PIECES in self.at:
-            begin = number(f, self.at[PIECES] * piece)
+        if "pieces" in self.at:
+            begin = number(f, self.at["pieces"] * piece)
             end = begin + piece
             start = number(f, maximum(number(f, low), begin))
             terms = number(f, minimum(number(f, high), end)) - start
@@ -163,11 +154,11 @@ class _StepWriter:
 
     def _tiles(self, a: Ptr, b: Ptr, c: Ptr, terms: Index, add: Truth, some: Truth = True) -> None:
         """The tiles of a block, with `some` terms of the sum."""
-        down = self._range(ROW_BLOCKS, self.blocking.row_tiles, self.product.row_tiles)
-        across = self._range(COLUMN_BLOCKS, self.blocking.panels, self.product.panels)
+        down = self._range("rows", self.blocking.row_tiles, self.product.row_tiles)
+        across = self._range("columns", self.blocking.panels, self.product.panels)
         when(some, lambda: self._loops(Tile(a, b, c, terms, add, down, across, False, False)))
 
-    def _range(self, dimension: str, size: int, tiles: int) -> TileRange:
+    def _range(self, dimension: Dimension, size: int, tiles: int) -> TileRange:
         blocks = -(-tiles // size)
         return TileRange(self.at[dimension], blocks, count_in_block(self.at[dimension], size, tiles, blocks))
 
@@ -191,22 +182,22 @@ class _StepWriter:
         f, product, (rows, columns) = self.f, self.product, self.tile
         rows, columns = self.blocking.row_tiles * rows, self.blocking.panels * columns
         items = _flat([(extent, self.at[d]) for d, extent in enumerate(product.batch)])
-        row, row_end = _span(self.at[ROW_BLOCKS], rows, product.m)
-        column, column_end = _span(self.at[COLUMN_BLOCKS], columns, product.n)
+        row, row_end = _span(self.at["rows"], rows, product.m)
+        column, column_end = _span(self.at["columns"], columns, product.n)
         if product.finish is not None:
             if self.buffer:
                 place = _flat([(1, items), (product.m, row), (product.n, column)]) * product.c.element.bytes
             else:
                 place = c.minus(first)
             blocks = -(-product.panels // self.blocking.panels)
-            wide = count_in_block(self.at[COLUMN_BLOCKS], columns, product.n, blocks)
+            wide = count_in_block(self.at["columns"], columns, product.n, blocks)
             self._finish(product.finish, c, place, rows, wide)
         if product.epilogue is not None:
             product.epilogue.call(f, f"epilogue_{self.name}", c, items, (row, row_end), (column, column_end))
 
     def _finish(self, finish: Finish, c: Ptr, place: Index, high: int, columns: Index) -> None:
         """Call `finish` on the rows that want it of a block at `c`, which belongs at `place` and has up to `high`."""
-        f, product, row_block, (first, end) = self.f, self.product, self.at[ROW_BLOCKS], finish.rows
+        f, product, row_block, (first, end) = self.f, self.product, self.at["rows"], finish.rows
         blocks = -(-product.m // high)
         rows, behind = count_in_block(row_block, high, product.m, blocks), product.m - end
 

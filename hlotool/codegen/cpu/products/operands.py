@@ -1,4 +1,4 @@
-"""Operands of products made ready: packed, paired or split by steps ahead of the product, or by its tasks."""
+"""Operands of products, packed, paired or split by steps ahead of the product, or by its tasks."""
 
 from __future__ import annotations
 

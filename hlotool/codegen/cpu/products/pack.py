@@ -110,7 +110,7 @@ def _as_bits(copy: Copy) -> Copy:
         copy,
         source=replace(copy.source, element=moved),
         target=replace(copy.target, element=moved),
-        arithmetic=Arithmetic(moved.storage, bits, lanes, False, False),
+        arithmetic=Arithmetic(type=moved.storage, bits=bits, lanes=lanes),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from hlotool.analysis.contraction import PANEL_BYTES, Strides
 from hlotool.codegen.cpu.products.epilogue import Epilogue
@@ -19,8 +19,8 @@ from hlotool.codegen.llvm.values import Index, Ptr
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "COLUMN_BLOCKS", "PIECES", "ROW_BLOCKS", "Blocking", "Ends", "Finish", "Matrix", "Packing", "Product", "Reach",
-    "RowsCall", "Tap", "TaskDimension", "TileShape",
+    "Blocking", "Dimension", "Ends", "Finish", "Matrix", "Packing", "Product", "Reach", "RowsCall", "Tap",
+    "TaskDimension", "TileShape",
 ]  # fmt: skip
 
 
@@ -199,14 +199,14 @@ class Product:
         return tuple(number for number, stride in enumerate(self.b.batch) if not stride)
 
 
-ROW_BLOCKS, COLUMN_BLOCKS, PIECES = "rows", "columns", "terms"
-"""Dimensions of tasks besides those of the batch, which are numbers."""
+Dimension = int | Literal["rows", "columns", "pieces"]
+"""Of tasks: the number of a dimension of the batch, blocks of rows or of columns, or pieces of the sum."""
 
 
 class TaskDimension(NamedTuple):
     """One of the dimensions that tasks count, and how many blocks it has."""
 
-    name: int | str
+    name: Dimension
     extent: int
 
 

@@ -87,7 +87,8 @@ class _TileWriter:
     def write(self) -> None:
         rows, count = [row * self.product.a.row for row in range(self.shape.rows)], self.shape.rows * self.each_row
         sums = [zeros(self.f, self.arithmetic.type, self.arithmetic.lanes)] * count
-        sums = self._nest(self.product.taps, self.arguments.k, self.arguments.a, self.arguments.b, sums, rows)
+        arguments = self.arguments
+        *_, sums = self._nest(self.product.taps, arguments.k, arguments.a, arguments.b, sums, rows)
         if self.accumulates:
             return_when(self.arguments.add, lambda: self._write_sums(sums, True))
         self._write_sums(sums, False)
@@ -95,21 +96,16 @@ class _TileWriter:
 
     def _nest(
         self, taps: tuple[Tap, ...], count: Index, a: Ptr, b: Ptr, sums: Sequence[Vector], rows: Sequence[Index]
-    ) -> list[Vector]:
-        """The sums after loops over `taps`, `count` times the first; `rows` says where each row of `a` is."""
-        if self.product.ends is None or len(taps) != self.product.ends.within + 1:
-            return self._loop(taps, count, a, b, sums, rows)[2]
-        return self._in_parts(taps, a, b, sums, rows)
-
-    def _loop(
-        self, taps: tuple[Tap, ...], count: Index, a: Ptr, b: Ptr, sums: Sequence[Vector], rows: Sequence[Index]
     ) -> tuple[Ptr, Ptr, list[Vector]]:
-        """Loops over `taps`, `count` times the first; where that leads to, and the sums."""
-        steps = 1 if taps[1:] else self.together
+        """Loops over `taps`, `count` times the first, where `rows` says where each row of `a` is; where that leads to,
+        and the sums."""
+        steps, ends = 1 if taps[1:] else self.together, self.product.ends
         loop = begin_loop(self.f, 0, count, steps, a, b, *sums, at_least_once=True)
         a, b, *inner = loop.values
-        if taps[1:]:
-            inner = self._nest(taps[1:], taps[1].extent, a, b, inner, rows)
+        if ends is not None and len(taps) == ends.within + 2:
+            inner = self._in_parts(taps[1:], a, b, inner, rows)
+        elif taps[1:]:
+            *_, inner = self._nest(taps[1:], taps[1].extent, a, b, inner, rows)
         else:
             for step in range(steps):
                 inner = self._term(a + step * taps[0].a, b + step * taps[0].b, inner, rows)
@@ -139,7 +135,7 @@ class _TileWriter:
             present[row] = choose(inside[bound], present[row], 0)
         length = number(self.f, end) - at
         part.step_by(length)
-        a, b, after = self._loop(taps, length, a, b, before, present)
+        a, b, after = self._nest(taps, length, a, b, before, present)
         for bounds, early in ((self.firsts, True), (self.lasts, False)):
             for row, bound in bounds.items():
                 for place in range(row * self.each_row, (row + 1) * self.each_row):
