@@ -1,4 +1,4 @@
-"""f32 matrices as sums of three bf16 matrices, for processors that multiply tiles of those (Intel AMX).
+"""Operand splitting: f32 matrices as sums of three bf16 matrices, for processors that multiply tiles of those (AMX).
 
 Rounded to 8 bits three times, an f32 number is the sum of three bf16 numbers, its *parts*, and nothing is left over:
 ``x = x0 + x1 + x2`` with ``|x1| <= 2^-8 |x|`` and ``|x2| <= 2^-16 |x|``.  Of the nine products of the parts of two
@@ -66,7 +66,7 @@ MARK = 0x7FFF << 16
 """The last part, a NaN, of what has no parts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """A copy of `lines` x `terms` f32 numbers, `line` and `term` bytes apart, to the parts of a left or right matrix.
 

@@ -163,7 +163,7 @@ def emit_conv(
 
 def _strides_of_result(spec: ConvSpec) -> list[int]:
     """Those of batch, spatial dimensions and features, in bytes."""
-    return [stride * element(spec.out).bytes for stride in spec.strides_of_result]
+    return [stride * element(spec.out).bytes for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
 
 
 def _clear(conv: _Conv, name: str, result: Place, strides: Sequence[int]) -> None:
@@ -379,7 +379,8 @@ def _input(conv: _Conv, lanes: int | None = None, share: int = 1) -> _Input:
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
     spec, operands, left, kind = conv.spec, conv.operands, element(conv.spec.lhs), conv.arithmetic.element
-    source, strides = Place(conv.slots[LHS], 0, left), [stride * left.bytes for stride in spec.strides_of_input]
+    source = Place(conv.slots[LHS], 0, left)
+    strides = [stride * left.bytes for stride in (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)]
     scattered = share > 1 or not (lanes is None or strides[lanes] == left.bytes)
     if not (is_bordered(spec, conv.cuts) or left.storage != conv.arithmetic.type or scattered):
         return _input_at(spec, source, [0] * len(spec.input), strides)

@@ -40,7 +40,7 @@ from hlotool.codegen.cpu.products.operands import Scratch
 from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
-from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
+from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import element, multiplies_bf16x3
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, negated, number
 from hlotool.codegen.llvm.writer import Function, Unit
@@ -75,20 +75,25 @@ class _Dimension:
         return (self.output - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Image:
-    """The copy: in each slice planes of `lines` x `columns` pixels of so many bytes.
+    """The copy: in each slice planes of `lines` x `columns` pixels.
 
     A plane begins at one of the first lines and columns, and has each line and column that is a stride further.  `taps`
     says where the pixels of the elements of the window begin, in bytes.
     """
 
-    pixel: int
+    features: int
     slices: tuple[int, ...]
     planes: tuple[tuple[int, int], ...]
     lines: int
     columns: int
-    taps: tuple[int, ...]
+    taps: tuple[int, ...] = ()
+
+    @property
+    def pixel(self) -> int:
+        """Its bytes; likewise of a plane and of a slice."""
+        return self.features // CHUNK * PIXEL_CHUNK
 
     @property
     def plane(self) -> int:
@@ -155,8 +160,9 @@ def _split_weights(spec: ConvSpec, dimensions: Sequence[_Dimension], slot: int, 
     )
     nowhere = Place(0, 0, element("u32"))
     split = Split(
-        outer, spec.output_features, 4 * spec.rhs_output, features, 4 * spec.rhs_input, True,
-        Place(slot, start, element("f32")), nowhere, nowhere, group=GROUP, pitch=run * math.prod(window),
+        outer=outer, lines=spec.output_features, line=4 * spec.rhs_output, terms=features, term=4 * spec.rhs_input,
+        right=True, source=Place(slot, start, element("f32")), target=nowhere, ranges=nowhere, group=GROUP,
+        pitch=run * math.prod(window),
     )
     target = scratch.take(split.blocks * split.size, nowhere.element)
     return replace(split, target=target, ranges=scratch.take(split.tasks * RANGE, nowhere.element))
@@ -177,12 +183,11 @@ def _dimensions(spec: ConvSpec) -> list[_Dimension]:
 
 def _image(spec: ConvSpec, dimensions: Sequence[_Dimension]) -> _Image:
     *outer, y, x = dimensions
-    pixel = spec.input_features // CHUNK * PIXEL_CHUNK
     firsts = [sorted({tap * d.dilation % d.stride for tap in range(d.kernel)}) for d in (y, x)]
     planes = tuple((top, left) for top, left in product(*firsts))
     lines, columns = -(-y.framed // y.stride), -(-x.framed // x.stride)
     slices = (spec.batch, *(d.framed for d in outer))
-    image = _Image(pixel, slices, planes, lines, columns, ())
+    image = _Image(features=spec.input_features, slices=slices, planes=planes, lines=lines, columns=columns)
     taps = []
     for *far, down, across in product(*(range(d.kernel) for d in dimensions)):
         number = 0
@@ -190,7 +195,7 @@ def _image(spec: ConvSpec, dimensions: Sequence[_Dimension]) -> _Image:
             number = number * d.framed + tap * d.dilation
         plane = planes.index((down * y.dilation % y.stride, across * x.dilation % x.stride))
         at = down * y.dilation // y.stride * columns + across * x.dilation // x.stride
-        taps.append(number * image.slice + plane * image.plane + at * pixel)
+        taps.append(number * image.slice + plane * image.plane + at * image.pixel)
     return replace(image, taps=tuple(taps))
 
 
@@ -224,7 +229,7 @@ def _emit_copy(
         inside = reduce(and_, within, place.below(y.size))
         to = write + plane * image.plane
         at_line = read + place * y.source
-        _emit_line(image, x, left, inside, at_line, to, spec.input_features, noted)
+        _emit_line(image, x, left, inside, at_line, to, noted)
     line.end()
     task.end()
     f.finish()
@@ -232,9 +237,7 @@ def _emit_copy(
     return Step(name, tasks, numbers / 4.0)
 
 
-def _emit_line(
-    image: _Image, x: _Dimension, left: int, inside: Bool, read: Ptr, write: Ptr, features: int, noted: Ptr
-) -> None:
+def _emit_line(image: _Image, x: _Dimension, left: int, inside: Bool, read: Ptr, write: Ptr, noted: Ptr) -> None:
     """Copy every so many pixels of the line at `read`, if it is `inside`, from the one on that windows see at `left`.
 
     What is not of the input is zero.
@@ -247,7 +250,7 @@ def _emit_line(
     def pixels() -> None:
         write.clear(begin * image.pixel)
         if end > begin:
-            emit_pixels(read, x.stride * x.source, end - begin, features, write + begin * image.pixel, noted)
+            emit_pixels(read, x.stride * x.source, end - begin, image.features, write + begin * image.pixel, noted)
         (write + end * image.pixel).clear((image.columns - end) * image.pixel)
 
     when(inside, pixels)
@@ -269,14 +272,8 @@ class _Product:
     border: Border | None
 
     @property
-    def rows(self) -> int:
-        """Pixels of an item in the lines of the image."""
-        *_, y, x = self.dimensions
-        return (y.output - 1) * self.image.columns + x.output
-
-    @property
     def pixels(self) -> int:
-        """Those of the result."""
+        """Those of an item of the result."""
         return math.prod(dimension.output for dimension in self.dimensions[-2:])
 
     @property
@@ -303,15 +300,16 @@ class _Block:
 def _emit_product(unit: Unit, product: _Product) -> Step:
     """The step that multiplies the copies."""
     name, image, weights, epilogue = product.name, product.image, product.weights, product.epilogue
-    outer, features, panels, taps = product.dimensions[:-2], weights.lines, weights.blocks, image.taps
+    (*outer, y, x), features, panels, taps = product.dimensions, weights.lines, weights.blocks, image.taps
     assert unit.machine is not None
+    rows = (y.output - 1) * image.columns + x.output  # pixels in the lines of the image
     items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
     most = BLOCK_BYTES // (LINES * LINES * 4)
     wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
-    every = math.prod(items) * -(-product.rows // LINES) * -(-panels // wide)
+    every = math.prod(items) * -(-rows // LINES) * -(-panels // wide)
     high, broad = max(1, min(BLOCK_TILES, most // wide, every // TASKS)) * LINES, wide * LINES
     pitch = min(broad, panels * LINES) * 4
-    blocks, groups = -(-product.rows // high), -(-panels // wide)
+    blocks, groups = -(-rows // high), -(-panels // wide)
     unit.constant(f"taps_{name}", f"[{len(taps)} x i64] [{', '.join(f'i64 {tap}' for tap in taps)}]")
     time = 0.0
     if epilogue is not None:
@@ -332,7 +330,7 @@ def _emit_product(unit: Unit, product: _Product) -> Step:
         a += at * (stride * step)
         item = number(f, item * extent) + at
     row = number(f, row_block * high)
-    row_end = (row + high).at_most(product.rows)
+    row_end = (row + high).at_most(rows)
     column = number(f, group * broad)
     column_end = (column + broad).at_most(features)
     block = _Block(
@@ -387,21 +385,20 @@ def _emit_finish(product: _Product, block: _Block, sums: Ptr, pixel: Index, coun
     """Hand over `count` rows of sums, which are pixels from `pixel` on."""
     f, row_bytes = sums.f, product.weights.lines * 4
     place = (block.item * product.pixels + pixel) * row_bytes + block.column * 4
-    columns = block.column_end - block.column
+    width = block.column_end - block.column
     if product.border is not None:
         call_border = partial(
-            product.border.call, f, sums, place, rows=count, columns=columns, row=block.pitch, place_row=row_bytes
+            product.border.call, f, sums, place, rows=count, columns=width, row=block.pitch, place_row=row_bytes
         )
         when(negated(block.safe), call_border)
     if product.keeps_result:
         result = argument(f, product.result) + place
-        size = columns * 4
+        size = width * 4
         copy = begin_loop(f, 0, count, 1, sums, result, at_least_once=True)
         read, write = copy.values
         write.copy_from(read, size)
         copy.end(read + block.pitch, write + row_bytes)
         sums = result
     if product.epilogue is not None:
-        last = number(f, pixel) + count
-        extents = block.item, pixel, last, block.column, block.column_end
-        call(f, f"@epilogue_{product.name}", Ptr(f, "%args"), sums, *extents)
+        rows, columns = (pixel, number(f, pixel) + count), (block.column, block.column_end)
+        product.epilogue.call(f, f"epilogue_{product.name}", sums, block.item, rows, columns)

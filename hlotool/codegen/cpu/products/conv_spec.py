@@ -66,15 +66,6 @@ class ConvSpec:
         """Extents of the result: batch, spatial dimensions, features."""
         return self.batch // self.batch_groups, *self.output, self.output_features
 
-    @property
-    def strides_of_input(self) -> tuple[int, ...]:
-        """Those of batch, spatial dimensions, features."""
-        return self.lhs_batch, *self.lhs_spatial, self.lhs_feature
-
-    @property
-    def strides_of_result(self) -> tuple[int, ...]:
-        return self.out_batch, *self.out_spatial, self.out_feature
-
     def phases(self, at: int) -> list[Phase]:
         """The phases of spatial dimension `at`: a single one for an input without holes."""
         holes, stride, dilation = self.base_dilation[at], self.strides[at], self.window_dilation[at]

@@ -125,8 +125,8 @@ class Operands:
         axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(extents, source.batch, strict=True))
         nowhere = Place(0, 0, words)
         copy = Split(
-            axes, lines, source.column, terms, source.terms[0], right, source.place, nowhere, nowhere, source.lines,
-            called=group > 0,
+            outer=axes, lines=lines, line=source.column, terms=terms, term=source.terms[0], right=right,
+            source=source.place, target=nowhere, ranges=nowhere, panel=source.lines, called=group > 0,
         )
         copy = replace(copy, group=group or (1 if copy.along else min(GROUP, -(-copy.blocks // 4))))
         blocks = -(-copy.blocks // copy.group) * copy.group
