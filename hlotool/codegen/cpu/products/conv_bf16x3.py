@@ -140,12 +140,9 @@ def emit_bf16x3(
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
     weights = _split_weights(spec, dimensions, slots[1], scratch)
     second = emit_split(unit, f"split_rhs_{name}", weights)
-    product = _Product(
-        name=name, dimensions=dimensions, image=image, copy=copy, weights=weights,
-        bf16x3=Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks),
-        result=Place(slots[2], 0, element(spec.out)), epilogue=epilogue, border=border,
-    )
-    step = _emit_product(unit, product)
+    writer = _ProductWriter(unit, name, dimensions, image, weights, epilogue, border)
+    bf16x3 = Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks)
+    step = writer.write(copy, Place(slots[2], 0, element(spec.out)), bf16x3)
     return [both(unit, f"split_{name}", first, second), step]
 
 
@@ -257,148 +254,114 @@ def _emit_line(image: _Image, x: _Dimension, left: int, inside: Bool, read: Ptr,
     when(negated(inside), lambda: write.clear(image.columns * image.pixel))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Product:
-    """The product of the copies of the input and of the kernel, which goes to `result` or into the epilogue."""
+class _ProductWriter:
+    """Writes the step that multiplies the copies of the input and of the kernel.
 
-    name: str
-    dimensions: Sequence[_Dimension]
-    image: _Image
-    copy: Place
-    weights: Split
-    bf16x3: Bf16x3
-    result: Place
-    epilogue: Epilogue | None
-    border: Border | None
+    A task has a block of `high` rows, pixels in the lines of the image, and `broad` columns, which are features of the
+    result; its sums are `pitch` bytes from row to row.
+    """
 
-    @property
-    def pixels(self) -> int:
-        """Those of an item of the result."""
-        return math.prod(dimension.output for dimension in self.dimensions[-2:])
+    def __init__(
+        self, unit: Unit, name: str, dimensions: Sequence[_Dimension], image: _Image, weights: Split,
+        epilogue: Epilogue | None, border: Border | None,
+    ) -> None:  # fmt: skip
+        assert unit.machine is not None
+        self.name, self.image, self.weights, self.epilogue, self.border = name, image, weights, epilogue, border
+        *outer, y, self.x = dimensions
+        self.steps = [1, *(d.stride for d in outer)]
+        self.items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
+        self.rows, self.pixels = (y.output - 1) * image.columns + self.x.output, y.output * self.x.output
+        panels, most = weights.blocks, BLOCK_BYTES // (LINES * LINES * 4)
+        wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
+        every = math.prod(self.items) * -(-self.rows // LINES) * -(-panels // wide)
+        self.high, self.broad = max(1, min(BLOCK_TILES, most // wide, every // TASKS)) * LINES, wide * LINES
+        self.pitch = min(self.broad, panels * LINES) * 4
+        unit.constant(f"taps_{name}", f"[{len(image.taps)} x i64] [{', '.join(f'i64 {tap}' for tap in image.taps)}]")
+        self.keeps_result, self.time = epilogue is None or epilogue.kept is not None, 0.0
+        if epilogue is not None:
+            pitch = weights.lines * 4 if self.keeps_result else self.pitch
+            items, rows, columns = math.prod(self.items), self.pixels, weights.lines
+            block = Block(items=items, rows=rows, columns=columns, pitch=pitch, height=1, width=self.broad)
+            self.time = epilogue.emit(unit, f"epilogue_{name}", block)
+        self.f = Function(unit, signature(name, plumbing=True))
 
-    @property
-    def keeps_result(self) -> bool:
-        """Whether the result is written to memory."""
-        return self.epilogue is None or self.epilogue.kept is not None
+    def write(self, copy: Place, result: Place, bf16x3: Bf16x3) -> Step:
+        """Results go to `result`, or into the epilogue."""
+        f, image, weights, items = self.f, self.image, self.weights, self.items
+        blocks, groups = -(-self.rows // self.high), -(-weights.lines // self.broad)
+        self.sums = allocate(f, "i8", self.high * self.pitch, align=64)
+        self.safe = emit_begin(f, bf16x3)
+        task = begin_tasks(f)
+        group, *where, row_block = unravel(task.index, [groups, *items, blocks])
+        a, self.item = argument(f, copy), number(f, 0)
+        strides = [image.slice * math.prod(image.slices[at + 1 :]) for at in range(len(image.slices))]
+        for at, extent, stride, step in zip(where, items, strides, self.steps, strict=True):
+            a += at * (stride * step)
+            self.item = number(f, self.item * extent) + at
+        self.row = number(f, row_block * self.high)
+        self.row_end = (self.row + self.high).at_most(self.rows)
+        self.column = number(f, group * self.broad)
+        self.column_end = (self.column + self.broad).at_most(weights.lines)
+        a += self.row * image.pixel
+        self._tiles(a, argument(f, weights.target) + group * (self.broad // LINES * weights.size))
+        self._lines(result)
+        task.end()
+        emit_end(f)
+        f.finish()
+        tasks = groups * math.prod(items) * blocks
+        work = math.prod(items) * blocks * self.high * weights.blocks * LINES * len(image.taps) * weights.terms
+        return Step(self.name, tasks, work / 150.0 + self.time)
 
+    def _tiles(self, a: Ptr, b: Ptr) -> None:
+        """Multiply the tiles of a block, whose rows are at `a` and whose columns at `b`."""
+        image, weights, pitch = self.image, self.weights, self.pitch
+        panel = begin_loop(self.f, self.column, self.column_end, LINES, b, self.sums, at_least_once=True)
+        b, sums = panel.values
+        columns = (self.column_end - panel.index).at_most(LINES)
+        tile = begin_loop(self.f, self.row, self.row_end, LINES, a, sums, at_least_once=True)
+        at, to = tile.values
+        emit_multiply(
+            a=at, a_row=image.pixel, a_part=ROW, a_chunk=PIXEL_CHUNK, b=b, c=to, c_row=pitch,
+            rows=(self.row_end - tile.index).at_most(LINES), columns=columns, chunks=weights.terms // CHUNK,
+            add=False, safe=self.safe, table=(f"taps_{self.name}", len(image.taps)),
+        )  # fmt: skip
+        tile.end(at + LINES * image.pixel, to + LINES * pitch)
+        panel.end(b + weights.size, sums + LINES * 4)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
-    """The block of a task: rows and columns of the product of an item, its `sums`, `pitch` bytes from row to row, and
-    whether tile registers can make them."""
+    def _lines(self, result: Place) -> None:
+        """Finish the lines of the image in a block, each without the windows that reach around its end."""
+        f, row, columns, output = self.f, self.row, self.image.columns, self.x.output
+        behind = (self.row_end + (columns - 1)) // columns
+        line = begin_loop(f, row // columns, behind, at_least_once=True)
+        begin = number(f, line.index * columns)
+        end = (begin + output).at_most(self.row_end)
+        first = begin.at_least(row)
+        count = end - first
 
-    sums: Ptr
-    pitch: int
-    item: Index
-    row: Int
-    row_end: Int
-    column: Int
-    column_end: Int
-    safe: Bool
+        def finish() -> None:
+            sums = self.sums + (first - row) * self.pitch
+            self._finish(result, sums, line.index * output + (first - begin), count)
 
+        when(count > 0, finish)
+        line.end()
 
-def _emit_product(unit: Unit, product: _Product) -> Step:
-    """The step that multiplies the copies."""
-    name, image, weights, epilogue = product.name, product.image, product.weights, product.epilogue
-    (*outer, y, x), features, panels, taps = product.dimensions, weights.lines, weights.blocks, image.taps
-    assert unit.machine is not None
-    rows = (y.output - 1) * image.columns + x.output  # pixels in the lines of the image
-    items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
-    most = BLOCK_BYTES // (LINES * LINES * 4)
-    wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
-    every = math.prod(items) * -(-rows // LINES) * -(-panels // wide)
-    high, broad = max(1, min(BLOCK_TILES, most // wide, every // TASKS)) * LINES, wide * LINES
-    pitch = min(broad, panels * LINES) * 4
-    blocks, groups = -(-rows // high), -(-panels // wide)
-    unit.constant(f"taps_{name}", f"[{len(taps)} x i64] [{', '.join(f'i64 {tap}' for tap in taps)}]")
-    time = 0.0
-    if epilogue is not None:
-        row_pitch = features * 4 if product.keeps_result else pitch
-        part = Block(
-            items=math.prod(items), rows=product.pixels, columns=features, pitch=row_pitch, height=1, width=broad
-        )
-        time = epilogue.emit(unit, f"epilogue_{name}", part)
-    f = Function(unit, signature(name, plumbing=True))
-    sums = allocate(f, "i8", high * pitch, align=64)
-    safe = emit_begin(f, product.bf16x3)
-    task = begin_tasks(f)
-    group, *where, row_block = unravel(task.index, [groups, *items, blocks])
-    a, item = argument(f, product.copy), number(f, 0)
-    strides = [image.slice * math.prod(image.slices[at + 1 :]) for at in range(len(image.slices))]
-    steps = [1, *(d.stride for d in outer)]
-    for at, extent, stride, step in zip(where, items, strides, steps, strict=True):
-        a += at * (stride * step)
-        item = number(f, item * extent) + at
-    row = number(f, row_block * high)
-    row_end = (row + high).at_most(rows)
-    column = number(f, group * broad)
-    column_end = (column + broad).at_most(features)
-    block = _Block(
-        sums=sums, pitch=pitch, safe=safe, item=item, row=row, row_end=row_end, column=column, column_end=column_end,
-    )  # fmt: skip
-    a += row * image.pixel
-    _emit_tiles(product, block, a, argument(f, weights.target) + group * (wide * weights.size))
-    _emit_lines(product, block)
-    task.end()
-    emit_end(f)
-    f.finish()
-    work = math.prod(items) * blocks * high * panels * LINES * len(taps) * weights.terms
-    return Step(name, groups * math.prod(items) * blocks, work / 150.0 + time)
-
-
-def _emit_tiles(product: _Product, block: _Block, a: Ptr, b: Ptr) -> None:
-    """Multiply the tiles of a block, whose rows are at `a` and whose columns at `b`."""
-    f, image, weights, pitch = a.f, product.image, product.weights, block.pitch
-    panel = begin_loop(f, block.column, block.column_end, LINES, b, block.sums, at_least_once=True)
-    b, sums = panel.values
-    columns = (block.column_end - panel.index).at_most(LINES)
-    tile = begin_loop(f, block.row, block.row_end, LINES, a, sums, at_least_once=True)
-    at, to = tile.values
-    emit_multiply(
-        a=at, a_row=image.pixel, a_part=ROW, a_chunk=PIXEL_CHUNK, b=b, c=to, c_row=pitch,
-        rows=(block.row_end - tile.index).at_most(LINES), columns=columns, chunks=weights.terms // CHUNK,
-        add=False, safe=block.safe, table=(f"taps_{product.name}", len(image.taps)),
-    )  # fmt: skip
-    tile.end(at + LINES * image.pixel, to + LINES * pitch)
-    panel.end(b + weights.size, sums + LINES * 4)
-
-
-def _emit_lines(product: _Product, block: _Block) -> None:
-    """Finish the lines of the image in a block, each without the windows that reach around its end."""
-    width, row, row_end, output = product.image.columns, block.row, block.row_end, product.dimensions[-1].output
-    behind = (row_end + (width - 1)) // width
-    line = begin_loop(row.f, row // width, behind, at_least_once=True)
-    begin = number(row.f, line.index * width)
-    end = (begin + output).at_most(row_end)
-    first = begin.at_least(row)
-    count = end - first
-
-    def finish() -> None:
-        sums = block.sums + (first - row) * block.pitch
-        _emit_finish(product, block, sums, line.index * output + (first - begin), count)
-
-    when(count > 0, finish)
-    line.end()
-
-
-def _emit_finish(product: _Product, block: _Block, sums: Ptr, pixel: Index, count: Int) -> None:
-    """Hand over `count` rows of sums, which are pixels from `pixel` on."""
-    f, row_bytes = sums.f, product.weights.lines * 4
-    place = (block.item * product.pixels + pixel) * row_bytes + block.column * 4
-    width = block.column_end - block.column
-    if product.border is not None:
-        call_border = partial(
-            product.border.call, f, sums, place, rows=count, columns=width, row=block.pitch, place_row=row_bytes
-        )
-        when(negated(block.safe), call_border)
-    if product.keeps_result:
-        result = argument(f, product.result) + place
-        size = width * 4
-        copy = begin_loop(f, 0, count, 1, sums, result, at_least_once=True)
-        read, write = copy.values
-        write.copy_from(read, size)
-        copy.end(read + block.pitch, write + row_bytes)
-        sums = result
-    if product.epilogue is not None:
-        rows, columns = (pixel, number(f, pixel) + count), (block.column, block.column_end)
-        product.epilogue.call(f, f"epilogue_{product.name}", sums, block.item, rows, columns)
+    def _finish(self, result: Place, sums: Ptr, pixel: Index, count: Int) -> None:
+        """Hand over `count` rows of sums, which are pixels from `pixel` on."""
+        f, row_bytes = self.f, self.weights.lines * 4
+        place = (self.item * self.pixels + pixel) * row_bytes + self.column * 4
+        columns = self.column_end - self.column
+        if self.border is not None:
+            see = partial(self.border.call, rows=count, columns=columns, row=self.pitch, place_row=row_bytes)
+            when(negated(self.safe), lambda: see(f, sums, place))
+        target = sums
+        if self.keeps_result:
+            target = argument(f, result) + place
+            size = columns * 4
+            copy = begin_loop(f, 0, count, 1, sums, target, at_least_once=True)
+            read, write = copy.values
+            write.copy_from(read, size)
+            copy.end(read + self.pitch, write + row_bytes)
+        if self.epilogue is not None:
+            rows = pixel, number(f, pixel) + count
+            name, across = f"epilogue_{self.name}", (self.column, self.column_end)
+            self.epilogue.call(f, name, target, self.item, rows, across)

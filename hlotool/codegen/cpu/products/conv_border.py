@@ -210,22 +210,6 @@ def _emit_look(unit: Unit, name: str, stored: Element, arithmetic: Arithmetic) -
     f.finish()
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
-    """Variables on the stack: number `tap` of a sum, its window element (and what is left of its number), whether it
-    meets the input, and where its factors are.
-
-    `origins` are the places of an element's window in the spatial dimensions.
-    """
-
-    tap: Ptr
-    window: Ptr
-    inside: Ptr
-    a: Ptr
-    b: Ptr
-    origins: Ptr
-
-
 def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element], arithmetic: Arithmetic) -> None:
     """Define ``void @name(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left)``: elements, by the definition.
 
@@ -233,7 +217,7 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
     %place bytes into the product's part of the result.  A sum that is a NaN ends early, so that data full of them
     costs little.  Rarely called: LLVM may take the quick way.
     """
-    *factors, stored = types
+    left, right, stored = types
     f = Function(
         unit,
         f"internal void @{name}(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left) nounwind {PLUMBING}",
@@ -241,7 +225,7 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
     table, totals = _Table(f), [allocate(f, arithmetic.type) for _ in range(arithmetic.components)]
     tap, window, inside, a, b = (allocate(f, kind) for kind in ("i64", "i64", "i1", "ptr", "ptr"))
     rank, features, share = (table[key] for key in ("rank", "features", "share"))
-    term = _Term(tap, window, inside, a, b, allocate(f, "i64", rank))
+    origins = allocate(f, "i64", rank)  # places of an element's window in the spatial dimensions
     lhs, rhs = table.buffer("lhs"), table.buffer("rhs")
     count = Int(f, "%left").at_most(arithmetic.lanes).signed_quotient(arithmetic.components)
     each = begin_loop(f, 0, count, 1, Ptr(f, "%from"), Int(f, "%place") + table["start"])
@@ -254,7 +238,7 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
     pixel = begin_loop(f, 0, rank)
     spatial = _Table(f, pixel.index)
     origin = _coordinate(place, spatial, "pixel", "extent") * spatial["stride"] - spatial["padding"]
-    term.origins.at("i64", pixel.index).store(origin)
+    origins.at("i64", pixel.index).store(origin)
     pixel.end()
     for total in totals:
         total.store(zeros(f, arithmetic.type))
@@ -274,8 +258,8 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
     inside.store(True)
     a.store(first_a + deep * table["a_feature"])
     b.store(first_b + deep * table["b_feature"])
-    _emit_term(term, rank)
-    when(inside.load_bool(), lambda: _emit_multiply_add(term, factors, totals, values, arithmetic))
+    _emit_term(rank, origins, window, inside, a, b)
+    when(inside.load_bool(), lambda: _emit_multiply_add([(a, left), (b, right)], totals, values))
     f.jump(head)
     f.label(done)
     for part, total in enumerate(totals):
@@ -289,38 +273,44 @@ def _coordinate(place: Int, table: _Table, stride: str, extent: str) -> Int:
     return number(place.f, place // table[stride] % table[extent])
 
 
-def _emit_term(term: _Term, rank: Int) -> None:
-    """Find the factors of a term, dimension by dimension of the window element, and whether there is a left one."""
+def _emit_term(rank: Int, origins: Ptr, window: Ptr, inside: Ptr, a: Ptr, b: Ptr) -> None:
+    """Find the factors of a term, dimension by dimension of the window element, and whether that meets the input.
+
+    These are variables: what is left of the number of the window element, and where `a` and `b` are.
+    """
     f = rank.f
     loop = begin_loop(f, 0, rank)
     at = rank - loop.index - 1
     spatial = _Table(f, at)
-    kernel, window = spatial["kernel"], term.window.load_int()
-    index = window % kernel
-    term.window.store(window // kernel)
-    place = term.origins.at("i64", at).load_int() + index * spatial["dilation"]
+    kernel, left = spatial["kernel"], window.load_int()
+    index = left % kernel
+    window.store(left // kernel)
+    place = origins.at("i64", at).load_int() + index * spatial["dilation"]
     holes = spatial["holes"]
     hit = equal(place % holes, 0)
     place //= holes  # a negative place is a very large one
     hit &= place.below(spatial["size"])
-    hit &= term.inside.load_bool()
-    term.inside.store(hit)
-    term.a.store(term.a.load_ptr() + place * spatial["a_spatial"])
-    term.b.store(term.b.load_ptr() + index * spatial["b_spatial"])
+    hit &= inside.load_bool()
+    inside.store(hit)
+    a.store(a.load_ptr() + place * spatial["a_spatial"])
+    b.store(b.load_ptr() + index * spatial["b_spatial"])
     loop.end()
 
 
 def _emit_multiply_add(
-    term: _Term, factors: Sequence[Element], totals: Sequence[Ptr], values: Sequence[Vector], arithmetic: Arithmetic
+    factors: Sequence[tuple[Ptr, Element]], totals: Sequence[Ptr], values: Sequence[Vector]
 ) -> None:
-    """Add the product of two factors, of these types, to `values` of the sums, and write them to `totals`."""
-    places = term.a.load_ptr(), term.b.load_ptr()
+    """Add the product of two factors, where they are said to be, to `values` of the sums, and write those to `totals`.
+
+    A complex sum has two of them.
+    """
+    places = [(variable.load_ptr(), kind) for variable, kind in factors]
     x, y = (
-        [load(place + part * kind.size, kind, arithmetic.type) for part in range(kind.components)]
-        for place, kind in zip(places, factors, strict=True)
+        [load(place + part * kind.size, kind, values[0].element) for part in range(kind.components)]
+        for place, kind in places
     )
     products = [[(x[0], y[0])]]
-    if arithmetic.complex:
+    if len(totals) > 1:
         products = [[(x[0], y[0]), (-x[1], y[1])], [(x[0], y[1]), (x[1], y[0])]]
     for total, value, terms in zip(totals, values, products, strict=True):
         for one, other in terms:
