@@ -209,7 +209,7 @@ def _repeats_columns(product: Product, microkernel: Microkernel, wide: int, accu
     rest = n % columns
     if accumulates or not step or product.b.lines or not 0 < rest < columns < n:
         return False
-    together = step == 1 or product.b.whole or product.b_step == columns * product.b.element.bytes
+    together = product.b.whole or product.b_step == columns * product.b.column
     more = columns - -(-rest // step) * step
     flops = 2.0 * product.arithmetic.components**2 * product.m * more * product.depth * product.items
     own = n % (wide * columns) > columns or not (product.epilogue or product.finish)

@@ -100,7 +100,9 @@ def emit_dot(
             # The vectors run along the result's contiguous dimension; a single column becomes a row.
             if m > 1 and (n == 1 or (c.column != c.element.bytes and c.row == c.element.bytes)):
                 m, n, a, b, c = n, m, _turned(b), _turned(a), _turned(c)
-            _Dot(operands=operands, types=view.types, m=m, n=n, k=k, a=a, b=b, c=c, epilogue=epilogue).emit()
+            _Dot(
+                operands=operands, types=view.types, m=m, n=n, k=k, a=a, b=b, c=c, epilogue=epilogue, machine=machine
+            ).emit()
     return finish_kernel(unit, operands.steps, scratch.size)
 
 
@@ -142,11 +144,7 @@ class _Dot:
     b: Matrix
     c: Matrix
     epilogue: Epilogue | None
-
-    @property
-    def machine(self) -> Machine:
-        assert self.operands.unit.machine is not None
-        return self.operands.unit.machine
+    machine: Machine
 
     @property
     def arithmetic(self) -> Arithmetic:

@@ -138,7 +138,8 @@ class _CopyWriter:
         extents = [*extents[: copy.lead], self.groups, *extents[copy.lead :], self.chunks]
         task = begin_tasks(self.f)
         *outer, chunk = unravel(task.index, extents)
-        self._task(outer, outer.pop(copy.lead), chunk)
+        group = outer.pop(copy.lead)
+        self._task(outer, group, chunk)
         task.end()
         self.f.finish()
         for wide, tall in sorted(self.squares, reverse=True):
@@ -152,9 +153,9 @@ class _CopyWriter:
         width, columns = copy.width, copy.columns.extent
         read = argument(self.f, copy.source)
         write = Ptr(self.f, "%to") if stays else argument(self.f, copy.target)
-        for number_, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
+        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
             read += at * axis.source
-            write += at * (0 if stays and number_ < copy.lead else axis.target)
+            write += at * (0 if stays and d < copy.lead else axis.target)
         read += chunk * (self.chunk * copy.rows.source)
         write += chunk * (0 if copy.piece else self.chunk * copy.rows.target)
         bounds: tuple[Index, Index] = (0, columns)

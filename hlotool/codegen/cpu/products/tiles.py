@@ -66,21 +66,19 @@ def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates
     f, arguments = open_tile(unit, name)
     in_place = c.element.storage == product.arithmetic.type
     spill = None if in_place else allocate(f, "float", SIDE * SIDE, 64)
-    cells = [(r, v) for r in range(len(rows)) for v in range(len(columns))]
-    corners = {(r, v): SIDE * (r * c.row + v * c.element.size) for r, v in cells}
+    # Registers from 0 on hold blocks of sums, 4 and 5 rows of `a`, 6 and 7 columns of `b`.
+    cells = {2 * r + v: (r, v) for r in range(len(rows)) for v in range(len(columns))}
+    corners = {register: SIDE * (r * c.row + v * c.element.size) for register, (r, v) in cells.items()}
 
     def load_sums() -> None:
-        for (r, v), corner in corners.items():
-            move_tile("tileloadd64", _sum(r, v), arguments.c + corner, c.row)
+        for register, corner in corners.items():
+            move_tile("tileloadd64", register, arguments.c + corner, c.row)
 
     def clear_sums() -> None:
-        for r, v in cells:
-            operate(f, "tilezero", _sum(r, v))
+        for register in cells:
+            operate(f, "tilezero", register)
 
-    if accumulates:
-        when(arguments.add, load_sums, clear_sums)
-    else:
-        clear_sums()
+    when(arguments.add if accumulates else False, load_sums, clear_sums)
 
     loop = begin_loop(f, 0, arguments.k, SIDE, arguments.a, arguments.b, at_least_once=True)
     a, b = loop.values
@@ -89,15 +87,15 @@ def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates
     for r in range(len(rows)):
         move_tile("tileloadd64", 4 + r, a + r * SIDE * a_row, a_row)
         for v in range(len(columns)):
-            operate(f, "tdpbf16ps", _sum(r, v), 4 + r, 6 + v)
+            operate(f, "tdpbf16ps", 2 * r + v, 4 + r, 6 + v)
     loop.end(a + ROW, b + SIDE * tap.b)
 
-    for (r, v), corner in corners.items():
+    for register, (r, v) in cells.items():
         if spill is None:
-            move_tile("tilestored64", _sum(r, v), arguments.c + corner, c.row)
+            move_tile("tilestored64", register, arguments.c + corners[register], c.row)
             continue
-        move_tile("tilestored64", _sum(r, v), spill, ROW)
-        row = begin_loop(f, 0, rows[r], 1, spill, arguments.c + corner)
+        move_tile("tilestored64", register, spill, ROW)
+        row = begin_loop(f, 0, rows[r], 1, spill, arguments.c + corners[register])
         source, target = row.values
         store(source.load("float", SIDE, 64), target, c.element, columns[v])
         row.end(source + ROW, target + c.row)
@@ -106,11 +104,6 @@ def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates
 
 def _cut(extent: int) -> list[int]:
     return [min(SIDE, extent - at) for at in range(0, extent, SIDE)]
-
-
-def _sum(r: int, v: int) -> int:
-    """The tile register of a block of sums; 4 and 5 hold rows of `a`, 6 and 7 columns of `b`."""
-    return 2 * r + v
 
 
 def tile_config(rows: list[int], columns: list[int]) -> bytes:
