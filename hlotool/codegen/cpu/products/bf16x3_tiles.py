@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
-from hlotool.codegen.cpu.products.microkernel import Microkernel, Tile
+from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile
 from hlotool.codegen.cpu.products.product import Product
 from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.llvm.values import Bool, Index, Truth, choose, number
@@ -20,7 +20,7 @@ def bf16x3_tiles(operands: Bf16x3) -> Microkernel:
     )
 
 
-class _Calls:
+class _Calls(Calls):
     """See `microkernel.Calls`.  Parts of `b` that tasks make can be multiplied or not, from task to task."""
 
     def __init__(self, f: Function, operands: Bf16x3, product: Product) -> None:

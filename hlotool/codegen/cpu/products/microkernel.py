@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import call
@@ -57,13 +57,16 @@ class Tile(NamedTuple):
     narrow: Truth
 
 
-class Calls(Protocol):
+class Calls:
     """The calls of a microkernel in a step function, in the order in which they are written."""
+
+    __slots__ = ()
 
     def begin_task(self, task: Index) -> None:
         """Ahead of the tiles of a task that has packed panels of `b`: the first of those tasks of the copy."""
 
-    def multiply(self, tile: Tile) -> None: ...
+    def multiply(self, tile: Tile) -> None:
+        raise NotImplementedError
 
     def end(self) -> None:
         """Behind all tasks."""
@@ -106,7 +109,7 @@ def open_tile(unit: Unit, name: str, *more: str) -> tuple[Function, TileArgument
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionCalls:
+class FunctionCalls(Calls):
     """Calls of tile functions, which have `names` by whether they are for the rest of the rows and of the columns.
 
     Those for the rest that are whole tiles begin earlier: one call is for all of them.
@@ -116,9 +119,6 @@ class FunctionCalls:
     product: Product
     blocking: Blocking
     names: Mapping[tuple[bool, bool], str]
-
-    def begin_task(self, task: Index) -> None:
-        pass
 
     def multiply(self, tile: Tile) -> None:
         product, blocking, (rows, columns) = self.product, self.blocking, self.product.tile
@@ -138,9 +138,6 @@ class FunctionCalls:
             b += _where(tile.narrow, before * product.b.column * (product.b.whole - again))
             c += _where(tile.narrow, -before * product.c.column * again)
         call(self.f, function.name, a, b, c, tile.terms, tile.add, *flags)
-
-    def end(self) -> None:
-        pass
 
     def find(self, short: Truth, narrow: Truth, prefix: str = "") -> Ptr:
         """The tile function, or what is called that with `prefix`, for a tile of the rest if it is one."""

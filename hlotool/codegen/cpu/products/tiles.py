@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, Tile, define_tiles, open_tile
+from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Microkernel, Tile, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import PAIR, store
@@ -30,13 +30,10 @@ ROW = SIDE * PAIR.bytes
 
 
 @dataclass(frozen=True, slots=True)
-class _Calls:
+class _Calls(Calls):
     """See `microkernel.Calls`."""
 
     functions: FunctionCalls
-
-    def begin_task(self, task: Index) -> None:
-        pass
 
     def multiply(self, tile: Tile) -> None:
         if len(self.functions.names) > 1:
