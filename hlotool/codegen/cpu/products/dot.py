@@ -28,13 +28,7 @@ from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
 from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
-from hlotool.codegen.cpu.products.packing import (
-    SHARED_PANELS,
-    SHARED_ROWS,
-    block_depth,
-    panels_to_pack,
-    stays_in_place,
-)
+from hlotool.codegen.cpu.products.packing import SHARED_PANELS, SHARED_ROWS, block_depth, panels_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates

@@ -213,17 +213,18 @@ class _StepWriter:
             if (low, top) != (0, product.batch[d]):
                 edge |= (number(f, self.at[d]) - low).compare("uge", top - low)
         if first or edge is not False:
-            start = choose(_either_way(f, equal(row_block, 0)), first, 0)
+            start = choose(_as_value(f, equal(row_block, 0)), first, 0)
             finish_rows(c, place, choose(edge, rows, start))
         if behind:
-            count = choose(_either_way(f, equal(row_block, blocks - 1)), behind, 0)
+            count = choose(_as_value(f, equal(row_block, blocks - 1)), behind, 0)
             skipped = rows - count
             later = place + skipped * self.blocking.place_row
             count = choose(edge, 0, count)
             finish_rows(c + skipped * product.c.row, later, count)
 
 
-def _either_way(f: Function, condition: Truth) -> Bool:
+def _as_value(f: Function, condition: Truth) -> Bool:
+    """The condition as a value of the program, even if it is known."""
     return condition if isinstance(condition, Bool) else Bool(f, str(condition).lower())
 
 
