@@ -187,12 +187,12 @@ def _image(spec: ConvSpec, dimensions: Sequence[_Dimension]) -> _Image:
     image = _Image(features=spec.input_features, slices=slices, planes=planes, lines=lines, columns=columns)
     taps = []
     for *far, down, across in product(*(range(d.kernel) for d in dimensions)):
-        number = 0
+        slice_ = 0
         for d, tap in zip(outer, far, strict=True):
-            number = number * d.framed + tap * d.dilation
+            slice_ = slice_ * d.framed + tap * d.dilation
         plane = planes.index((down * y.dilation % y.stride, across * x.dilation % x.stride))
         at = down * y.dilation // y.stride * columns + across * x.dilation // x.stride
-        taps.append(number * image.slice + plane * image.plane + at * image.pixel)
+        taps.append(slice_ * image.slice + plane * image.plane + at * image.pixel)
     return replace(image, taps=tuple(taps))
 
 

@@ -97,14 +97,14 @@ def _numbers(
     """The table, for `emit_border`."""
     left, right = element(spec.lhs).bytes, element(spec.rhs).bytes
     c_batch, *c_spatial, c_feature = strides
-    features, images = spec.input_features // spec.feature_groups, spec.batch // spec.batch_groups
+    features, images = spec.features, spec.result[0]
     by_feature = spec.feature_groups > 1
     last = [extent - 1 if back else 0 for extent, back in zip(spec.kernel, spec.reversal, strict=True)]
     whole = {
         "lhs": slots[0], "rhs": slots[1], "start": start,
         "terms": math.prod(spec.kernel) * features, "features": features, "rank": len(spec.input),
         "images": images, "image": c_batch, "outputs": spec.output_features, "output": c_feature,
-        "share": spec.output_features // spec.groups,
+        "share": spec.share,
         "a_image": spec.lhs_batch * left,
         "a_group": (features * spec.lhs_feature if by_feature else images * spec.lhs_batch) * left,
         "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
