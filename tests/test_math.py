@@ -14,14 +14,11 @@ import pytest
 import scipy.special
 from llvmlite import binding
 
-from hlotool.codegen.llvm.math.elementwise import (
-    compute_type,
-    constant,
-    emit_elementwise,
-    from_memory,
-    memory_type,
-    to_memory,
-)
+from hlotool.codegen.llvm.arrays import load, store
+from hlotool.codegen.llvm.control import begin_loop
+from hlotool.codegen.llvm.math.elements import constant, parts
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
+from hlotool.codegen.llvm.values import Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.evaluate import evaluate
@@ -59,56 +56,20 @@ def machine(cpu: str) -> Machine:
 # --- a loop around one operation -----------------------------------------------------------------
 
 
-def _load(f: Function, element_type: str, lanes: int, pointer: str, index: str) -> Any:
-    part = PARTS.get(element_type, element_type)
-    memory, size = memory_type(part), dtype_of(part).itemsize
-    if element_type in PARTS:
-        address = f.let(f"getelementptr {memory}, ptr {pointer}, i64 {f.let(f'mul i64 {index}, 2')}")
-        wide = f"<{2 * lanes} x {memory}>"
-        both = f.let(f"load {wide}, ptr {address}, align {size}")
-        if lanes == 1:
-            return tuple(f.let(f"extractelement {wide} {both}, i64 {i}") for i in range(2))
-        masks = ["<" + ", ".join(f"i32 {2 * i + k}" for i in range(lanes)) + ">" for k in range(2)]
-        return tuple(f.let(f"shufflevector {wide} {both}, {wide} poison, <{lanes} x i32> {m}") for m in masks)
-    address = f.let(f"getelementptr {memory}, ptr {pointer}, i64 {index}")
-    vector = memory if lanes == 1 else f"<{lanes} x {memory}>"
-    return from_memory(f, element_type, lanes, f.let(f"load {vector}, ptr {address}, align {size}"))
-
-
-def _store(f: Function, element_type: str, lanes: int, pointer: str, index: str, value: Any) -> None:
-    part = PARTS.get(element_type, element_type)
-    memory, size = memory_type(part), dtype_of(part).itemsize
-    vector = memory if lanes == 1 else f"<{lanes} x {memory}>"
-    raw = to_memory(f, element_type, lanes, value)
-    if element_type in PARTS:
-        for k in range(2):
-            for i in range(lanes):
-                one = raw[k] if lanes == 1 else f.let(f"extractelement {vector} {raw[k]}, i64 {i}")
-                place = f.let(f"add i64 {f.let(f'mul i64 {index}, 2')}, {2 * i + k}")
-                address = f.let(f"getelementptr {memory}, ptr {pointer}, i64 {place}")
-                f.do(f"store {memory} {one}, ptr {address}, align {size}")
-        return
-    address = f.let(f"getelementptr {memory}, ptr {pointer}, i64 {index}")
-    f.do(f"store {vector} {raw}, ptr {address}, align {size}")
-
-
 def _text(
     opcode: str, types: Sequence[str], result: str, cpu: str, lanes: int, attributes: Mapping[str, object],
     constants: Mapping[int, Any],
 ) -> str:  # fmt: skip
     unit = Unit(machine(cpu))
     f = Function(unit, "void @k(ptr noalias %args, i64 %begin, i64 %end) nounwind")
-    pointers = [
-        f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {i}')}") for i in range(len(types) + 1)
-    ]
-    loop = f.begin_loop("%begin", "%end", lanes)
+    *inputs, output = (Ptr(f, "%args").at("ptr", number).load_ptr() for number in range(len(types) + 1))
+    loop = begin_loop(f, Int(f, "%begin"), Int(f, "%end"), lanes)
     values = [
-        constant(t, lanes, constants[i]) if i in constants else _load(f, t, lanes, pointers[i], loop.index)
+        constant(f, t, lanes, constants[i]) if i in constants else load(inputs[i], t, loop.index, lanes)
         for i, t in enumerate(types)
     ]
-    value = emit_elementwise(f, opcode, attributes, types, result, lanes, values)
-    _store(f, result, lanes, pointers[-1], loop.index, value)
-    f.end_loop(loop)
+    store(output, result, loop.index, emit_elementwise(opcode, attributes, types, result, values))
+    loop.end()
     f.finish()
     return unit.text()
 
@@ -812,27 +773,29 @@ def test_undefined_combinations_are_refused() -> None:
     f = Function(Unit(), "void @k()")
     undefined = (("sine", "s32"), ("and", "f32"), ("divide", "pred"), ("maximum", "c64"), ("add", "token"))
     for opcode, element_type in undefined:
-        operand = ("%a", "%b") if element_type == "c64" else "%a"
+        operand = constant(f, "s8" if element_type == "token" else element_type, 4, 1)
         with pytest.raises(UnsupportedError):
-            emit_elementwise(f, opcode, {}, [element_type] * 2, element_type, 4, [operand, operand])
+            emit_elementwise(opcode, {}, [element_type] * 2, element_type, [operand, operand])
 
 
 def test_constants() -> None:
-    assert constant("f32", 1, 0.1) == "0x3FB99999A0000000"
-    assert constant("bf16", 4, 1.01) == "splat (float 0x3FF0200000000000)"
-    assert constant("u8", 1, 255) == "-1"
-    assert constant("s4", 1, 9) == "-7"
-    assert constant("pred", 2, True) == "splat (i1 true)"
-    assert constant("c64", 1, 1 - 2j) == ("0x3FF0000000000000", "0xC000000000000000")
-    assert compute_type("bf16", 8) == "<8 x float>"
-    assert compute_type("pred", 1) == "i1"
+    def names(element_type: str, lanes: int, value: complex) -> list[str]:
+        f = Function(Unit(), "void @k()")
+        return [part.name for part in parts(constant(f, element_type, lanes, value))]
+
+    assert names("f32", 1, 0.1) == ["0x3FB99999A0000000"]
+    assert names("bf16", 4, 1.01) == ["splat (float 0x3FF0200000000000)"]
+    assert names("u8", 1, 255) == ["-1"]
+    assert names("s4", 1, 9) == ["-7"]
+    assert names("pred", 2, True) == ["splat (i1 true)"]
+    assert names("c64", 1, 1 - 2j) == ["0x3FF0000000000000", "0xC000000000000000"]
 
 
 def test_common_functions_stay_short() -> None:
     """These are written into every fusion, so their length is a matter of compile time."""
     for opcode in ("exponential", "log", "tanh", "logistic", "erf", "rsqrt", "exponential-minus-one"):
         f = Function(Unit(machine("host")), "void @k()")
-        emit_elementwise(f, opcode, {}, ["f32"], "f32", 16, ["%x"])
+        emit_elementwise(opcode, {}, ["f32"], "f32", [Vector(f, "float", 16, "%x")])
         assert len(f.lines) <= 45, (opcode, len(f.lines))
 
 

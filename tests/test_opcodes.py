@@ -25,7 +25,8 @@ from semantics.sample import FAMILIES, TYPES, Sample
 from hlotool.analysis import cost_rules
 from hlotool.codegen.cpu.emitters import EMITTERS, PRODUCT_EMITTERS
 from hlotool.codegen.llvm.math import elementwise, integer
-from hlotool.codegen.llvm.math.elementwise import constant, emit_elementwise
+from hlotool.codegen.llvm.math.elements import constant
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.rules import FUSIBLE
 from hlotool.codegen.machine import named
@@ -217,7 +218,7 @@ def test_every_legal_type_has_code(opcode: str) -> None:
         types = ["pred" if opcode == "select" else kind, kind, kind][: ELEMENTWISE_OPCODES[opcode].arity]
         result = shape_inference.infer(opcode, [scalar(t) for t in types], attributes).element_type
         f = Function(Unit(named("x86-64")), "void @f() nounwind")
-        emit_elementwise(f, opcode, attributes, types, result, 4, [constant(t, 4, 1) for t in types])
+        emit_elementwise(opcode, attributes, types, result, [constant(f, t, 4, 1) for t in types])
 
 
 def test_every_kind_of_attribute_is_read_and_written() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from hlotool.codegen.kernel import Step
-from hlotool.codegen.llvm.access import step_function
+from hlotool.codegen.llvm.arguments import step_function
 from hlotool.codegen.llvm.polling import SHORT, finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import default_machine
@@ -22,11 +22,11 @@ def asked(answer: Callable[[int], int], most: int | None) -> tuple[int, int]:
     """How often a kernel asked, and the trips that it made: each has a loop inside of one trip, of which the text says
     that there are `most`."""
     unit = Unit(default_machine())
-    f, (count, made) = step_function(unit, "kernel", 2)
+    f, (count, last_trip) = step_function(unit, "kernel", 2)
     trips = f.begin_loop(0, TRIPS)
-    inner = f.begin_loop(0, f.let(f"load volatile i64, ptr {count}"), most=most)
+    inner = f.begin_loop(0, f.let(f"load volatile i64, ptr {count.name}"), most=most)
     for _ in range(300):
-        f.do(f"store volatile i64 {trips.index}, ptr {made}")
+        f.do(f"store volatile i64 {trips.index}, ptr {last_trip.name}")
     f.end_loop(inner)
     f.end_loop(trips)
     f.finish()

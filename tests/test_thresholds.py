@@ -703,7 +703,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.loops.loops.LONG": (lambda n: rounds(20, n), stages, elementwise),
     "codegen.loops.loops.HEAVY": (elementwise, lambda n: elementwise(1000 * n)),
     "codegen.llvm.memory._AHEAD": (lambda size: elementwise(elements_of(size)),),
-    "codegen.cpu.fusions.nest._WIDEST": (lambda size: complex_numbers(elements_of(size) // 2), complex_numbers),
+    "codegen.cpu.fusions.access._WIDEST": (lambda size: complex_numbers(elements_of(size) // 2), complex_numbers),
     "codegen.cpu.products.vector_tiles.AHEAD": (plain_products,),
     "codegen.cpu.products.pack.TASK_BYTES": (
         lambda size: product(40, 64, elements_of(size) // 64), plain_products_of_bytes,
@@ -760,11 +760,11 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.algorithms.cholesky._PANEL": (cholesky, lambda n: cholesky(2 * n)),
     "codegen.cpu.algorithms.cholesky._ROWS": (cholesky,),
     "codegen.cpu.algorithms.cholesky._TASKS": (lambda n: cholesky(7, n),),
-    "codegen.cpu.algorithms.fft._SLOTS": (lambda n: transforms(n, 700), lambda n: transforms(n, 97)),
-    "codegen.cpu.algorithms.fft._WIDE": (lambda n: transforms(1, 64 * n), lambda n: transforms(1, 24 * n)),
+    "codegen.cpu.algorithms.fft_steps._SLOTS": (lambda n: transforms(n, 700), lambda n: transforms(n, 97)),
+    "codegen.cpu.algorithms.fft_complex._WIDE": (lambda n: transforms(1, 64 * n), lambda n: transforms(1, 24 * n)),
     "codegen.cpu.algorithms.fourier._TABLE": (fft, lambda n: transforms(2, 4 * n)),
-    "codegen.cpu.algorithms.fft._SHORT": (fft,),
-    "codegen.cpu.algorithms.fft._TABLE": (fft,),  # 23 * 89, and 3 * 683
+    "codegen.cpu.algorithms.fft_complex._SHORT": (fft,),
+    "codegen.cpu.algorithms.fft_complex._TABLE": (fft,),  # 23 * 89, and 3 * 683
     "codegen.cpu.fusions.fusion.SMALL": (concatenate_bytes,),
     "codegen.cpu.fusions.fusion.MOST_JOBS": (concatenate, lambda n: concatenate(2 * n), lambda n: concatenate(n, 1)),
     "codegen.cpu.products.pad.SHORT_BYTES": (pad,),

@@ -109,7 +109,10 @@ def build(
         plan = schedule(steps, log)
         place(assignment)
         function = name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}"
-        entry = Entry(function, steps, plan, kernels.names, constants.offsets(assignment), machine, host_calls, uses)
+        entry = Entry(
+            name=function, steps=steps, plan=plan, kernel_names=kernels.names,
+            constants=constants.offsets(assignment), machine=machine, host_calls=host_calls, uses=uses,
+        )  # fmt: skip
         if is_entry:
             entry.emit()
         else:

@@ -44,14 +44,15 @@ def step_arguments(unit: Unit, name: str, numbers: Iterable[int]) -> tuple[Funct
     return f, [Ptr(f, "%args").at("ptr", number).load_ptr(align=8) for number in numbers]
 
 
-def begin_tasks(f: Function) -> Loop[()]:
+def begin_tasks(f: Function, at_least_once: bool = False) -> Loop[()]:
     """The loop of a step function over its tasks."""
-    return begin_loop(f, Int(f, "%begin"), Int(f, "%end"))
+    return begin_loop(f, Int(f, "%begin"), Int(f, "%end"), at_least_once=at_least_once)
 
 
 def pass_status(f: Function, place: Ptr) -> None:
     """Put the address of the execution's status ahead of `place`, for what is called with that."""
-    place.at("ptr", -1).store(Ptr(f, "%args").at("ptr", -1).load_ptr(align=8), align=8)
+    status = Ptr(f, "%args").at("ptr", -1).load_ptr(align=8)
+    place.at("ptr", -1).store(status, align=8)
 
 
 def empty_kernel(name: str, machine: Machine) -> Kernel:

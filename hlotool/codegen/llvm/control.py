@@ -9,9 +9,14 @@ from hlotool.codegen.llvm import writer
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, operand
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Loop", "allocate", "ask", "begin_loop", "call", "open_function", "return_when", "when"]
+__all__ = [
+    "Callee", "Header", "Loop", "allocate", "ask", "begin_loop", "call", "conditional", "declaration", "define",
+    "open_function", "phi", "return_when", "stop_early", "when",
+]  # fmt: skip
 
 Ts = TypeVarTuple("Ts")
+_Value = TypeVar("_Value", bound=Value)
+_Given = TypeVar("_Given", bound=Value | None)
 _Record = TypeVar("_Record")
 _Result = TypeVar("_Result", Int, Ptr, Bool)
 
@@ -61,7 +66,7 @@ def _values(carried: tuple[*Ts]) -> tuple[Value, ...]:
 
 def _named(carried: tuple[*Ts], names: Sequence[str]) -> tuple[*Ts]:
     """Values of the types of those carried, with these names."""
-    named = (value.named(name) for value, name in zip(_values(carried), names, strict=True))
+    named = [value.named(name) for value, name in zip(_values(carried), names, strict=True)]
     return cast(tuple[*Ts], tuple(named))
 
 
@@ -87,6 +92,24 @@ def when(condition: Truth, body: Callable[[], None], otherwise: Callable[[], Non
     f.label(after)
 
 
+def conditional(
+    condition: Truth, body: Callable[[], tuple[*Ts]], *otherwise: *Ts, unless: bool = False
+) -> tuple[*Ts]:
+    """What `body` gives, which runs where `condition` holds (`unless`: does not hold), or else the other values."""
+    if isinstance(condition, bool):
+        return otherwise if condition is unless else body()
+    f = condition.f
+    work, done, before = f.fresh("work"), f.fresh("done"), f.block
+    f.branch(condition.name, *((done, work) if unless else (work, done)))
+    f.label(work)
+    results = body()
+    after = f.block
+    f.jump(done)
+    f.label(done)
+    pairs = zip(_values(otherwise), _values(results), strict=True)
+    return cast(tuple[*Ts], tuple(phi((old, before), (new, after)) for old, new in pairs))
+
+
 def return_when(condition: Bool, result: Callable[[], Value | None]) -> None:
     """Return early under `condition`."""
     f = condition.f
@@ -94,8 +117,34 @@ def return_when(condition: Bool, result: Callable[[], Value | None]) -> None:
     f.branch(condition.name, early, on)
     f.label(early)
     value = result()
-    f.do("ret void" if value is None else f"ret {operand(value)}")
+    f.leave("void" if value is None else operand(value))
     f.label(on)
+
+
+def phi(*ways: tuple[_Value, str]) -> _Value:
+    """The value that comes with the block (without ``%``) from which this one is reached."""
+    first, _ = ways[0]
+    return first.named(first.f.let(f"phi {first.type} " + ", ".join(f"[ {v.name}, %{block} ]" for v, block in ways)))
+
+
+class Header(Generic[_Value]):
+    """The first block of a loop that ends where it will: `value` is the `first` one, then what it comes back with."""
+
+    __slots__ = ("_label", "_line", "value")
+
+    def __init__(self, first: _Value) -> None:
+        f = first.f
+        entry, self._label = f.block, f.fresh("head")
+        f.jump(self._label)
+        f.label(self._label)
+        self._line = len(f.lines)
+        self.value = phi((first, entry))
+
+    def again(self, value: _Value) -> None:
+        """End the block that goes round."""
+        f = value.f
+        f.lines[self._line] += f", [ {value.name}, %{f.block} ]"
+        f.jump(self._label)
 
 
 def open_function(
@@ -113,9 +162,58 @@ def open_function(
     return f, cast(Any, parameters)(*(kind(f, f"%{label}") for label, kind in kinds.items()))
 
 
+def declaration(name: str, parameters: type[object], result: str = "void") -> str:
+    """How other units declare such a function."""
+    return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
+
+
 def _kinds(parameters: type[object]) -> dict[str, type[Int | Ptr | Bool]]:
     """What parameters are, by name."""
     return get_type_hints(parameters)
+
+
+class Callee(Generic[_Given]):
+    """A function of the program: its name, with ``@``, and a value of the type that it gives, if any."""
+
+    __slots__ = ("_result", "name")
+
+    def __init__(self, name: str, result: _Given) -> None:
+        self.name = name
+        self._result = result
+
+    def __call__(self, f: Function, *arguments: Value | int) -> _Given:
+        """Call it."""
+        given = ", ".join(map(operand, arguments))
+        if self._result is None:
+            f.do(f"call void {self.name}({given})")
+            return self._result
+        return self._result.named(f.let(f"call {self._result.type} {self.name}({given})"), f)
+
+
+def define(f: Function, name: str, parameters: Sequence[Value], result: _Given) -> Callee[_Given]:
+    """End internal function `f`, called `name` (without ``@``), which takes `parameters` and returns `result` or None.
+
+    Until then it is open without a signature, and the parameters have names of the emitter's own.
+    """
+    kind = "void" if result is None else result.type
+    f.signature = f"internal {kind} @{name}({', '.join(map(operand, parameters))}) nounwind"
+    f.finish("void" if result is None else operand(result))
+    return Callee(f"@{name}", result)
+
+
+def stop_early(
+    f: Function, watch: Ptr, result: Value | None = None, first: Callable[[], None] | None = None
+) -> None:
+    """Let internal function `f` look whether to go on, by the address ahead of `watch`; see `polling`.
+
+    If not, it does what `first` writes, and returns `result`.
+    """
+    begun = len(f.lines)
+    if first is not None:
+        first()
+    f.leave("void" if result is None else operand(result))
+    f.watch, f.stop = watch.name, tuple(line.strip() for line in f.lines[begun:])
+    del f.lines[begun:]
 
 
 def call(f: Function, name: str, *arguments: Value | int) -> None:

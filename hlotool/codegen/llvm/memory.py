@@ -1,7 +1,7 @@
 """Loads and stores of elements: scalars, consecutive vectors, vectors of scattered elements; whole or masked.
 
-Values are compute values (see `math.elements`); buffers hold the memory types.  Complex elements are
-(real, imaginary) pairs in memory and two values in registers.
+Registers have the compute types (see `math.elements`), buffers the memory types.  Complex elements are
+(real, imaginary) pairs in memory and two values in registers.  A mask has a bit for every lane.
 """
 
 from __future__ import annotations
@@ -10,30 +10,17 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.math.elements import Value, from_memory, is_complex, memory_type, to_memory
-from hlotool.codegen.llvm.types import type_text
+from hlotool.codegen.llvm.math.elements import Register, from_memory, is_complex, memory_type, parts, to_memory
+from hlotool.codegen.llvm.types import mangled, type_text
+from hlotool.codegen.llvm.values import Ptr, Vector, constants
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size
 
 __all__ = [
-    "address_type",
-    "alignment",
-    "constant_mask",
-    "has_masks",
-    "load_gathered",
-    "load_raw",
-    "load_scalar",
-    "load_vector",
-    "prefetch",
-    "store_raw",
-    "store_scalar",
-    "store_scattered",
-    "store_vector",
-    "stream_vector",
-]
-
-_SUFFIX = {"half": "f16", "float": "f32", "double": "f64"}
+    "address_type", "alignment", "first_lanes", "has_masks", "load", "load_gathered", "load_raw", "prefetch", "store",
+    "store_raw", "store_scattered", "stream",
+]  # fmt: skip
 
 
 def address_type(element_type: str) -> str:
@@ -42,83 +29,15 @@ def address_type(element_type: str) -> str:
     return f"{{ {memory}, {memory} }}" if is_complex(element_type) else memory
 
 
-def constant_mask(active: int, lanes: int) -> str:
-    """The first `active` of `lanes` lanes."""
-    return "<" + ", ".join("i1 true" if k < active else "i1 false" for k in range(lanes)) + ">"
-
-
 def alignment(element_type: str) -> int:
     """Bytes to a multiple of which elements are aligned."""
     size = byte_size(element_type)
     return size // 2 if is_complex(element_type) else size
 
 
-def _name(kind: str, element: str, lanes: int) -> str:
-    return f"llvm.masked.{kind}.v{lanes}{_SUFFIX.get(element, element)}"
-
-
-def load_scalar(f: Function, element_type: str, pointer: str) -> Value:
-    memory, align = memory_type(element_type), alignment(element_type)
-    raw: Value = f.let(f"load {memory}, ptr {pointer}, align {align}")
-    if is_complex(element_type):
-        second = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1")
-        assert isinstance(raw, str)
-        raw = raw, f.let(f"load {memory}, ptr {second}, align {align}")
-    return from_memory(f, element_type, 1, raw)
-
-
-def store_scalar(f: Function, element_type: str, pointer: str, value: Value) -> None:
-    memory, align = memory_type(element_type), alignment(element_type)
-    raw = to_memory(f, element_type, 1, value)
-    for number, part in enumerate((raw,) if isinstance(raw, str) else raw):
-        at = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1") if number else pointer
-        f.do(f"store {memory} {part}, ptr {at}, align {align}")
-
-
-def load_vector(f: Function, element_type: str, lanes: int, pointer: str, mask: str | None = None) -> Value:
-    """`lanes` consecutive elements from `pointer`; lanes outside `mask` are not read and give zero."""
-    if not is_complex(element_type):
-        return from_memory(f, element_type, lanes, load_raw(f, element_type, lanes, pointer, mask))
-    if mask is not None:
-        mask = _doubled(f, mask, lanes)
-    both = load_raw(f, element_type, 2 * lanes, pointer, mask)
-    wide = type_text(memory_type(element_type), 2 * lanes)
-    parts = []
-    for first in (0, 1):
-        order = ", ".join(f"i32 {2 * k + first}" for k in range(lanes))
-        parts.append(f.let(f"shufflevector {wide} {both}, {wide} poison, <{lanes} x i32> <{order}>"))
-    return from_memory(f, element_type, lanes, (parts[0], parts[1]))
-
-
-def _doubled(f: Function, mask: str, lanes: int) -> str:
-    kind = f"<{lanes} x i1>"
-    order = ", ".join(f"i32 {k // 2}" for k in range(2 * lanes))
-    return f.let(f"shufflevector {kind} {mask}, {kind} poison, <{2 * lanes} x i32> <{order}>")
-
-
-def load_raw(f: Function, element_type: str, lanes: int, pointer: str, mask: str | None = None) -> str:
-    """As `load_vector`, as memory has it; two lanes are needed for a complex element."""
-    memory, align = memory_type(element_type), alignment(element_type)
-    kind = type_text(memory, lanes)
-    whole = f"load {kind}, ptr {pointer}, align {align}"
-    if mask is None:
-        return f.let(whole)
-    callee = f.unit.declare(kind, _name("load", memory, lanes) + ".p0", ["ptr", f"<{lanes} x i1>", kind])
-    part = f"call {kind} {callee}(ptr align {align} {pointer}, <{lanes} x i1> {mask}, {kind} zeroinitializer)"
-    if not mask.startswith("%") or has_masks(f.unit.machine, element_type):
-        return f.let(part)
-    # LLVM looks at one lane after the other: not where all of them are wanted, or none.
-    some, every, done, before = f.fresh("some"), f.fresh("every"), f.fresh("done"), f.block
-    wanted = f.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
-    f.do(f"switch i{lanes} {wanted}, label %{some} [ i{lanes} 0, label %{done} i{lanes} -1, label %{every} ]")
-    f.label(some)
-    few = f.let(part)
-    f.jump(done)
-    f.label(every)
-    all_ = f.let(whole)
-    f.jump(done)
-    f.label(done)
-    return f.let(f"phi {kind} [ zeroinitializer, %{before} ], [ {few}, %{some} ], [ {all_}, %{every} ]")
+def first_lanes(f: Function, active: int, lanes: int) -> Vector | None:
+    """The mask of the first `active` of `lanes` lanes; None for all of them."""
+    return None if active >= lanes else constants(f, "i1", [lane < active for lane in range(lanes)])
 
 
 def has_masks(machine: Machine | None, element_type: str) -> bool:
@@ -127,81 +46,114 @@ def has_masks(machine: Machine | None, element_type: str) -> bool:
     return bits == 512 or (bits == 256 and byte_size(element_type) >= 4)
 
 
-def store_vector(
-    f: Function, element_type: str, lanes: int, pointer: str, value: Value, mask: str | None = None
-) -> None:
-    """Write `lanes` consecutive elements, those inside `mask` only."""
-    raw = to_memory(f, element_type, lanes, value)
+def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Register:
+    """`lanes` consecutive elements from `place`; lanes outside `mask` are not read and give zero."""
+    if not is_complex(element_type):
+        return from_memory(element_type, load_raw(element_type, lanes, place, mask))
+    if lanes == 1:
+        kind, align = memory_type(element_type), alignment(element_type)
+        real = place.load(kind, align=align)
+        return real, place.at(kind, 1).load(kind, align=align)
+    both = load_raw(element_type, 2 * lanes, place, _doubled(mask))
+    real, imaginary = (both.shuffle(range(first, 2 * lanes, 2)) for first in (0, 1))
+    return real, imaginary
+
+
+def _doubled(mask: Vector | None) -> Vector | None:
+    return mask and mask.shuffle([lane // 2 for lane in range(2 * mask.lanes)])
+
+
+def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Vector:
+    """As `load`, as memory has it; two lanes are needed for a complex element."""
     memory, align = memory_type(element_type), alignment(element_type)
-    if not isinstance(raw, str):
-        narrow, (real, imaginary) = type_text(memory, lanes), raw
-        order = ", ".join(f"i32 {k // 2 + (k % 2) * lanes}" for k in range(2 * lanes))
-        raw = f.let(f"shufflevector {narrow} {real}, {narrow} {imaginary}, <{2 * lanes} x i32> <{order}>")
-        mask = None if mask is None else _doubled(f, mask, lanes)
-        lanes *= 2
-    store_raw(f, memory, lanes, pointer, raw, align, mask)
-
-
-def store_raw(f: Function, memory: str, lanes: int, pointer: str, raw: str, align: int, mask: str | None) -> None:
-    """Write the lanes of `raw` inside `mask`, whose LLVM type is `memory`."""
-    kind = type_text(memory, lanes)
     if mask is None:
-        f.do(f"store {kind} {raw}, ptr {pointer}, align {align}")
-        return
-    if mask.startswith("<i1 true") and mask.count("true") == 1:
+        return place.load(memory, lanes, align)
+    f = place.f
+    if mask.is_constant or has_masks(f.unit.machine, element_type):
+        return place.load_masked(memory, mask, align)
+    # LLVM looks at one lane after the other: not where all of them are wanted, or none.
+    some, every, done, before = f.fresh("some"), f.fresh("every"), f.fresh("done"), f.block
+    wanted = f.let(f"bitcast {mask.type} {mask.name} to i{lanes}")
+    f.do(f"switch i{lanes} {wanted}, label %{some} [ i{lanes} 0, label %{done} i{lanes} -1, label %{every} ]")
+    f.label(some)
+    few = place.load_masked(memory, mask, align)
+    f.jump(done)
+    f.label(every)
+    whole = place.load(memory, lanes, align)
+    f.jump(done)
+    f.label(done)
+    return few.let(
+        f"phi {few.type} [ zeroinitializer, %{before} ], [ {few.name}, %{some} ], [ {whole.name}, %{every} ]"
+    )
+
+
+def store(element_type: str, place: Ptr, value: Register, mask: Vector | None = None) -> None:
+    """Write consecutive elements, those inside `mask` only."""
+    align, raw = alignment(element_type), parts(to_memory(element_type, value))
+    lanes = raw[0].lanes
+    if len(raw) == 1:
+        store_raw(place, raw[0], align, mask)
+    elif lanes == 1:
+        for number, part in enumerate(raw):
+            place.at(part.element, number).store(part, align)
+    else:
+        both = raw[0].shuffle([k // 2 + k % 2 * lanes for k in range(2 * lanes)], raw[1])
+        store_raw(place, both, align, _doubled(mask))
+
+
+def store_raw(place: Ptr, raw: Vector, align: int, mask: Vector | None) -> None:
+    """Write the lanes of `raw` inside `mask`, which has the type of memory."""
+    if mask is None:
+        place.store(raw, align)
+    elif mask.name.startswith("<i1 true") and mask.name.count("true") == 1:
         # LLVM 22 makes a scalar store of this, but of the type before a truncation: it would write past the element.
         # And it takes the wrong lane where it converts that lane alone from an integer: `freeze` keeps it from that.
-        first = f.let(f"extractelement {kind} {f.let(f'freeze {kind} {raw}')}, i64 0")
-        f.do(f"store {memory} {first}, ptr {pointer}, align {align}")
-        return
-    callee = f.unit.declare("void", _name("store", memory, lanes) + ".p0", [kind, "ptr", f"<{lanes} x i1>"])
-    f.do(f"call void {callee}({kind} {raw}, ptr align {align} {pointer}, <{lanes} x i1> {mask})")
+        place.store(raw.let(f"freeze {raw.type} {raw.name}")[0], align)
+    else:
+        place.store_masked(raw, mask, align)
 
 
-def stream_vector(f: Function, element_type: str, lanes: int, pointer: str, value: Value) -> None:
-    """Write `lanes` consecutive elements past the caches; `pointer` is aligned to their size."""
-    raw = to_memory(f, element_type, lanes, value)
-    memory = memory_type(element_type)
-    if not isinstance(raw, str):
-        store_vector(f, element_type, lanes, pointer, value)
-        return
-    f.unit.declarations["!6400"] = "!6400 = !{i32 1}"
-    size = lanes * byte_size(element_type)
-    f.do(f"store {type_text(memory, lanes)} {raw}, ptr {pointer}, align {size}, !nontemporal !6400")
+def stream(element_type: str, place: Ptr, value: Register) -> None:
+    """Write consecutive elements past the caches; `place` is aligned to their size."""
+    raw = to_memory(element_type, value)
+    if isinstance(raw, Vector):
+        place.stream(raw, raw.lanes * byte_size(element_type))
+    else:
+        store(element_type, place, value)
 
 
 _AHEAD: Annotated[int, Threshold("bytes")] = 1024
 """Bytes from a load to what it asks for: a few hundred cycles at the pace of long computations."""
 
 
-def prefetch(f: Function, pointer: str) -> None:
+def prefetch(place: Ptr) -> None:
     """Ask for what will be loaded soon; processors do so by themselves, but stop at the ends of pages."""
-    f.fetch(f.let(f"getelementptr i8, ptr {pointer}, i64 {_AHEAD}"))
+    (place + _AHEAD).fetch()
 
 
-def load_gathered(f: Function, element_type: str, lanes: int, pointers: str, mask: str) -> Value:
+def load_gathered(element_type: str, places: Vector, mask: Vector) -> Register:
     """The elements at a vector of pointers; lanes outside `mask` are not read and give zero."""
+    f, lanes = places.f, places.lanes
     memory, align = memory_type(element_type), alignment(element_type)
-    kind, wide = type_text(memory, lanes), f"<{lanes} x ptr>"
+    kind = type_text(memory, lanes)
     callee = f.unit.declare(
-        kind, _name("gather", memory, lanes) + f".v{lanes}p0", [wide, f"<{lanes} x i1>", kind]
-    )  # fmt: skip
+        kind, f"llvm.masked.gather.{mangled(memory, lanes)}.{places.suffix}", [places.type, mask.type, kind]
+    )
 
-    def part(at: str) -> str:
-        return f.let(f"call {kind} {callee}({wide} align {align} {at}, <{lanes} x i1> {mask}, {kind} zeroinitializer)")
+    def part(at: Vector) -> Vector:
+        arguments = f"{at.type} align {align} {at.name}, {mask.type} {mask.name}, {kind} zeroinitializer"
+        return Vector(f, memory, lanes, f.let(f"call {kind} {callee}({arguments})"))
 
     if not is_complex(element_type):
-        return from_memory(f, element_type, lanes, part(pointers))
-    second = f.let(f"getelementptr {memory}, {wide} {pointers}, i64 1")
-    return from_memory(f, element_type, lanes, (part(pointers), part(second)))
+        return from_memory(element_type, part(places))
+    second = places.let(f"getelementptr {memory}, {places.type} {places.name}, i64 1")
+    return part(places), part(second)
 
 
-def store_scattered(f: Function, element_type: str, lanes: int, pointers: Sequence[str], value: Value) -> None:
-    """Write lane k to ``pointers[k]``, for as many lanes as there are pointers."""
-    raw = to_memory(f, element_type, lanes, value)
-    memory, align = memory_type(element_type), alignment(element_type)
-    for k, pointer in enumerate(pointers):
-        for n, part in enumerate((raw,) if isinstance(raw, str) else raw):
-            own = f.let(f"extractelement {type_text(memory, lanes)} {part}, i64 {k}")
-            at = f.let(f"getelementptr {memory}, ptr {pointer}, i64 1") if n else pointer
-            f.do(f"store {memory} {own}, ptr {at}, align {align}")
+def store_scattered(element_type: str, places: Sequence[Ptr], value: Register) -> None:
+    """Write lane k to ``places[k]``, for as many lanes as there are places."""
+    raw, align = parts(to_memory(element_type, value)), alignment(element_type)
+    for lane, place in enumerate(places):
+        for number, part in enumerate(raw):
+            own = part[lane]
+            place.at(part.element, number).store(own, align)

@@ -9,19 +9,19 @@ narrower than f32 are accumulated in f32 and rounded once, as XLA's CPU compiler
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hlotool.analysis import reducers
 from hlotool.codegen.llvm.inline import emit_inline
-from hlotool.codegen.llvm.math.elements import compute_element, compute_type, is_low_precision
-from hlotool.codegen.llvm.math.elementwise import Value, constant, emit_elementwise
+from hlotool.codegen.llvm.math.elements import Register, constant, is_low_precision, joined, parts
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir import ELEMENT_TYPES, Computation
 
-__all__ = ["Reducer", "parts", "product_sum", "reducer", "unparts"]
+__all__ = ["Reducer", "flattened", "grouped", "product_sum", "reducer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,65 +39,65 @@ class Reducer:
     in_order: bool
     place: int | None = None
 
-    def neutral(self, lanes: int) -> list[Value] | None:
+    def neutral(self, f: Function, lanes: int) -> list[Register] | None:
         """Constants that change nothing; None when not known."""
         if not self.opcodes:
             return None
         numbers = zip(self.types, self.neutral_numbers(), strict=True)
-        return [constant(_wide(kind), lanes, number) for kind, number in numbers]
+        return [constant(f, _wide(kind), lanes, number) for kind, number in numbers]
 
     def neutral_numbers(self) -> list[object]:
         """The numbers in `neutral`, where there are opcodes."""
         return [_neutral(opcode, _wide(kind)) for opcode, kind in zip(self.opcodes, self.types, strict=True)]
 
-    def step(self, f: Function, accumulators: Sequence[Value], values: Sequence[Value], lanes: int) -> list[Value]:
-        """The accumulators after `values` (compute values of `types`)."""
+    def step(self, accumulators: Sequence[Register], values: Sequence[Register]) -> list[Register]:
+        """The accumulators after `values`, of `types`."""
         if not self.opcodes:
-            return emit_inline(f, self.computation, [*accumulators, *values], lanes)
+            first = parts(accumulators[0])[0]
+            return emit_inline(first.f, self.computation, [*accumulators, *values], first.lanes)
         return [
-            emit_elementwise(f, opcode, {}, [kind, kind], kind, lanes, [a, b])
+            emit_elementwise(opcode, {}, [kind, kind], kind, [a, b])
             for opcode, kind, a, b in zip(self.opcodes, self.types, accumulators, values, strict=True)
         ]
 
-    def join(self, f: Function, left: Sequence[Value], right: Sequence[Value], lanes: int) -> list[Value]:
+    def join(self, left: Sequence[Register], right: Sequence[Register]) -> list[Register]:
         """One lot of accumulators from two, of different elements."""
         if self.place is None:
-            return self.step(f, left, right, lanes)
+            return self.step(left, right)
         kind = self.types[self.place]
         places = [left[self.place], right[self.place]]
-        ahead = emit_elementwise(f, "compare", {"direction": "LE"}, [kind, kind], "pred", lanes, places)
+        ahead = emit_elementwise("compare", {"direction": "LE"}, [kind, kind], "pred", places)
 
-        def either(yes: Sequence[Value], no: Sequence[Value]) -> list[Value]:
+        def either(yes: Sequence[Register], no: Sequence[Register]) -> list[Register]:
             return [
-                emit_elementwise(f, "select", {}, ["pred", t, t], t, lanes, [ahead, a, b])
+                emit_elementwise("select", {}, ["pred", t, t], t, [ahead, a, b])
                 for t, a, b in zip(self.types, yes, no, strict=True)
             ]
 
-        return self.step(f, either(left, right), either(right, left), lanes)
+        return self.step(either(left, right), either(right, left))
 
-    def fold(self, f: Function, copies: Sequence[Sequence[Value]], lanes: int) -> list[Value]:
+    def fold(self, copies: Sequence[Sequence[Register]]) -> list[Register]:
         """Several vector accumulators to scalars: pairs of copies, then halves of the vector."""
         level = [list(c) for c in copies]
         while len(level) > 1:
             pairs = [
-                self.join(f, level[k], level[k + 1], lanes) if k + 1 < len(level) else level[k]
+                self.join(level[k], level[k + 1]) if k + 1 < len(level) else level[k]
                 for k in range(0, len(level), 2)
             ]
             level = pairs
-        values = level[0]
+        (values,) = level
+        lanes = parts(values[0])[0].lanes
         while lanes > 1:
-            half = lanes // 2
-            low = [_part(f, t, lanes, v, 0) for t, v in zip(self.types, values, strict=True)]
-            high = [_part(f, t, lanes, v, half) for t, v in zip(self.types, values, strict=True)]
-            lanes = half
-            values = self.join(f, low, high, lanes)
+            lanes //= 2
+            low, high = ([_half(value, first) for value in values] for first in (0, lanes))
+            values = self.join(low, high)
         return values
 
-    def finish(self, f: Function, values: Sequence[Value], lanes: int) -> list[Value]:
+    def finish(self, values: Sequence[Register]) -> list[Register]:
         """Accumulators as values of the result types."""
         return [
-            v if held == wanted else emit_elementwise(f, "convert", {}, [held], wanted, lanes, [v])
-            for held, wanted, v in zip(self.types, self.results, values, strict=True)
+            v if kind == wanted else emit_elementwise("convert", {}, [kind], wanted, [v])
+            for kind, wanted, v in zip(self.types, self.results, values, strict=True)
         ]
 
 
@@ -105,35 +105,30 @@ class Reducer:
 class ProductSum(Reducer):
     """The sum of products of pairs of values: multiplied and added at once where the processor can."""
 
-    def neutral(self, lanes: int) -> list[Value]:
-        return [constant(self.types[0], lanes, 0)]
+    def neutral(self, f: Function, lanes: int) -> list[Register]:
+        return [constant(f, self.types[0], lanes, 0)]
 
-    def step(self, f: Function, accumulators: Sequence[Value], values: Sequence[Value], lanes: int) -> list[Value]:
+    def step(self, accumulators: Sequence[Register], values: Sequence[Register]) -> list[Register]:
         """With one value that is a sum, to be added; else any number of pairs."""
         (kind,), (total,) = self.types, accumulators
         times, plus = ("and", "or") if kind == "pred" else ("multiply", "add")
         if len(values) == 1:
-            return [emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, *values])]
+            return [emit_elementwise(plus, {}, [kind] * 2, kind, [total, *values])]
         for x, y in zip(values[::2], values[1::2], strict=True):
-            if isinstance(total, str) and not ELEMENT_TYPES[kind].is_float:
-                product = emit_elementwise(f, times, {}, [kind] * 2, kind, lanes, [x, y])
-                total = emit_elementwise(f, plus, {}, [kind] * 2, kind, lanes, [total, product])
+            if isinstance(total, Vector) and not ELEMENT_TYPES[kind].is_float:
+                product = emit_elementwise(times, {}, [kind] * 2, kind, [x, y])
+                total = emit_elementwise(plus, {}, [kind] * 2, kind, [total, product])
             else:
-                total = _multiply_add(f, kind, lanes, x, y, total)
+                total = _multiply_add(x, y, total)
         return [total]
 
 
-def _multiply_add(f: Function, kind: str, lanes: int, x: Value, y: Value, total: Value) -> Value:
+def _multiply_add(x: Register, y: Register, total: Register) -> Register:
     """``x * y + total`` of floats or complex numbers."""
-    element = compute_element(kind)
-    a, b, sums = [
-        [Vector(f, element, lanes, part) for part in ((value,) if isinstance(value, str) else value)]
-        for value in (x, y, total)
-    ]
+    a, b, sums = parts(x), parts(y), parts(total)
     if len(sums) == 1:
-        return fma(a[0], b[0], sums[0]).name
-    real, imaginary = fma(-a[1], b[1], fma(a[0], b[0], sums[0])), fma(a[1], b[0], fma(a[0], b[1], sums[1]))
-    return real.name, imaginary.name
+        return fma(a[0], b[0], sums[0])
+    return fma(-a[1], b[1], fma(a[0], b[0], sums[0])), fma(a[1], b[0], fma(a[0], b[1], sums[1]))
 
 
 def product_sum(element_type: str) -> Reducer:
@@ -185,35 +180,18 @@ def _neutral(opcode: str, element_type: str) -> object:
     return (1 << (bits - 1)) - 1 if largest else -(1 << (bits - 1))
 
 
-def _part(f: Function, element_type: str, lanes: int, value: Value, first: int) -> Value:
+def _half(register: Register, first: int) -> Register:
     """The half of a vector that begins at lane `first`; a scalar when one lane is left."""
-    kind, half = compute_type(element_type, lanes), lanes // 2
-
-    def cut(part: str) -> str:
-        if half == 1:
-            return f.let(f"extractelement {kind} {part}, i64 {first}")
-        order = ", ".join(f"i32 {k}" for k in range(first, first + half))
-        return f.let(f"shufflevector {kind} {part}, {kind} poison, <{half} x i32> <{order}>")
-
-    return cut(value) if isinstance(value, str) else (cut(value[0]), cut(value[1]))
+    half = parts(register)[0].lanes // 2
+    return joined([p[first] if half == 1 else p.shuffle(range(first, first + half)) for p in parts(register)])
 
 
-def parts(types: Sequence[str], values: Sequence[Value], lanes: int) -> list[tuple[str, str]]:
-    """(LLVM type, name) of every register that holds `values`; complex values take two."""
-    flat = []
-    for element_type, value in zip(types, values, strict=True):
-        kind = compute_type(element_type, lanes)
-        flat += [(kind, part) for part in ((value,) if isinstance(value, str) else value)]
-    return flat
+def flattened(values: Iterable[Register]) -> list[Vector]:
+    """Every vector that `values` are; complex ones are two."""
+    return [part for value in values for part in parts(value)]
 
 
-def unparts(types: Sequence[str], names: Sequence[str]) -> list[Value]:
-    """The values again."""
-    values: list[Value] = []
-    left = list(names)
-    for element_type in types:
-        if ELEMENT_TYPES[element_type].is_complex:
-            values.append((left.pop(0), left.pop(0)))
-        else:
-            values.append(left.pop(0))
-    return values
+def grouped(types: Iterable[str], vectors: Iterable[Vector]) -> list[Register]:
+    """The registers again."""
+    left = iter(vectors)
+    return [joined([next(left) for _ in range(1 + ELEMENT_TYPES[kind].is_complex)]) for kind in types]

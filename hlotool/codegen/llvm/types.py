@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import cache
 
 __all__ = ["BITS", "FLOATS", "Number", "constant_text", "mangled", "order_text", "type_text"]
 
@@ -15,6 +16,7 @@ FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
 Number = int | float
 
 
+@cache
 def type_text(element: str, lanes: int) -> str:
     """The LLVM type: ``float`` for one lane, ``<n x float>`` for more."""
     return element if lanes == 1 else f"<{lanes} x {element}>"

@@ -14,8 +14,8 @@ from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mang
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Bool", "Index", "Int", "Ptr", "Truth", "Value", "Vector", "choose", "either", "equal", "iota", "maximum",
-    "minimum", "negated", "number", "operand", "where", "zeros",
+    "Bool", "Index", "Int", "Ptr", "Struct", "Truth", "Value", "Vector", "choose", "constants", "either", "equal",
+    "iota", "maximum", "minimum", "negated", "number", "operand", "plus", "where", "zeros",
 ]  # fmt: skip
 
 
@@ -35,13 +35,13 @@ class Value:
     def type(self) -> str:
         raise NotImplementedError
 
-    def named(self, name: str) -> Self:
-        """Another value of the same type in the same function."""
-        return type(self)(self.f, name)
+    def named(self, name: str, f: Function | None = None) -> Self:
+        """Another value of the same type, in the same function unless `f` is given."""
+        return type(self)(f or self.f, name)
 
     def let(self, text: str) -> Self:
         """Append instruction `text`, whose value has the same type."""
-        return self.named(self.f.let(text))
+        return type(self)(self.f, self.f.let(text))
 
 
 class Int(Value):
@@ -54,7 +54,7 @@ class Int(Value):
         return "i64"
 
     def _binary(self, word: str, other: Index) -> Int:
-        return self.let(f"{word} i64 {self.name}, {_text(other)}")
+        return Int(self.f, self.f.let(f"{word} i64 {self.name}, {_text(other)}"))
 
     def __add__(self, other: Index) -> Int:
         return self if _is(other, 0) else self._binary("add", other)
@@ -180,12 +180,22 @@ class Bool(Value):
 
     __rand__ = __and__
 
+    @overload
+    def __or__(self, other: Bool) -> Bool: ...
+
+    @overload
+    def __or__(self, other: bool) -> Truth: ...
+
     def __or__(self, other: Truth) -> Truth:
         if isinstance(other, bool):
             return True if other else self
         return self.let(f"or i1 {self.name}, {other.name}")
 
     __ror__ = __or__
+
+    def number(self) -> Int:
+        """1 where it holds, else 0."""
+        return Int(self.f, self.f.let(f"zext i1 {self.name} to i64"))
 
     def vector(self) -> Vector:
         """The same condition to compute with."""
@@ -207,7 +217,18 @@ class Ptr(Value):
 
     def at(self, kind: str, index: Index) -> Ptr:
         """So many elements of LLVM type `kind` further on."""
-        return self if _is(index, 0) else self.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}")
+        if _is(index, 0):
+            return self
+        return Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}"))
+
+    def at_each(self, kind: str, indices: Vector) -> Vector:
+        """A vector of places: each so many elements of LLVM type `kind` further on."""
+        text = f"getelementptr {kind}, ptr {self.name}, {operand(indices)}"
+        return Vector(self.f, "ptr", indices.lanes, self.f.let(text))
+
+    def field(self, struct: str, number: int) -> Ptr:
+        """A field of LLVM type `struct`, which lies here."""
+        return self.let(f"getelementptr {struct}, ptr {self.name}, i32 0, i32 {number}")
 
     def _load(self, kind: str, align: int) -> str:
         return self.f.let(f"load {kind}, ptr {self.name}" + (f", align {align}" if align else ""))
@@ -236,6 +257,11 @@ class Ptr(Value):
         callee = self.f.unit.declare(nothing.type, name, ["ptr", mask.type, nothing.type])
         return nothing.let(f"call {nothing.type} {callee}({self._aligned(align)}, {operand(mask)}, {operand(nothing)})")
 
+    def stream(self, value: Vector, align: int) -> None:
+        """Write past the caches."""
+        self.f.unit.declarations["!6400"] = "!6400 = !{i32 1}"
+        self.f.do(f"store {operand(value)}, ptr {self.name}, align {align}, !nontemporal !6400")
+
     def store_masked(self, value: Vector, mask: Vector, align: int = 0) -> None:
         """Write the lanes of `mask`."""
         name = f"llvm.masked.store.{value.suffix}.p0"
@@ -253,23 +279,40 @@ class Ptr(Value):
         """Write a number that other threads read at any time."""
         self.f.do(f"store atomic {operand(value)}, ptr {self.name} monotonic, align 8")
 
-    def copy_from(self, source: Ptr, size: Index) -> None:
-        """Copy `size` bytes to here, where none of them lies."""
-        self.f.copy(self.name, source.name, _text(size))
+    def add_atomically(self, amount: Index) -> Int:
+        """Add to the number that lies there, which other threads may do too; what it was before."""
+        return Int(self.f, self.f.let(f"atomicrmw add ptr {self.name}, i64 {_text(amount)} seq_cst"))
 
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
         if not _is(size, 0):
             self.f.clear(self.name, _text(size))
 
+    def copy_from(self, source: Ptr, size: Index, may_overlap: bool = False) -> None:
+        """Copy `size` bytes to here; those of `source` may be some of them where that is said."""
+        if may_overlap:
+            arguments = [("ptr", self.name), ("ptr", source.name), ("i64", _text(size)), ("i1", "false")]
+            self.f.intrinsic("void", "llvm.memmove.p0.p0.i64", arguments)
+        else:
+            self.f.copy(self.name, source.name, _text(size))
+
     def fetch(self) -> None:
         """Ask for what will be read soon; see `writer.Function.fetch`."""
         self.f.fetch(self.name)
 
+    def eq(self, other: Ptr) -> Bool:
+        return Bool(self.f, self.f.let(f"icmp eq ptr {self.name}, {other.name}"))
+
+    def ne(self, other: Ptr) -> Bool:
+        return Bool(self.f, self.f.let(f"icmp ne ptr {self.name}, {other.name}"))
+
+    def address(self) -> Int:
+        """The place as a number."""
+        return Int(self.f, self.f.let(f"ptrtoint ptr {self.name} to i64"))
+
     def minus(self, other: Ptr) -> Int:
         """Bytes from `other` to here."""
-        here, there = (self.f.let(f"ptrtoint ptr {p.name} to i64") for p in (self, other))
-        return Int(self.f, self.f.let(f"sub i64 {here}, {there}"))
+        return self.address() - other.address()
 
 
 Index = int | Int
@@ -304,8 +347,8 @@ class Vector(Value):
     def is_constant(self) -> bool:
         return not self.name.startswith("%")
 
-    def named(self, name: str) -> Vector:
-        return Vector(self.f, self.element, self.lanes, name)
+    def named(self, name: str, f: Function | None = None) -> Vector:
+        return Vector(f or self.f, self.element, self.lanes, name)
 
     def let(self, text: str, element: str | None = None) -> Vector:
         """Append instruction `text`; its value has this type, or `element` with the same lanes."""
@@ -368,6 +411,10 @@ class Vector(Value):
 
     def ashr(self, count: Vector | Number) -> Vector:
         return self.binary("ashr", "ashr", count)
+
+    def urem(self, divisor: Vector | Number) -> Vector:
+        """The remainder of numbers without signs."""
+        return self.binary("urem", "urem", divisor)
 
     def compare(self, predicate: str, other: Vector | Number) -> Vector:
         """``fcmp``/``icmp`` with an LLVM predicate (``olt``, ``sge``, ...)."""
@@ -437,6 +484,11 @@ class Vector(Value):
         """The float with the bits of this integer."""
         return self.cast("bitcast", {16: "half", 32: "float", 64: "double"}[BITS[self.element]])
 
+    def mask(self) -> Vector:
+        """Conditions as the bits of one integer, the first as its lowest."""
+        text = f"bitcast {self.type} {self.name} to i{self.lanes}"
+        return Vector(self.f, f"i{self.lanes}", 1, self.f.let(text))
+
     def resize(self, element: str, signed: bool) -> Vector:
         """Truncate or extend an integer to integer type `element`."""
         if BITS[element] < BITS[self.element]:
@@ -496,6 +548,46 @@ def iota(f: Function, element: str, lanes: int) -> Vector:
     return Vector(f, element, lanes, f"<{', '.join(f'{element} {lane}' for lane in range(lanes))}>")
 
 
+class Struct(Value):
+    """Several vectors as one value, which functions give."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, f: Function, fields: Sequence[Vector], name: str) -> None:
+        self.f = f
+        self.fields = tuple(fields)  # of the types of its own, which they need not be
+        self.name = name
+
+    @staticmethod
+    def of(fields: Sequence[Vector]) -> Struct:
+        """The struct of these vectors."""
+        whole = Struct(fields[0].f, fields, "poison")
+        for number, field in enumerate(fields):
+            text = f"insertvalue {whole.type} {whole.name}, {operand(field)}, {number}"
+            whole = whole.named(whole.f.let(text))
+        return whole
+
+    @property
+    def type(self) -> str:
+        return "{ " + ", ".join(field.type for field in self.fields) + " }"
+
+    def named(self, name: str, f: Function | None = None) -> Struct:
+        return Struct(f or self.f, self.fields, name)
+
+    def parts(self) -> list[Vector]:
+        """The vectors in it."""
+        texts = [f"extractvalue {self.type} {self.name}, {number}" for number in range(len(self.fields))]
+        return [field.named(self.f.let(text), self.f) for field, text in zip(self.fields, texts, strict=True)]
+
+
+def constants(f: Function, element: str, values: Sequence[Number]) -> Vector:
+    """A vector of constants that may differ."""
+    if len(values) == 1:
+        return Vector(f, element, 1, constant_text(element, 1, values[0]))
+    lanes = ", ".join(f"{element} {constant_text(element, 1, value)}" for value in values)
+    return Vector(f, element, len(values), f"<{lanes}>")
+
+
 def where(mask: Vector, yes: Vector | Number, no: Vector | Number) -> Vector:
     """``select``; at least one of `yes` and `no` must be a Vector."""
     if isinstance(yes, Vector):
@@ -513,9 +605,18 @@ def choose(condition: Truth, yes: Index, no: Index) -> Index:
     return Int(condition.f, condition.f.let(f"select i1 {condition.name}, i64 {_text(yes)}, i64 {_text(no)}"))
 
 
-def either(condition: Bool, yes: _Same, no: _Same) -> _Same:
+def either(condition: Truth, yes: _Same, no: _Same) -> _Same:
     """One of two values of the same type."""
+    if isinstance(condition, bool):
+        return yes if condition else no
     return yes.let(f"select i1 {condition.name}, {operand(yes)}, {operand(no)}")
+
+
+def plus(a: Index, b: Index) -> Index:
+    """The sum of two numbers, which does not overflow."""
+    if isinstance(a, int):
+        return a + b if isinstance(b, int) else b if a == 0 else b.let(f"add nsw i64 {a}, {b.name}")
+    return a.plus(b)
 
 
 def minimum(a: Index, b: Index) -> Index:

@@ -1,58 +1,34 @@
-"""Small pieces of vector code: spreading, dividing and rearranging lanes."""
+"""Lanes and numbers rearranged: squares of vectors transposed, and quotients rounded down."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlotool.codegen.llvm.math.elements import Value, compute_type
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Vector
-from hlotool.codegen.llvm.writer import Function
+from hlotool.codegen.llvm.values import Vector, where
 
-__all__ = ["broadcast_bit", "divide", "literal", "reversed_lanes", "spread", "transposed"]
-
-
-def broadcast_bit(f: Function, bit: str, lanes: int) -> str:
-    return spread(f, "i1", lanes, bit)
+__all__ = ["quotient", "remainder", "transposed"]
 
 
-def spread(f: Function, kind: str, lanes: int, value: str) -> str:
-    if lanes == 1:
-        return value
-    if not value.startswith("%"):
-        return f"splat ({kind} {value})"
-    wide = f"<{lanes} x {kind}>"
-    first = f.let(f"insertelement {wide} poison, {kind} {value}, i64 0")
-    return f.let(f"shufflevector {wide} {first}, {wide} poison, <{lanes} x i32> zeroinitializer")
-
-
-def literal(kind: str, lanes: int, value: int) -> str:
-    return str(value) if lanes == 1 else f"splat ({kind} {value})"
-
-
-def divide(f: Function, kind: str, lanes: int, what: str, value: str, divisor: int, negative: bool) -> str:
-    """Quotient or remainder by a positive constant, rounded down."""
-    wide = kind if lanes == 1 else f"<{lanes} x {kind}>"
-    if not value.startswith("%") and lanes == 1:
-        return str(int(value) // divisor if what == "quotient" else int(value) % divisor)
-
-    def number(n: int) -> str:
-        return literal(kind, lanes, n)
-
+def quotient(value: Vector, divisor: int, negative: bool) -> Vector:
+    """By a positive constant, rounded down; `negative` says that the value may be."""
     if divisor & (divisor - 1) == 0:
-        if what == "remainder":
-            return f.let(f"and {wide} {value}, {number(divisor - 1)}")
-        return f.let(f"ashr {wide} {value}, {number(divisor.bit_length() - 1)}")
+        return value.ashr(divisor.bit_length() - 1)
     if not negative:
-        return f.let(f"{'udiv' if what == 'quotient' else 'urem'} {wide} {value}, {number(divisor)}")
-    rest = f.let(f"srem {wide} {value}, {number(divisor)}")
-    bits = "i1" if lanes == 1 else f"<{lanes} x i1>"
-    below = f.let(f"icmp slt {wide} {rest}, {number(0)}")
-    if what == "remainder":
-        raised = f.let(f"add {wide} {rest}, {number(divisor)}")
-        return f.let(f"select {bits} {below}, {wide} {raised}, {wide} {rest}")
-    whole = f.let(f"sdiv {wide} {value}, {number(divisor)}")
-    return f.let(f"add {wide} {whole}, {f.let(f'sext {bits} {below} to {wide}')}")
+        return value.binary("udiv", "udiv", divisor)
+    below = value.binary("srem", "srem", divisor).lt(0)
+    return value / divisor + below.cast("sext", value.element)
+
+
+def remainder(value: Vector, divisor: int, negative: bool) -> Vector:
+    """What is left of `quotient`."""
+    if divisor & (divisor - 1) == 0:
+        return value & (divisor - 1)
+    if not negative:
+        return value.binary("urem", "urem", divisor)
+    rest = value.binary("srem", "srem", divisor)
+    below = rest.lt(0)
+    return where(below, rest + divisor, rest)
 
 
 def transposed(rows: Sequence[Vector], lanes: int = 1) -> list[Vector]:
@@ -87,13 +63,3 @@ def _shuffled(x: Vector, y: Vector, order: Sequence[int], lanes: int) -> Vector:
     if x.name == y.name == "poison":
         return x
     return x.shuffle([at * lanes + lane for at in order for lane in range(lanes)], y)
-
-
-def reversed_lanes(f: Function, element_type: str, lanes: int, value: Value) -> Value:
-    kind = compute_type(element_type, lanes)
-    order = ", ".join(f"i32 {k}" for k in range(lanes - 1, -1, -1))
-
-    def turn(part: str) -> str:
-        return f.let(f"shufflevector {kind} {part}, {kind} poison, <{lanes} x i32> <{order}>")
-
-    return turn(value) if isinstance(value, str) else (turn(value[0]), turn(value[1]))

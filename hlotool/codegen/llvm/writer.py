@@ -174,6 +174,11 @@ class Function:
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         self.lines.append(f"  br i1 {condition}, label %{then}, label %{otherwise}")
 
+    def switch(self, kind: str, number: str, labels: Sequence[str]) -> None:
+        """Go to the label with this number (of LLVM type `kind`); the last is for all other numbers too."""
+        cases = " ".join(f"{kind} {n}, label %{label}" for n, label in enumerate(labels[:-1]))
+        self.do(f"switch {kind} {number}, label %{labels[-1]} [ {cases} ]")
+
     def intrinsic(self, result: str, name: str, arguments: Sequence[tuple[str, str]], flags: str = "") -> str:
         """Call function `name` (declared on first use) with (type, value) pairs and `flags`; return its value."""
         callee = self.unit.declare(result, name, [t for t, _ in arguments])
@@ -182,6 +187,10 @@ class Function:
             self.do(call)
             return ""
         return self.let(call)
+
+    def fence(self) -> None:
+        """Whatever was written before is seen before what is written later."""
+        self.do("fence seq_cst")
 
     def fetch(self, pointer: str) -> None:
         """Ask for the line of the caches at `pointer`, which will be read soon; any address will do."""
@@ -263,9 +272,13 @@ class Function:
         self.label(loop.exit)
         return list(values)
 
-    def finish(self, result: str = "void") -> None:
-        """Return `result` (``void`` or ``type value``) and hand the text to the unit."""
+    def leave(self, result: str = "void") -> None:
+        """Return `result` (``void`` or ``type value``)."""
         self.do(f"ret {result}")
+
+    def finish(self, result: str = "void") -> None:
+        """Return `result` and hand the text to the unit."""
+        self.leave(result)
         self.unit.function(self.signature, self.lines)
         if self.loops and (KERNEL_SIGNATURE in self.signature or self.stop):
             self.unit.steps[self.unit.definitions[-1].name] = self

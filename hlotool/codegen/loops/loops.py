@@ -15,6 +15,7 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.math.elements import compute_element
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.loops.nodes import Node, body_of
@@ -56,9 +57,9 @@ class Loop:
     extent: int
     absorbed: tuple[Atom, ...] = ()
     lane: tuple[int, int] | None = None
-    start: int | str = 0
-    stop: int | str = field(default=-1)
-    counter: str | None = None  # a value instead of a loop
+    start: values.Index = 0
+    stop: values.Index = -1
+    counter: values.Index | None = None  # a value instead of a loop
     tile: int = 0  # iterations done at once, as the copies of a tile
     variables: int = field(init=False)
 

@@ -64,6 +64,7 @@ class Node:
         kind: str,
         type: str,
         operands: tuple[Node, ...] = (),
+        *,
         opcode: str = "",
         attributes: Mapping[str, Any] | None = None,
         index: Index | None = None,

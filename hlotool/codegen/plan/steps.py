@@ -34,10 +34,10 @@ HOST = frozenset(name for name, row in OPCODES.items() if row.group in ("collect
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A computation that is called, as a function of its own: what those who call it need to know.
+    """The function of a computation that calls run, as its callers see it.
 
-    Its arguments are the arrays of operands and results, `arena_bytes` of memory and the block of constants.  One that
-    `asks` the runtime for something has its place in the order; one that `forks` gives work to other threads.
+    Its arguments are the arrays of operands and results, `arena_bytes` of memory and the block of constants.  If it
+    `asks` the runtime for something it keeps its place in the order; if it `forks` it gives work to other threads.
     """
 
     function: str
@@ -49,10 +49,10 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is there of a program before it is decided in which order, and by which threads, its steps run.
+    """The steps of computation `entry` and of its loops and branches, whose order and threads are still to be chosen.
 
-    It is that of one computation and its loops and branches, `entry`.  `scratch` is the memory that kernels have for
-    themselves; `task_loops` are shared between threads as they are; `routines` are what calls run.
+    `assignment` says where values are; `kernels` are what runs instructions, `scratch` the memory of a kernel's own,
+    `routines` the functions that calls run.  `task_loops` are loops that as a whole are divided among threads.
     """
 
     entry: Computation

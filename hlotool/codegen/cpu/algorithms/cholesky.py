@@ -12,24 +12,16 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.linear import Matrix, Number, conjugate, multiply_subtract, read, rounded, write
+from hlotool.codegen.cpu.algorithms.linear import Matrix, conjugate, multiply_subtract, read, write
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    empty_kernel,
-    minimum,
-    multiply,
-    quotient,
-    splat,
-    step_function,
-)
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arrays import aligned, share
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.elements import compute_element, is_complex, is_float
 from hlotool.codegen.llvm.memory import address_type
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.values import Index, Ptr, constants, either, minimum, number, where
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
@@ -55,118 +47,107 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     lanes = machine.lanes(BITS[kind])
     tile = lanes * (1 if is_complex(element_type) else 2)
     pitch, rows = -(-n // tile) * tile, n + _ROWS
-    slot = -(-Matrix.bytes(element_type, rows, pitch) // 64) * 64
+    slot = aligned(Matrix.bytes(element_type, rows, pitch))
     tasks = min(batch, _TASKS)
     unit = Unit(machine)
     lower = bool(instruction.attributes.get("lower"))
     f, (source, target, scratch) = step_function(unit, name, 3)
-    task = f.begin_loop("%begin", "%end")
-    own = address(f, scratch, "i8", multiply(f, task.index, slot))
-    first = quotient(f, multiply(f, task.index, batch), tasks)
-    after = quotient(f, multiply(f, add(f, task.index, 1), batch), tasks)
-    item = f.begin_loop(first, after)
-    f.clear(own, slot)
-    matrix = Matrix(f, own, kind, rows, pitch, 2 if is_complex(element_type) else 1)
-    base = multiply(f, item.index, n * n)
+    task = begin_tasks(f)
+    own = scratch + task.index * slot
+    item = begin_loop(f, *share(task.index, batch, tasks))
+    own.clear(slot)
+    matrix = Matrix(own, kind, rows, pitch, 2 if is_complex(element_type) else 1)
+    base = item.index * (n * n)
     _load(matrix, element_type, source, base, n, lower)
-    panel = f.begin_loop(0, n, _PANEL)
-    stop = minimum(f, add(f, panel.index, _PANEL), n)
+    panel = begin_loop(f, 0, n, _PANEL)
+    stop = minimum(panel.index + _PANEL, n)
     _factor_panel(matrix, panel.index, stop, lanes)
     _update(matrix, panel.index, stop, n, lanes, tile // lanes)
-    f.end_loop(panel)
+    panel.end()
     _store(matrix, element_type, target, base, n, lower)
-    f.end_loop(item)
-    f.end_loop(task)
+    item.end()
+    task.end()
     f.finish()
     work = n**3 / 3 / lanes * (4 if is_complex(element_type) else 1)
     return finish_kernel(unit, [Step(name, tasks, batch * (work * 0.5 + n * n))], slot * tasks)
 
 
-def _load(matrix: Matrix, element_type: str, source: str, base: Index, n: int, lower: bool) -> None:
+def _load(matrix: Matrix, element_type: str, source: Ptr, base: Index, n: int, lower: bool) -> None:
     """The triangle that counts, as the upper one."""
-    f = matrix.f
     kind = address_type(element_type)
-    row = f.begin_loop(0, n)
-    start = address(f, source, kind, add(f, base, multiply(f, row.index, n + 1)))
-    column = f.begin_loop(row.index, n, 1, [("ptr", start)])
-    number = read(f, element_type, column.values[0], 0)
-    matrix.put(row.index, column.index, conjugate(number) if lower else number)
-    f.end_loop(column, [address(f, column.values[0], kind, n if lower else 1)])
-    f.end_loop(row)
+    row = begin_loop(matrix.f, 0, n)
+    start = source.at(kind, base + row.index * (n + 1))
+    column = begin_loop(matrix.f, row.index, n, 1, start)
+    (place,) = column.values
+    entry = read(place, element_type, 0)
+    matrix.put(row.index, column.index, conjugate(entry) if lower else entry)
+    column.end(place.at(kind, n if lower else 1))
+    row.end()
 
 
 def _factor_panel(matrix: Matrix, first: Index, stop: Index, lanes: int) -> None:
     """Rows [first, stop): every row is scaled, then taken from the rows of the panel below it."""
     f = matrix.f
-    pivot = f.begin_loop(first, stop)
+    pivot = begin_loop(f, first, stop)
     k = pivot.index
-    start = f.let(f"and i64 {k}, {-lanes}")
+    start = k & -lanes
     root = matrix.get(k, k)[0].sqrt()
-    wide = Vector(f, matrix.kind, lanes, splat(f, matrix.kind, lanes, root.name))
-    scale = f.begin_loop(start, matrix.pitch, lanes)
+    wide = root.spread(lanes)
+    scale = begin_loop(f, start, matrix.pitch, lanes)
     matrix.put(k, scale.index, [part / wide for part in matrix.get(k, scale.index, lanes)])
-    f.end_loop(scale)
+    scale.end()
     matrix.put(k, k, [root, root.like(0.0)][: matrix.parts])
-    row = f.begin_loop(add(f, k, 1), stop)
+    row = begin_loop(f, k + 1, stop)
     factor = conjugate(matrix.spread(k, row.index, lanes))
-    own = f.let(f"and i64 {row.index}, {-lanes}")
-    column = f.begin_loop(own, matrix.pitch, lanes)
+    column = begin_loop(f, row.index & -lanes, matrix.pitch, lanes)
     old = matrix.get(row.index, column.index, lanes)
     matrix.put(row.index, column.index, multiply_subtract(old, factor, matrix.get(k, column.index, lanes)))
-    f.end_loop(column)
-    f.end_loop(row)
-    f.end_loop(pivot)
+    column.end()
+    row.end()
+    pivot.end()
 
 
 def _update(matrix: Matrix, first: Index, stop: Index, n: int, lanes: int, vectors: int) -> None:
     """Subtract the panel's part of ``U^H U`` from all rows below it, in tiles of rows by vectors."""
     f = matrix.f
-    rows = f.begin_loop(stop, n, _ROWS)
-    start = f.let(f"and i64 {rows.index}, {-lanes * vectors}")
-    columns = f.begin_loop(start, matrix.pitch, lanes * vectors)
-    tile: list[Number] = [
-        matrix.get(rows.index, columns.index, lanes, r * matrix.pitch + v * lanes)
-        for r in range(_ROWS)
-        for v in range(vectors)
-    ]
-    kinds = [part.type for number in tile for part in number]
-    inner = f.begin_loop(first, stop, 1, list(zip(kinds, [p.name for number in tile for p in number], strict=True)))
-    names = iter(inner.values)
-    tile = [[Vector(f, matrix.kind, lanes, next(names)) for _ in number] for number in tile]
+    rows = begin_loop(f, stop, n, _ROWS)
+    columns = begin_loop(f, rows.index & -lanes * vectors, matrix.pitch, lanes * vectors)
+    ahead = [r * matrix.pitch + v * lanes for r in range(_ROWS) for v in range(vectors)]
+    tile = [matrix.get(rows.index, columns.index, lanes, distance) for distance in ahead]
+    inner = begin_loop(f, first, stop, 1, *(part for entry in tile for part in entry))
+    tile = matrix.numbers(inner.values)
     right = [matrix.get(inner.index, columns.index, lanes, v * lanes) for v in range(vectors)]
     result = []
     for r in range(_ROWS):
         left = conjugate(matrix.spread(inner.index, rows.index, lanes, r))
-        result += [multiply_subtract(tile[r * vectors + v], left, right[v]) for v in range(vectors)]
-    names = iter(f.end_loop(inner, [p.name for number in result for p in number]))
-    for r in range(_ROWS):
         for v in range(vectors):
-            done = [Vector(f, matrix.kind, lanes, next(names)) for _ in range(matrix.parts)]
-            matrix.put(rows.index, columns.index, done, r * matrix.pitch + v * lanes)
-    f.end_loop(columns)
-    f.end_loop(rows)
+            result += multiply_subtract(tile[r * vectors + v], left, right[v])
+    for entry, distance in zip(matrix.numbers(inner.end(*result)), ahead, strict=True):
+        matrix.put(rows.index, columns.index, entry, distance)
+    columns.end()
+    rows.end()
 
 
-def _store(matrix: Matrix, element_type: str, target: str, base: Index, n: int, lower: bool) -> None:
+def _store(matrix: Matrix, element_type: str, target: Ptr, base: Index, n: int, lower: bool) -> None:
     """Write the factor and the zeros opposite; NaN everywhere when a pivot is NaN."""
     f = matrix.f
-    check = f.begin_loop(0, n, 1, [("i1", "false")])
+    check = begin_loop(f, 0, n, 1, constants(f, "i1", [False]))
+    (failed,) = check.values
     bad = matrix.get(check.index, check.index)[0].isnan()
-    (failed,) = f.end_loop(check, [f.let(f"or i1 {check.values[0]}, {bad.name}")])
+    (failed,) = check.end(failed | bad)
     kind = address_type(element_type)
-    row = f.begin_loop(0, n)
-    start = address(f, target, kind, add(f, base, multiply(f, row.index, n)))
-    first = row.index if lower else multiply(f, row.index, matrix.pitch)
-    column = f.begin_loop(0, n, 1, [("i64", str(first)), ("ptr", start)])
+    row = begin_loop(f, 0, n)
+    start = target.at(kind, base + row.index * n)
+    column = begin_loop(f, 0, n, 1, number(f, row.index if lower else row.index * matrix.pitch), start)
+    position, place = column.values
     i, j = (column.index, row.index) if lower else (row.index, column.index)
-    number = matrix.get(0, column.values[0])
-    outside = f.let(f"icmp sgt i64 {i}, {j}")
-    nan = number[0].like(float("nan"))
+    entry = matrix.get(0, position)
+    outside = i > j
+    nan = entry[0].like(float("nan"))
     result = []
-    for part in conjugate(number) if lower else number:
-        inside = part.let(f"select i1 {outside}, {part.type} {part.like(0.0).name}, {part.type} {part.name}")
-        result.append(part.let(f"select i1 {failed}, {part.type} {nan.name}, {part.type} {inside.name}"))
-    write(f, element_type, column.values[1], 0, rounded(element_type, result))
-    following = add(f, column.values[0], matrix.pitch if lower else 1)
-    f.end_loop(column, [str(following), address(f, column.values[1], kind, 1)])
-    f.end_loop(row)
+    for part in conjugate(entry) if lower else entry:
+        inside = either(outside, part.like(0.0), part)
+        result.append(where(failed, nan, inside))
+    write(place, element_type, 0, result)
+    column.end(position + (matrix.pitch if lower else 1), place.at(kind, 1))
+    row.end()

@@ -9,32 +9,23 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.access import Index, add, address, multiply, splat
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.vector import fma
-from hlotool.codegen.llvm.types import BITS, constant_text, type_text
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, constants
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = [
-    "Complex",
-    "Roots",
-    "Rows",
-    "Sink",
-    "Source",
-    "bluestein_length",
-    "chirp_filter",
-    "product",
-    "radices",
-    "spread",
-    "transform",
-]
+    "Complex", "Line", "Roots", "Rows", "Sink", "Source", "apart", "bluestein_length", "chirp_filter", "conjugate",
+    "product", "radices", "spread", "together", "transform",
+]  # fmt: skip
 
 Complex = tuple[Vector, Vector]
 Source = Callable[[Index], Complex]
@@ -85,13 +76,12 @@ class Roots:
     def get(self, f: Function, exponent: Index) -> Complex:
         """One root as scalars."""
         if isinstance(exponent, int):
-            value = root(self.n, self.sign * exponent)
-            return self._constant(f, value.real), self._constant(f, value.imag)
+            return self._constants(f, [exponent])
         if self.n <= _TABLE:
             return self._entry(f, "fine", exponent)
         bits = self.fine.bit_length() - 1
-        low = self._entry(f, "fine", f.let(f"and i64 {exponent}, {self.fine - 1}"))
-        high = self._entry(f, "coarse", f.let(f"lshr i64 {exponent}, {bits}"))
+        low = self._entry(f, "fine", exponent & (self.fine - 1))
+        high = self._entry(f, "coarse", exponent >> bits)
         real, imaginary = product(low, high)
         if self.kind == "float":
             return real.cast("fptrunc", "float"), imaginary.cast("fptrunc", "float")
@@ -102,22 +92,16 @@ class Roots:
 
     def row(self, f: Function, lanes: int) -> Complex:
         """The roots of exponents 0, 1, ..., lanes - 1 as a constant vector."""
-        values = [root(self.n, self.sign * e) for e in range(lanes)]
-        if lanes == 1:
-            return self._constant(f, 1.0), self._constant(f, 0.0)
-        texts = [", ".join(f"{self.kind} {constant_text(self.kind, 1, v)}" for v in part) for part in (
-            [v.real for v in values], [v.imag for v in values])]  # fmt: skip
-        return Vector(f, self.kind, lanes, f"<{texts[0]}>"), Vector(f, self.kind, lanes, f"<{texts[1]}>")
+        return self._constants(f, range(lanes))
 
-    def _constant(self, f: Function, value: float) -> Vector:
-        return Vector(f, self.kind, 1, constant_text(self.kind, 1, value))
+    def _constants(self, f: Function, exponents: Sequence[int]) -> Complex:
+        values = [root(self.n, self.sign * e) for e in exponents]
+        return constants(f, self.kind, [v.real for v in values]), constants(f, self.kind, [v.imag for v in values])
 
-    def _entry(self, f: Function, table: str, index: str) -> Complex:
-        place = address(f, f"@{table}_{self.name}", self.stored, f.let(f"shl i64 {index}, 1"))
+    def _entry(self, f: Function, table: str, index: Int) -> Complex:
+        place = Ptr(f, f"@{table}_{self.name}").at(self.stored, index << 1)
         align = BITS[self.stored] // 8
-        real = f.let(f"load {self.stored}, ptr {place}, align {align}")
-        imaginary = f.let(f"load {self.stored}, ptr {address(f, place, self.stored, 1)}, align {align}")
-        return Vector(f, self.stored, 1, real), Vector(f, self.stored, 1, imaginary)
+        return place.load(self.stored, align=align), place.at(self.stored, 1).load(self.stored, align=align)
 
 
 def _define_table(unit: Unit, name: str, values: list[complex], kind: str) -> None:
@@ -125,17 +109,9 @@ def _define_table(unit: Unit, name: str, values: list[complex], kind: str) -> No
     unit.data(name, data)
 
 
-def _spread(x: Vector, lanes: int) -> Vector:
-    if lanes == 1:
-        return x
-    if x.is_constant:
-        return Vector(x.f, x.element, lanes, f"splat ({x.element} {x.name})")
-    return Vector(x.f, x.element, lanes, splat(x.f, x.element, lanes, x.name))
-
-
 def spread(value: Complex, lanes: int) -> Complex:
     """A scalar in all lanes."""
-    return _spread(value[0], lanes), _spread(value[1], lanes)
+    return value[0].spread(lanes), value[1].spread(lanes)
 
 
 def product(a: Complex, b: Complex) -> Complex:
@@ -200,30 +176,64 @@ def butterfly(x: list[Complex], sign: int) -> list[Complex]:
     return result
 
 
+def apart(low: Vector, high: Vector) -> Complex:
+    """Real and imaginary parts of the complex numbers in two vectors."""
+    lanes = low.lanes
+    return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
+
+
+def together(value: Complex) -> tuple[Vector, Vector]:
+    """Complex numbers in two vectors."""
+    real, imaginary = value
+    lanes = real.lanes
+    order = [i // 2 + (i % 2) * lanes for i in range(2 * lanes)]
+    return real.shuffle(order[:lanes], imaginary), real.shuffle(order[lanes:], imaginary)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Complex numbers that follow each other in memory, each its real part before its imaginary part."""
+
+    pointer: Ptr
+    kind: str
+
+    def _places(self, index: Index, lanes: int) -> Iterator[Ptr]:
+        first = self.pointer.at(self.kind, index * 2)
+        return (first.at(self.kind, i * lanes) for i in range(2))
+
+    def get(self, index: Index, lanes: int = 1) -> Complex:
+        """`lanes` neighbours from number `index` on."""
+        align = BITS[self.kind] // 8
+        low, high = (place.load(self.kind, lanes, align) for place in self._places(index, lanes))
+        return (low, high) if lanes == 1 else apart(low, high)
+
+    def put(self, index: Index, value: Complex) -> None:
+        lanes, align = value[0].lanes, BITS[self.kind] // 8
+        places = self._places(index, lanes)
+        for part in value if lanes == 1 else together(value):
+            next(places).store(part, align)
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Scratch: rows of `lanes` complex numbers, real parts before imaginary parts."""
 
-    f: Function
-    pointer: str
+    pointer: Ptr
     kind: str
     lanes: int
 
-    def _places(self, row: Index) -> tuple[str, str]:
-        real = address(self.f, self.pointer, self.kind, multiply(self.f, row, 2 * self.lanes))
-        return real, address(self.f, real, self.kind, self.lanes)
+    def _places(self, row: Index) -> tuple[Ptr, Ptr]:
+        real = self.pointer.at(self.kind, row * (2 * self.lanes))
+        return real, real.at(self.kind, self.lanes)
 
     def get(self, row: Index) -> Complex:
-        kind, align = type_text(self.kind, self.lanes), BITS[self.kind] // 8
-        real, imaginary = (
-            Vector(self.f, self.kind, self.lanes, self.f.let(f"load {kind}, ptr {place}, align {align}"))
-            for place in self._places(row)
-        )
+        align = BITS[self.kind] // 8
+        real, imaginary = (place.load(self.kind, self.lanes, align) for place in self._places(row))
         return real, imaginary
 
     def put(self, row: Index, value: Complex) -> None:
         for place, part in zip(self._places(row), value, strict=True):
-            self.f.do(f"store {part.type} {part.name}, ptr {place}, align {BITS[self.kind] // 8}")
+            place.store(part, align=BITS[self.kind] // 8)
 
 
 def transform(
@@ -244,22 +254,20 @@ def transform(
         read = source if number == 0 else buffers[(number - 1) % 2].get
         write = sink if number == len(stages) - 1 else buffers[number % 2].put
         current //= radix
-        outer = f.begin_loop(0, current) if current > 1 else None
+        outer = begin_loop(f, 0, current) if current > 1 else None
         p: Index = outer.index if outer else 0
-        twiddles = [
-            roots.spread(f, multiply(f, multiply(f, p, k), stride), lanes) if outer else None for k in range(1, radix)
-        ]
-        inner = f.begin_loop(0, stride) if stride > 1 else None
+        twiddles = [roots.spread(f, p * k * stride, lanes) if outer else None for k in range(1, radix)]
+        inner = begin_loop(f, 0, stride) if stride > 1 else None
         q: Index = inner.index if inner else 0
-        first = add(f, q, multiply(f, p, stride))
-        values = butterfly([read(add(f, first, j * current * stride)) for j in range(radix)], roots.sign)
-        target = add(f, q, multiply(f, p, stride * radix))
+        first = q + p * stride
+        values = butterfly([read(first + j * current * stride) for j in range(radix)], roots.sign)
+        target = q + p * (stride * radix)
         for k, value in enumerate(values):
             twiddle = twiddles[k - 1] if k else None
-            write(add(f, target, k * stride), value if twiddle is None else product(value, twiddle))
+            write(target + k * stride, value if twiddle is None else product(value, twiddle))
         for loop in (inner, outer):
             if loop:
-                f.end_loop(loop)
+                loop.end()
         stride *= radix
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.elements import kind
 from hlotool.codegen.llvm.values import Vector, where
-from hlotool.codegen.llvm.writer import Function
 from hlotool.ir import Computation, Instruction, byte_size, element_type
 
 __all__ = ["Key", "emit_key", "key_bits", "recognise"]
@@ -38,10 +37,9 @@ def key_bits(element_type: str) -> int:
     return byte_size(element_type) * 8
 
 
-def emit_key(f: Function, key: Key, raw: str, lanes: int = 1) -> str:
+def emit_key(key: Key, x: Vector) -> Vector:
     """Code from the bits of elements (i<n>) to their keys (i<n>), in unsigned ascending order."""
     bits = key_bits(key.element_type)
-    x = Vector(f, f"i{bits}", lanes, raw)
     top = 1 << (bits - 1)
     unused = bits - element_type(key.element_type).bits
     if unused and kind(key.element_type) in ("signed", "unsigned"):
@@ -53,12 +51,12 @@ def emit_key(f: Function, key: Key, raw: str, lanes: int = 1) -> str:
             if key.canonical:
                 x = _canonical(x, *_INFINITY[key.element_type])
             x = x ^ (x.ashr(bits - 1) | top)
-    return (~x if key.descending else x).name
+    return ~x if key.descending else x
 
 
 def _canonical(x: Vector, bits: int, infinity: int) -> Vector:
     size = x & ((1 << (bits - 1)) - 1)
-    x = where(size.compare("eq", 0), 0, x)
+    x = where(size.eq(0), 0, x)
     return where(size.compare("ugt", infinity), infinity + 1, x)
 
 

@@ -5,49 +5,36 @@ A `Number` is a list of one or two `Vector`s (real part, imaginary part), so tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hlotool.codegen.llvm.access import Index, add, address, load, multiply, splat, store
-from hlotool.codegen.llvm.math.elements import compute_element, is_complex, round_to
+from hlotool.codegen.llvm.arrays import load, store
+from hlotool.codegen.llvm.math.elements import compute_element, is_complex, joined, parts, round_to
 from hlotool.codegen.llvm.math.vector import fma
-from hlotool.codegen.llvm.types import BITS, type_text
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Index, Ptr, Vector, where
 from hlotool.codegen.llvm.writer import Function
 
-__all__ = ["Matrix", "Number", "conjugate", "divide", "multiply_subtract", "read", "rounded", "write"]
+__all__ = ["Matrix", "Number", "conjugate", "divide", "multiply_subtract", "read", "write"]
 
 Number = list[Vector]
 
 
-def read(f: Function, element_type: str, pointer: str, index: Index) -> Number:
-    """An element of an array."""
-    value = load(f, element_type, pointer, index)
-    kind = compute_element(element_type)
-    return [Vector(f, kind, 1, part) for part in ((value,) if isinstance(value, str) else value)]
+def read(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Number:
+    """`lanes` neighbouring elements of an array."""
+    return list(parts(load(pointer, element_type, index, lanes)))
 
 
-def write(f: Function, element_type: str, pointer: str, index: Index, number: Number) -> None:
-    """Store an element of an array."""
-    parts = [part.name for part in number]
-    store(f, element_type, pointer, index, (parts[0], parts[1]) if is_complex(element_type) else parts[0])
-
-
-def rounded(element_type: str, number: Number) -> Number:
-    """Round a real number to a narrow element type."""
-    if is_complex(element_type):
-        return number
-    (part,) = number
-    value = round_to(part.f, element_type, part.lanes, part.name)
-    assert isinstance(value, str)
-    return [Vector(part.f, part.element, part.lanes, value)]
+def write(pointer: Ptr, element_type: str, index: Index, number: Number) -> None:
+    """Store as many elements of an array, real ones rounded to its type."""
+    store(pointer, element_type, index, round_to(element_type, joined(number)))
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
     """`rows` rows of `pitch` numbers from `pointer` on; complex ones have a second plane after the first."""
 
-    f: Function
-    pointer: str
+    pointer: Ptr
     kind: str
     rows: int
     pitch: int
@@ -59,28 +46,31 @@ class Matrix:
         parts = 2 if is_complex(element_type) else 1
         return rows * pitch * parts * BITS[compute_element(element_type)] // 8
 
-    def _place(self, row: Index, column: Index, part: int, ahead: int) -> str:
-        index = add(self.f, multiply(self.f, row, self.pitch), column)
-        near = address(self.f, self.pointer, self.kind, index)
-        return address(self.f, near, self.kind, part * self.rows * self.pitch + ahead)
+    @property
+    def f(self) -> Function:
+        """The function that it is used in."""
+        return self.pointer.f
+
+    def _place(self, row: Index, column: Index, part: int, ahead: int) -> Ptr:
+        near = self.pointer.at(self.kind, row * self.pitch + column)
+        return near.at(self.kind, part * self.rows * self.pitch + ahead)
 
     def get(self, row: Index, column: Index, lanes: int = 1, ahead: int = 0) -> Number:
         """`lanes` numbers of a row, `ahead` numbers after the place: what is known here costs nothing in a loop."""
-        kind, align = type_text(self.kind, lanes), BITS[self.kind] // 8
-        return [
-            Vector(self.f, self.kind, lanes, self.f.let(f"load {kind}, ptr {place}, align {align}"))
-            for place in (self._place(row, column, p, ahead) for p in range(self.parts))
-        ]
+        places = (self._place(row, column, part, ahead) for part in range(self.parts))
+        return [place.load(self.kind, lanes, align=BITS[self.kind] // 8) for place in places]
 
     def spread(self, row: Index, column: Index, lanes: int, ahead: int = 0) -> Number:
         """One number in all lanes."""
-        number = self.get(row, column, 1, ahead)
-        return [Vector(self.f, self.kind, lanes, splat(self.f, self.kind, lanes, x.name)) for x in number]
+        return [part.spread(lanes) for part in self.get(row, column, 1, ahead)]
 
     def put(self, row: Index, column: Index, number: Number, ahead: int = 0) -> None:
-        for p, part in enumerate(number):
-            place = self._place(row, column, p, ahead)
-            self.f.do(f"store {part.type} {part.name}, ptr {place}, align {BITS[self.kind] // 8}")
+        for part, value in enumerate(number):
+            self._place(row, column, part, ahead).store(value, align=BITS[self.kind] // 8)
+
+    def numbers(self, vectors: Sequence[Vector]) -> list[Number]:
+        """Numbers whose parts stand in a row, as loops carry them."""
+        return [list(vectors[i : i + self.parts]) for i in range(0, len(vectors), self.parts)]
 
 
 def conjugate(x: Number) -> Number:
@@ -100,16 +90,12 @@ def divide(a: Number, b: Number) -> Number:
     """a / b; complex numbers by Smith's method ("Algorithm 116", 1962), against overflow."""
     if len(b) == 1:
         return [part / b[0] for part in a]
-    wide = b[0].fabs().compare("oge", b[1].fabs())
-    big, small = _pick(wide, b[0], b[1]), _pick(wide, b[1], b[0])
+    wide = b[0].fabs().ge(b[1].fabs())
+    big, small = where(wide, b[0], b[1]), where(wide, b[1], b[0])
     ratio = small / big
     size = fma(small, ratio, big)
-    first, second = _pick(wide, a[0], a[1]), _pick(wide, a[1], a[0])
+    first, second = where(wide, a[0], a[1]), where(wide, a[1], a[0])
     real = fma(second, ratio, first) / size
     # (im - re r) / d, or with the roles exchanged (im r - re) / d.
     straight, turned = fma(-a[0], ratio, a[1]), fma(a[1], ratio, -a[0])
-    return [real, _pick(wide, straight, turned) / size]
-
-
-def _pick(mask: Vector, yes: Vector, no: Vector) -> Vector:
-    return yes.let(f"select {mask.type} {mask.name}, {yes.type} {yes.name}, {no.type} {no.name}")
+    return [real, where(wide, straight, turned) / size]

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.access import address
+from hlotool.codegen.llvm.control import Callee, Header, begin_loop, conditional, define, return_when, stop_early
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Records", "define_sort", "histogram_bytes", "sort_cost"]
+__all__ = ["Records", "define_sort", "histogram_bytes", "insert", "sort_cost"]
 
 _INSERTION: Annotated[int, Threshold("records")] = 24
 """Up to this many records insertion sort is the faster one."""
@@ -29,7 +30,7 @@ class Records:
 
     bits: int
     key_bits: int
-    key: Callable[[Function, str], str]
+    key: Callable[[Vector], Vector]
 
     @property
     def type(self) -> str:
@@ -38,6 +39,10 @@ class Records:
     @property
     def bytes(self) -> int:
         return self.bits // 8
+
+    def load(self, source: Ptr, index: Index) -> Vector:
+        """Record number `index`."""
+        return source.at(self.type, index).load(self.type, align=self.bytes)
 
 
 def digit_bits(key_bits: int, count: int) -> int:
@@ -64,104 +69,112 @@ def sort_cost(key_bits: int, count: int) -> float:
     return rounds * (1.3 * count + 0.4 * (1 << digit_bits(key_bits, count)))
 
 
-def define_sort(unit: Unit, name: str, records: Records, count: int) -> str:
-    """Define ``ptr @name(ptr a, ptr b, ptr counters, i64 n)`` for n <= count; return the name with ``@``.
+def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[Ptr]:
+    """Define ``ptr @name(ptr a, ptr b, ptr counters, i64 n)`` for n <= count.
 
-    It sorts the n records at `a` with `b` as a second buffer and returns the one that holds the result; stopped early
-    (what to look at is ahead of `counters`), one that holds records.
+    It sorts the n records at `a`, with `b` as a second buffer, and returns the one of both that holds the result.
+    Ahead of `counters` is the address of the execution's status; stopped early, the records are in some order.
     """
+    f = Function(unit, "")
+    a, b, counters, n = Ptr(f, "%a"), Ptr(f, "%b"), Ptr(f, "%counters"), Int(f, "%n")
     if count <= _INSERTION:
-        _define_insertion(unit, name, records)
-    else:
-        _define_radix(unit, name, records, count)
-    return f"@{name}"
+        _sort_by_insertion(records, a, n)
+        return define(f, name, [a, b, counters, n], a)
+    stop_early(f, counters, a)
+    result = _sort_by_digits(_Digits(records, count), a, b, counters, n)
+    return define(f, name, [a, b, counters, n], result)
 
 
-def _define_insertion(unit: Unit, name: str, records: Records) -> None:
-    f = Function(unit, f"internal ptr @{name}(ptr %a, ptr %b, ptr %counters, i64 %n) nounwind")
-    kind = records.type
-    loop = f.begin_loop(1, "%n")
-    record = f.let(f"load {kind}, ptr {address(f, '%a', kind, loop.index)}, align {records.bytes}")
-    key = records.key(f, record)
-    entry = f.block
-    head, compare, shift, place = (f.fresh(x) for x in ("head", "compare", "shift", "place"))
-    f.jump(head)
-    f.label(head)
-    at = f.fresh("at")
-    before = f.fresh("before")
-    f.do(f"%{at} = phi i64 [ {loop.index}, %{entry} ], [ %{before}, %{shift} ]")
-    f.branch(f.let(f"icmp eq i64 %{at}, 0"), place, compare)
+def _sort_by_insertion(records: Records, a: Ptr, n: Int) -> None:
+    loop = begin_loop(a.f, 1, n)
+    record = records.load(a, loop.index)
+    key = records.key(record)
+    insert(
+        a, record, loop.index, records.bytes, ended=lambda at: at.eq(0),
+        precedes=lambda other: records.key(other).compare("ugt", key).bit(),
+    )  # fmt: skip
+    loop.end()
+
+
+def insert(
+    records: Ptr, record: Vector, start: Index, align: int, *, ended: Callable[[Int], Bool],
+    precedes: Callable[[Vector], Bool],
+) -> None:  # fmt: skip
+    """Insert `record` into the sorted records before number `start`: those that it `precedes` move up by one.
+
+    `ended` tells whether a place is that of the first of them.
+    """
+    f, kind = records.f, record.element
+    header = Header(number(f, start))
+    at = header.value
+    compare, shift, place = f.fresh("compare"), f.fresh("shift"), f.fresh("place")
+    f.branch(ended(at).name, place, compare)
     f.label(compare)
-    f.do(f"%{before} = add i64 %{at}, -1")
-    other = f.let(f"load {kind}, ptr {address(f, '%a', kind, f'%{before}')}, align {records.bytes}")
-    f.branch(f.let(f"icmp ugt i{records.key_bits} {records.key(f, other)}, {key}"), shift, place)
+    before = at + -1
+    other = records.at(kind, before).load(kind, align=align)
+    f.branch(precedes(other).name, shift, place)
     f.label(shift)
-    f.do(f"store {kind} {other}, ptr {address(f, '%a', kind, f'%{at}')}, align {records.bytes}")
-    f.jump(head)
+    records.at(kind, at).store(other, align)
+    header.again(before)
     f.label(place)
-    f.do(f"store {kind} {record}, ptr {address(f, '%a', kind, f'%{at}')}, align {records.bytes}")
-    f.end_loop(loop)
-    f.finish("ptr %a")
+    records.at(kind, at).store(record, align)
 
 
-def _define_radix(unit: Unit, name: str, records: Records, count: int) -> None:
-    f = Function(unit, f"internal ptr @{name}(ptr %a, ptr %b, ptr %counters, i64 %n) nounwind")
-    f.watch, f.stop = "%counters", ("ret ptr %a",)
-    kind, width = records.type, digit_bits(records.key_bits, count)
-    rounds, buckets = passes(records.key_bits, count), 1 << width
-    key_type = f"i{records.key_bits}"
-    wide = "i64"
+class _Digits:
+    """The digits that at most `count` records are sorted by, one after the other."""
 
-    def key_of(source: str, index: str | int) -> tuple[str, str]:
-        record = f.let(f"load {kind}, ptr {address(f, source, kind, index)}, align {records.bytes}")
-        key = records.key(f, record)
-        return record, key if key_type == wide else f.let(f"zext {key_type} {key} to {wide}")
+    def __init__(self, records: Records, count: int) -> None:
+        self.records = records
+        self.width = digit_bits(records.key_bits, count)
+        self.rounds = passes(records.key_bits, count)
+        self.buckets = 1 << self.width
 
-    def counter_of(key: str, shift: str | int, base: str) -> str:
-        moved = key if shift == 0 else f.let(f"lshr {wide} {key}, {shift}")
-        digit = f.let(f"and {wide} {moved}, {buckets - 1}")
-        return f.let(f"getelementptr i64, ptr {base}, i64 {digit}")
+    def read(self, source: Ptr, index: Index) -> tuple[Vector, Int]:
+        """A record and its key."""
+        record = self.records.load(source, index)
+        return record, self.records.key(record).cast("zext", "i64").index()
 
-    f.clear("%counters", rounds * buckets * 8)
-    bases = [address(f, "%counters", "i64", r * buckets) for r in range(rounds)]
-    loop = f.begin_loop(0, "%n")
-    _, key = key_of("%a", loop.index)
+    def counter(self, key: Int, shift: Index, base: Ptr) -> Ptr:
+        """The counter for the digit of `key` that begins at bit `shift`."""
+        moved = key if isinstance(shift, int) and shift == 0 else key >> shift
+        return base.at("i64", moved & (self.buckets - 1))
+
+
+def _sort_by_digits(digits: _Digits, a: Ptr, b: Ptr, counters: Ptr, n: Int) -> Ptr:
+    """A sweep that counts all digits, then for each one a sweep that deals the records out."""
+    f, buckets = a.f, digits.buckets
+    counters.clear(digits.rounds * buckets * 8)
+    bases = [counters.at("i64", r * buckets) for r in range(digits.rounds)]
+    loop = begin_loop(f, 0, n)
+    _, key = digits.read(a, loop.index)
     for r, base in enumerate(bases):
-        counter = counter_of(key, r * width, base)
-        seen = f.let(f"load i64, ptr {counter}, align 8")
-        f.do(f"store i64 {f.let(f'add i64 {seen}, 1')}, ptr {counter}, align 8")
-    f.end_loop(loop)
-    empty, work = f.fresh("empty"), f.fresh("work")
-    f.branch(f.let("icmp eq i64 %n, 0"), empty, work)
-    f.label(empty)
-    f.do("ret ptr %a")
-    f.label(work)
+        counter = digits.counter(key, r * digits.width, base)
+        counter.store(counter.load_int(align=8) + 1, align=8)
+    loop.end()
+    return_when(n.eq(0), lambda: a)
 
-    rounds_loop = f.begin_loop(0, rounds, 1, [("ptr", "%a"), ("ptr", "%b"), ("ptr", "%counters")])
-    source, target, base = rounds_loop.values
-    shift = f.let(f"mul i64 {rounds_loop.index}, {width}")
-    _, first = key_of(source, 0)
-    shared = f.let(f"load i64, ptr {counter_of(first, shift, base)}, align 8")
-    move, done = f.fresh("move"), f.fresh("moved")
-    before = f.block
-    f.branch(f.let(f"icmp eq i64 {shared}, %n"), done, move)
-    f.label(move)
-    scan = f.begin_loop(0, buckets, 1, [("i64", "0")])
-    place = address(f, base, "i64", scan.index)
-    amount = f.let(f"load i64, ptr {place}, align 8")
-    f.do(f"store i64 {scan.values[0]}, ptr {place}, align 8")
-    f.end_loop(scan, [f.let(f"add i64 {scan.values[0]}, {amount}")])
-    deal = f.begin_loop(0, "%n")
-    record, key = key_of(source, deal.index)
-    counter = counter_of(key, shift, base)
-    position = f.let(f"load i64, ptr {counter}, align 8")
-    f.do(f"store {kind} {record}, ptr {address(f, target, kind, position)}, align {records.bytes}")
-    f.do(f"store i64 {f.let(f'add i64 {position}, 1')}, ptr {counter}, align 8")
-    f.end_loop(deal)
-    after = f.block
-    f.jump(done)
-    f.label(done)
-    source_next = f.let(f"phi ptr [ {source}, %{before} ], [ {target}, %{after} ]")
-    target_next = f.let(f"phi ptr [ {target}, %{before} ], [ {source}, %{after} ]")
-    result = f.end_loop(rounds_loop, [source_next, target_next, address(f, base, "i64", buckets)])
-    f.finish(f"ptr {result[0]}")
+    rounds = begin_loop(f, 0, digits.rounds, 1, a, b, counters)
+    source, target, base = rounds.values
+    shift = rounds.index * digits.width
+    _, first = digits.read(source, 0)
+    shared = digits.counter(first, shift, base).load_int(align=8)
+
+    def move() -> tuple[Ptr, Ptr]:
+        scan = begin_loop(f, 0, buckets, 1, Int(f, "0"))
+        (before,) = scan.values
+        place = base.at("i64", scan.index)
+        amount = place.load_int(align=8)
+        place.store(before, align=8)
+        scan.end(before + amount)
+        deal = begin_loop(f, 0, n)
+        record, key = digits.read(source, deal.index)
+        counter = digits.counter(key, shift, base)
+        position = counter.load_int(align=8)
+        target.at(record.element, position).store(record, digits.records.bytes)
+        counter.store(position + 1, align=8)
+        deal.end()
+        return target, source
+
+    following = conditional(shared.eq(n), move, source, target, unless=True)
+    result, _, _ = rounds.end(*following, base.at("i64", buckets))
+    return result

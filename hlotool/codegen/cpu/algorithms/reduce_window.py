@@ -11,27 +11,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
+from hlotool.analysis.indexing import row_major_strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.windows import Carried, blocks, for_each_tap, window_dimensions
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    choose,
-    empty_kernel,
-    load,
-    minimum,
-    multiply,
-    positions,
-    step_function,
-    store,
-    strides,
-    subtract,
-    vector_lanes,
-)
-from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_type, is_complex
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arrays import load, offset, positions, store, vector_lanes
+from hlotool.codegen.llvm.control import begin_loop
+from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.reduce import Reducer, reducer
+from hlotool.codegen.llvm.reduce import Reducer, flattened, grouped, reducer
+from hlotool.codegen.llvm.values import Index, Int, Ptr, choose, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, WindowDimension
@@ -56,23 +46,49 @@ class _Reduction:
     reducer: Reducer
     lanes: int
 
-    def kinds(self, lanes: int) -> list[str]:
-        """LLVM types of one accumulator, complex ones split into parts."""
-        return [compute_type(t, lanes) for t in self.types for _ in range(2 if is_complex(t) else 1)]
-
-    def flat(self, values: list[Value]) -> list[str]:
-        return [part for value in values for part in ((value,) if isinstance(value, str) else value)]
-
-    def grouped(self, flat: list[str]) -> list[Value]:
-        parts = iter(flat)
-        return [(next(parts), next(parts)) if is_complex(t) else next(parts) for t in self.types]
-
 
 @dataclass(frozen=True, slots=True)
-class _Buffers:
-    inputs: list[str]
-    initial: list[Value]
-    outputs: list[str]
+class _Code:
+    """The open step function."""
+
+    f: Function
+    reduction: _Reduction
+    inputs: list[Ptr]
+    initial: list[Register]
+    outputs: list[Ptr]
+
+    def start(self, lanes: int, times: int) -> Carried:
+        """`times` accumulators that hold the initial values."""
+        return tuple(flattened(broadcast(value, lanes) for value in self.initial)) * times
+
+    def _accumulators(self, carried: Carried) -> list[list[Register]]:
+        types = self.reduction.types
+        size = len(types) + sum(map(is_complex, types))
+        return [grouped(types, carried[i : i + size]) for i in range(0, len(carried), size)]
+
+    def reduce(self, carried: Carried, place: Index, pitch: int, stride: int = 1) -> Carried:
+        """Let the accumulators take an element for each lane, `stride` apart; each of them `pitch` after the last."""
+        types, lanes = self.reduction.types, carried[0].lanes
+        result: Carried = ()
+        for number, accumulator in enumerate(self._accumulators(carried)):
+            spot = place + number * pitch
+            new = [_strided(pointer, t, spot, lanes, stride) for pointer, t in zip(self.inputs, types, strict=True)]
+            result += tuple(flattened(self.reduction.reducer.step(accumulator, new)))
+        return result
+
+    def write(self, carried: Carried, line: Index, position: Index, pitch: int) -> None:
+        """Write what was accumulated to this position of a line, each vector `pitch` after the last."""
+        for number, accumulator in enumerate(self._accumulators(carried)):
+            place = line + position + number * pitch
+            results = self.reduction.reducer.finish(accumulator)
+            for t, pointer, value in zip(self.reduction.types, self.outputs, results, strict=True):
+                store(pointer, t, place, value)
+
+
+def _strided(pointer: Ptr, element_type: str, at: Index, lanes: int, stride: int) -> Register:
+    if lanes == 1 or stride == 1:
+        return load(pointer, element_type, at, lanes)
+    return vector(load(pointer, element_type, at, lanes * stride)).shuffle(range(0, lanes * stride, stride))
 
 
 def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -85,8 +101,8 @@ def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in
         return empty_kernel(name, machine)
     window = window_dimensions(instruction.attributes.get("window"), shape.rank)
     lanes = vector_lanes(machine, types)
-    how = reducer(instruction.attributes["to_apply"], types)
-    reduction = _Reduction(types, shape.dimensions, out, window, how, lanes)
+    combine = reducer(instruction.attributes["to_apply"], types)
+    reduction = _Reduction(types, shape.dimensions, out, window, combine, lanes)
     unit = Unit(machine)
     scan = _scan_of(reduction)
     if scan is not None:
@@ -98,37 +114,11 @@ def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in
     return finish_kernel(unit, [step])
 
 
-def _open(unit: Unit, name: str, reduction: _Reduction) -> tuple[Function, _Buffers]:
+def _open(unit: Unit, name: str, reduction: _Reduction) -> _Code:
     count = len(reduction.types)
     f, pointers = step_function(unit, name, 3 * count)
-    initial = [load(f, t, p, 0) for t, p in zip(reduction.types, pointers[count : 2 * count], strict=True)]
-    return f, _Buffers(pointers[:count], initial, pointers[2 * count :])
-
-
-def _start(f: Function, reduction: _Reduction, buffers: _Buffers, lanes: int, times: int) -> Carried:
-    """`times` accumulators that hold the initial values."""
-    wide = [broadcast(f, t, lanes, v) for t, v in zip(reduction.types, buffers.initial, strict=True)]
-    return list(zip(reduction.kinds(lanes) * times, reduction.flat(wide) * times, strict=True))
-
-
-def _accumulators(reduction: _Reduction, carried: Carried, times: int) -> list[list[Value]]:
-    size = len(carried) // times
-    return [reduction.grouped([v for _, v in carried[i * size : (i + 1) * size]]) for i in range(times)]
-
-
-def _write(
-    f: Function, reduction: _Reduction, buffers: _Buffers, values: list[Value], element: Index, lanes: int
-) -> None:
-    results = reduction.reducer.finish(f, values, lanes)
-    for t, pointer, value in zip(reduction.types, buffers.outputs, results, strict=True):
-        store(f, t, pointer, element, value, lanes)
-
-
-def _position(f: Function, coordinates: list[Index], sizes: tuple[int, ...]) -> Index:
-    result: Index = 0
-    for coordinate, stride in zip(coordinates, strides(sizes), strict=True):
-        result = add(f, result, multiply(f, coordinate, stride))
-    return result
+    initial = [load(p, t, 0) for t, p in zip(reduction.types, pointers[count : 2 * count], strict=True)]
+    return _Code(f, reduction, pointers[:count], initial, pointers[2 * count :])
 
 
 def _cost(reduction: _Reduction, lanes: int) -> float:
@@ -144,35 +134,26 @@ def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
     columns = prod(reduction.out[split:])
     outer = reduction.out[:split]
     tasks = prod(outer[:-1])
-    f, buffers = _open(unit, name, reduction)
-    task = f.begin_loop("%begin", "%end")
-    lead = positions(f, task.index, outer[:-1])
-    last = f.begin_loop(0, outer[-1]) if outer else None
+    code = _open(unit, name, reduction)
+    f = code.f
+    task = begin_tasks(f)
+    lead = positions(task.index, outer[:-1])
+    last = begin_loop(f, 0, outer[-1]) if outer else None
     outputs = [*lead, last.index] if last else []
-    element = multiply(f, _position(f, outputs, outer), columns)
+    element = offset(outputs, row_major_strides(outer)) * columns
     for start, stop, lanes, times in blocks(columns, reduction.lanes, _UNROLL):
-        column = f.begin_loop(start, stop, lanes * times)
+        column = begin_loop(f, start, stop, lanes * times)
 
-        def visit(
-            at: Index, tap: Index, carried: Carried, lanes: int = lanes, times: int = times, own: str = column.index
-        ) -> Carried:
-            place = add(f, multiply(f, at, columns), own)
-            result: list[str] = []
-            for number, accumulator in enumerate(_accumulators(reduction, carried, times)):
-                spot = add(f, place, number * lanes)
-                new = [load(f, t, p, spot, lanes) for t, p in zip(reduction.types, buffers.inputs, strict=True)]
-                result += reduction.flat(reduction.reducer.step(f, accumulator, new, lanes))
-            return [(kind, value) for (kind, _), value in zip(carried, result, strict=True)]
+        def visit(at: Index, tap: Index, carried: Carried, lanes: int = lanes, own: Index = column.index) -> Carried:
+            return code.reduce(carried, at * columns + own, lanes)
 
-        carried = _start(f, reduction, buffers, lanes, times)
+        carried = code.start(lanes, times)
         carried = for_each_tap(f, reduction.window[:split], reduction.base[:split], outputs, carried, visit)
-        for number, values in enumerate(_accumulators(reduction, carried, times)):
-            spot = add(f, add(f, element, column.index), number * lanes)
-            _write(f, reduction, buffers, values, spot, lanes)
-        f.end_loop(column)
+        code.write(carried, element, column.index, lanes)
+        column.end()
     if last:
-        f.end_loop(last)
-    f.end_loop(task)
+        last.end()
+    task.end()
     f.finish()
     sides = sum((stop - start) // (lanes * n) for start, stop, lanes, n in blocks(columns, reduction.lanes, _UNROLL))
     taps = prod(outer) * prod(d.size for d in reduction.window) * sides
@@ -185,35 +166,27 @@ def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:
     lead_sizes = reduction.out[:-1]
     tasks = prod(lead_sizes)
     first, after, lanes = _interior(row, size, count, reduction)
-    f, buffers = _open(unit, name, reduction)
-    task = f.begin_loop("%begin", "%end")
-    lead = positions(f, task.index, lead_sizes)
-    element = multiply(f, task.index, count)
+    code = _open(unit, name, reduction)
+    f = code.f
+    task = begin_tasks(f)
+    lead = positions(task.index, lead_sizes)
+    element = task.index * count
 
-    def reduce_at(position: Index, lanes: int, inside: bool) -> None:
-        def visit(at: Index, tap: Index, carried: Carried) -> Carried:
-            (accumulator,) = _accumulators(reduction, carried, 1)
-            sources = zip(reduction.types, buffers.inputs, strict=True)
-            new = [_strided(f, t, p, at, lanes, row.stride) for t, p in sources]
-            result = reduction.flat(reduction.reducer.step(f, accumulator, new, lanes))
-            return [(kind, value) for (kind, _), value in zip(carried, result, strict=True)]
-
-        carried = _start(f, reduction, buffers, lanes, 1)
-        interior = [False] * len(lead) + [inside]
-        carried = for_each_tap(
-            f, reduction.window, reduction.base, [*lead, position], carried, visit, interior
-        )
-        (values,) = _accumulators(reduction, carried, 1)
-        _write(f, reduction, buffers, values, add(f, element, position), lanes)
+    def visit(at: Index, tap: Index, carried: Carried) -> Carried:
+        return code.reduce(carried, at, 0, row.stride)
 
     for start, stop, width, inside in (
         (0, first, 1, False), (first, after, lanes, True), (after, count, 1, False)
     ):  # fmt: skip
         if start < stop:
-            loop = f.begin_loop(start, stop, width)
-            reduce_at(loop.index, width, inside)
-            f.end_loop(loop)
-    f.end_loop(task)
+            loop = begin_loop(f, start, stop, width)
+            interior = [False] * len(lead) + [inside]
+            carried = for_each_tap(
+                f, reduction.window, reduction.base, [*lead, loop.index], code.start(width, 1), visit, interior
+            )
+            code.write(carried, element, loop.index, 0)
+            loop.end()
+    task.end()
     f.finish()
     return Step(name, tasks, _cost(reduction, max(1, lanes // 2)))
 
@@ -233,15 +206,6 @@ def _interior(row: WindowDimension, size: int, count: int, reduction: _Reduction
             return first, first + vectors * lanes, lanes
         lanes //= 2
     return 0, 0, 1
-
-
-def _strided(f: Function, element_type: str, pointer: str, at: Index, lanes: int, stride: int) -> Value:
-    if lanes == 1 or stride == 1:
-        return load(f, element_type, pointer, at, lanes)
-    value = load(f, element_type, pointer, at, lanes * stride)
-    kind = compute_type(element_type, lanes * stride)
-    mask = ", ".join(f"i32 {i * stride}" for i in range(lanes))
-    return f.let(f"shufflevector {kind} {value}, {kind} poison, <{lanes} x i32> <{mask}>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,86 +235,65 @@ def _scan_of(reduction: _Reduction) -> _Scan | None:
 def _define_scan(unit: Unit, name: str, reduction: _Reduction, scan: _Scan) -> Step:
     size, count = reduction.base[scan.dimension], reduction.out[scan.dimension]
     outer, inner = prod(reduction.out[: scan.dimension]), prod(reduction.out[scan.dimension + 1 :])
-    f, buffers = _open(unit, name, reduction)
+    code = _open(unit, name, reduction)
+    f = code.f
     if inner > 1:
-        parts = blocks(inner, reduction.lanes, _UNROLL)
         tasks = outer
-        task = f.begin_loop("%begin", "%end")
-        for start, stop, lanes, times in parts:
-            column = f.begin_loop(start, stop, lanes * times)
-            base = add(f, multiply(f, task.index, size * inner), column.index)
-            out = add(f, multiply(f, task.index, count * inner), column.index)
-            _scan_lines(f, reduction, buffers, scan, (base, out), (inner, lanes, lanes), lanes, times)
-            f.end_loop(column)
-        f.end_loop(task)
+        task = begin_tasks(f)
+        for start, stop, lanes, times in blocks(inner, reduction.lanes, _UNROLL):
+            column = begin_loop(f, start, stop, lanes * times)
+            base = task.index * (size * inner) + column.index
+            out = task.index * (count * inner) + column.index
+            _scan_lines(code, scan, (base, out), (inner, lanes, lanes), lanes, times)
+            column.end()
+        task.end()
     else:
         # Lines side by side hide the latency of the reducer; the last task takes those left over one by one.
         times = min(_UNROLL, outer)
         groups = outer // times
         tasks = -(-outer // times)
-        task = f.begin_loop("%begin", minimum(f, "%end", groups))
-        base, out = multiply(f, task.index, times * size), multiply(f, task.index, times * count)
-        _scan_lines(f, reduction, buffers, scan, (base, out), (1, size, count), 1, times)
-        f.end_loop(task)
+        begin, end = Int(f, "%begin"), Int(f, "%end")
+        task = begin_loop(f, begin, minimum(end, groups))
+        base, out = task.index * (times * size), task.index * (times * count)
+        _scan_lines(code, scan, (base, out), (1, size, count), 1, times)
+        task.end()
         if tasks > groups:
-            last = f.begin_loop(groups * times, choose(f, "sgt", "%end", groups, outer, 0))
-            base, out = multiply(f, last.index, size), multiply(f, last.index, count)
-            _scan_lines(f, reduction, buffers, scan, (base, out), (1, size, count), 1, 1)
-            f.end_loop(last)
+            last = begin_loop(f, groups * times, choose(end > groups, outer, 0))
+            base, out = last.index * size, last.index * count
+            _scan_lines(code, scan, (base, out), (1, size, count), 1, 1)
+            last.end()
     f.finish()
     return Step(name, tasks, outer * inner * max(size, count) * 1.0 / min(inner, reduction.lanes))
 
 
 def _scan_lines(
-    f: Function,
-    reduction: _Reduction,
-    buffers: _Buffers,
-    scan: _Scan,
-    starts: tuple[Index, Index],
-    pitches: tuple[int, int, int],
-    lanes: int,
-    times: int,
+    code: _Code, scan: _Scan, starts: tuple[Index, Index], pitches: tuple[int, int, int], lanes: int, times: int
 ) -> None:
     """Scan `times` lines of vectors.  `pitches`: between elements, between lines of the base, of the output."""
+    reduction = code.reduction
     size, count = reduction.base[scan.dimension], reduction.out[scan.dimension]
     pitch, base_pitch, out_pitch = pitches
 
-    def consume(index: Index, carried: Carried) -> Carried:
-        element = subtract(f, size - 1, index) if scan.backward else index
-        place = add(f, starts[0], multiply(f, element, pitch))
-        result: list[str] = []
-        for number, accumulator in enumerate(_accumulators(reduction, carried, times)):
-            spot = add(f, place, number * base_pitch)
-            new = [load(f, t, p, spot, lanes) for t, p in zip(reduction.types, buffers.inputs, strict=True)]
-            result += reduction.flat(reduction.reducer.step(f, accumulator, new, lanes))
-        return [(kind, value) for (kind, _), value in zip(carried, result, strict=True)]
+    def position(index: Index, length: int) -> Index:
+        return (length - 1 - index if scan.backward else index) * pitch
 
-    def write(index: Index, carried: Carried) -> None:
-        element = subtract(f, count - 1, index) if scan.backward else index
-        place = add(f, starts[1], multiply(f, element, pitch))
-        for number, values in enumerate(_accumulators(reduction, carried, times)):
-            _write(f, reduction, buffers, values, add(f, place, number * out_pitch), lanes)
-
-    carried = _start(f, reduction, buffers, lanes, times)
-    kinds = [kind for kind, _ in carried]
     # Outputs [0, waiting) cover nothing; `early` elements come before the first output that covers something;
     # outputs up to `growing` take one more element each; the rest cover everything.
     waiting = min(count, max(0, -scan.lead + 1)) if scan.lead < 1 else 0
     early = max(0, min(scan.lead - 1, size))
     growing = max(waiting, min(count, size - scan.lead + 1))
-
-    def loop_over(first: int, after: int, takes: bool, writes: bool, carried: Carried) -> Carried:
+    carried = code.start(lanes, times)
+    for first, after, takes, writes in (
+        (0, waiting, False, True), (0, early, True, False), (waiting, growing, True, True),
+        (growing, count, False, True),
+    ):  # fmt: skip
         if first >= after:
-            return carried
-        loop = f.begin_loop(first, after, 1, carried)
-        here = list(zip(kinds, loop.values, strict=True))
+            continue
+        loop = begin_loop(code.f, first, after, 1, *carried)
+        carried = loop.values
         if takes:
-            here = consume(add(f, loop.index, scan.lead - 1) if writes else loop.index, here)
+            element = loop.index + (scan.lead - 1) if writes else loop.index
+            carried = code.reduce(carried, starts[0] + position(element, size), base_pitch)
         if writes:
-            write(loop.index, here)
-        return list(zip(kinds, f.end_loop(loop, [v for _, v in here]), strict=True))
-
-    carried = loop_over(0, waiting, False, True, carried)
-    carried = loop_over(0, early, True, False, carried)
-    carried = loop_over(waiting, growing, True, True, carried)
-    loop_over(growing, count, False, True, carried)
+            code.write(carried, starts[1] + position(loop.index, count), 0, out_pitch)
+        carried = loop.end(*carried)

@@ -14,20 +14,10 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    maximum,
-    minimum,
-    multiply,
-    quotient,
-    splat,
-    step_function,
-    subtract,
-)
+from hlotool.codegen.llvm.arguments import begin_tasks, step_function
+from hlotool.codegen.llvm.control import Callee, begin_loop, define, when
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Struct, Vector, iota, maximum, minimum, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, element_type
@@ -61,11 +51,10 @@ class _Words:
             x = x.shl(left).ashr(left) if self.signed else x & ((1 << self.bits) - 1)
         return x
 
-    def write(self, out: str, index: Index, x: Vector) -> None:
+    def write(self, out: Ptr, index: Index, x: Vector) -> None:
         """Store words that lie next to each other from element `index` on."""
-        place = address(x.f, out, f"i{self.store_bits}", index)
-        value = self.narrow(x)
-        x.f.do(f"store {value.type} {value.name}, ptr {place}, align {self.store_bits // 8}")
+        place = out.at(f"i{self.store_bits}", index)
+        place.store(self.narrow(x), align=self.store_bits // 8)
 
 
 def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -91,25 +80,23 @@ def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine
 def _state_step(unit: Unit, name: str, counters: int, words: int) -> Step:
     """The key stays, the counter moves on."""
     f, (before, after) = step_function(unit, name, 2)
-    state = [f.let(f"load i64, ptr {address(f, before, 'i64', i)}, align 8") for i in range(words)]
-    low = f.let(f"add i64 {state[1]}, {counters}")
-    carry = f.let(f"zext i1 {f.let(f'icmp ult i64 {low}, {state[1]}')} to i64")
-    result = [state[0], low, *(f.let(f"add i64 {high}, {carry}") for high in state[2:])]
-    for i, word in enumerate(result):
-        f.do(f"store i64 {word}, ptr {address(f, after, 'i64', i)}, align 8")
+    key, low, *high = (_word(before, i) for i in range(words))
+    moved = low + counters
+    carry = moved.below(low).number()
+    for i, word in enumerate([key, moved, *(h + carry for h in high)]):
+        after.at("i64", i).store(word, align=8)
     f.finish()
     return Step(name)
 
 
-def _state(f: Function, pointer: str, index: int) -> str:
-    return f.let(f"load i64, ptr {address(f, pointer, 'i64', index)}, align 8")
+def _word(state: Ptr, index: int) -> Int:
+    return state.at("i64", index).load_int(align=8)
 
 
-def _halves(f: Function, word: str, lanes: int) -> tuple[Vector, Vector]:
-    """Low and high 32 bits of a scalar i64, in all lanes."""
-    low = f.let(f"trunc i64 {word} to i32")
-    high = f.let(f"trunc i64 {f.let(f'lshr i64 {word}, 32')} to i32")
-    return Vector(f, "i32", lanes, splat(f, "i32", lanes, low)), Vector(f, "i32", lanes, splat(f, "i32", lanes, high))
+def _halves(word: Int, lanes: int) -> tuple[Vector, Vector]:
+    """Low and high 32 bits of a number, in all lanes."""
+    low, high = _split(word.vector())
+    return low.spread(lanes), high.spread(lanes)
 
 
 def _split(x: Vector) -> tuple[Vector, Vector]:
@@ -117,14 +104,10 @@ def _split(x: Vector) -> tuple[Vector, Vector]:
     return x.cast("trunc", "i32"), x.lshr(32).cast("trunc", "i32")
 
 
-def _counters(f: Function, base: str, first: Index, lanes: int) -> Vector:
+def _counters(base: Int, first: Index, lanes: int) -> Vector:
     """base + first + lane as i64."""
-    start = f.let(f"add i64 {base}, {first}")
-    wide = Vector(f, "i64", lanes, splat(f, "i64", lanes, start))
-    if lanes == 1:
-        return wide
-    steps = ", ".join(f"i64 {i}" for i in range(lanes))
-    return wide + Vector(f, "i64", lanes, f"<{steps}>")
+    start = base.vector() + (first if isinstance(first, int) else first.vector())
+    return start if lanes == 1 else start.spread(lanes) + iota(base.f, "i64", lanes)
 
 
 def _interleaved(parts: Sequence[Vector]) -> Vector:
@@ -132,38 +115,24 @@ def _interleaved(parts: Sequence[Vector]) -> Vector:
     if len(parts) == 1:
         return parts[0]
     first, second = _interleaved(parts[::2]), _interleaved(parts[1::2])
-    order = ", ".join(f"i32 {i // 2 + (i % 2) * first.lanes}" for i in range(2 * first.lanes))
-    f, lanes = first.f, 2 * first.lanes
     if first.lanes == 1:
-        wide = f.let(f"insertelement <2 x i32> poison, i32 {first.name}, i64 0")
-        return Vector(f, "i32", 2, f.let(f"insertelement <2 x i32> {wide}, i32 {second.name}, i64 1"))
-    return Vector(
-        f, "i32", lanes,
-        f.let(f"shufflevector {first.type} {first.name}, {second.type} {second.name}, <{lanes} x i32> <{order}>"),
-    )  # fmt: skip
+        return Vector(first.f, "i32", 2, "poison").insert(0, first).insert(1, second)
+    return first.shuffle([i // 2 + (i % 2) * first.lanes for i in range(2 * first.lanes)], second)
 
 
-def _cipher(name: str, rounds: Rounds, counter: list[Vector], key_word: str) -> list[Vector]:
+def _cipher(name: str, rounds: Rounds, counter: list[Vector], key: Int) -> list[Vector]:
     """Apply `rounds` in a function of its own, written on first use for these lanes.
 
     LLVM's loop passes would take longer over this straight line, were it inside the loops, than over all the rest.
     """
-    first = counter[0]
-    f, lanes, kind = first.f, first.lanes, first.type
-    result = "{ " + ", ".join([kind] * len(counter)) + " }"
+    f, lanes = counter[0].f, counter[0].lanes
     symbol = f"cipher{lanes}_{name}"
-    parameters = ", ".join(f"{kind} %c{i}" for i in range(len(counter)))
-    head = f"internal {result} @{symbol}({parameters}, i64 %key) nounwind"
     if all(definition.name != symbol for definition in f.unit.definitions):
-        inner = Function(f.unit, head)
-        words = [Vector(inner, "i32", lanes, f"%c{i}") for i in range(len(counter))]
-        value = "poison"
-        for i, word in enumerate(rounds(words, _halves(inner, "%key", lanes))):
-            value = inner.let(f"insertvalue {result} {value}, {kind} {word.name}, {i}")
-        inner.finish(f"{result} {value}")
-    given = ", ".join(f"{kind} {word.name}" for word in counter)
-    value = f.let(f"call {result} @{symbol}({given}, i64 {key_word})")
-    return [Vector(f, "i32", lanes, f.let(f"extractvalue {result} {value}, {i}")) for i in range(len(counter))]
+        inner = Function(f.unit, "")
+        words = [word.named(f"%c{i}", inner) for i, word in enumerate(counter)]
+        key_in = key.named("%key", inner)
+        define(inner, symbol, [*words, key_in], Struct.of(rounds(words, _halves(key_in, lanes))))
+    return Callee(f"@{symbol}", Struct(f, counter, ""))(f, *counter, key).parts()
 
 
 # ---- ThreeFry
@@ -203,53 +172,49 @@ def _threefry_step(
         return 0, None
     chunks = -(-half // _CHUNK) if after == 1 else half
     f, (state, _, out) = step_function(unit, name, 3)
-    key_word, base = _state(f, state, 0), _state(f, state, 1)
-    task = f.begin_loop("%begin", "%end")
-    row: Index = 0 if before == 1 else quotient(f, task.index, chunks)
-    part = task.index if before == 1 else subtract(f, task.index, multiply(f, row, chunks))
+    key_word, base = _word(state, 0), _word(state, 1)
+    task = begin_tasks(f)
+    row: Index = 0 if before == 1 else task.index // chunks
+    part = task.index if before == 1 else task.index - row * chunks
+
+    def words_of(counter: Index, width: int) -> list[Vector]:
+        return _cipher(name, _threefry, list(_split(_counters(base, counter, width))), key_word)
 
     def pairs(first: Index, stop: Index, width: int, emit_pair: bool) -> None:
         """Counters [first, stop) of the row (after == 1), two words side by side, or only the first one."""
-        loop = f.begin_loop(first, stop, width)
-        counter = _counters(f, base, add(f, multiply(f, row, half), loop.index), width)
-        left, right = _cipher(name, _threefry, list(_split(counter)), key_word)
-        place = add(f, multiply(f, row, size), multiply(f, loop.index, 2))
+        loop = begin_loop(f, first, stop, width)
+        left, right = words_of(row * half + loop.index, width)
+        place = row * size + loop.index * 2
         words.write(out, place, _interleaved([left, right]) if emit_pair else left)
-        f.end_loop(loop)
+        loop.end()
 
-    def columns(first: Index, stop: Index, width: int) -> None:
+    def columns(first: int, stop: int, width: int) -> None:
         """Counters of one pair of lines (after > 1): line 2 * part, and the one after it when it exists."""
-        loop = f.begin_loop(first, stop, width)
-        index = add(f, multiply(f, task.index, after), loop.index)
-        left, right = _cipher(name, _threefry, list(_split(_counters(f, base, index, width))), key_word)
-        line = add(f, multiply(f, row, size), multiply(f, part, 2))
-        words.write(out, add(f, multiply(f, line, after), loop.index), left)
+        loop = begin_loop(f, first, stop, width)
+        left, right = words_of(task.index * after + loop.index, width)
+        line = row * size + part * 2
+        words.write(out, line * after + loop.index, left)
         if size % 2 == 0:
-            words.write(out, add(f, multiply(f, add(f, line, 1), after), loop.index), right)
+            words.write(out, (line + 1) * after + loop.index, right)
         else:
-            there, done = f.fresh("there"), f.fresh("done")
-            f.branch(f.let(f"icmp slt i64 {multiply(f, part, 2)}, {size - 1}"), there, done)
-            f.label(there)
-            words.write(out, add(f, multiply(f, add(f, line, 1), after), loop.index), right)
-            f.jump(done)
-            f.label(done)
-        f.end_loop(loop)
+            when(part * 2 < size - 1, lambda: words.write(out, (line + 1) * after + loop.index, right))
+        loop.end()
 
     if after == 1:
-        first = multiply(f, part, _CHUNK)
-        stop = minimum(f, add(f, first, _CHUNK), size // 2)
-        whole = add(f, first, f.let(f"and i64 {maximum(f, subtract(f, stop, first), 0)}, {-lanes}"))
+        first = part * _CHUNK
+        stop = minimum(first + _CHUNK, size // 2)
+        whole = first + (maximum(stop - first, 0) & -lanes)
         pairs(first, whole, lanes, True)
         pairs(whole, stop, 1, True)
         if size % 2:
-            pairs(maximum(f, first, size // 2), minimum(f, add(f, first, _CHUNK), half), 1, False)
+            pairs(maximum(first, size // 2), minimum(first + _CHUNK, half), 1, False)
     else:
         whole = after // lanes * lanes
         if whole:
             columns(0, whole, lanes)
         if whole < after:
             columns(whole, after, 1)
-    f.end_loop(task)
+    task.end()
     f.finish()
     return count, Step(name, before * chunks, count * 20.0 / lanes)
 
@@ -273,11 +238,11 @@ def _philox(counter: Sequence[Vector], key: tuple[Vector, Vector]) -> list[Vecto
     return [first, second, third, fourth]
 
 
-def philox_words(name: str, f: Function, base: str, key: str, index: Index, lanes: int) -> list[Vector]:
+def philox_words(name: str, base: Int, key: Int, index: Index, lanes: int) -> list[Vector]:
     """The four words of counters base + index + lane (64 bits, high word 0) under the 64-bit `key`."""
-    counter = _counters(f, base, index, lanes)
-    zero = Vector(f, "i32", lanes, "0" if lanes == 1 else "zeroinitializer")
-    return _cipher(name, _philox, [*_split(counter), zero, zero], key)
+    low, high = _split(_counters(base, index, lanes))
+    zero = zeros(base.f, "i32", lanes)
+    return _cipher(name, _philox, [low, high, zero, zero], key)
 
 
 def _philox_step(
@@ -288,34 +253,33 @@ def _philox_step(
     if count == 0:
         return 0, None
     f, (state, _, out) = step_function(unit, name, 3)
-    key_word, low = _state(f, state, 0), _state(f, state, 1)
-    high = _state(f, state, 2) if state_words == 3 else key_word
+    key, low = _word(state, 0), _word(state, 1)
+    high = _word(state, 2) if state_words == 3 else key
     tasks = -(-count // _CHUNK)
-    task = f.begin_loop("%begin", "%end")
-    first = multiply(f, task.index, _CHUNK)
+    task = begin_tasks(f)
+    first = task.index * _CHUNK
     full = total // 4
-    stop = minimum(f, add(f, first, _CHUNK), full)
+    stop = minimum(first + _CHUNK, full)
 
     def random(index: Index, width: int) -> list[Vector]:
-        lows = _counters(f, low, index, width)
-        wide_low = Vector(f, "i64", width, splat(f, "i64", width, low))
-        carry = lows.compare("ult", wide_low).cast("zext", "i64")
-        highs = Vector(f, "i64", width, splat(f, "i64", width, high)) + carry
-        return _cipher(name, _philox, [*_split(lows), *_split(highs)], key_word)
+        lows = _counters(low, index, width)
+        carry = lows.compare("ult", low.vector().spread(width)).cast("zext", "i64")
+        highs = high.vector().spread(width) + carry
+        return _cipher(name, _philox, [*_split(lows), *_split(highs)], key)
 
     def blocks(begin: Index, end: Index, width: int) -> None:
-        loop = f.begin_loop(begin, end, width)
-        words.write(out, multiply(f, loop.index, 4), _interleaved(random(loop.index, width)))
-        f.end_loop(loop)
+        loop = begin_loop(f, begin, end, width)
+        words.write(out, loop.index * 4, _interleaved(random(loop.index, width)))
+        loop.end()
 
-    whole = add(f, first, f.let(f"and i64 {subtract(f, stop, first)}, {-lanes}"))
+    whole = first + ((stop - first) & -lanes)
     blocks(first, whole, lanes)
     blocks(whole, stop, 1)
     if total % 4:
-        last = f.begin_loop(maximum(f, first, full), minimum(f, add(f, first, _CHUNK), count))
+        last = begin_loop(f, maximum(first, full), minimum(first + _CHUNK, count))
         for place, word in enumerate(random(last.index, 1)[: total % 4]):
-            words.write(out, add(f, multiply(f, last.index, 4), place), word)
-        f.end_loop(last)
-    f.end_loop(task)
+            words.write(out, last.index * 4 + place, word)
+        last.end()
+    task.end()
     f.finish()
     return count, Step(name, tasks, count * 40.0 / lanes)

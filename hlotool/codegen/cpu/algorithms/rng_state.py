@@ -14,23 +14,15 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.rng import philox_words
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    empty_kernel,
-    load,
-    minimum,
-    multiply,
-    step_function,
-    store,
-)
-from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_element, is_complex, kind, round_to, vector
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arrays import load, store
+from hlotool.codegen.llvm.control import begin_loop
+from hlotool.codegen.llvm.math.elements import Register, broadcast, compute_element, is_complex, kind, round_to, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Vector, where
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, minimum, where
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 
@@ -51,12 +43,11 @@ def emit_rng_get_and_update_state(
     unit.variable(f"low_{name}", f"i64 {_FIRST_STATE}")
     unit.variable(f"high_{name}", "i64 0")
     f, (out,) = step_function(unit, name, 1)
-    low = f.let(f"atomicrmw add ptr @low_{name}, i64 {delta} seq_cst")
-    moved = f.let(f"add i64 {low}, {delta}")
-    carry = f.let(f"zext i1 {f.let(f'icmp ult i64 {moved}, {low}')} to i64")
-    high = f.let(f"atomicrmw add ptr @high_{name}, i64 {carry} seq_cst")
-    f.do(f"store i64 {low}, ptr {out}, align 8")
-    f.do(f"store i64 {high}, ptr {address(f, out, 'i64', 1)}, align 8")
+    low = Ptr(f, f"@low_{name}").add_atomically(delta)
+    carry = (low + delta).below(low).number()
+    high = Ptr(f, f"@high_{name}").add_atomically(carry)
+    out.store(low, align=8)
+    out.at("i64", 1).store(high, align=8)
     f.finish()
     return finish_kernel(unit, [Step(name)])
 
@@ -73,30 +64,29 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     unit = Unit(machine)
     unit.variable(f"counter_{name}", "i64 0")
     f, (_, _, _, scratch) = step_function(unit, name, 4)
-    ticket = f.let(f"atomicrmw add ptr @counter_{name}, i64 {shape.size} seq_cst")
-    f.do(f"store i64 {ticket}, ptr {scratch}, align 8")
+    scratch.store(Ptr(f, f"@counter_{name}").add_atomically(shape.size), align=8)
     f.finish()
     fill = f"fill_{name}"
     f, (first, second, out, scratch) = step_function(unit, fill, 4)
-    bounds = load(f, element_type, first, 0), load(f, element_type, second, 0)
-    base = f.let(f"load i64, ptr {scratch}, align 8")
+    bounds = load(first, element_type, 0), load(second, element_type, 0)
+    base, seed = scratch.load_int(align=8), Int(f, str(_SEED - (1 << 64)))
     lanes = machine.lanes(64)
-    task = f.begin_loop("%begin", "%end")
-    start = multiply(f, task.index, _CHUNK)
-    stop = minimum(f, add(f, start, _CHUNK), shape.size)
-    whole = add(f, start, f.let(f"and i64 {f.let(f'sub i64 {stop}, {start}')}, {-lanes}"))
+    task = begin_tasks(f)
+    start = task.index * _CHUNK
+    stop = minimum(start + _CHUNK, shape.size)
+    whole = start + ((stop - start) & -lanes)
 
     def numbers(begin: Index, end: Index, width: int) -> None:
-        loop = f.begin_loop(begin, end, width)
-        words = philox_words(name, f, base, str(_SEED - (1 << 64)), loop.index, width)
-        a, b = (broadcast(f, element_type, width, value) for value in bounds)
+        loop = begin_loop(f, begin, end, width)
+        words = philox_words(name, base, seed, loop.index, width)
+        a, b = (vector(broadcast(value, width)) for value in bounds)
         draw = _normal if normal else _uniform
-        store(f, element_type, out, loop.index, draw(f, element_type, words, a, b, width), width)
-        f.end_loop(loop)
+        store(out, element_type, loop.index, draw(element_type, words, a, b))
+        loop.end()
 
     numbers(start, whole, lanes)
     numbers(whole, stop, 1)
-    f.end_loop(task)
+    task.end()
     f.finish()
     steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
     return finish_kernel(unit, steps, 64)
@@ -110,34 +100,31 @@ def _fraction(words: list[Vector], element: str) -> Vector:
     return words[0].lshr(8).cast("uitofp", "float") * 2.0**-24
 
 
-def _uniform(f: Function, element_type: str, words: list[Vector], low: Value, high: Value, lanes: int) -> Value:
-    a, b = vector(f, element_type, lanes, low), vector(f, element_type, lanes, high)
-    sort = kind(element_type)
-    if sort == "pred":
-        return words[0].cast("trunc", "i1").name
-    if sort == "float":
+def _uniform(element_type: str, words: list[Vector], a: Vector, b: Vector) -> Register:
+    number_kind = kind(element_type)
+    if number_kind == "pred":
+        return words[0].cast("trunc", "i1")
+    if number_kind == "float":
         drawn = a + (b - a) * _fraction(words, a.element)
-        drawn = vector(f, element_type, lanes, round_to(f, element_type, lanes, drawn.name))
+        drawn = vector(round_to(element_type, drawn))
         # Rounding may reach the bound that is not part of the interval.
-        return where(drawn.lt(b), drawn, a).name
+        return where(drawn.lt(b), drawn, a)
     bits = BITS[compute_element(element_type)]
     wide = words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
     extent = (b - a).resize("i64", False)
-    extent = where(extent.compare("eq", 0), 1, extent)
-    offset = wide.let(f"urem {wide.type} {wide.name}, {extent.name}")
+    extent = where(extent.eq(0), 1, extent)
+    offset = wide.urem(extent)
     result = a + (offset if bits == 64 else offset.cast("trunc", f"i{bits}"))
-    return round_to(f, element_type, lanes, result.name)
+    return round_to(element_type, result)
 
 
-def _normal(f: Function, element_type: str, words: list[Vector], mean: Value, deviation: Value, lanes: int) -> Value:
+def _normal(element_type: str, words: list[Vector], mean: Vector, deviation: Vector) -> Register:
     part = "f64" if element_type == "f64" else "f32"
     element = compute_element(part)
     # 1 - u is in (0, 1], where the logarithm is finite.
     radius = 1.0 - _fraction(words[:2], element)
     angle = _fraction(words[2:], element) * (2 * pi)
-    logarithm = emit_elementwise(f, "log", {}, [part], part, lanes, [radius.name])
-    cosine = emit_elementwise(f, "cosine", {}, [part], part, lanes, [angle.name])
-    length = (vector(f, part, lanes, logarithm) * -2.0).sqrt()
-    drawn = length * vector(f, part, lanes, cosine)
-    result = vector(f, element_type, lanes, mean) + vector(f, element_type, lanes, deviation) * drawn
-    return round_to(f, element_type, lanes, result.name)
+    logarithm = vector(emit_elementwise("log", {}, [part], part, [radius]))
+    cosine = vector(emit_elementwise("cosine", {}, [part], part, [angle]))
+    result = mean + deviation * ((logarithm * -2.0).sqrt() * cosine)
+    return round_to(element_type, result)

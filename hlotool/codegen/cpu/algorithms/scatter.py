@@ -10,26 +10,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
+from hlotool.analysis.indexing import row_major_strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    empty_kernel,
-    load,
-    maximum,
-    minimum,
-    multiply,
-    quotient,
-    step_arguments,
-    step_function,
-    store,
-    strides,
-    vector_lanes,
-)
+from hlotool.codegen.llvm.arguments import empty_kernel, step_arguments, step_function
+from hlotool.codegen.llvm.arrays import load, store, vector_lanes
+from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.inline import emit_inline
+from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.polling import finish_kernel
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, maximum, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, byte_size, element_type
@@ -73,10 +63,10 @@ def _describe(instruction: Instruction) -> _Scatter:
     window_dims = tuple(attributes["update_window_dims"])
     batching = tuple(attributes.get("input_batching_dims") or ())
     skipped = {*attributes["inserted_window_dims"], *batching}
-    index_strides, update_strides = strides(indices.dimensions), strides(update.dimensions)
+    index_strides, update_strides = row_major_strides(indices.dimensions), row_major_strides(update.dimensions)
     index_dims = [d for d in range(indices.rank) if d != vector_dim]
     scatter_dims = [d for d in range(update.rank) if d not in window_dims]
-    operand_strides = strides(operand.dimensions)
+    operand_strides = row_major_strides(operand.dimensions)
     kept = [d for d in range(operand.rank) if d not in skipped]
     window = [1] * operand.rank
     loops = []
@@ -140,9 +130,9 @@ def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
     total = prod(scatter.operand) * byte_size(scatter.types[number])
     tasks = -(-total // _COPY)
     f, (source, target) = step_arguments(unit, name, (number, 2 * len(scatter.types) + 1 + number))
-    start = multiply(f, "%begin", _COPY)
-    size = f.let(f"sub i64 {minimum(f, multiply(f, '%end', _COPY), total)}, {start}")
-    f.copy(address(f, target, "i8", start), address(f, source, "i8", start), size)
+    start = Int(f, "%begin") * _COPY
+    size = minimum(Int(f, "%end") * _COPY, total) - start
+    (target + start).copy_from(source + start, size)
     f.finish()
     return Step(name, tasks, total / 10.0)
 
@@ -160,63 +150,53 @@ def _define_updates(
     count = len(scatter.types)
     f, pointers = step_function(unit, name, 3 * count + 1)
     indices, updates, outputs = pointers[count], pointers[count + 1 : 2 * count + 1], pointers[2 * count + 1 :]
-    first, after = "%begin", "%end"
     bounds: tuple[Index, Index] = (0, 0)
     if scatter.loops:
         size = scatter.loops[-1].size
-        bounds = (0, size) if tasks == 1 else _columns(f, size, tasks, lanes, first, after)
-    loops = [f.begin_loop(0, size) for size in scatter.scatter_sizes]
+        bounds = (0, size) if tasks == 1 else _columns(f, size, tasks, lanes)
+    loops = [begin_loop(f, 0, size) for size in scatter.scatter_sizes]
     spots = [loop.index for loop in loops]
     index_base: Index = 0
     update_base: Index = 0
     for spot, index_stride, update_stride in zip(
         spots, scatter.scatter_index_strides, scatter.scatter_update_strides, strict=True
     ):
-        index_base = add(f, index_base, multiply(f, spot, index_stride))
-        update_base = add(f, update_base, multiply(f, spot, update_stride))
-    operand_base, inside = _start(f, scatter, indices, index_base, spots)
-    work, done = f.fresh("inside"), f.fresh("outside")
-    f.branch(inside, work, done)
-    f.label(work)
-    _window(f, scatter, combiner, lanes, bounds, (outputs, operand_base), (updates, update_base))
-    f.jump(done)
-    f.label(done)
+        index_base = index_base + spot * index_stride
+        update_base = update_base + spot * update_stride
+    operand_base, inside = _start(scatter, indices, index_base, spots)
+    when(
+        inside,
+        lambda: _window(f, scatter, combiner, lanes, bounds, (outputs, operand_base), (updates, update_base)),
+    )
     for loop in reversed(loops):
-        f.end_loop(loop)
+        loop.end()
     f.finish()
 
 
-def _columns(f: Function, size: int, tasks: int, lanes: int, begin: str, end: str) -> tuple[Index, Index]:
-    """The columns of tasks begin..end: whole vectors except in the last task."""
+def _columns(f: Function, size: int, tasks: int, lanes: int) -> tuple[Index, Index]:
+    """The columns of the tasks that are to be done: whole vectors except in the last task."""
     vectors = -(-size // lanes)
-    starts = [multiply(f, quotient(f, multiply(f, t, vectors), tasks), lanes) for t in (begin, end)]
-    return minimum(f, starts[0], size), minimum(f, starts[1], size)
+    first, after = (Int(f, task) * vectors // tasks * lanes for task in ("%begin", "%end"))
+    return minimum(first, size), minimum(after, size)
 
 
-def _start(
-    f: Function, scatter: _Scatter, indices: str, index_base: Index, spots: list[str]
-) -> tuple[Index, str]:
+def _start(scatter: _Scatter, indices: Ptr, index_base: Index, spots: list[Index]) -> tuple[Index, Truth]:
     """Where the window lies in the operand (element number), and whether all of it is inside."""
-    row = element_type(scatter.index_type)
-    extend = "sext" if row.kind == "signed" else "zext"
-    operand_strides = strides(scatter.operand)
+    operand_strides = row_major_strides(scatter.operand)
+    signed = element_type(scatter.index_type).kind == "signed"
     base: Index = 0
-    inside = "true"
+    inside: Truth = True
     for dimension, place in scatter.components:
-        at = add(f, index_base, place * scatter.component_stride)
-        raw = load(f, scatter.index_type, indices, at)
-        assert isinstance(raw, str)
-        width = max(8, row.bits)
-        start = raw if width == 64 else f.let(f"{extend} i{width} {raw} to i64")
+        raw = load(indices, scatter.index_type, index_base + place * scatter.component_stride)
+        start = vector(raw).resize("i64", signed).index()
         room = scatter.operand[dimension] - scatter.window[dimension]
-        fits = f.let(f"icmp ult i64 {start}, {room + 1}") if room >= 0 else "false"
-        inside = fits if inside == "true" else f.let(f"and i1 {inside}, {fits}")
-        base = add(f, base, multiply(f, start, operand_strides[dimension]))
+        inside = inside & (start.below(room + 1) if room >= 0 else False)
+        base = base + start * operand_strides[dimension]
     addressed = {dimension for dimension, _ in scatter.components}
     if any(w > n for d, (w, n) in enumerate(zip(scatter.window, scatter.operand, strict=True)) if d not in addressed):
-        inside = "false"
+        inside = False
     for dimension, position in scatter.batching:
-        base = add(f, base, multiply(f, spots[position], operand_strides[dimension]))
+        base = base + spots[position] * operand_strides[dimension]
     return base, inside
 
 
@@ -226,45 +206,45 @@ def _window(
     combiner: Computation,
     lanes: int,
     bounds: tuple[Index, Index],
-    target: tuple[list[str], Index],
-    source: tuple[list[str], Index],
+    target: tuple[list[Ptr], Index],
+    source: tuple[list[Ptr], Index],
 ) -> None:
     """Combine one window."""
     outputs, operand_base = target
     updates, update_base = source
 
     def combine(at: Index, update_at: Index, width: int) -> None:
-        old = [load(f, t, p, at, width) for t, p in zip(scatter.types, outputs, strict=True)]
-        new = [load(f, t, p, update_at, width) for t, p in zip(scatter.types, updates, strict=True)]
+        old = [load(pointer, t, at, width) for t, pointer in zip(scatter.types, outputs, strict=True)]
+        new = [load(pointer, t, update_at, width) for t, pointer in zip(scatter.types, updates, strict=True)]
         results = emit_inline(f, combiner, [*old, *new], width)
-        for element, pointer, result in zip(scatter.types, outputs, results, strict=True):
-            store(f, element, pointer, at, result, width)
+        for t, pointer, result in zip(scatter.types, outputs, results, strict=True):
+            store(pointer, t, at, result)
 
     if not scatter.loops:
         combine(operand_base, update_base, 1)
         return
     open_loops = []
     for level in scatter.loops[:-1]:
-        loop = f.begin_loop(0, level.size)
+        loop = begin_loop(f, 0, level.size)
         open_loops.append(loop)
-        operand_base = add(f, operand_base, multiply(f, loop.index, level.operand_stride))
-        update_base = add(f, update_base, multiply(f, loop.index, level.update_stride))
+        operand_base = operand_base + loop.index * level.operand_stride
+        update_base = update_base + loop.index * level.update_stride
     inner = scatter.loops[-1]
 
     def run(first: Index, stop: Index, width: int) -> None:
-        loop = f.begin_loop(first, stop, width)
-        at = add(f, operand_base, multiply(f, loop.index, inner.operand_stride))
-        combine(at, add(f, update_base, multiply(f, loop.index, inner.update_stride)), width)
-        f.end_loop(loop)
+        loop = begin_loop(f, first, stop, width)
+        at = operand_base + loop.index * inner.operand_stride
+        combine(at, update_base + loop.index * inner.update_stride, width)
+        loop.end()
 
     first, stop = bounds
     if inner.operand_stride == inner.update_stride == 1 and lanes > 1 and inner.size >= lanes:
         whole = inner.size // lanes * lanes
-        middle = minimum(f, stop, whole)
+        middle = minimum(stop, whole)
         run(first, middle, lanes)
         if whole < inner.size:
-            run(maximum(f, first, middle), stop, 1)
+            run(maximum(first, middle), stop, 1)
     else:
         run(first, stop, 1)
     for loop in reversed(open_loops):
-        f.end_loop(loop)
+        loop.end()

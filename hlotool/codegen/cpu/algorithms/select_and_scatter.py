@@ -14,22 +14,13 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.windows import Carried, blocks, for_each_tap, window_dimensions
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    empty_kernel,
-    load,
-    multiply,
-    positions,
-    splat,
-    step_function,
-    store,
-    vector_lanes,
-)
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arrays import load, positions, store, vector_lanes
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.inline import emit_inline
-from hlotool.codegen.llvm.math.elements import Value, broadcast, compute_type, is_complex
+from hlotool.codegen.llvm.math.elements import broadcast, compute_element, is_complex, joined, parts, vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.types import type_text
+from hlotool.codegen.llvm.values import Index, Ptr, Vector, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, WindowDimension
@@ -40,24 +31,17 @@ _VISIT: Annotated[float, Threshold("cost")] = 8.0
 """Nanoseconds for an element of a window, which is compared and then perhaps updated, of a vector of columns."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Pooling:
     type: str
     window: tuple[WindowDimension, ...]  # of the dimensions between tasks and columns
     base: tuple[int, ...]
-    source: tuple[int, ...]
     columns: int
     select: Computation
     scatter: Computation
-    operand: str
-    updates: str
-    out: str
-
-    def parts(self, value: Value) -> list[str]:
-        return [value] if isinstance(value, str) else list(value)
-
-    def value(self, parts: list[str]) -> Value:
-        return (parts[0], parts[1]) if is_complex(self.type) else parts[0]
+    operand: Ptr
+    source: Ptr
+    out: Ptr
 
 
 def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -77,27 +61,27 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     lanes = vector_lanes(machine, [element_type])
     unit = Unit(machine)
     f, (data, updates, init, out) = step_function(unit, name, 4)
-    start = load(f, element_type, init, 0)
-    attributes = instruction.attributes
+    start = load(init, element_type, 0)
     pooling = _Pooling(
-        element_type, window[first:after], base, inner, columns, attributes["select"], attributes["scatter"],
-        data, updates, out,
+        type=element_type, window=window[first:after], base=base, columns=columns,
+        select=instruction.attributes["select"], scatter=instruction.attributes["scatter"],
+        operand=data, source=updates, out=out,
     )  # fmt: skip
-    task = f.begin_loop("%begin", "%end")
-    region = multiply(f, task.index, prod(base) * columns)
+    task = begin_tasks(f)
+    region = task.index * (prod(base) * columns)
     for begin, stop, width, _ in blocks(prod(base) * columns, lanes, 1):
-        fill = f.begin_loop(begin, stop, width)
-        store(f, element_type, out, add(f, region, fill.index), broadcast(f, element_type, width, start), width)
-        f.end_loop(fill)
-    place = f.begin_loop(0, prod(inner))
-    outputs = positions(f, place.index, inner)
-    row = multiply(f, add(f, multiply(f, task.index, prod(inner)), place.index), columns)
+        fill = begin_loop(f, begin, stop, width)
+        store(out, element_type, region + fill.index, broadcast(start, width))
+        fill.end()
+    place = begin_loop(f, 0, prod(inner))
+    outputs = positions(place.index, inner)
+    row = (task.index * prod(inner) + place.index) * columns
     for begin, stop, width, _ in blocks(columns, lanes, 1):
-        column = f.begin_loop(begin, stop, width)
-        _window(f, pooling, outputs, add(f, region, column.index), add(f, row, column.index), width)
-        f.end_loop(column)
-    f.end_loop(place)
-    f.end_loop(task)
+        column = begin_loop(f, begin, stop, width)
+        _window(f, pooling, outputs, region + column.index, row + column.index, width)
+        column.end()
+    place.end()
+    task.end()
     f.finish()
     visits = prod(inner) * prod(d.size for d in window)
     cost = tasks * columns * (prod(base) * 0.1 + visits * _VISIT) / min(lanes, columns)
@@ -106,49 +90,36 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
 
 def _window(f: Function, pooling: _Pooling, outputs: list[Index], base: Index, source: Index, lanes: int) -> None:
     """One window position of `lanes` columns: `base` and `source` are element numbers of its first column."""
-    kind = compute_type(pooling.type, lanes)
-    taps = type_text("i32", lanes)
+    kind, complex_parts = compute_element(pooling.type), 2 if is_complex(pooling.type) else 1
 
     def best_of(at: Index, tap: Index, carried: Carried) -> Carried:
-        *parts, chosen = [value for _, value in carried]
-        best = pooling.value(parts)
-        candidate = load(f, pooling.type, pooling.operand, add(f, base, multiply(f, at, pooling.columns)), lanes)
-        (keep,) = emit_inline(f, pooling.select, [best, candidate], lanes)
-        none = f.let(f"icmp slt {taps} {chosen}, zeroinitializer" if lanes > 1 else f"icmp slt i32 {chosen}, 0")
-        flags = type_text("i1", lanes)
-        take = f.let(f"xor {flags} {keep}, {'splat (i1 true)' if lanes > 1 else 'true'}")
-        take = f.let(f"or {flags} {take}, {none}")
-        values = [
-            f.let(f"select {flags} {take}, {kind} {new}, {kind} {old}")
-            for new, old in zip(pooling.parts(candidate), parts, strict=True)
-        ]
-        mine = f.let(f"select {flags} {take}, {taps} {_tap(f, tap, lanes)}, {taps} {chosen}")
-        return [*((kind, v) for v in values), (taps, mine)]
+        *best, chosen = carried
+        candidate = load(pooling.operand, pooling.type, base + at * pooling.columns, lanes)
+        (keep,) = emit_inline(f, pooling.select, [joined(best), candidate], lanes)
+        none = chosen.lt(zeros(f, "i32", lanes))
+        take = ~vector(keep) | none
+        values = [where(take, mine, others) for mine, others in zip(parts(candidate), best, strict=True)]
+        return *values, where(take, _number(chosen, tap), chosen)
 
-    nothing = [(kind, "zeroinitializer" if lanes > 1 else "0.0" if kind in ("float", "double") else "0")]
-    nothing = [(kind, "false")] if kind == "i1" else nothing
-    start: Carried = nothing * (2 if is_complex(pooling.type) else 1)
-    start.append((taps, "splat (i32 -1)" if lanes > 1 else "-1"))
-    chosen = for_each_tap(f, pooling.window, pooling.base, outputs, start, best_of)[-1][1]
-    update = load(f, pooling.type, pooling.updates, source, lanes)
+    nothing = zeros(f, "i32", lanes).like(-1)
+    start = [zeros(f, kind, lanes)] * complex_parts
+    *_, chosen = for_each_tap(f, pooling.window, pooling.base, outputs, (*start, nothing), best_of)
+    update = load(pooling.source, pooling.type, source, lanes)
 
     def put(at: Index, tap: Index, carried: Carried) -> Carried:
-        place = add(f, base, multiply(f, at, pooling.columns))
-        here = f.let(f"icmp eq {taps} {chosen}, {_tap(f, tap, lanes)}")
-        old = load(f, pooling.type, pooling.out, place, lanes)
+        place = base + at * pooling.columns
+        here = chosen.eq(_number(chosen, tap))
+        old = load(pooling.out, pooling.type, place, lanes)
         (new,) = emit_inline(f, pooling.scatter, [old, update], lanes)
-        flags = type_text("i1", lanes)
-        merged = [
-            f.let(f"select {flags} {here}, {kind} {a}, {kind} {b}")
-            for a, b in zip(pooling.parts(new), pooling.parts(old), strict=True)
-        ]
-        store(f, pooling.type, pooling.out, place, pooling.value(merged), lanes)
+        pairs = zip(parts(new), parts(old), strict=True)
+        store(pooling.out, pooling.type, place, joined([where(here, a, b) for a, b in pairs]))
         return carried
 
-    for_each_tap(f, pooling.window, pooling.base, outputs, [], put)
+    for_each_tap(f, pooling.window, pooling.base, outputs, (), put)
 
 
-def _tap(f: Function, tap: Index, lanes: int) -> str:
+def _number(taps: Vector, tap: Index) -> Vector:
+    """The number of a tap in all lanes of a vector like `taps`."""
     if isinstance(tap, int):
-        return f"splat (i32 {tap})" if lanes > 1 else str(tap)
-    return splat(f, "i32", lanes, f.let(f"trunc i64 {tap} to i32"))
+        return taps.like(tap)
+    return tap.vector().cast("trunc", taps.element).spread(taps.lanes)

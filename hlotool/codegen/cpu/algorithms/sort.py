@@ -6,30 +6,24 @@ by a bottom-up merge sort of indices.  A comparator that is no ordering gives so
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits, recognise
-from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, sort_cost
+from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, insert, sort_cost
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    empty_kernel,
-    load,
-    minimum,
-    multiply,
-    quotient,
-    step_function,
-    subtract,
-    watch,
-)
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, pass_status, step_function
+from hlotool.codegen.llvm.arrays import aligned, load, share
+from hlotool.codegen.llvm.control import Callee, Loop, begin_loop, define, phi, stop_early
 from hlotool.codegen.llvm.inline import emit_inline
-from hlotool.codegen.llvm.math.elements import Value
+from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.writer import Function, Loop, Unit
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, choose, either, minimum, number
+from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, byte_size
 
@@ -54,13 +48,13 @@ class _Lines:
     def tasks(self) -> int:
         return min(self.count, _GROUPS)
 
-    def start(self, f: Function, line: Index) -> Index:
+    def start(self, line: Index) -> Index:
         """The number of the first element of line number `line`."""
         if self.stride == 1:
-            return multiply(f, line, self.length)
-        outer = quotient(f, line, self.stride)
-        inner = subtract(f, line, multiply(f, outer, self.stride))
-        return add(f, multiply(f, outer, self.length * self.stride), inner)
+            return line * self.length
+        outer = line // self.stride
+        inner = line - outer * self.stride
+        return outer * (self.length * self.stride) + inner
 
 
 def emit_sort(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -69,9 +63,7 @@ def emit_sort(name: str, instruction: Instruction, machine: Machine, in_place: b
     (dimension,) = instruction.attributes["dimensions"]
     shape, types = operands[0], tuple(o.element_type for o in operands)
     length = shape.dimensions[dimension] if shape.dimensions else 1
-    stride = 1
-    for size in shape.dimensions[dimension + 1 :]:
-        stride *= size
+    stride = prod(shape.dimensions[dimension + 1 :])
     unit = Unit(machine)
     if shape.size == 0:
         return empty_kernel(name, machine)
@@ -94,85 +86,80 @@ class _Open:
     """The step function, open inside its loops over tasks and lines."""
 
     f: Function
-    sources: list[str]
-    targets: list[str]
-    scratch: str  # of this task
+    sources: list[Ptr]
+    targets: list[Ptr]
+    scratch: Ptr  # of this task
     start: Index  # of this line
-    loops: tuple[Loop, Loop]
+    loops: tuple[Loop[()], Loop[()]]
 
     def close(self) -> None:
         for loop in self.loops:
-            self.f.end_loop(loop)
+            loop.end()
         self.f.finish()
 
 
 def _open(unit: Unit, name: str, lines: _Lines, slot: int) -> _Open:
     operands = len(lines.types)
     f, pointers = step_function(unit, name, 2 * operands + 1)
-    task = f.begin_loop("%begin", "%end")
-    first = quotient(f, multiply(f, task.index, lines.count), lines.tasks)
-    after = quotient(f, multiply(f, add(f, task.index, 1), lines.count), lines.tasks)
-    own = address(f, pointers[-1], "i8", multiply(f, task.index, slot))
-    line = f.begin_loop(first, after)
-    start = lines.start(f, line.index)
-    return _Open(f, pointers[:operands], pointers[operands : 2 * operands], own, start, (line, task))
-
-
-def _aligned(count: int) -> int:
-    return -(-count // 64) * 64
+    task = begin_tasks(f)
+    first, after = share(task.index, lines.count, lines.tasks)
+    own = pointers[-1] + task.index * slot
+    line = begin_loop(f, first, after)
+    return _Open(f, pointers[:operands], pointers[operands:-1], own, lines.start(line.index), (line, task))
 
 
 def _bits(element_type: str) -> int:
     return 8 * byte_size(element_type)
 
 
-def _copy_line(
-    f: Function, bits: int, count: int, into: tuple[str, Index, int], out: tuple[str, Index, int], pick: str = ""
-) -> None:
-    """Copy elements of `bits` bits between two (pointer, first, stride); `pick` maps target to source positions.
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Elements in memory, `stride` apart, from element number `first` on."""
 
-    `pick` is the pointer to the i64 positions, none means the identity.
-    """
+    pointer: Ptr
+    first: Index = 0
+    stride: int = 1
+
+    def at(self, kind: str, index: Index) -> Ptr:
+        return self.pointer.at(kind, self.first + index * self.stride)
+
+
+def _copy_line(bits: int, count: int, into: _Line, out: _Line, order: Ptr | None = None) -> None:
+    """Copy elements of `bits` bits; in the order of the i64 positions at `order`, if given."""
     kind, align = f"i{bits}", min(bits // 8, 8)
-    loop = f.begin_loop(0, count)
-    index: Index = loop.index
-    if pick:
-        index = f.let(f"load i64, ptr {address(f, pick, 'i64', loop.index)}, align 8")
-    element = f.let(
-        f"load {kind}, ptr {address(f, out[0], kind, add(f, out[1], multiply(f, index, out[2])))}, align {align}"
-    )
-    place = address(f, into[0], kind, add(f, into[1], multiply(f, loop.index, into[2])))
-    f.do(f"store {kind} {element}, ptr {place}, align {align}")
-    f.end_loop(loop)
+    loop = begin_loop(into.pointer.f, 0, count)
+    index = loop.index if order is None else order.at("i64", loop.index).load_int(align=8)
+    element = out.at(kind, index).load(kind, align=align)
+    into.at(kind, loop.index).store(element, align)
+    loop.end()
 
 
-def _permute(step: _Open, lines: _Lines, order: str, line_copy: str | None) -> None:
+def _permute(step: _Open, lines: _Lines, order: Ptr, line_copy: Ptr | None) -> None:
     """Write every operand's line in the order of the i64 positions at `order` (through `line_copy` when given)."""
-    f, n = step.f, lines.length
     for source, target, element_type in zip(step.sources, step.targets, lines.types, strict=True):
-        bits = _bits(element_type)
-        into, out = (target, step.start, lines.stride), (source, step.start, lines.stride)
+        bits, n = _bits(element_type), lines.length
+        into, out = _Line(target, step.start, lines.stride), _Line(source, step.start, lines.stride)
         if line_copy is None:
-            _copy_line(f, bits, n, into, out, order)
+            _copy_line(bits, n, into, out, order)
         else:
-            _copy_line(f, bits, n, (line_copy, 0, 1), out, order)
-            _copy_line(f, bits, n, into, (line_copy, 0, 1))
+            _copy_line(bits, n, _Line(line_copy), out, order)
+            _copy_line(bits, n, into, _Line(line_copy))
 
 
 def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
     """One operand: its elements are the records, and their bits the key."""
     bits, n = _bits(key.element_type), lines.length
-    records = Records(bits, bits, lambda f, raw: emit_key(f, key, raw))
+    records = Records(bits, bits, partial(emit_key, key))
     sort = define_sort(unit, f"sort_{name}", records, n)
-    buffer = _aligned(n * records.bytes)
-    slot = 2 * buffer + 64 + _aligned(histogram_bytes(bits, n))
+    buffer = aligned(n * records.bytes)
+    slot = 2 * buffer + 64 + aligned(histogram_bytes(bits, n))
     step = _open(unit, name, lines, slot)
-    f, own = step.f, step.scratch
-    other, counters = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer + 64)
-    _copy_line(f, bits, n, (own, 0, 1), (step.sources[0], step.start, lines.stride))
-    watch(f, counters)
-    result = f.let(f"call ptr {sort}(ptr {own}, ptr {other}, ptr {counters}, i64 {n})")
-    _copy_line(f, bits, n, (step.targets[0], step.start, lines.stride), (result, 0, 1))
+    own = step.scratch
+    other, counters = own + buffer, own + (2 * buffer + 64)
+    _copy_line(bits, n, _Line(own), _Line(step.sources[0], step.start, lines.stride))
+    pass_status(step.f, counters)
+    result = sort(step.f, own, other, counters, n)
+    _copy_line(bits, n, _Line(step.targets[0], step.start, lines.stride), _Line(result))
     step.close()
     return _kernel(unit, name, lines, slot * lines.tasks, sort_cost(bits, n))
 
@@ -192,13 +179,7 @@ def _index_records(group: list[Key], length: int) -> tuple[Records, int]:
     """Records of the keys of `group` above an index; returns them and the bits of the index."""
     total = sum(key_bits(k.element_type) for k in group)
     index = 32 if total <= 32 and length < 1 << 32 else 64
-    kind = f"i{2 * index}"
-
-    def key(f: Function, record: str) -> str:
-        high = f.let(f"lshr {kind} {record}, {index}")
-        return f.let(f"trunc {kind} {high} to i{total}")
-
-    return Records(2 * index, total, key), index
+    return Records(2 * index, total, lambda record: record.lshr(index).cast("trunc", f"i{total}")), index
 
 
 def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], in_place: bool) -> Kernel:
@@ -208,167 +189,150 @@ def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], i
     sorts = [
         define_sort(unit, f"sort{number}_{name}", records, n) for number, (_, records, _) in enumerate(groups)
     ]
-    buffer = _aligned(n * 16)
-    counters_bytes = 64 + max(_aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
+    buffer = aligned(n * 16)
+    counters_bytes = 64 + max(aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
     slot = 2 * buffer + counters_bytes + (buffer if in_place else 0)
     step = _open(unit, name, lines, slot)
     f, own = step.f, step.scratch
-    other, counters = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer + 64)
-    watch(f, counters)
-    result, spare, index_bits = "", own, 0
+    free, counters = own + buffer, own + (2 * buffer + 64)
+    pass_status(f, counters)
+    spare = own
+    order: Callable[[Index], Index] = _itself
     for (group, records, bits), sort in zip(groups, sorts, strict=True):
-        _build_records(step, lines, group, (spare, records, bits), (result, index_bits))
-        free = result or other
-        result = f.let(f"call ptr {sort}(ptr {spare}, ptr {free}, ptr {counters}, i64 {n})")
-        swapped = f.let(f"icmp eq ptr {result}, {spare}")
-        spare, index_bits = f.let(f"select i1 {swapped}, ptr {free}, ptr {spare}"), bits
-    loop = f.begin_loop(0, n)
-    f.do(f"store i64 {_index(f, result, index_bits, loop.index)}, ptr {address(f, spare, 'i64', loop.index)}, align 8")
-    f.end_loop(loop)
-    _permute(step, lines, spare, address(f, own, "i8", 2 * buffer + counters_bytes) if in_place else None)
+        _build_records(step, lines, group, order, (spare, records, bits))
+        result = sort(f, spare, free, counters, n)
+        spare, free = either(result.eq(spare), free, spare), result
+        order = partial(_index, result, bits)
+    loop = begin_loop(f, 0, n)
+    index = order(loop.index)
+    spare.at("i64", loop.index).store(number(f, index), align=8)
+    loop.end()
+    _permute(step, lines, spare, own + (2 * buffer + counters_bytes) if in_place else None)
     step.close()
     cost = sum(sort_cost(records.key_bits, n) for _, records, _ in groups) + 3.0 * n * len(lines.types)
     return _kernel(unit, name, lines, slot * lines.tasks, cost)
 
 
-def _index(f: Function, records: str, index_bits: int, position: Index) -> str:
-    """The index of record number `position`, as an i64."""
+def _itself(position: Index) -> Index:
+    return position
+
+
+def _index(records: Ptr, index_bits: int, position: Index) -> Int:
+    """The index of record number `position`."""
     kind = f"i{2 * index_bits}"
-    record = f.let(f"load {kind}, ptr {address(f, records, kind, position)}, align 8")
-    if index_bits == 32:
-        return f.let(f"and i64 {record}, 4294967295")
-    return f.let(f"trunc i128 {record} to i64")
+    record = records.at(kind, position).load(kind, align=8)
+    return record.index() & 0xFFFFFFFF if index_bits == 32 else record.cast("trunc", "i64").index()
 
 
 def _build_records(
-    step: _Open, lines: _Lines, group: list[Key], into: tuple[str, Records, int], before: tuple[str, int]
+    step: _Open, lines: _Lines, group: list[Key], order: Callable[[Index], Index], into: tuple[Ptr, Records, int]
 ) -> None:
-    """Write the records of `group` in the order that the groups before have given (`before`: records, index bits)."""
-    f, (target, records, bits) = step.f, into
-    loop = f.begin_loop(0, lines.length)
-    index = _index(f, *before, loop.index) if before[0] else loop.index
-    place = add(f, step.start, multiply(f, index, lines.stride))
-    kind, shift = records.type, bits
-    record = index if kind == "i64" else f.let(f"zext i64 {index} to {kind}")
+    """Write the records of `group`; `order` gives the index of the element that the groups before have put in a place.
+
+    `into`: where they go, what they are, and the bits of their index.
+    """
+    target, records, shift = into
+    loop = begin_loop(step.f, 0, lines.length)
+    index = order(loop.index)
+    place = step.start + index * lines.stride
+    record = number(step.f, index).vector().cast("zext", records.type)
     for key in reversed(group):
         width = key_bits(key.element_type)
-        source = address(f, step.sources[key.operand], f"i{width}", place)
-        raw = f.let(f"load i{width}, ptr {source}, align {width // 8}")
-        wide = f.let(f"zext i{width} {emit_key(f, key, raw)} to {kind}") if width < 2 * bits else raw
-        record = f.let(f"or {kind} {record}, {f.let(f'shl {kind} {wide}, {shift}')}")
+        raw = step.sources[key.operand].at(f"i{width}", place).load(f"i{width}", align=width // 8)
+        record = record | emit_key(key, raw).cast("zext", records.type).shl(shift)
         shift += width
-    f.do(f"store {kind} {record}, ptr {address(f, target, kind, loop.index)}, align 8")
-    f.end_loop(loop)
+    target.at(records.type, loop.index).store(record, align=8)
+    loop.end()
 
 
 def _sort_by_comparator(unit: Unit, name: str, lines: _Lines, comparator: Computation, in_place: bool) -> Kernel:
     """Merge sort of indices that calls the comparator."""
     n, operands = lines.length, len(lines.types)
     less = _define_less(unit, f"less_{name}", lines, comparator)
-    runs, merge = f"runs_{name}", f"merge_{name}"
-    _define_runs(unit, runs, less, n)
-    _define_merge(unit, merge, less, n)
-    buffer, table = _aligned(8 * n), 64 + _aligned(8 * operands)
-    line_copy = _aligned(n * max(map(byte_size, lines.types))) if in_place else 0
+    sort_runs = _define_runs(unit, f"runs_{name}", less, n)
+    merge = _define_merge(unit, f"merge_{name}", less, n)
+    buffer, table = aligned(8 * n), 64 + aligned(8 * operands)
+    line_copy = aligned(n * max(map(byte_size, lines.types))) if in_place else 0
     slot = 2 * buffer + table + line_copy
     step = _open(unit, name, lines, slot)
     f, own = step.f, step.scratch
-    other, bases = address(f, own, "i8", buffer), address(f, own, "i8", 2 * buffer + 64)
-    watch(f, bases)
-    for number, (source, element_type) in enumerate(zip(step.sources, lines.types, strict=True)):
-        base = address(f, source, f"i{_bits(element_type)}", step.start)
-        f.do(f"store ptr {base}, ptr {address(f, bases, 'ptr', number)}, align 8")
-    loop = f.begin_loop(0, n)
-    f.do(f"store i64 {loop.index}, ptr {address(f, own, 'i64', loop.index)}, align 8")
-    f.end_loop(loop)
-    f.do(f"call void @{runs}(ptr {bases}, ptr {own})")
-    widths = []
-    width = _RUN
+    other, bases = own + buffer, own + (2 * buffer + 64)
+    pass_status(f, bases)
+    for place, (pointer, element_type) in enumerate(zip(step.sources, lines.types, strict=True)):
+        base = pointer.at(f"i{_bits(element_type)}", step.start)
+        bases.at("ptr", place).store(base, align=8)
+    loop = begin_loop(f, 0, n)
+    own.at("i64", loop.index).store(number(f, loop.index), align=8)
+    loop.end()
+    sort_runs(f, bases, own)
+    source, target, width = own, other, _RUN
     while width < n:
-        widths.append(width)
-        width *= 2
-    source, target = own, other
-    for width in widths:
-        f.do(f"call void @{merge}(ptr {bases}, ptr {source}, ptr {target}, i64 {width})")
+        merge(f, bases, source, target, width)
         source, target = target, source
-    _permute(step, lines, source, address(f, own, "i8", 2 * buffer + table) if in_place else None)
+        width *= 2
+    _permute(step, lines, source, own + (2 * buffer + table) if in_place else None)
     step.close()
-    rounds = n.bit_length()
-    return _kernel(unit, name, lines, slot * lines.tasks, 6.0 * n * rounds)
+    return _kernel(unit, name, lines, slot * lines.tasks, 6.0 * n * n.bit_length())
 
 
-def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) -> str:
+def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) -> Callee[Bool]:
     """``i1 @name(ptr bases, i64 i, i64 j)``: the comparator on elements i and j of the lines that `bases` point to."""
-    f = Function(unit, f"internal i1 @{name}(ptr %bases, i64 %i, i64 %j) nounwind")
-    values: list[Value] = []
-    for number, element_type in enumerate(lines.types):
-        base = f.let(f"load ptr, ptr {address(f, '%bases', 'ptr', number)}, align 8")
-        for index in ("%i", "%j"):
-            values.append(load(f, element_type, base, multiply(f, index, lines.stride)))
+    f = Function(unit, "")
+    bases, i, j = Ptr(f, "%bases"), Int(f, "%i"), Int(f, "%j")
+    values = []
+    for place, element_type in enumerate(lines.types):
+        base = bases.at("ptr", place).load_ptr(align=8)
+        values += [load(base, element_type, index * lines.stride) for index in (i, j)]
     (result,) = emit_inline(f, comparator, values)
-    f.finish(f"i1 {result}")
-    return f"@{name}"
+    return define(f, name, [bases, i, j], vector(result).bit())
 
 
-def _define_runs(unit: Unit, name: str, less: str, n: int) -> None:
+def _define_runs(unit: Unit, name: str, less: Callee[Bool], n: int) -> Callee[None]:
     """``void @name(ptr bases, ptr order)``: insertion sort of runs of `_RUN` indices."""
-    f = Function(unit, f"internal void @{name}(ptr %bases, ptr %order) nounwind")
-    f.watch, f.stop = "%bases", ("ret void",)
-    run = f.begin_loop(0, n, _RUN)
-    end = minimum(f, add(f, run.index, _RUN), n)
-    item = f.begin_loop(add(f, run.index, 1), end)
-    moving = f.let(f"load i64, ptr {address(f, '%order', 'i64', item.index)}, align 8")
-    entry = f.block
-    head, compare, shift, place = (f.fresh(x) for x in ("head", "compare", "shift", "place"))
-    at, before = f.fresh("at"), f.fresh("before")
-    f.jump(head)
-    f.label(head)
-    f.do(f"%{at} = phi i64 [ {item.index}, %{entry} ], [ %{before}, %{shift} ]")
-    f.branch(f.let(f"icmp sle i64 %{at}, {run.index}"), place, compare)
-    f.label(compare)
-    f.do(f"%{before} = add i64 %{at}, -1")
-    other = f.let(f"load i64, ptr {address(f, '%order', 'i64', f'%{before}')}, align 8")
-    f.branch(f.let(f"call i1 {less}(ptr %bases, i64 {moving}, i64 {other})"), shift, place)
-    f.label(shift)
-    f.do(f"store i64 {other}, ptr {address(f, '%order', 'i64', f'%{at}')}, align 8")
-    f.jump(head)
-    f.label(place)
-    f.do(f"store i64 {moving}, ptr {address(f, '%order', 'i64', f'%{at}')}, align 8")
-    f.end_loop(item)
-    f.end_loop(run)
-    f.finish()
+    f = Function(unit, "")
+    bases, order = Ptr(f, "%bases"), Ptr(f, "%order")
+    stop_early(f, bases)
+    run = begin_loop(f, 0, n, _RUN)
+    first = number(f, run.index)
+    end = minimum(run.index + _RUN, n)
+    item = begin_loop(f, run.index + 1, end)
+    moving = order.at("i64", item.index).load("i64", align=8)
+    insert(
+        order, moving, item.index, 8, ended=lambda at: at <= first,
+        precedes=lambda other: less(f, bases, moving, other),
+    )  # fmt: skip
+    item.end()
+    run.end()
+    return define(f, name, [bases, order], None)
 
 
-def _define_merge(unit: Unit, name: str, less: str, n: int) -> None:
+def _define_merge(unit: Unit, name: str, less: Callee[Bool], n: int) -> Callee[None]:
     """``void @name(ptr bases, ptr from, ptr to, i64 width)``: merge pairs of sorted runs of `width` indices.
 
     Every output takes from the right run when the left one is used up, or when both have an index and the
     comparator says that the right one is less: n outputs and n reads, whatever the comparator answers.
     """
-    f = Function(unit, f"internal void @{name}(ptr %bases, ptr %from, ptr %to, i64 %width) nounwind")
-    clear = unit.declare("void", "llvm.memset.p0.i64", ["ptr", "i8", "i64", "i1"])
-    f.watch, f.stop = "%bases", (f"call void {clear}(ptr %to, i8 0, i64 {8 * n}, i1 false)", "ret void")
-    pair = f.begin_loop(0, n, f.let("shl i64 %width, 1"))
-    middle = minimum(f, add(f, pair.index, "%width"), n)
-    end = minimum(f, add(f, middle, "%width"), n)
-    out = f.begin_loop(pair.index, end, 1, [("i64", pair.index), ("i64", str(middle))])
+    f = Function(unit, "")
+    bases, source, target, width = Ptr(f, "%bases"), Ptr(f, "%from"), Ptr(f, "%to"), Int(f, "%width")
+    stop_early(f, bases, first=lambda: target.clear(8 * n))
+    pair = begin_loop(f, 0, n, width << 1)
+    middle = minimum(pair.index + width, n)
+    end = minimum(middle + width, n)
+    out = begin_loop(f, pair.index, end, 1, number(f, pair.index), number(f, middle))
     left, right = out.values
-    decide, check, take = f.fresh("decide"), f.fresh("check"), f.fresh("take")
-    start = f.block
-    f.branch(f.let(f"icmp slt i64 {left}, {middle}"), decide, take)
+    start, decide, check, take = f.block, f.fresh("decide"), f.fresh("check"), f.fresh("take")
+    f.branch((left < middle).name, decide, take)
     f.label(decide)
-    f.branch(f.let(f"icmp slt i64 {right}, {end}"), check, take)
+    f.branch((right < end).name, check, take)
     f.label(check)
-    a = f.let(f"load i64, ptr {address(f, '%from', 'i64', left)}, align 8")
-    b = f.let(f"load i64, ptr {address(f, '%from', 'i64', right)}, align 8")
-    smaller = f.let(f"call i1 {less}(ptr %bases, i64 {b}, i64 {a})")
+    a, b = (source.at("i64", side).load_int(align=8) for side in (left, right))
+    smaller = less(f, bases, b, a)
     f.jump(take)
     f.label(take)
-    from_right = f.let(f"phi i1 [ true, %{start} ], [ false, %{decide} ], [ {smaller}, %{check} ]")
-    chosen = f.let(f"select i1 {from_right}, i64 {right}, i64 {left}")
-    index = f.let(f"load i64, ptr {address(f, '%from', 'i64', chosen)}, align 8")
-    f.do(f"store i64 {index}, ptr {address(f, '%to', 'i64', out.index)}, align 8")
-    step = f.let(f"zext i1 {from_right} to i64")
-    f.end_loop(out, [f.let(f"add i64 {left}, {f.let(f'sub i64 1, {step}')}"), f.let(f"add i64 {right}, {step}")])
-    f.end_loop(pair)
-    f.finish()
+    from_right = phi((Bool(f, "true"), start), (Bool(f, "false"), decide), (smaller, check))
+    index = source.at("i64", choose(from_right, right, left)).load_int(align=8)
+    target.at("i64", out.index).store(index, align=8)
+    step = from_right.number()
+    out.end(left + (1 - step), right + step)
+    pair.end()
+    return define(f, name, [bases, source, target, width], None)

@@ -12,22 +12,14 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits
-from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, sort_cost
+from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, insert, sort_cost
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    empty_kernel,
-    load,
-    multiply,
-    quotient,
-    splat,
-    step_function,
-)
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arrays import aligned, load, share
+from hlotool.codegen.llvm.control import Callee, begin_loop, conditional, define, return_when
 from hlotool.codegen.llvm.math.elements import is_float, vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.types import type_text
+from hlotool.codegen.llvm.values import Index, Ptr, Vector, choose, constants, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, byte_size, element_type
@@ -45,7 +37,10 @@ _HEADER = 64
 
 @dataclass(frozen=True, slots=True)
 class _Selection:
-    """Rows of `length` elements; `capacity` records are held, `key` orders them (best first)."""
+    """Of rows of `length` elements the best `k`, first by `key`, then by position.
+
+    A record is a key above a position, of `index_bits` bits each or less; up to `capacity` of them lie in scratch.
+    """
 
     length: int
     k: int
@@ -53,32 +48,36 @@ class _Selection:
     source: str
     index_bits: int
     capacity: int
+    lanes: int
 
     @property
     def record(self) -> str:
         return f"i{2 * self.index_bits}"
 
     @property
-    def bits(self) -> int:
-        return key_bits(self.key.element_type)
+    def key_type(self) -> str:
+        return f"i{key_bits(self.key.element_type)}"
 
-    def keys(self, f: Function, row: str, index: Index, lanes: int) -> str:
+    def keys(self, row: Ptr, index: Index, lanes: int) -> Vector:
         """The keys of `lanes` elements from `index` on; lower is better."""
-        bits = self.bits
+        kind = self.key_type
         if self.source == self.key.element_type:
-            place = address(f, row, f"i{bits}", index)
-            raw = f.let(f"load {type_text(f'i{bits}', lanes)}, ptr {place}, align {bits // 8}")
+            raw = row.at(kind, index).load(kind, lanes, align=byte_size(self.source))
         else:
-            raw = vector(f, self.source, lanes, load(f, self.source, row, index, lanes)).bits().name
-        return emit_key(f, self.key, raw, lanes)
+            raw = vector(load(row, self.source, index, lanes)).bits()
+        return emit_key(self.key, raw)
 
-    def record_of(self, f: Function, key: str, index: Index) -> str:
-        wide = key if self.bits == 2 * self.index_bits else f.let(f"zext i{self.bits} {key} to {self.record}")
-        position = index if self.record == "i64" else f.let(f"zext i64 {index} to {self.record}")
-        return f.let(f"or {self.record} {f.let(f'shl {self.record} {wide}, {self.index_bits}')}, {position}")
+    def record_of(self, key: Vector, index: Index) -> Vector:
+        wide = key.cast("zext", self.record)
+        position = number(key.f, index).vector().cast("zext", self.record)
+        return wide.shl(self.index_bits) | position
 
-    def key_of(self, f: Function, record: str) -> str:
-        return f.let(f"trunc {self.record} {f.let(f'lshr {self.record} {record}, {self.index_bits}')} to i{self.bits}")
+    def key_of(self, record: Vector) -> Vector:
+        return record.lshr(self.index_bits).cast("trunc", self.key_type)
+
+    def load(self, records: Ptr, index: Index) -> Vector:
+        """Record number `index`."""
+        return records.at(self.record, index).load(self.record, align=8)
 
 
 def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -96,168 +95,129 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
     key = Key(0, ordered, instruction.attributes.get("largest") is not False, False)
     small = k <= _LIST
     capacity = k if small else min(length, k + max(k, _SLACK))
-    selection = _Selection(length, k, key, source, 32 if key_bits(ordered) <= 32 else 64, capacity)
-    rows = shape.size // length
-    tasks = min(rows, _TASKS)
-    records = Records(2 * selection.index_bits, selection.bits, selection.key_of)
-    buffer = -(-capacity * records.bytes // 64) * 64
+    index_bits, lanes = 32 if key_bits(ordered) <= 32 else 64, machine.lanes(key_bits(ordered))
+    selection = _Selection(length, k, key, source, index_bits, capacity, lanes)
+    records = Records(2 * index_bits, key_bits(ordered), selection.key_of)
+    buffer = aligned(capacity * records.bytes)
     slot = _HEADER + (buffer if small else 2 * buffer + histogram_bytes(records.key_bits, capacity))
     if small:
-        _define_insert(unit, f"offer_{name}", selection)
+        offer, cut = _define_insert(unit, f"offer_{name}", selection), None
     else:
         sort = define_sort(unit, f"sort_{name}", records, capacity)
-        _define_cut(unit, f"cut_{name}", selection, sort, buffer)
-        _define_append(unit, f"offer_{name}", selection, f"@cut_{name}")
-    _define_step(unit, name, selection, machine, rows, tasks, slot)
-    choosing = k * k / 4 if small else 2 * sort_cost(selection.bits, capacity)
+        cut = _define_cut(unit, f"cut_{name}", selection, sort, buffer)
+        offer = _define_append(unit, f"offer_{name}", selection, cut)
+    rows = shape.size // length
+    tasks = min(rows, _TASKS)
+    f, (operand, values, positions, scratch) = step_function(unit, name, 4)
+    task = begin_tasks(f)
+    own = scratch + task.index * slot
+    kept = own + _HEADER
+    row = begin_loop(f, *share(task.index, rows, tasks))
+    data = operand + row.index * (length * byte_size(source))
+    _select(selection, offer, data, own)
+    if cut is not None:
+        cut(f, own)
+    _write(selection, kept, data, (values, positions), row.index)
+    row.end()
+    task.end()
+    f.finish()
+    choosing = k * k / 4 if small else 2 * sort_cost(records.key_bits, capacity)
     cost = rows * (0.1 * length * key_bits(ordered) / 32 + choosing)
     return finish_kernel(unit, [Step(name, tasks, cost)], slot * tasks)
 
 
-def _define_step(
-    unit: Unit, name: str, selection: _Selection, machine: Machine, rows: int, tasks: int, slot: int
-) -> None:
-    f, (source, values, positions, scratch) = step_function(unit, name, 4)
-    task = f.begin_loop("%begin", "%end")
-    own = address(f, scratch, "i8", multiply(f, task.index, slot))
-    records = address(f, own, "i8", _HEADER)
-    first = quotient(f, multiply(f, task.index, rows), tasks)
-    after = quotient(f, multiply(f, add(f, task.index, 1), rows), tasks)
-    row = f.begin_loop(first, after)
+def _write(selection: _Selection, records: Ptr, row: Ptr, results: tuple[Ptr, Ptr], line: Index) -> None:
+    """Write the values and the positions of the best k records of `row`, to this `line` of the results."""
+    values, positions = results
     size = byte_size(selection.source)
-    data = address(f, source, "i8", multiply(f, row.index, selection.length * size))
-    _select(f, f"offer_{name}", selection, machine, data, own)
-    if selection.k > _LIST:
-        f.do(f"call i{selection.bits} @cut_{name}(ptr {own})")
-    out = f.begin_loop(0, selection.k)
-    record = f.let(f"load {selection.record}, ptr {address(f, records, selection.record, out.index)}, align 8")
-    index = f.let(f"trunc {selection.record} {record} to i32")
-    at = f.let(f"zext i32 {index} to i64")
-    kind = f"i{8 * size}"
-    element = f.let(f"load {kind}, ptr {address(f, data, kind, at)}, align {size}")
-    place = add(f, multiply(f, row.index, selection.k), out.index)
-    f.do(f"store {kind} {element}, ptr {address(f, values, kind, place)}, align {size}")
-    f.do(f"store i32 {index}, ptr {address(f, positions, 'i32', place)}, align 4")
-    f.end_loop(out)
-    f.end_loop(row)
-    f.end_loop(task)
-    f.finish()
+    out = begin_loop(row.f, 0, selection.k)
+    index = selection.load(records, out.index).cast("trunc", "i32")
+    element = row.at(f"i{8 * size}", index.cast("zext", "i64").index()).load(f"i{8 * size}", align=size)
+    place = line * selection.k + out.index
+    values.at(element.element, place).store(element, size)
+    positions.at("i32", place).store(index, align=4)
+    out.end()
 
 
-def _select(f: Function, offer: str, selection: _Selection, machine: Machine, row: str, own: str) -> None:
+def _select(selection: _Selection, offer: Callee[Vector], row: Ptr, own: Ptr) -> None:
     """Offer the first `capacity` elements of the row, then every one that is better than the k-th best."""
-    n, start, bits = selection.length, selection.capacity, f"i{selection.bits}"
+    f, n, start, lanes = own.f, selection.length, selection.capacity, selection.lanes
 
-    def candidate(index: Index) -> str:
-        record = selection.record_of(f, selection.keys(f, row, index, 1), index)
-        return f.let(f"call {bits} @{offer}(ptr {own}, {selection.record} {record})")
+    def candidate(index: Index) -> Vector:
+        return offer(f, own, selection.record_of(selection.keys(row, index, 1), index))
 
-    f.do(f"store i64 0, ptr {own}, align 8")
-    seed = f.begin_loop(0, start, 1, [(bits, "0")])
-    (limit,) = f.end_loop(seed, [candidate(seed.index)])
-    lanes = machine.lanes(selection.bits)
-    stop = start + (n - start) // lanes * lanes
-    vectors = type_text(bits, lanes)
-    if lanes > 1 and stop > start:
-        loop = f.begin_loop(start, stop, lanes, [(vectors, splat(f, bits, lanes, limit))])
-        keys = selection.keys(f, row, loop.index, lanes)
-        better = f.let(f"icmp ult {vectors} {keys}, {loop.values[0]}")
-        mask = f.let(f"bitcast <{lanes} x i1> {better} to i{lanes}")
-        mask = mask if lanes == 64 else f.let(f"zext i{lanes} {mask} to i64")
-        some, following = f.fresh("some"), f.fresh("following")
-        before = f.block
-        f.branch(f.let(f"icmp eq i64 {mask}, 0"), following, some)
-        f.label(some)
-        # One trip per set bit: the loop counts them down by clearing the lowest.
-        count = f.intrinsic("i64", "llvm.ctpop.i64", [("i64", mask)])
-        each = f.begin_loop(0, count, 1, [("i64", mask), (bits, "0")], at_least_once=True, most=lanes)
-        lane = f.intrinsic("i64", "llvm.cttz.i64", [("i64", each.values[0]), ("i1", "true")])
-        rest = f.let(f"and i64 {each.values[0]}, {f.let(f'add i64 {each.values[0]}, -1')}")
-        _, limit = f.end_loop(each, [rest, candidate(add(f, loop.index, lane))])
-        lowered = splat(f, bits, lanes, limit)
-        after = f.block
-        f.jump(following)
-        f.label(following)
-        kept = f.let(f"phi {vectors} [ {loop.values[0]}, %{before} ], [ {lowered}, %{after} ]")
-        f.end_loop(loop, [kept])
-    else:
-        stop = start
+    own.store(0, align=8)
+    seed = begin_loop(f, 0, start, 1, constants(f, selection.key_type, [0]))
+    (limit,) = seed.end(candidate(seed.index))
+    stop = start + (n - start) // lanes * lanes if lanes > 1 else start
+    if stop > start:
+        loop = begin_loop(f, start, stop, lanes, limit.spread(lanes))
+        (limits,) = loop.values
+        better = selection.keys(row, loop.index, lanes).compare("ult", limits).mask().cast("zext", "i64")
+
+        def offer_better() -> tuple[Vector]:
+            # One trip per set bit: the loop counts them down by clearing the lowest.
+            count = better.call("ctpop").index()
+            seen = constants(f, selection.key_type, [0])
+            each = begin_loop(f, 0, count, 1, better, seen, at_least_once=True, most=lanes)
+            left, _ = each.values
+            lane = left.call("cttz", constants(f, "i1", [True])).index()
+            rest = left & (left + -1)
+            _, limit = each.end(rest, candidate(loop.index + lane))
+            return (limit.spread(lanes),)
+
+        loop.end(*conditional(better.eq(0).bit(), offer_better, limits, unless=True))
     if stop < n:
-        tail = f.begin_loop(stop, n)
+        tail = begin_loop(f, stop, n)
         candidate(tail.index)
-        f.end_loop(tail)
+        tail.end()
 
 
-def _define_insert(unit: Unit, name: str, selection: _Selection) -> None:
+def _define_insert(unit: Unit, name: str, selection: _Selection) -> Callee[Vector]:
     """``key @name(ptr own, record)``: keep the record in the sorted list if it is among the best k.
 
-    Returns the key of the worst one held.  Records are unique, and compare by key, then position.
+    Returns the key of the worst one kept.  Records are unique, and compare by key, then position.
     """
-    kind, k = selection.record, selection.k
-    f = Function(unit, f"internal i{selection.bits} @{name}(ptr %own, {kind} %record) nounwind")
-    records = address(f, "%own", "i8", _HEADER)
-    count = f.let("load i64, ptr %own, align 8")
-    full = f.let(f"icmp eq i64 {count}, {k}")
-    worst = f.let(f"load {kind}, ptr {address(f, records, kind, k - 1)}, align 8")
-    no_better = f.let(f"icmp ugt {kind} %record, {worst}")
-    refuse, accept = f.fresh("refuse"), f.fresh("accept")
-    f.branch(f.let(f"and i1 {full}, {no_better}"), refuse, accept)
-    f.label(refuse)
-    f.do(f"ret i{selection.bits} {selection.key_of(f, worst)}")
-    f.label(accept)
-    last = f.let(f"select i1 {full}, i64 {k - 1}, i64 {count}")
-    f.do(f"store i64 {f.let(f'add i64 {last}, 1')}, ptr %own, align 8")
-    head, compare, shift, place = (f.fresh(x) for x in ("head", "compare", "shift", "place"))
-    at, before = f.fresh("at"), f.fresh("before")
-    entry = f.block
-    f.jump(head)
-    f.label(head)
-    f.do(f"%{at} = phi i64 [ {last}, %{entry} ], [ %{before}, %{shift} ]")
-    f.branch(f.let(f"icmp eq i64 %{at}, 0"), place, compare)
-    f.label(compare)
-    f.do(f"%{before} = add i64 %{at}, -1")
-    other = f.let(f"load {kind}, ptr {address(f, records, kind, f'%{before}')}, align 8")
-    f.branch(f.let(f"icmp ugt {kind} {other}, %record"), shift, place)
-    f.label(shift)
-    f.do(f"store {kind} {other}, ptr {address(f, records, kind, f'%{at}')}, align 8")
-    f.jump(head)
-    f.label(place)
-    f.do(f"store {kind} %record, ptr {address(f, records, kind, f'%{at}')}, align 8")
-    held = f.let(f"load {kind}, ptr {address(f, records, kind, last)}, align 8")
-    f.finish(f"i{selection.bits} {selection.key_of(f, held)}")
+    k = selection.k
+    f = Function(unit, "")
+    own, record = Ptr(f, "%own"), Vector(f, selection.record, 1, "%record")
+    records = own + _HEADER
+    count = own.load_int(align=8)
+    full = count.eq(k)
+    worst = selection.load(records, k - 1)
+    no_better = record.compare("ugt", worst).bit()
+    return_when(full & no_better, lambda: selection.key_of(worst))
+    last = number(f, choose(full, k - 1, count))
+    own.store(last + 1, align=8)
+    insert(
+        records, record, last, 8, ended=lambda at: at.eq(0),
+        precedes=lambda other: other.compare("ugt", record).bit(),
+    )  # fmt: skip
+    return define(f, name, [own, record], selection.key_of(selection.load(records, last)))
 
 
-def _define_append(unit: Unit, name: str, selection: _Selection, cut: str) -> None:
+def _define_append(unit: Unit, name: str, selection: _Selection, cut: Callee[Vector]) -> Callee[Vector]:
     """``key @name(ptr own, record)``: append; a full buffer is cut.  Returns the key that better ones must beat."""
-    kind, bits = selection.record, f"i{selection.bits}"
-    f = Function(unit, f"internal {bits} @{name}(ptr %own, {kind} %record) nounwind")
-    records = address(f, "%own", "i8", _HEADER)
-    count = f.let("load i64, ptr %own, align 8")
-    f.do(f"store {kind} %record, ptr {address(f, records, kind, count)}, align 8")
-    more = f.let(f"add i64 {count}, 1")
-    f.do(f"store i64 {more}, ptr %own, align 8")
-    full, room = f.fresh("full"), f.fresh("room")
-    f.branch(f.let(f"icmp eq i64 {more}, {selection.capacity}"), full, room)
-    f.label(full)
-    f.do(f"ret {bits} {f.let(f'call {bits} {cut}(ptr %own)')}")
-    f.label(room)
+    f = Function(unit, "")
+    own, record = Ptr(f, "%own"), Vector(f, selection.record, 1, "%record")
+    records = own + _HEADER
+    count = own.load_int(align=8)
+    records.at(selection.record, count).store(record, align=8)
+    more = count + 1
+    own.store(more, align=8)
+    return_when(more.eq(selection.capacity), lambda: cut(f, own))
     # Right after a cut record k - 1 is the k-th best, and stays there until the next one.
-    held = f.let(f"load {kind}, ptr {address(f, records, kind, selection.k - 1)}, align 8")
-    f.finish(f"{bits} {selection.key_of(f, held)}")
+    return define(f, name, [own, record], selection.key_of(selection.load(records, selection.k - 1)))
 
 
-def _define_cut(unit: Unit, name: str, selection: _Selection, sort: str, buffer: int) -> None:
-    """``key @name(ptr own)``: sort the records held and keep the best k; returns the key of the last of them."""
-    kind, bits = selection.record, f"i{selection.bits}"
-    f = Function(unit, f"internal {bits} @{name}(ptr %own) nounwind")
-    records = address(f, "%own", "i8", _HEADER)
-    other, counters = address(f, records, "i8", buffer), address(f, records, "i8", 2 * buffer)
-    count = f.let("load i64, ptr %own, align 8")
-    result = f.let(f"call ptr {sort}(ptr {records}, ptr {other}, ptr {counters}, i64 {count})")
-    size = 2 * selection.index_bits // 8 * selection.k
-    f.intrinsic(
-        "void", "llvm.memmove.p0.p0.i64", [("ptr", records), ("ptr", result), ("i64", str(size)), ("i1", "false")]
-    )
-    f.do(f"store i64 {selection.k}, ptr %own, align 8")
-    held = f.let(f"load {kind}, ptr {address(f, records, kind, selection.k - 1)}, align 8")
-    f.finish(f"{bits} {selection.key_of(f, held)}")
+def _define_cut(
+    unit: Unit, name: str, selection: _Selection, sort: Callee[Ptr], buffer: int
+) -> Callee[Vector]:
+    """``key @name(ptr own)``: sort the records and keep the best k; returns the key of the last of them."""
+    f = Function(unit, "")
+    own = Ptr(f, "%own")
+    records = own + _HEADER
+    result = sort(f, records, records + buffer, records + 2 * buffer, own.load_int(align=8))
+    records.copy_from(result, 2 * selection.index_bits // 8 * selection.k, may_overlap=True)
+    own.store(selection.k, align=8)
+    return define(f, name, [own], selection.key_of(selection.load(records, selection.k - 1)))

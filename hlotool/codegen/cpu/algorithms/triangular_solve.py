@@ -12,37 +12,17 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.linear import (
-    Matrix,
-    Number,
-    conjugate,
-    divide,
-    multiply_subtract,
-    read,
-    rounded,
-    write,
-)
+from hlotool.codegen.cpu.algorithms.linear import Matrix, Number, conjugate, divide, multiply_subtract, read, write
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.access import (
-    Index,
-    add,
-    address,
-    empty_kernel,
-    load,
-    minimum,
-    multiply,
-    quotient,
-    splat,
-    step_function,
-    store,
-    subtract,
-)
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arrays import aligned, share
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.elements import compute_element, is_complex, is_float
 from hlotool.codegen.llvm.memory import address_type
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Vector
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.values import Index, Ptr, minimum
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 
@@ -52,7 +32,7 @@ _ROWS: Annotated[int, Threshold("rows")] = 4  # that are solved together
 _TASKS: Annotated[int, Threshold("tasks")] = 16  # into which the right-hand sides are divided, at most
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Solve:
     """``t x = b`` with ``t[i][k] = a[k][i]`` when `swapped`, conjugated when `conjugated`; x is m by n."""
 
@@ -91,130 +71,110 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
     widest = machine.lanes(BITS[compute_element(element_type)])
     lanes = min(widest, 1 << (n - 1).bit_length())
     solve = _Solve(
-        element_type, m, n, left, swapped, transpose == "ADJOINT", bool(attributes.get("lower")) != swapped,
-        bool(attributes.get("unit_diagonal")), lanes, 2 if n > lanes and not is_complex(element_type) else 1,
+        type=element_type, m=m, n=n, left=left, swapped=swapped, conjugated=transpose == "ADJOINT",
+        forward=bool(attributes.get("lower")) != swapped, unit=bool(attributes.get("unit_diagonal")),
+        lanes=lanes, vectors=2 if n > lanes and not is_complex(element_type) else 1,
     )  # fmt: skip
     blocks, batch = -(-n // solve.block), prod(shape.dimensions[:-2])
     items = batch * blocks
     tasks = min(items, _TASKS)
-    slot = -(-Matrix.bytes(element_type, m, solve.block) // 64) * 64
+    slot = aligned(Matrix.bytes(element_type, m, solve.block))
     unit = Unit(machine)
     f, (a, b, x, scratch) = step_function(unit, name, 4)
-    task = f.begin_loop("%begin", "%end")
-    own = address(f, scratch, "i8", multiply(f, task.index, slot))
-    first = quotient(f, multiply(f, task.index, items), tasks)
-    after = quotient(f, multiply(f, add(f, task.index, 1), items), tasks)
-    item = f.begin_loop(first, after)
-    number = quotient(f, item.index, blocks)
-    column = multiply(f, subtract(f, item.index, multiply(f, number, blocks)), solve.block)
-    matrix = Matrix(f, own, compute_element(element_type), m, solve.block, solve.parts)
-    _move(matrix, solve, b, multiply(f, number, m * n), column, store_back=False)
-    _substitute(matrix, solve, a, multiply(f, number, m * m))
-    _move(matrix, solve, x, multiply(f, number, m * n), column, store_back=True)
-    f.end_loop(item)
-    f.end_loop(task)
+    task = begin_tasks(f)
+    own = scratch + task.index * slot
+    item = begin_loop(f, *share(task.index, items, tasks))
+    number = item.index // blocks
+    column = (item.index - number * blocks) * solve.block
+    matrix = Matrix(own, compute_element(element_type), m, solve.block, solve.parts)
+    _move(matrix, solve, b, number * (m * n), column, store_back=False)
+    _substitute(matrix, solve, a, number * (m * m))
+    _move(matrix, solve, x, number * (m * n), column, store_back=True)
+    item.end()
+    task.end()
     f.finish()
     work = m * m / 2 * solve.block / lanes * (4 if solve.parts == 2 else 1)
     return finish_kernel(unit, [Step(name, tasks, items * (work * 0.5 + m * solve.block))], slot * tasks)
 
 
-def _move(matrix: Matrix, solve: _Solve, array: str, base: Index, column: Index, store_back: bool) -> None:
+def _move(matrix: Matrix, solve: _Solve, array: Ptr, base: Index, column: Index, store_back: bool) -> None:
     """Copy a block of right-hand sides between the array and scratch; columns that do not exist become zero there."""
     f, block = matrix.f, solve.block
-    width = minimum(f, subtract(f, solve.n, column), block)
+
+    def move(place: Index, row: Index, column: Index, lanes: int) -> None:
+        if store_back:
+            write(array, solve.type, place, matrix.get(row, column, lanes))
+        else:
+            matrix.put(row, column, read(array, solve.type, place, lanes))
+
+    width = minimum(solve.n - column, block)
     if not store_back and solve.n % block:
-        f.clear(matrix.pointer, Matrix.bytes(solve.type, solve.m, block))
-    row = f.begin_loop(0, solve.m)
+        matrix.pointer.clear(Matrix.bytes(solve.type, solve.m, block))
+    row = begin_loop(f, 0, solve.m)
+    first: Index = 0
     if solve.left:
-        start = add(f, add(f, base, multiply(f, row.index, solve.n)), column)
-        whole = f.let(f"and i64 {width}, {-solve.lanes}") if solve.n % block else block
-        step = f.begin_loop(0, whole, solve.lanes)
-        place = add(f, start, step.index)
-        if store_back:
-            result = rounded(solve.type, matrix.get(row.index, step.index, solve.lanes))
-            names = [part.name for part in result]
-            store(f, solve.type, array, place, (names[0], names[1]) if len(names) == 2 else names[0], solve.lanes)
-        else:
-            value = load(f, solve.type, array, place, solve.lanes)
-            parts = (value,) if isinstance(value, str) else value
-            matrix.put(row.index, step.index, [Vector(f, matrix.kind, solve.lanes, part) for part in parts])
-        f.end_loop(step)
-        first: Index = whole
-    else:
-        first = 0
+        start = base + row.index * solve.n + column
+        first = width & -solve.lanes if solve.n % block else block
+        step = begin_loop(f, 0, first, solve.lanes)
+        move(start + step.index, row.index, step.index, solve.lanes)
+        step.end()
     if not solve.left or solve.n % block:
-        rest = f.begin_loop(first, width)
-        side = add(f, column, rest.index)
+        rest = begin_loop(f, first, width)
+        side = column + rest.index
         outer, inner, pitch = (row.index, side, solve.n) if solve.left else (side, row.index, solve.m)
-        place = add(f, multiply(f, outer, pitch), inner)
-        if store_back:
-            write(f, solve.type, array, add(f, base, place), rounded(solve.type, matrix.get(row.index, rest.index)))
-        else:
-            matrix.put(row.index, rest.index, read(f, solve.type, array, add(f, base, place)))
-        f.end_loop(rest)
-    f.end_loop(row)
+        place = outer * pitch + inner
+        move(base + place, row.index, rest.index, 1)
+        rest.end()
+    row.end()
 
 
-def _substitute(matrix: Matrix, solve: _Solve, a: str, base: Index) -> None:
+def _substitute(matrix: Matrix, solve: _Solve, a: Ptr, base: Index) -> None:
     """Solve in place, `_ROWS` rows at a time.  Step s stands for row s, or for row m - 1 - s going backward."""
-    f = matrix.f
     whole = solve.m // _ROWS * _ROWS
-    if whole:
-        tiles = f.begin_loop(0, whole, _ROWS)
-        _tile(matrix, solve, a, base, tiles.index, _ROWS)
-        f.end_loop(tiles)
-    if whole < solve.m:
-        single = f.begin_loop(whole, solve.m)
-        _tile(matrix, solve, a, base, single.index, 1)
-        f.end_loop(single)
+    for first, stop, rows in ((0, whole, _ROWS), (whole, solve.m, 1)):
+        if first < stop:
+            tiles = begin_loop(matrix.f, first, stop, rows)
+            _tile(matrix, solve, a, base, tiles.index, rows)
+            tiles.end()
 
 
-def _row(f: Function, solve: _Solve, step: Index) -> Index:
-    return step if solve.forward else subtract(f, solve.m - 1, step)
+def _row(solve: _Solve, step: Index) -> Index:
+    return step if solve.forward else solve.m - 1 - step
 
 
-def _coefficients(matrix: Matrix, solve: _Solve, a: str, base: Index, i: Index) -> str:
+def _coefficients(solve: _Solve, a: Ptr, base: Index, i: Index) -> Ptr:
     """Where t[i] begins."""
-    f = matrix.f
-    return address(f, a, address_type(solve.type), add(f, base, multiply(f, i, 1 if solve.swapped else solve.m)))
+    return a.at(address_type(solve.type), base + i * (1 if solve.swapped else solve.m))
 
 
-def _coefficient(matrix: Matrix, solve: _Solve, row: str, k: Index) -> Number:
+def _coefficient(solve: _Solve, row: Ptr, k: Index) -> Number:
     """t[i][k] in all lanes, of the row that begins at `row`."""
-    f = matrix.f
-    number = read(f, solve.type, row, multiply(f, k, solve.m if solve.swapped else 1))
-    wide = [Vector(f, matrix.kind, solve.lanes, splat(f, matrix.kind, solve.lanes, part.name)) for part in number]
+    wide = [part.spread(solve.lanes) for part in read(row, solve.type, k * (solve.m if solve.swapped else 1))]
     return conjugate(wide) if solve.conjugated else wide
 
 
-def _tile(matrix: Matrix, solve: _Solve, a: str, base: Index, first: Index, rows: int) -> None:
+def _tile(matrix: Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, rows: int) -> None:
     """Take the solved rows from `rows` more, then solve these among themselves."""
-    f, lanes, vectors = matrix.f, solve.lanes, solve.vectors
-    own = [_row(f, solve, add(f, first, r)) for r in range(rows)]
-    start = [_coefficients(matrix, solve, a, base, i) for i in own]
+    lanes, vectors = solve.lanes, solve.vectors
+    own = [_row(solve, first + r) for r in range(rows)]
+    start = [_coefficients(solve, a, base, i) for i in own]
     places = [(r, v) for r in range(rows) for v in range(vectors)]
     tile = [matrix.get(own[r], v * lanes, lanes) for r, v in places]
-    carried = [(part.type, part.name) for number in tile for part in number]
-    inner = f.begin_loop(0, first, 1, carried)
-    tile = _regroup(matrix, lanes, inner.values)
-    k = _row(f, solve, inner.index)
+    inner = begin_loop(matrix.f, 0, first, 1, *(part for number in tile for part in number))
+    tile = matrix.numbers(inner.values)
+    k = _row(solve, inner.index)
     known = [matrix.get(k, v * lanes, lanes) for v in range(vectors)]
-    left = [_coefficient(matrix, solve, start[r], k) for r in range(rows)]
-    tile = [multiply_subtract(tile[p], left[r], known[v]) for p, (r, v) in enumerate(places)]
-    tile = _regroup(matrix, lanes, f.end_loop(inner, [part.name for number in tile for part in number]))
+    left = [_coefficient(solve, start[r], k) for r in range(rows)]
+    result = [part for p, (r, v) in enumerate(places) for part in multiply_subtract(tile[p], left[r], known[v])]
+    tile = matrix.numbers(inner.end(*result))
     for r in range(rows):
-        pivot = None if solve.unit else _coefficient(matrix, solve, start[r], own[r])
+        pivot = None if solve.unit else _coefficient(solve, start[r], own[r])
         for v in range(vectors):
             value = tile[r * vectors + v]
             tile[r * vectors + v] = value = value if pivot is None else divide(value, pivot)
             matrix.put(own[r], v * lanes, value)
         for later in range(r + 1, rows):
-            left_of = _coefficient(matrix, solve, start[later], own[r])
+            left_of = _coefficient(solve, start[later], own[r])
             for v in range(vectors):
                 place = later * vectors + v
                 tile[place] = multiply_subtract(tile[place], left_of, tile[r * vectors + v])
-
-
-def _regroup(matrix: Matrix, lanes: int, names: list[str]) -> list[Number]:
-    parts = [Vector(matrix.f, matrix.kind, lanes, name) for name in names]
-    return [parts[i : i + matrix.parts] for i in range(0, len(parts), matrix.parts)]

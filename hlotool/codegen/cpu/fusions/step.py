@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated
@@ -11,6 +11,10 @@ from hlotool.analysis.indexing import Atom, atom_index, constant
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.kernel import Step, signature
+from hlotool.codegen.llvm import values
+from hlotool.codegen.llvm.arguments import begin_tasks
+from hlotool.codegen.llvm.control import when
+from hlotool.codegen.llvm.values import Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import (
     HEAVY,
@@ -82,41 +86,39 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
     return Step(name, tasks, total)
 
 
-def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[object, str]:
+def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[object, Ptr]:
     """The pointers to all buffers that the jobs read and write, from the argument table ``%args``."""
-    bases: dict[object, str] = {}
+    table, bases = Ptr(f, "%args"), dict[object, Ptr]()
     for job in jobs:
         everything = sorted(closure(job.stores), key=lambda n: n.serial)
         for slot in dict.fromkeys(n.slot for n in everything if n.kind in ("load", "store")):
             if slot in bases:
                 continue
             if isinstance(slot, int):
-                bases[slot] = _table(f, slot)
+                bases[slot] = table.at("ptr", slot).load_ptr()
             elif isinstance(slot, Scratch):
-                bases[slot] = f.let(f"getelementptr i8, ptr {_table(f, scratch_slot)}, i64 {slot.offset}")
+                bases[slot] = table.at("ptr", scratch_slot).load_ptr() + slot.offset
     return bases
 
 
 def _streaming(
-    f: Function, name: str, machine: Machine, bases: dict[object, str], job: Job, slots: list[int], divide: bool
+    f: Function, name: str, machine: Machine, bases: Mapping[object, Ptr], job: Job, slots: list[int], divide: bool
 ) -> tuple[float, int]:
     """Write a job whose outputs no cache can hold: past the caches where they are aligned, the usual way where not."""
-    together = "0"
-    for slot in slots:
-        address = f.let(f"ptrtoint ptr {bases[slot]} to i64")
-        together = address if together == "0" else f.let(f"or i64 {together}, {address}")
-    low = f.let(f"and i64 {together}, 63")
-    past, usual, after = f.fresh("past"), f.fresh("usual"), f.fresh("after")
-    f.branch(f.let(f"icmp eq i64 {low}, 0"), past, usual)
-    f.label(past)
-    found = write_nest(Nest(f, machine, name, bases, set(slots), far=True), job, divide)
-    f.do("fence seq_cst")  # streaming stores are ordered by nothing less
-    f.jump(after)
-    f.label(usual)
-    write_nest(Nest(f, machine, name, bases, far=True), job, divide)
-    f.jump(after)
-    f.label(after)
-    return found
+    together, *others = (bases[slot].address() for slot in slots)
+    for address in others:
+        together = together | address
+    found: list[tuple[float, int]] = []
+
+    def write(streams: Collection[object]) -> None:
+        found.append(write_nest(Nest(f, machine, name, bases, streams, far=True), job, divide))
+
+    def write_past() -> None:
+        write(set(slots))
+        f.fence()  # streaming stores are ordered by nothing less
+
+    when((together & 63).eq(0), write_past, lambda: write(()))
+    return found[0]
 
 
 def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[float, int]:
@@ -146,7 +148,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
         if not (reduces or job.loops or tile):
             stages, rows = stages_of(tracer, scope, lane)
         parts = [stage.nodes for stage in stages] or [tuple(vector)]
-        waits, within = nest.far or near, bool(job.loops)
+        waits, within = nest.access.far or near, bool(job.loops)
         copies = min(copies_for(part, lane, width, machine, accumulators, waits, within) for part in parts)
         while job.multiple % (width * copies):
             width, copies = (width, copies // 2) if copies > 1 else (width // 2, 1)
@@ -164,9 +166,8 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
     time = _time(scope, reduces, lane, machine)
     fixed = stores + [n for n, body in reduces if _step_time(body, n, machine) > REPEATED_NS]
     limit = min((_depth(n, loops) for n in fixed), default=0)
-    nest.rows, nest.row_stores, nest.stages, nest.outputs = rows, row_stores, stages, stores
-    for load in rows.values():
-        nest.bases[load.slot] = nest.f.let(f"alloca [{load.slot.bytes} x i8], align 64")
+    nest.keep_rows(rows, row_stores)
+    nest.stages, nest.outputs = stages, stores
     return time, _write(nest, loops, limit if divide else 0, scope, time)
 
 
@@ -214,11 +215,6 @@ def _rows(
             store = tracer.node("store", node.type, (node,), index=position, slot=slot)
             makers.setdefault(reduce, []).append(store)
     return rows, makers
-
-
-def _table(f: Function, slot: int) -> str:
-    at = f.let(f"getelementptr ptr, ptr %args, i64 {slot}") if slot else "%args"
-    return f.let(f"load ptr, ptr {at}")
 
 
 def _bytes(node: Node) -> int:
@@ -290,35 +286,30 @@ def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], tim
         if size > 1:
             break
     if count == 1:
-        nest.run(loops, scope, [], lambda c: c)
+        nest.run(loops, scope)
         return 1
     if used == 1:
         parts, size = digits[0]
-        start, stop = _chunk(f, "%begin", "%end", size, loops[0].extent)
-        nest.run([replace(loops[0], start=start, stop=stop), *loops[1:]], scope, [], lambda c: c)
+        start, stop = _chunk(Int(f, "%begin"), Int(f, "%end"), size, loops[0].extent)
+        nest.run([replace(loops[0], start=start, stop=stop), *loops[1:]], scope)
         return count
-    task = f.begin_loop("%begin", "%end")
-    left = task.index
+    task = begin_tasks(f)
+    left = number(f, task.index)
     outer: list[Loop] = []
     for loop, (parts, size) in zip(reversed(loops[:used]), reversed(digits), strict=True):
-        own = left if loop is loops[0] else f.let(f"urem i64 {left}, {parts}")
-        left = left if loop is loops[0] else f.let(f"udiv i64 {left}, {parts}")
+        own = left if loop is loops[0] else number(f, left % parts)
+        left = left if loop is loops[0] else left // parts
         if size == 1:
             outer.insert(0, replace(loop, counter=own, lane=None))
         else:
-            start, stop = _chunk(f, own, f.let(f"add nsw i64 {own}, 1"), size, loop.extent)
+            start, stop = _chunk(own, own.plus(1), size, loop.extent)
             outer.insert(0, replace(loop, start=start, stop=stop))
-    nest.run([*outer, *loops[used:]], scope, [], lambda c: c)
-    f.end_loop(task)
+    nest.run([*outer, *loops[used:]], scope)
+    task.end()
     return count
 
 
-def _chunk(f: Function, first: str, last: str, size: int, extent: int) -> tuple[str, str]:
+def _chunk(first: Int, last: Int, size: int, extent: int) -> tuple[values.Index, values.Index]:
     """Bounds of parts ``first..last-1`` of `size` iterations each; the last part may be shorter."""
-    if size == 1:
-        return first, last
-    start = f.let(f"mul nsw i64 {first}, {size}")
-    stop = f.let(f"mul nsw i64 {last}, {size}")
-    if extent % size:
-        stop = f.intrinsic("i64", "llvm.smin.i64", [("i64", stop), ("i64", str(extent))])
-    return start, stop
+    start, stop = first.times(size), last.times(size)
+    return start, number(first.f, stop).at_most(extent) if extent % size else stop

@@ -10,17 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.math.elementwise import (
-    Value as Register,
-)
-from hlotool.codegen.llvm.math.elementwise import (
-    constant,
-    emit_elementwise,
-    from_memory,
-    memory_type,
-    to_memory,
-)
+from hlotool.codegen.llvm.control import allocate
+from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, memory_type, to_memory, vector
+from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, STOPPED
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.plan.values import Assignment, Copy, Value
 from hlotool.ir import Instruction, byte_size, element_type
@@ -33,76 +27,71 @@ call grows with what is kept."""
 
 
 class Body:
-    """What is known while `f` is written.
+    """What is known while `f` is written, at whose start `frame` is loaded and room made for what `instructions` need.
 
-    `constants` has the offsets of values in the block of constants.  `places` says where the address is of what moves
-    from trip to trip of an open loop; functions share it, as they share the loop, but not what is in it: nothing that
-    moves is used in another function than the loop's.
+    `constants` has the offsets of values in the block of constants; `width` is the least number of arguments that what
+    is called has; a frame that `is_table` is that of a function that steps call: their table of arguments.  `places`
+    says where the address is of what moves from trip to trip of an open loop; functions share it, as they share the
+    loop, but not what is in it: nothing that moves is used in another function than the loop's.
     """
 
     def __init__(
-        self, f: Function, assignment: Assignment, constants: Mapping[Value, int], places: dict[Value, str]
-    ) -> None:
+        self, f: Function, assignment: Assignment, constants: Mapping[Value, int], frame: Ptr, *,
+        instructions: Iterable[Instruction], width: int = 1, is_table: bool = False,
+        places: dict[Value, Ptr] | None = None,
+    ) -> None:  # fmt: skip
         self.f = f
         self.assignment = assignment
         self.constants = constants
-        self.places = places
-        self.spots: dict[Copy, tuple[str, str]] = {}  # for all swaps of loops: room for two addresses
-        self.registers: dict[Instruction, Register] = {}
-        self.views: dict[Value, str] = {}
-        self.own: dict[Value, str] = {}  # a task loop's own copies of values
-        self.span: tuple[str, str] | None = None  # the tasks of a task loop
-        self.frame = ""
-        self.bases: dict[int, str] = {}  # of the words of the frame that are loaded at the start
-        self.status = ""  # where it stands whether the execution has ended, and how
-        self.table = ""  # the arguments of what is called
-        self.budget = ""  # what may pass until the clock is looked at
-        self.may_end = False  # whether something here ends an execution early
-
-    def inner(self, f: Function) -> Body:
-        """The body of another function, for steps of this one."""
-        return Body(f, self.assignment, self.constants, self.places)
-
-    def load_bases(self, frame: str, is_table: bool = False) -> None:
-        """Load what the frame has; that of a function that steps call is their table of arguments."""
         self.frame = frame
-        leaves = len(self.assignment.parameters) + len(self.assignment.outputs)
-        count = leaves + 2
-        first = 0 if leaves <= _MOST_LEAVES else leaves
-        self.bases = {number: self.base(number) for number in range(first, count)}
-        at = self.f.let(f"getelementptr ptr, ptr {frame}, i64 {-1 if is_table else count}")
-        self.status = self.f.let(f"load ptr, ptr {at}") if is_table else at
-
-    def base(self, number: int) -> str:
-        """What a word of the frame says, loaded here."""
-        return self.f.let(f"load ptr, ptr {self.f.let(f'getelementptr ptr, ptr {self.frame}, i64 {number}')}")
-
-    def make_room(self, instructions: Iterable[Instruction], width: int = 1) -> None:
-        """Room for the arguments of kernels, and for the addresses of what loops exchange."""
+        self.is_table = is_table
+        self.places: dict[Value, Ptr] = {} if places is None else places
+        self.spots: dict[Copy, tuple[Ptr, Ptr]] = {}  # for all swaps of loops: room for two addresses
+        self.registers: dict[Instruction, Register] = {}
+        self.views: dict[Value, Ptr] = {}
+        self.own: dict[Value, Ptr] = {}  # a task loop's own copies of values
+        self.span: tuple[Int, Int] | None = None  # the tasks of a task loop
+        self.may_end = False  # whether something here ends an execution early
+        leaves = len(assignment.parameters) + len(assignment.outputs)
+        # Of the words of the frame, those that are loaded at the start.
+        self.bases = {n: self.base(n) for n in range(0 if leaves <= _MOST_LEAVES else leaves, leaves + 2)}
+        status = frame.at("ptr", -1 if is_table else leaves + 2)
+        self.status = status.load_ptr() if is_table else status  # whether the execution has ended, and how
         instructions = list(instructions)
-        width = max(width, *(table_size(i, self.assignment) for i in instructions))
-        room = self.f.let(f"alloca [{width + 1} x ptr], align 16")
-        self.f.do(f"store ptr {self.status}, ptr {room}")  # what is called finds it ahead of its arguments
-        self.table = self.offset(room, 8)
-        self.budget = self.f.let("alloca i64")
-        self.f.do(f"store i64 {BUDGET}, ptr {self.budget}")
+        room = allocate(f, "ptr", 1 + max(width, *(table_size(i, assignment) for i in instructions)), align=16)
+        room.store(self.status)  # what is called finds it ahead of its arguments
+        self.table = room + 8  # the arguments of what is called
+        self.budget = allocate(f, "i64")  # what may pass until the clock is looked at
+        self.budget.store(BUDGET)
         for instruction in instructions:
-            for copy in self.assignment.swaps.get(instruction, ()):
-                self.spots[copy] = self.f.let("alloca ptr"), self.f.let("alloca ptr")
+            for copy in assignment.swaps.get(instruction, ()):
+                self.spots[copy] = allocate(f, "ptr"), allocate(f, "ptr")
+
+    def inner(self, f: Function, instructions: Iterable[Instruction]) -> Body:
+        """The body of another function, for steps of this one: its table of arguments begins with the frame."""
+        frame = Ptr(f, "%args").load_ptr()
+        return Body(
+            f, self.assignment, self.constants, frame, instructions=instructions, is_table=self.is_table,
+            places=self.places,
+        )  # fmt: skip
 
     # ---- addresses
 
-    def address(self, value: Value) -> str:
+    def base(self, number: int) -> Ptr:
+        """What a word of the frame says, loaded here."""
+        return self.frame.at("ptr", number).load_ptr()
+
+    def address(self, value: Value) -> Ptr:
         home = self.home(value)
         if home is not None:
-            return self.offset(self.bases.get(home[0]) or self.base(home[0]), home[1])
+            return (self.bases.get(home[0]) or self.base(home[0])) + home[1]
         root = value.find()
         if root in self.own:
             return self.own[root]
         if root in self.places:
-            return self.f.let(f"load ptr, ptr {self.places[root]}")
+            return self.places[root].load_ptr()
         assert root.whole is not None
-        return self.views[root] if root.start is None else self.offset(self.address(root.whole), root.start)
+        return self.views[root] if root.start is None else self.address(root.whole) + root.start
 
     def home(self, value: Value) -> tuple[int, int] | None:
         """The word of the frame, and the bytes from where that says, at which a value always is; None if it moves."""
@@ -122,10 +111,7 @@ class Body:
             return count - 1, self.constants[root]
         return count - 2, root.offset or 0
 
-    def offset(self, base: str, offset: int) -> str:
-        return self.f.let(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
-
-    def part(self, instruction: Instruction) -> str:
+    def part(self, instruction: Instruction) -> Ptr:
         """Where the elements of a slice or dynamic-slice begin that lie side by side."""
         whole, sizes = instruction.operands[0], instruction.shape.dimensions
         if instruction.opcode != "slice":
@@ -134,29 +120,25 @@ class Body:
         for row, size in zip(reversed(instruction.attributes["slice"]), reversed(whole.shape.dimensions), strict=True):
             fixed += row.start * stride
             stride *= size
-        return self.offset(self.address(self.assignment.leaves[whole][0]), fixed)
+        return self.address(self.assignment.leaves[whole][0]) + fixed
 
-    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction]) -> str:
+    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction]) -> Ptr:
         """Where a part of `whole` with these sizes begins."""
         place, stride = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type)
         for d in reversed(range(whole.shape.rank)):
             room = whole.shape.dimensions[d] - sizes[d]
             if room:
-                start = self.f.let(f"mul i64 {self._start(starts[d], room)}, {stride}")
-                place = self.f.let(f"getelementptr i8, ptr {place}, i64 {start}")
+                place = place + self._start(starts[d], room) * stride
             stride *= whole.shape.dimensions[d]
         return place
 
-    def _start(self, index: Instruction, room: int) -> str:
+    def _start(self, index: Instruction, room: int) -> Int:
         """An index, clamped to 0..room."""
         kind = element_type(index.shape.element_type)
         signed = kind.kind == "signed"
         wide = "s64" if signed else "u64"
-        value = str(emit_elementwise(self.f, "convert", {}, [kind.name], wide, 1, [self.load(index)]))
-        if not signed:
-            return self.f.intrinsic("i64", "llvm.umin.i64", [("i64", value), ("i64", str(room))])
-        low = self.f.intrinsic("i64", "llvm.smax.i64", [("i64", value), ("i64", "0")])
-        return self.f.intrinsic("i64", "llvm.smin.i64", [("i64", low), ("i64", str(room))])
+        value = vector(emit_elementwise("convert", {}, [kind.name], wide, [self.load(index)])).index()
+        return value.at_least(0).at_most(room) if signed else value.call("umin", room)
 
     def find_targets(self, instruction: Instruction) -> None:
         """Compute where in a loop's arrays the results of an instruction are to be."""
@@ -168,44 +150,41 @@ class Body:
 
     def copy(self, copy: Copy) -> None:
         if copy.source.find() is not copy.target.find() and copy.source.size:
-            self.move(self.address(copy.target), self.address(copy.source), copy.source.size)
-
-    def move(self, target: str, source: str, size: int | str) -> None:
-        self.f.copy(target, source, size)
+            self.address(copy.target).copy_from(self.address(copy.source), copy.source.size)
 
     def load(self, instruction: Instruction) -> Register:
         """The single element of an instruction's result, loaded once."""
         if instruction not in self.registers:
             kind = instruction.shape.element_type
             if instruction.opcode == "constant":
-                self.registers[instruction] = constant(kind, 1, instruction.literal.value().reshape(-1)[0])
+                self.registers[instruction] = constant(self.f, kind, 1, instruction.literal.value().reshape(-1)[0])
             else:
                 self.registers[instruction] = self.load_from(self.address(self.assignment.leaves[instruction][0]), kind)
         return self.registers[instruction]
 
-    def load_from(self, place: str, kind: str) -> Register:
-        return from_memory(self.f, kind, 1, self.f.let(f"load {memory_type(kind)}, ptr {place}"))
+    def load_from(self, place: Ptr, kind: str) -> Register:
+        return from_memory(kind, place.load(memory_type(kind)))
 
     def store(self, instruction: Instruction, register: Register) -> None:
         kind = instruction.shape.element_type
-        raw = to_memory(self.f, kind, 1, register)
-        self.f.do(f"store {memory_type(kind)} {raw}, ptr {self.address(self.assignment.leaves[instruction][0])}")
+        raw = vector(to_memory(kind, register))
+        self.address(self.assignment.leaves[instruction][0]).store(raw)
         self.registers[instruction] = register
 
     def end_early(self, code: str, tells: bool = False) -> None:
         """Close the function here; the block that `code` names is for executions that end before, of which it `tells`
         those who called it."""
         if self.may_end:
-            self.f.do("ret void")
+            self.f.leave()
             self.f.label(code)
             if tells:
-                self.f.do(f"store atomic i64 {STOPPED}, ptr {self.status} monotonic, align 8")
+                self.status.store_atomic(STOPPED)
         self.f.finish()
 
     def fill_table(self, values: Iterable[Value], first: int = 0) -> None:
         for number, value in enumerate(values, first):
-            slot = self.offset(self.table, 8 * number)
-            self.f.do(f"store ptr {self.address(value)}, ptr {slot}")
+            slot = self.table + 8 * number
+            slot.store(self.address(value))
 
 
 def table_size(instruction: Instruction, assignment: Assignment) -> int:

@@ -25,10 +25,13 @@ from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_parts, defi
 from hlotool.codegen.cpu.host.step_costs import StepCosts
 from hlotool.codegen.cpu.host.swaps import begin_swaps, end_swaps, swap
 from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
+from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, when
 from hlotool.codegen.llvm.denormals import define_flushing
 from hlotool.codegen.llvm.inline import emit_inline
+from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, COMPLETE, POLL, SHORT
+from hlotool.codegen.llvm.values import Bool, Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.buffers import branch_computations
@@ -76,6 +79,7 @@ class Entry:
 
     def __init__(
         self,
+        *,
         name: str,
         steps: Steps,
         plan: Schedule,
@@ -124,16 +128,18 @@ class Entry:
     def _whole(self, head: str) -> None:
         """Write the function that runs the computation."""
         head = f"{head} nounwind{self._quality(self.assignment.positions)}"
-        body = self.body = Body(Function(self.unit, head), self.assignment, self.constants, {})
-        body.load_bases("%frame", self.is_routine)
         regions = (item for order in self.plan.orders.values() for item in order if isinstance(item, Region))
         widths = [FIRST + sum(1 + table_size(i, self.assignment) for i in region.steps) for region in regions]
         widths += [1 + len(found.own) for found in self.steps.task_loops.values()]
-        body.make_room(self.assignment.positions, max(widths, default=1))
+        f = Function(self.unit, head)
+        body = self.body = Body(
+            f, self.assignment, self.constants, Ptr(f, "%frame"), instructions=self.assignment.positions,
+            width=max(widths, default=1), is_table=self.is_routine,
+        )  # fmt: skip
         self.computation(self.steps.entry)
         self.copy_all(self.assignment.output_copies)
         if not self.is_routine:
-            body.f.do(f"store i64 {COMPLETE}, ptr {body.status}")
+            body.status.store(COMPLETE)
         body.end_early(_ABANDON, tells=self.is_routine)
 
     def piece(self) -> Piece:
@@ -147,11 +153,10 @@ class Entry:
         return "" if works else f" {LOOPING if loops else PLUMBING}"
 
     @contextmanager
-    def _function(self, head: str) -> Iterator[Body]:
-        """Write another function, whose table of arguments begins with the frame."""
+    def _function(self, head: str, instructions: Iterable[Instruction]) -> Iterator[Body]:
+        """Write another function, for `instructions`, whose table of arguments begins with the frame."""
         outer = self.body
-        self.body = outer.inner(Function(self.unit, head))
-        self.body.load_bases(self.body.f.let("load ptr, ptr %args"), self.is_routine)
+        self.body = outer.inner(Function(self.unit, head), instructions)
         yield self.body
         self.body.end_early(_ABANDON)
         self.body = outer
@@ -174,16 +179,13 @@ class Entry:
         self.tables += 1
         numbers = ", ".join(f"i64 {number}" for row in rows for number in row)
         self.unit.constant(table, f"[{5 * len(rows)} x i64] [{numbers}]")
-        loop = f.begin_loop(0, len(rows))
-        row = f.let(f"getelementptr [5 x i64], ptr @{table}, i64 {loop.index}")
-        places = [f.let(f"getelementptr i64, ptr {row}, i64 {place}") for place in range(5)]
-        source_word, source_start, target_word, target_start, size = (f.let(f"load i64, ptr {at}") for at in places)
-        moved = []
-        for word, start in ((target_word, target_start), (source_word, source_start)):
-            base = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr {body.frame}, i64 {word}')}")
-            moved.append(f.let(f"getelementptr i8, ptr {base}, i64 {start}"))
-        body.move(moved[0], moved[1], size)
-        f.end_loop(loop)
+        loop = begin_loop(f, 0, len(rows))
+        row = Ptr(f, f"@{table}").at("[5 x i64]", loop.index)
+        places = [row.at("i64", number) for number in range(5)]
+        source_word, source_start, target_word, target_start, size = (place.load_int() for place in places)
+        to = body.frame.at("ptr", target_word).load_ptr() + target_start
+        to.copy_from(body.frame.at("ptr", source_word).load_ptr() + source_start, size)
+        loop.end()
 
     # ---- instructions
 
@@ -227,15 +229,9 @@ class Entry:
             if instruction.opcode == "fusion":
                 register = emit_inline(self.body.f, instruction.attributes["calls"], operands)[0]
             elif instruction.has("elementwise"):
-                register = emit_elementwise(
-                    self.body.f,
-                    instruction.opcode,
-                    instruction.attributes,
-                    [o.shape.element_type for o in instruction.operands],
-                    instruction.shape.element_type,
-                    1,
-                    operands,
-                )
+                types = [o.shape.element_type for o in instruction.operands]
+                own, result = instruction.attributes, instruction.shape.element_type
+                register = emit_elementwise(instruction.opcode, own, types, result, operands)
             else:
                 register = operands[0]
             self.body.store(instruction, register)
@@ -255,9 +251,8 @@ class Entry:
         parallel = body.span is not None
         for number, step in enumerate(self.kernels[instruction].steps):
             self._declare(step.function)
-            callee = f"@{step.function}"
             if body.span is not None:
-                body.f.do(f"call void {callee}(ptr {body.table}, i64 {body.span[0]}, i64 {body.span[1]})")
+                call(body.f, f"@{step.function}", body.table, *body.span)
             elif (instruction, number) in self.plan.split:
                 parallel = True
                 self.fork(step.function, step.tasks)
@@ -265,7 +260,7 @@ class Entry:
                 parallel = True
                 self.fork(step.function, step.tasks, "hlo_parallel_awake")
             else:
-                body.f.do(f"call void {callee}(ptr {body.table}, i64 0, i64 {step.tasks})")
+                call(body.f, f"@{step.function}", body.table, 0, step.tasks)
             if step.polls:
                 self.check()
         self._note_use(instruction, parallel)
@@ -275,7 +270,7 @@ class Entry:
         routine = self.steps.routines[instruction]
         self.body.fill_table(self._kernel_arguments(instruction))
         self._declare(routine.function)
-        self.body.f.do(f"call void @{routine.function}(ptr {self.body.table}, i64 0, i64 1)")
+        call(self.body.f, f"@{routine.function}", self.body.table, 0, 1)
         self.check()
         self.forks |= routine.forks
         self._note_use(instruction, routine.forks)
@@ -298,7 +293,7 @@ class Entry:
                 define_flushing(self.unit, function, callee, ["ptr", "i64", "i64"])
         callee = self.unit.declare("void", pool, ["ptr", "ptr", "i64", "ptr"])
         body = self.body
-        body.f.do(f"call void {callee}(ptr @{function}, ptr {body.table}, i64 {tasks}, ptr {body.status})")
+        call(body.f, callee, Ptr(body.f, f"@{function}"), body.table, tasks, body.status)
 
     def host_call(self, instruction: Instruction) -> None:
         """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
@@ -306,18 +301,17 @@ class Entry:
         self.host_calls.append(HostCall(symbol, instruction))
         self.unit.declarations[symbol] = f"@{symbol} = external global i8"
         callee = self.unit.declare("i64", "hlo_host", ["ptr", "ptr"])
-        done = self.body.f.let(f"call i64 {callee}(ptr @{symbol}, ptr {self.body.table})")
-        self._end_if(self.body.f.let(f"icmp ne i64 {done}, {COMPLETE}"))
+        f = self.body.f
+        self._end_if(ask(f, callee, Int, Ptr(f, f"@{symbol}"), self.body.table).ne(COMPLETE))
 
     def check(self) -> None:
         """End the execution where what was called has been stopped."""
-        status = self.body.f.let(f"load atomic i64, ptr {self.body.status} monotonic, align 8")
-        self._end_if(self.body.f.let(f"icmp ne i64 {status}, 0"))
+        self._end_if(self.body.status.load_atomic().ne(0))
 
-    def _end_if(self, condition: str) -> None:
+    def _end_if(self, condition: Bool) -> None:
         proceed = self.body.f.fresh("proceed")
         self.body.may_end = True
-        self.body.f.branch(condition, _ABANDON, proceed)
+        self.body.f.branch(condition.name, _ABANDON, proceed)
         self.body.f.label(proceed)
 
     # ---- regions
@@ -332,7 +326,7 @@ class Entry:
             if kernel is not None:
                 body.find_targets(instruction)
                 values = self._kernel_arguments(instruction)
-                body.f.do(f"store ptr {body.status}, ptr {body.offset(body.table, 8 * first - 8)}")
+                (body.table + (8 * first - 8)).store(body.status)
                 body.fill_table(values, first)
                 for step in kernel.steps:
                     self._declare(step.function)
@@ -344,13 +338,13 @@ class Entry:
                     self.enter(instruction)
                 name = f"{self.name}_task{self.regions}_{len(calls)}"
                 calls[instruction] = [Call(name, first)]
-                body.f.do(f"store ptr %frame, ptr {body.offset(body.table, 8 * first)}")
+                (body.table + 8 * first).store(body.frame)
                 first += 2
                 self.control_task(name, instruction)
         constants = f"{self.name}_region{self.regions}"
         define_parts(self.unit, constants, region, calls)
-        body.f.do(f"store ptr @{constants}, ptr {body.table}")
-        body.f.do(f"store ptr @{constants}_starts, ptr {body.offset(body.table, 8)}")
+        body.table.store(Ptr(body.f, f"@{constants}"))
+        (body.table + 8).store(Ptr(body.f, f"@{constants}_starts"))
         if not self.regions:
             define_tasks(self.unit, f"{self.name}_tasks")
         self.regions += 1
@@ -361,8 +355,7 @@ class Entry:
         """A function that runs a loop, with its state as it is initially, or a conditional."""
         inner = [instruction, *inside(instruction)]
         head = f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind"
-        with self._function(f"{head}{self._quality(inner)}") as body:
-            body.make_room(inner)
+        with self._function(f"{head}{self._quality(inner)}", inner):
             if instruction.opcode == "while":
                 self.trips(instruction)
             else:
@@ -384,27 +377,26 @@ class Entry:
         """The loop as a function for some of the tasks; the first task leaves its own values in the table, behind the
         frame."""
         name = f"{self.name}_{len(self.uses)}_loop"
-        with self._function(f"internal {signature(name, plumbing=True)}") as inner:
+        with self._function(f"internal {signature(name, plumbing=True)}", [plan.kernel]) as inner:
             f = inner.f
-            inner.make_room([plan.kernel])
-            own = [f.let("alloca i64") for _ in plan.own]
-            for slot, value in zip(own, plan.own, strict=True):
-                inner.move(slot, inner.address(value), value.size)
-            inner.own, inner.span = dict(zip(plan.own, own, strict=True)), ("%begin", "%end")
+            own = {value: allocate(f, "i64") for value in plan.own}
+            for value, slot in own.items():
+                slot.copy_from(inner.address(value), value.size)
+            begin = Int(f, "%begin")
+            inner.own, inner.span = own, (begin, Int(f, "%end"))
             self.trips(instruction)
-            first, leave = f.fresh("first"), f.fresh("leave")
-            f.branch(f.let("icmp eq i64 %begin, 0"), first, leave)
-            f.label(first)
-            for number, (slot, value) in enumerate(zip(own, plan.own, strict=True), 1):
-                inner.move(inner.offset("%args", 8 * number), slot, value.size)
-            f.jump(leave)
-            f.label(leave)
+
+            def give() -> None:
+                for number, (value, slot) in enumerate(own.items(), 1):
+                    (Ptr(f, "%args") + 8 * number).copy_from(slot, value.size)
+
+            when(begin.eq(0), give)
         body = self.body
-        body.f.do(f"store ptr %frame, ptr {body.table}")
+        body.table.store(body.frame)
         self.fork(name, self.kernels[plan.kernel].steps[0].tasks)
         self.check()
         for number, value in enumerate(plan.own, 1):
-            body.move(body.address(value), body.offset(body.table, 8 * number), value.size)
+            body.address(value).copy_from(body.table + 8 * number, value.size)
 
     def trips(self, instruction: Instruction) -> None:
         f = self.body.f
@@ -415,7 +407,7 @@ class Entry:
         f.jump(test)
         f.label(test)
         self.computation(condition)
-        f.branch(str(self.body.load(condition.root)), again, leave)
+        f.branch(vector(self.body.load(condition.root)).name, again, leave)
         f.label(again)
         self.computation(body)
         self.copy_all(repeating)
@@ -438,19 +430,18 @@ class Entry:
 
     def spend(self, loop: Instruction) -> None:
         """At the end of a trip: now and then, ask the runtime whether to go on."""
-        f, weight = self.body.f, max(1, round(min(self.costs.trip(loop), BUDGET)))
+        budget, weight = self.body.budget, max(1, round(min(self.costs.trip(loop), BUDGET)))
         if weight == BUDGET:
             self.poll(loop)
             return
-        asked, proceed = f.fresh("ask"), f.fresh("go")
-        left = f.let(f"sub i64 {f.let(f'load i64, ptr {self.body.budget}')}, {weight}")
-        f.do(f"store i64 {left}, ptr {self.body.budget}")
-        f.branch(f.let(f"icmp slt i64 {left}, 0"), asked, proceed)
-        f.label(asked)
-        f.do(f"store i64 {BUDGET}, ptr {self.body.budget}")
-        self.poll(loop)
-        f.jump(proceed)
-        f.label(proceed)
+        left = budget.load_int() - weight
+        budget.store(left)
+
+        def refill() -> None:
+            budget.store(BUDGET)
+            self.poll(loop)
+
+        when(left < 0, refill)
 
     def poll(self, instruction: Instruction) -> None:
         """Ask the runtime whether to go on, if it is some time since that was asked."""
@@ -459,21 +450,19 @@ class Entry:
         self.polled += 1
         text = "".join(f"\\{byte:02x}" for byte in (*instruction.name.encode(), 0))
         self.unit.constant(name, f'[{len(text) // 3} x i8] c"{text}"')
-        callee = self.unit.declare("i32", POLL, ["ptr", "ptr"])
-        stop = body.f.let(f"call i32 {callee}(ptr {body.status}, ptr @{name})")
-        self._end_if(body.f.let(f"icmp sgt i32 {stop}, 0"))
+        stop = body.f.intrinsic("i32", POLL, [("ptr", body.status.name), ("ptr", f"@{name}")])
+        self._end_if(Vector(body.f, "i32", 1, stop).gt(0).bit())
 
     def conditional(self, instruction: Instruction) -> None:
         f = self.body.f
         branches = branch_computations(instruction)
-        selector = self.body.load(instruction.operands[0])
+        selector = vector(self.body.load(instruction.operands[0]))
         labels = [f.fresh("branch") for _ in branches]
         leave = f.fresh("done")
         if instruction.operands[0].shape.element_type == "pred":
-            f.branch(str(selector), labels[0], labels[1])
-        else:  # out of range selects the last branch
-            cases = " ".join(f"i32 {n}, label %{label}" for n, label in enumerate(labels[:-1]))
-            f.do(f"switch i32 {selector}, label %{labels[-1]} [ {cases} ]")
+            f.branch(selector.name, labels[0], labels[1])
+        else:
+            f.switch(selector.type, selector.name, labels)
         for number, (label, branch) in enumerate(zip(labels, branches, strict=True)):
             f.label(label)
             self.computation(branch)

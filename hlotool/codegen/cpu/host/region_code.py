@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hlotool.codegen.kernel import PLUMBING
+from hlotool.codegen.llvm.control import begin_loop, call
+from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.plan.region import Region
 from hlotool.ir import Instruction
@@ -38,9 +40,9 @@ def define_parts(unit: Unit, name: str, region: Region, calls: Mapping[Instructi
     starts = [0]
     for task in region.tasks:
         for part in task:
-            for call in calls[part.instruction]:
-                span = f"i64 {part.begin}, i64 {part.end or call.tasks}"
-                parts.append(f"{_PART} {{ ptr @{call.function}, i64 {8 * call.first}, {span} }}")
+            for step in calls[part.instruction]:
+                span = f"i64 {part.begin}, i64 {part.end or step.tasks}"
+                parts.append(f"{_PART} {{ ptr @{step.function}, i64 {8 * step.first}, {span} }}")
         starts.append(len(parts))
     unit.constant(name, f"[{len(parts)} x {_PART}] [{', '.join(parts)}]")
     numbers = ", ".join(f"i64 {start}" for start in starts)
@@ -50,16 +52,14 @@ def define_parts(unit: Unit, name: str, region: Region, calls: Mapping[Instructi
 def define_tasks(unit: Unit, name: str) -> None:
     """Define the function that does the tasks of any region."""
     f = Function(unit, f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind {PLUMBING}")
-    parts = f.let("load ptr, ptr %args")
-    starts = f.let(f"load ptr, ptr {f.let('getelementptr ptr, ptr %args, i64 1')}")
-    first = f.let(f"load i64, ptr {f.let(f'getelementptr i64, ptr {starts}, i64 %begin')}")
-    last = f.let(f"load i64, ptr {f.let(f'getelementptr i64, ptr {starts}, i64 %end')}")
-    loop = f.begin_loop(first, last)
-    part = f.let(f"getelementptr {_PART}, ptr {parts}, i64 {loop.index}")
-    kinds = ("ptr", "i64", "i64", "i64")
-    fields = (f.let(f"getelementptr {_PART}, ptr {part}, i32 0, i32 {number}") for number in range(4))
-    function, offset, begin, end = [f.let(f"load {kind}, ptr {at}") for kind, at in zip(kinds, fields, strict=True)]
-    table = f.let(f"getelementptr i8, ptr %args, i64 {offset}")
-    f.do(f"call void {function}(ptr {table}, i64 {begin}, i64 {end})")
-    f.end_loop(loop)
+    table = Ptr(f, "%args")
+    parts = table.load_ptr()
+    starts = table.at("ptr", 1).load_ptr()
+    first, last = (starts.at("i64", task).load_int() for task in (Int(f, "%begin"), Int(f, "%end")))
+    loop = begin_loop(f, first, last)
+    part = parts.at(_PART, loop.index)
+    function = part.field(_PART, 0).load_ptr()
+    offset, begin, end = (part.field(_PART, number).load_int() for number in (1, 2, 3))
+    call(f, function.name, table + offset, begin, end)
+    loop.end()
     f.finish()

@@ -6,22 +6,25 @@ Where the state of such a loop is, and where its next value comes, stands in two
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from hlotool.codegen.cpu.host.body import Body
+from hlotool.codegen.llvm.control import when
+from hlotool.codegen.llvm.values import Ptr
 from hlotool.codegen.plan.values import Copy
 from hlotool.ir import Instruction
 
 __all__ = ["begin_swaps", "end_swaps", "swap"]
 
 
-def begin_swaps(body: Body, loop: Instruction) -> dict[Copy, str]:
+def begin_swaps(body: Body, loop: Instruction) -> dict[Copy, Ptr]:
     """Put down where the two storages of every swap are; the addresses of those that are the state's own."""
     homes = {}
     for copy in body.assignment.swaps.get(loop, ()):
         values = (copy.target, copy.source)
         addresses = [body.address(value) for value in values]
         for value, address, spot in zip(values, addresses, body.spots[copy], strict=True):
-            body.f.do(f"store ptr {address}, ptr {spot}")
+            spot.store(address)
             body.places[value.find()] = spot
         homes[copy] = addresses[0]
     return homes
@@ -32,18 +35,12 @@ def swap(body: Body, copies: Iterable[Copy]) -> None:
     for copy in copies:
         addresses = [body.address(copy.source), body.address(copy.target)]
         for address, spot in zip(addresses, body.spots[copy], strict=True):
-            body.f.do(f"store ptr {address}, ptr {spot}")
+            spot.store(address)
 
 
-def end_swaps(body: Body, homes: Mapping[Copy, str]) -> None:
+def end_swaps(body: Body, homes: Mapping[Copy, Ptr]) -> None:
     """Behind a loop, copy state that is not in its own storage there."""
-    f = body.f
     for copy, home in homes.items():
         address = body.address(copy.target)
         del body.places[copy.target.find()], body.places[copy.source.find()]
-        away, done = f.fresh("away"), f.fresh("home")
-        f.branch(f.let(f"icmp ne ptr {address}, {home}"), away, done)
-        f.label(away)
-        body.move(home, address, copy.source.size)
-        f.jump(done)
-        f.label(done)
+        when(address.ne(home), partial(home.copy_from, address, copy.source.size))

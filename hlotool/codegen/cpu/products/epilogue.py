@@ -123,19 +123,19 @@ class Epilogue:
             if output is self.kept:
                 continue
             widths.setdefault(prod(output.space) // (block.items * block.rows), []).append(output)
-        jobs = [self._job(width, outputs, block) for width, outputs in widths.items()]
+        jobs = [self._job(f, width, outputs, block) for width, outputs in widths.items()]
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
         # Loops have these by name before it is known which buffers there are.
-        if any(_FLAT in (loop.start, loop.stop) for job in jobs for loop in job.loops):
+        if any(isinstance(loop.start, Int) and loop.start.name == _FLAT for job in jobs for loop in job.loops):
             f.do(f"{_FLAT} = mul nsw i64 %row, {block.columns}")
             f.do(f"{_FLAT_END} = mul nsw i64 %row_end, {block.columns}")
-        bases[_BLOCK] = (part.block + (number(f, part.row * -block.pitch) + part.column * -size)).name
+        bases[_BLOCK] = part.block + (number(f, part.row * -block.pitch) + part.column * -size)
         time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
         f.finish()
         return time
 
-    def _job(self, width: int, outputs: Sequence[Output], block: Block) -> Job:
+    def _job(self, f: Function, width: int, outputs: Sequence[Output], block: Block) -> Job:
         """Outputs of `width` elements for each row: item, row and place in the row are the loops."""
         space: list[Index] = []
 
@@ -162,9 +162,9 @@ class Epilogue:
             at = delinearize((item * block.rows + row) * width + column, output.space)
             stores.append(store_output(tracer, output, at))
         loops = [
-            Loop(atoms[0], block.items, counter="%item"),
-            Loop(atoms[1], block.rows, start="%row", stop="%row_end"),
-            Loop(atoms[2], width, start="%column", stop="%column_end"),
+            Loop(atoms[0], block.items, counter=Int(f, "%item")),
+            Loop(atoms[1], block.rows, start=Int(f, "%row"), stop=Int(f, "%row_end")),
+            Loop(atoms[2], width, start=Int(f, "%column"), stop=Int(f, "%column_end")),
         ]
         multiple = block.width
         if self.whole_rows or block.width >= width:
@@ -174,7 +174,7 @@ class Epilogue:
             flat = merge(loops[1:], closure(stores))
             ahead = 0 if block.height >= block.rows else block.height * block.columns
             if len(flat) == 1 and ahead % _EVEN == 0:
-                loops[1:] = [replace(flat[0], start=_FLAT, stop=_FLAT_END)]
+                loops[1:] = [replace(flat[0], start=Int(f, _FLAT), stop=Int(f, _FLAT_END))]
                 multiple = ahead
         kept = [loop for loop in loops if loop.extent > 1]
         return Job(tracer, stores, [a for a in atoms if a.high], tuple(kept), width > 1, multiple)

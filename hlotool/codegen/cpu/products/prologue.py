@@ -76,14 +76,14 @@ class Prologue:
         left, right = _span(f, at_panel, width, copy.columns.extent)
         write = write + to * copy.panel + left * -copy.columns.target
         loops = [
-            Loop(atom, atom.high + 1, counter=number(f, at).name)
+            Loop(atom, atom.high + 1, counter=number(f, at))
             for atom, at in zip(atoms[:-2], outer, strict=True) if atom.high
         ]
         for atom, start, stop in ((atoms[-2], first, last), (atoms[-1], left, right)):
             if atom.high:
-                loops.append(Loop(atom, atom.high + 1, start=start.name, stop=stop.name))
+                loops.append(Loop(atom, atom.high + 1, start=start, stop=stop))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
-        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write.name}), own, False)
+        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}), own, False)
         panel.end()
         task.end()
         f.finish()

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
 from hlotool.codegen.llvm.math.arithmetic import any_lane
-from hlotool.codegen.llvm.math.elements import Value, compute_element, is_complex, part_type
+from hlotool.codegen.llvm.math.elements import Register, compute_element, is_complex, part_type, vector
 from hlotool.codegen.llvm.math.vector import exact_fma, fma, outlined_many
 from hlotool.codegen.llvm.values import Vector, where
-from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
 
@@ -24,20 +23,19 @@ Pair = tuple[Vector, Vector]
 INFINITY = float("inf")
 
 
-def emit(f: Function, opcode: str, element_type: str, lanes: int, operands: Sequence[Value]) -> Value:
+def emit(opcode: str, element_type: str, operands: Sequence[Register]) -> Register:
     """An operation on complex operands; ``abs`` gives one real value, the others a pair."""
-    pairs = [_pair(f, element_type, lanes, v) for v in operands]
+    pairs = [_pair(operand) for operand in operands]
     if opcode in _EXACT and len(pairs) == _EXACT[opcode][0]:
-        real, imaginary = _EXACT[opcode][1](*pairs)
-        return real.name, imaginary.name
+        return _EXACT[opcode][1](*pairs)
     part = compute_element(element_type)
     if opcode == "divide" and part == "float":
         real, imaginary = _divide_singles(*pairs)
-        return real.cast("fptrunc", part).name, imaginary.cast("fptrunc", part).name
+        return real.cast("fptrunc", part), imaginary.cast("fptrunc", part)
     wide = [(a.cast("fpext", "double"), b.cast("fpext", "double")) for a, b in pairs]
     if opcode == "abs":
         size = _magnitude_of_single if part == "float" else magnitude
-        return size(wide[0]).cast("fptrunc", part).name
+        return size(wide[0]).cast("fptrunc", part)
     if opcode in _SHORT and len(wide) == _SHORT[opcode][0]:
         result = _SHORT[opcode][1](*wide)
     elif opcode in _LONG and len(wide) == _LONG[opcode][0]:
@@ -49,39 +47,37 @@ def emit(f: Function, opcode: str, element_type: str, lanes: int, operands: Sequ
         result = outputs[0], outputs[1]
     else:
         raise UnsupportedError(f"{opcode} is not defined for element type {element_type}")
-    return result[0].cast("fptrunc", part).name, result[1].cast("fptrunc", part).name
+    return result[0].cast("fptrunc", part), result[1].cast("fptrunc", part)
 
 
-def _pair(f: Function, element_type: str, lanes: int, value: Value) -> Pair:
-    assert not isinstance(value, str)
-    element = compute_element(element_type)
-    return Vector(f, element, lanes, value[0]), Vector(f, element, lanes, value[1])
+def _pair(register: Register) -> Pair:
+    assert not isinstance(register, Vector)
+    return register
 
 
-def compare(f: Function, direction: str, element_type: str, lanes: int, operands: Sequence[Value]) -> Value:
+def compare(direction: str, element_type: str, operands: Sequence[Register]) -> Vector:
     """EQ and NE."""
-    (a, b), (c, d) = (_pair(f, element_type, lanes, v) for v in operands)
+    (a, b), (c, d) = (_pair(operand) for operand in operands)
     if direction == "EQ":
-        return (a.eq(c) & b.eq(d)).name
+        return a.eq(c) & b.eq(d)
     if direction == "NE":
-        return (a.ne(c) | b.ne(d)).name
+        return a.ne(c) | b.ne(d)
     raise UnsupportedError(f"compare {direction} is not defined for element type {element_type}")
 
 
-def bitcast(f: Function, source: str, target: str, lanes: int, value: Value) -> Value:
+def bitcast(source: str, target: str, value: Register) -> Register:
     """c64 as a real type of 64 bits or back: the real part is the low half."""
     other = target if is_complex(source) else source
     if "c64" not in (source, target) or ELEMENT_TYPES[other].bits != 64:
         raise UnsupportedError(f"bitcast-convert of {source} to {target}")
     if is_complex(source):
-        real, imaginary = (p.bits().cast("zext", "i64") for p in _pair(f, source, lanes, value))
+        real, imaginary = (p.bits().cast("zext", "i64") for p in _pair(value))
         joined = real | imaginary.shl(32)
-        return (joined.as_float() if target == "f64" else joined).name
-    assert isinstance(value, str)
-    bits = Vector(f, compute_element(source), lanes, value).bits()
+        return joined.as_float() if target == "f64" else joined
+    bits = vector(value).bits()
     low, high = bits.cast("trunc", "i32"), bits.lshr(32).cast("trunc", "i32")
     assert part_type(target) == "f32"
-    return low.as_float().name, high.as_float().name
+    return low.as_float(), high.as_float()
 
 
 def multiply(z: Pair, w: Pair) -> Pair:

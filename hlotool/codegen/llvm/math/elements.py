@@ -11,23 +11,23 @@ bf16 and f16 are 16-bit integers (their bits), complex elements are two loads.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from hlotool.codegen.llvm.math import lowprecision
-from hlotool.codegen.llvm.types import constant_text, type_text
+from hlotool.codegen.llvm.types import Number, constant_text
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = [
-    "Value",
+    "Register",
     "broadcast",
     "compute_element",
-    "compute_type",
     "constant",
     "from_memory",
     "integer_bits",
@@ -36,16 +36,19 @@ __all__ = [
     "is_integer",
     "is_low_precision",
     "is_signed",
+    "joined",
     "kind",
     "memory_type",
     "part_type",
+    "parts",
     "round_to",
     "to_memory",
     "vector",
     "wrap",
 ]
 
-Value = str | tuple[str, str]
+Register = Vector | tuple[Vector, Vector]
+"""What is computed with: a scalar or a vector, and two of them for complex numbers."""
 
 _PARTS = {"c64": "f32", "c128": "f64"}
 
@@ -104,11 +107,6 @@ def compute_element(element_type: str) -> str:
     return "double" if element_type in ("f64", "c128") else "float"
 
 
-def compute_type(element_type: str, lanes: int) -> str:
-    """The LLVM type of values of `element_type` in registers; complex: the type of each part."""
-    return type_text(compute_element(element_type), lanes)
-
-
 @cache
 def memory_type(element_type: str) -> str:
     """The LLVM scalar type of one element in memory; complex: of each of its two parts."""
@@ -119,91 +117,78 @@ def memory_type(element_type: str) -> str:
     return compute_element(element_type)
 
 
-def vector(f: Function, element_type: str, lanes: int, value: Value) -> Vector:
-    """The `Vector` of a value that is not complex."""
-    assert isinstance(value, str)
-    return Vector(f, compute_element(element_type), lanes, value)
+def vector(register: Register) -> Vector:
+    """A register that is not complex."""
+    assert isinstance(register, Vector)
+    return register
 
 
-def constant(element_type: str, lanes: int, value: Any) -> Value:
-    """The LLVM constant of a Python or NumPy scalar, converted to `element_type` first; splat if lanes > 1.
+def parts(register: Register) -> tuple[Vector, ...]:
+    """The vectors that a register is: two of a complex one."""
+    return (register,) if isinstance(register, Vector) else register
 
-    Complex types give a pair.
-    """
+
+def joined(parts: Sequence[Vector]) -> Register:
+    """The register of these vectors."""
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+def constant(f: Function, element_type: str, lanes: int, value: Any) -> Register:
+    """The LLVM constant of a Python or NumPy scalar, converted to `element_type` first, in all lanes."""
     element = compute_element(element_type)
     if is_complex(element_type):
-        number = complex(value)
-        return constant_text(element, lanes, number.real), constant_text(element, lanes, number.imag)
+        texts = [constant_text(element, lanes, number) for number in (complex(value).real, complex(value).imag)]
+        return joined([Vector(f, element, lanes, text) for text in texts])
+    return Vector(f, element, lanes, constant_text(element, lanes, _converted(element_type, value)))
+
+
+def _converted(element_type: str, value: Any) -> Number:
+    """The Python number of a scalar, as `element_type` has it."""
     sort = kind(element_type)
     if sort == "pred":
-        return constant_text(element, lanes, bool(value))
+        return bool(value)
     if sort in ("signed", "unsigned"):
         width = integer_bits(element_type)
         number = int(value) & ((1 << width) - 1)
-        if sort == "signed" and number >> (width - 1):
-            number -= 1 << width
-        return constant_text(element, lanes, number)
+        return number - (1 << width) if sort == "signed" and number >> (width - 1) else number
     if is_low_precision(element_type):
         dtype = ELEMENT_TYPES[element_type].dtype
         assert dtype is not None
         with np.errstate(all="ignore"):
             value = np.asarray(value).astype(dtype).astype(np.float32)
-    return constant_text(element, lanes, float(value))
+    return float(value)
 
 
-def broadcast(f: Function, element_type: str, lanes: int, value: Value) -> Value:
-    """A scalar compute value in all of `lanes` lanes."""
-    if lanes == 1:
-        return value
-    if not isinstance(value, str):
-        real, imaginary = value
-        part = part_type(element_type)
-        return _splat(f, part, lanes, real), _splat(f, part, lanes, imaginary)
-    return _splat(f, element_type, lanes, value)
+def broadcast(register: Register, lanes: int) -> Register:
+    """A scalar in all of `lanes` lanes."""
+    return joined([part.spread(lanes) for part in parts(register)])
 
 
-def _splat(f: Function, element_type: str, lanes: int, value: str) -> str:
-    element = compute_element(element_type)
-    if not value.startswith("%"):
-        return f"splat ({element} {value})"
-    wide = type_text(element, lanes)
-    first = f.let(f"insertelement {wide} poison, {element} {value}, i64 0")
-    return f.let(f"shufflevector {wide} {first}, {wide} poison, <{lanes} x i32> zeroinitializer")
-
-
-def from_memory(f: Function, element_type: str, lanes: int, raw: Value) -> Value:
-    """The compute value of loaded `raw` (memory type, same lanes).  Complex: a pair in, a pair out."""
-    if not isinstance(raw, str):
+def from_memory(element_type: str, raw: Register) -> Register:
+    """The register of what was loaded, which has the memory type."""
+    if not isinstance(raw, Vector):
         return raw
     if memory_type(element_type) == compute_element(element_type):
-        return round_to(f, element_type, lanes, raw)
-    loaded = Vector(f, memory_type(element_type), lanes, raw)
-    if element_type == "pred":
-        return loaded.ne(0).name
-    return lowprecision.decode(loaded, element_type).name
+        return round_to(element_type, raw)
+    return raw.ne(0) if element_type == "pred" else lowprecision.decode(raw, element_type)
 
 
-def to_memory(f: Function, element_type: str, lanes: int, value: Value) -> Value:
-    """What to store for compute value `value`; narrow floats must be rounded already (every operation does)."""
-    if not isinstance(value, str):
-        return value
-    computed = vector(f, element_type, lanes, value)
+def to_memory(element_type: str, register: Register) -> Register:
+    """What to store for a register; narrow floats must be rounded already (every operation does)."""
+    if not isinstance(register, Vector):
+        return register
     if memory_type(element_type) == compute_element(element_type):
-        return (computed & ((1 << integer_bits(element_type)) - 1)).name if element_type in ("s2", "s4") else value
-    if element_type == "pred":
-        return computed.cast("zext", "i8").name
-    return lowprecision.encode(computed, element_type).name
+        return register & ((1 << integer_bits(element_type)) - 1) if element_type in ("s2", "s4") else register
+    return register.cast("zext", "i8") if element_type == "pred" else lowprecision.encode(register, element_type)
 
 
-def round_to(f: Function, element_type: str, lanes: int, value: Value) -> Value:
+def round_to(element_type: str, register: Register) -> Register:
     """Round a ``float`` to the nearest value of a narrow float type; wrap a sub-byte integer; else nothing."""
-    if not isinstance(value, str):
-        return value
+    if not isinstance(register, Vector):
+        return register
     if is_low_precision(element_type):
-        return lowprecision.round_to(vector(f, element_type, lanes, value), element_type).name
-    if is_integer(element_type):
-        return wrap(vector(f, element_type, lanes, value), element_type).name
-    return value
+        return lowprecision.round_to(register, element_type)
+    return wrap(register, element_type) if is_integer(element_type) else register
 
 
 def wrap(x: Vector, element_type: str) -> Vector:

@@ -19,37 +19,23 @@ from hlotool.codegen.llvm.math import (
 )
 from hlotool.codegen.llvm.math import complex as complex_functions
 from hlotool.codegen.llvm.math.elements import (
-    Value,
-    broadcast,
-    compute_type,
-    constant,
-    from_memory,
+    Register,
     is_complex,
     is_float,
     is_low_precision,
+    joined,
     kind,
-    memory_type,
     part_type,
-    round_to,
-    to_memory,
+    parts,
     vector,
 )
 from hlotool.codegen.llvm.values import Vector, where
-from hlotool.codegen.llvm.writer import Function
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.ir.errors import UnsupportedError
 
-__all__ = [
-    "Value",
-    "broadcast",
-    "compute_type",
-    "constant",
-    "emit_elementwise",
-    "from_memory",
-    "memory_type",
-    "round_to",
-    "to_memory",
-]
+__all__ = ["emit_elementwise"]
+
+Attributes = Mapping[str, object]
 
 FLOAT_UNARY: dict[str, Callable[[Vector], Vector]] = {
     "abs": Vector.fabs,
@@ -97,30 +83,22 @@ _NO_NEGATIVES = frozenset(["f8e8m0fnu"])
 
 
 def emit_elementwise(
-    f: Function,
-    opcode: str,
-    attributes: Mapping[str, object],
-    operand_types: Sequence[str],
-    result_type: str,
-    lanes: int,
-    operands: Sequence[Value],
-) -> Value:
-    """Write elementwise `opcode` over `lanes` lanes; return its value of ``compute_type(result_type, lanes)``.
+    opcode: str, attributes: Attributes, operand_types: Sequence[str], result_type: str, operands: Sequence[Register]
+) -> Register:
+    """Write elementwise `opcode` of `operands`, which have the same lanes; return its register.
 
-    `operand_types` and `result_type` are HLO element types; `operands` are compute values (a pair for complex
-    types).  `attributes` are those of the instruction: ``direction`` and ``type`` of compare, ``exponent_bits``
-    and ``mantissa_bits`` of reduce-precision; ``nonpositive`` says so of the operand of exponential.  Narrow floats are
-    computed in f32 and rounded.
+    `operand_types` and `result_type` are HLO element types.  `attributes` are those of the instruction: ``direction``
+    and ``type`` of compare, ``exponent_bits`` and ``mantissa_bits`` of reduce-precision; ``nonpositive`` says so of the
+    operand of exponential.  Narrow floats are computed in f32 and rounded.
     Raises UnsupportedError for combinations that HLO does not define.
     """
     handler = _SPECIAL.get(opcode)
     if handler is not None:
-        return handler(f, attributes, operand_types, result_type, lanes, operands)
+        return handler(attributes, operand_types, result_type, operands)
     source = operand_types[0]
     if is_complex(source):
-        return complex_functions.emit(f, opcode, source, lanes, operands)
-    values = [vector(f, t, lanes, v) for t, v in zip(operand_types, operands, strict=True)]
-    return _real(opcode, source, values).name
+        return complex_functions.emit(opcode, source, operands)
+    return _real(opcode, source, [vector(operand) for operand in operands])
 
 
 def _rounded(opcode: str, source: str, result: Vector) -> Vector:
@@ -160,163 +138,119 @@ def _unsupported(opcode: str, element_type: str) -> UnsupportedError:
     return UnsupportedError(f"{opcode} is not defined for element type {element_type}")
 
 
-Attributes = Mapping[str, object]
-Handler = Callable[[Function, Attributes, Sequence[str], str, int, Sequence[Value]], Value]
+Handler = Callable[[Attributes, Sequence[str], str, Sequence[Register]], Register]
 
 
-def _copy(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _copy(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     return operands[0]
 
 
-def _select(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _select(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     predicate, yes, no = operands
-    mask = vector(f, "pred", lanes, predicate)
-    if isinstance(yes, str):
-        return where(mask, vector(f, result, lanes, yes), vector(f, result, lanes, no)).name
-    part = part_type(result)
-    real, imaginary = (
-        where(mask, vector(f, part, lanes, a), vector(f, part, lanes, b)).name for a, b in zip(yes, no, strict=True)
-    )
-    return real, imaginary
+    return _chosen(vector(predicate), yes, no)
 
 
-def _clamp(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _chosen(mask: Vector, yes: Register, no: Register) -> Register:
+    return joined([where(mask, a, b) for a, b in zip(parts(yes), parts(no), strict=True)])
+
+
+def _clamp(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     if is_complex(result):
-        return _complex_clamp(f, result, lanes, operands)
-    low, x, high = (vector(f, result, lanes, v) for v in operands)
+        return _complex_clamp(*operands)
+    low, x, high = (vector(operand) for operand in operands)
     if is_float(result):
-        return arithmetic.clamp(low, x, high).name
-    return _real("minimum", result, [_real("maximum", result, [x, low]), high]).name
+        return arithmetic.clamp(low, x, high)
+    return _real("minimum", result, [_real("maximum", result, [x, low]), high])
 
 
-def _complex_clamp(f: Function, result: str, lanes: int, operands: Sequence[Value]) -> Value:
+def _complex_clamp(low: Register, x: Register, high: Register) -> Register:
     """By the real parts alone; of equal ones the lower bound, then the value."""
-    part = part_type(result)
-
-    def chosen(left: Value, right: Value, predicate: str) -> Value:
-        mask = vector(f, part, lanes, left[0]).compare(predicate, vector(f, part, lanes, right[0]))
-        real, imaginary = (
-            where(mask, vector(f, part, lanes, a), vector(f, part, lanes, b)).name
-            for a, b in zip(left, right, strict=True)
-        )
-        return real, imaginary
-
-    low, x, high = operands
-    return chosen(chosen(low, x, "oge"), high, "ole")
+    raised = _chosen(parts(low)[0].compare("oge", parts(x)[0]), low, x)
+    return _chosen(parts(raised)[0].compare("ole", parts(high)[0]), raised, high)
 
 
-def _compare(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _compare(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     direction = str(attributes["direction"])
     if direction not in ("EQ", "NE", "GE", "GT", "LE", "LT"):
         raise UnsupportedError(f"compare direction {direction!r}")
     source = types[0]
     if is_complex(source):
-        return complex_functions.compare(f, direction, source, lanes, operands)
-    a, b = (vector(f, source, lanes, v) for v in operands)
+        return complex_functions.compare(direction, source, operands)
+    a, b = (vector(operand) for operand in operands)
     if is_float(source):
-        return arithmetic.compare(a, b, direction, attributes.get("type") == "TOTALORDER").name
-    return integer.compare(a, b, direction, kind(source) == "signed").name
+        return arithmetic.compare(a, b, direction, attributes.get("type") == "TOTALORDER")
+    return integer.compare(a, b, direction, kind(source) == "signed")
 
 
-def _convert(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _convert(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     (value,), (source,) = operands, types
-    if isinstance(value, str):
-        part = part_type(result) if is_complex(result) else result
-        real = convert.convert(vector(f, source, lanes, value), source, part).name
+    if isinstance(value, Vector):
         if not is_complex(result):
-            return real
-        zero = constant(part, lanes, 0)
-        assert isinstance(zero, str)
-        return real, zero
-    parts = [vector(f, part_type(source), lanes, v) for v in value]
+            return convert.convert(value, source, result)
+        real = convert.convert(value, source, part_type(result))
+        return real, real.like(0)
     if is_complex(result):
-        real, imaginary = (convert.convert(p, part_type(source), part_type(result)).name for p in parts)
-        return real, imaginary
+        return joined([convert.convert(part, part_type(source), part_type(result)) for part in value])
     if result == "pred":
-        return (parts[0].ne(0) | parts[1].ne(0)).name
-    return convert.convert(parts[0], part_type(source), result).name
+        return value[0].ne(0) | value[1].ne(0)
+    return convert.convert(value[0], part_type(source), result)
 
 
-def _bitcast(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _bitcast(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     (value,), (source,) = operands, types
     if source == result:
         return value
     if is_complex(source) or is_complex(result):
-        return complex_functions.bitcast(f, source, result, lanes, value)
-    return convert.bitcast(vector(f, source, lanes, value), source, result).name
+        return complex_functions.bitcast(source, result, value)
+    return convert.bitcast(vector(value), source, result)
 
 
-def _is_finite(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _is_finite(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     if not is_float(types[0]):
         raise _unsupported("is-finite", types[0])
-    return vector(f, types[0], lanes, operands[0]).fabs().lt(float("inf")).name
+    return vector(operands[0]).fabs().lt(float("inf"))
 
 
 def _part(index: int) -> Handler:
-    def handler(
-        f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-    ) -> Value:
+    def handler(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
         value = operands[0]
-        if not isinstance(value, str):
+        if not isinstance(value, Vector):
             return value[index]
-        return value if index == 0 else constant(types[0], lanes, 0)
+        return value if index == 0 else value.like(0)
 
     return handler
 
 
-def _complex(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _complex(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     real, imaginary = operands
-    assert isinstance(real, str)
-    assert isinstance(imaginary, str)
-    return real, imaginary
+    return vector(real), vector(imaginary)
 
 
 def _reduce_precision(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+    attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]
+) -> Register:
     bits = attributes["exponent_bits"], attributes["mantissa_bits"]
     exponent_bits, mantissa_bits = (int(str(b)) for b in bits)
     if not is_float(types[0]):
         raise _unsupported("reduce-precision", types[0])
-    value = vector(f, types[0], lanes, operands[0])
-    return convert.reduce_precision(value, types[0], exponent_bits, mantissa_bits).name
+    return convert.reduce_precision(vector(operands[0]), types[0], exponent_bits, mantissa_bits)
 
 
-def _stochastic(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _stochastic(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     if not is_float(types[0]) or kind(types[1]) != "unsigned":
         raise _unsupported("stochastic-convert", types[0])
-    x, random = (vector(f, t, lanes, v) for t, v in zip(types, operands, strict=True))
-    return convert.stochastic(x, types[0], random, types[1], result).name
+    x, random = (vector(operand) for operand in operands)
+    return convert.stochastic(x, types[0], random, types[1], result)
 
 
-def _exponential(
-    f: Function, attributes: Attributes, types: Sequence[str], result: str, lanes: int, operands: Sequence[Value]
-) -> Value:
+def _exponential(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     source = types[0]
     if is_complex(source):
-        return complex_functions.emit(f, "exponential", source, lanes, operands)
-    value = vector(f, source, lanes, operands[0])
+        return complex_functions.emit("exponential", source, operands)
+    value = vector(operands[0])
     if not attributes.get("nonpositive") or kind(source) != "float":
-        return _real("exponential", source, [value]).name
-    return _rounded("exponential", source, exp.scaled_exponential(value, nonpositive=True)).name
+        return _real("exponential", source, [value])
+    return _rounded("exponential", source, exp.scaled_exponential(value, nonpositive=True))
 
 
 _SPECIAL: dict[str, Handler] = {

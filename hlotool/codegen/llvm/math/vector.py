@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hlotool.codegen.llvm.control import Callee
 from hlotool.codegen.llvm.types import Number
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.values import Struct, Vector, operand
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = [
@@ -109,26 +110,17 @@ def outlined_many(
     """
     first = arguments[0]
     f = first.f
-    kind = _return_type(first.type, count)
     # A module may join units with and without a machine, whose texts differ.
     symbol = f"{name}_{first.suffix}{'' if f.unit.machine else '_portable'}{LIBRARY}"
     if symbol not in f.unit.library:
         inner = Function(f.unit, "")
-        results = body([Vector(inner, a.element, a.lanes, f"%p{i}") for i, a in enumerate(arguments)])
-        parameters = ", ".join(f"{a.type} %p{i}" for i, a in enumerate(arguments))
-        value = results[0].name
-        if count > 1:
-            value = "poison"
-            for i, r in enumerate(results):
-                value = inner.let(f"insertvalue {kind} {value}, {r.type} {r.name}, {i}")
-        inner.do(f"ret {kind} {value}")
-        head = f"define internal {kind} @{symbol}({parameters}) nounwind{' cold' if cold else ''} {{"
+        parameters = [argument.named(f"%p{i}", inner) for i, argument in enumerate(arguments)]
+        results = body(parameters)
+        returned = results[0] if count == 1 else Struct.of(results)
+        inner.leave(operand(returned))
+        taken = ", ".join(map(operand, parameters))
+        head = f"define internal {returned.type} @{symbol}({taken}) nounwind{' cold' if cold else ''} {{"
         f.unit.library[symbol] = "\n".join([head, "entry:", *inner.lines, "}"])
-    whole = f.let(f"call {kind} @{symbol}({', '.join(f'{a.type} {a.name}' for a in arguments)})")
     if count == 1:
-        return [Vector(f, first.element, first.lanes, whole)]
-    return [first.let(f"extractvalue {kind} {whole}, {i}") for i in range(count)]
-
-
-def _return_type(type_name: str, count: int) -> str:
-    return type_name if count == 1 else "{ " + ", ".join([type_name] * count) + " }"
+        return [Callee(f"@{symbol}", first)(f, *arguments)]
+    return Callee(f"@{symbol}", Struct(f, [first] * count, ""))(f, *arguments).parts()

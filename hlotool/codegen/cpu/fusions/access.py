@@ -1,0 +1,294 @@
+"""Loads and stores of nodes: scalars, and vectors whose lanes lie side by side, evenly spaced, or anywhere.
+
+This is where the target's vectors come in: masks for lanes that do not count or must not be read, elements picked from
+whole vectors, squares transposed in registers, stores past the caches, and what is fetched ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated
+
+from hlotool.analysis.indexing import Index
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.fusions.indices import Indices, Terms, variables_of
+from hlotool.codegen.cpu.fusions.scope import Known
+from hlotool.codegen.llvm import memory, values
+from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
+from hlotool.codegen.llvm.strided import (
+    WIDEST_STEP,
+    Chunk,
+    load_chunks,
+    load_strided,
+    pick,
+    store_interleaved,
+    store_strided,
+)
+from hlotool.codegen.llvm.values import Ptr, Vector, either
+from hlotool.codegen.llvm.vectors import transposed
+from hlotool.codegen.loops.nodes import Node, Row
+from hlotool.codegen.machine import LINE
+from hlotool.ir import Literal, byte_size
+
+__all__ = ["Access", "columns_of"]
+
+Column = tuple[object, str, Terms]
+"""Buffer, type and index less its constant: of elements that lie at fixed distances from each other."""
+
+_NOTHING = object()
+"""The buffer to read where there is nothing to read."""
+
+_WIDEST: Annotated[int, Threshold("bytes")] = 128
+"""Bytes of the widest vector that is read: of complex numbers."""
+
+
+class Access:
+    """What the loads and stores at `indices` need: pointers to the buffers, and addresses as far as they are known.
+
+    `bases` are the buffers in the argument table; `streams` the slots of outputs that no cache can hold; `far` tells
+    whether operands come from beyond the caches, slower than they are needed.
+    """
+
+    def __init__(
+        self, indices: Indices, name: str, bases: Mapping[object, Ptr], streams: Collection[object], far: bool
+    ) -> None:
+        self.indices = indices
+        self.scope = scope = indices.scope
+        self.f = scope.f
+        self.name = name
+        self.streams = streams
+        self.far = far
+        self.bases: Known[object, Ptr] = scope.table(lambda slot: 0)
+        self.bases.update(bases)
+        self.columns: dict[Column, list[Node]] = {}  # the loads of the loops being written
+        self.coming: Sequence[tuple[Node, Index, int]] = ()  # to be fetched while a row is written; how far on
+        self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: variables_of(key[1]))
+        self._chunks: Known[tuple[Column, int, int], list[Chunk]] = scope.table(lambda key: variables_of(key[0][2]))
+
+    # ---- addresses
+
+    def base(self, slot: object) -> Ptr:
+        """The pointer of a buffer; those of the argument table were loaded at the entry, others are globals."""
+        if slot not in self.bases:
+            if not (isinstance(slot, Literal) or slot is _NOTHING):
+                raise KeyError(f"buffer {slot} was not loaded at the entry")
+            name = f"constant{len(self.f.unit.definitions)}_{self.name}"
+            self.f.unit.data(name, slot.value().tobytes() if isinstance(slot, Literal) else bytes(_WIDEST))
+            self.bases[slot] = Ptr(self.f, f"@{name}")
+        return self.bases[slot]
+
+    def prepare(self, node: Node) -> None:
+        """Write what is known already of the addresses and integers that `node` will need deeper inside."""
+        for index in node.indices():
+            if node.kind in ("load", "store") and index is node.index:
+                self._address(node.slot, node.type, index)
+            else:
+                self.indices.sum([term for term in index.terms if self.indices.is_known(term[0])])
+
+    def _address(self, slot: object, element_type: str, index: Index) -> Ptr:
+        """The address of position `index` less its constant, as far as its terms are known now."""
+        key = slot, index.terms
+        done, pointer = self._addresses.get(key) or (0, self.base(slot))
+        known = [k for k, (atom, _) in enumerate(index.terms) if not done >> k & 1 and self.indices.is_known(atom)]
+        if known:
+            offset = self.indices.sum([index.terms[k] for k in known])
+            pointer = pointer.at(memory.address_type(element_type), offset)
+            for k in known:
+                done |= 1 << k
+            self._addresses.keep(key, (done, pointer))
+        return pointer
+
+    def place(self, node: Node, copy: int, further: int = 0) -> Ptr:
+        """The address of the first lane of `copy`, or of the element so much `further` on."""
+        assert node.index is not None
+        return self._place(node, node.index, copy, further)
+
+    def _place(self, node: Node, index: Index, copy: int, further: int) -> Ptr:
+        kind = memory.address_type(node.type)
+        pointer = self._address(node.slot, node.type, index)
+        return pointer.at(kind, index.constant + self.scope.shift(index, copy)).at(kind, further)
+
+    def move(self, node: Node, amount: values.Index) -> None:
+        """Let the buffer of a node begin so many of its elements further on, until the innermost scope closes."""
+        place = self.bases[node.slot].at(memory.address_type(node.type), amount)
+        self.bases.keep(node.slot, place)
+
+    def _places(self, node: Node, copy: int, lanes: int) -> Vector:
+        """The addresses of a node whose lanes do not lie side by side."""
+        assert node.index is not None
+        offsets = self.indices.lanes(node.index, copy, lanes)
+        return self.base(node.slot).at_each(memory.address_type(node.type), offsets)
+
+    # ---- loads
+
+    def load(self, node: Node, copy: int) -> Register:
+        """What a load reads: a vector in the lane loop."""
+        lanes = self.scope.lanes(node)
+        if lanes > 1:
+            return self._load_vector(node, copy, lanes)
+        condition = self.indices.condition(node.guards, copy) if node.guards else None
+        place = self.place(node, copy)
+        if condition is not None:
+            place = either(condition.bit(), place, self.base(node.slot))
+        return memory.load(node.type, 1, place)
+
+    def _load_vector(self, node: Node, copy: int, lanes: int) -> Register:
+        lane, mask, step = self.scope.lane, self._active(copy, lanes), self._step(node)
+        assert lane is not None
+        if node.guards:
+            condition = self.indices.condition(node.guards, copy)
+            if condition.lanes == 1 and step == 1:
+                # All lanes or none: what is read in the latter case is of no interest.
+                place = either(condition.bit(), self.place(node, copy), self.base(_NOTHING))
+                return memory.load(node.type, lanes, place, mask)
+            own = self.indices.mask(node.guards, copy, lanes)
+            mask = own if mask is None else own & mask
+        if step == 0:
+            # The guards alone make it a vector: one element, if any lane may read it.
+            assert mask is not None
+            place = self.place(node, copy)
+            place = either(mask.reduce("or").bit(), place, self.base(node.slot))
+            return broadcast(memory.load(node.type, 1, place), lanes)
+        if step == 1:
+            place = self.place(node, copy)
+            if self.far and isinstance(node.slot, int) and self.scope.stack[-1] & lane.atom.variables:
+                memory.prefetch(place)
+            return memory.load(node.type, lanes, place, mask)
+        if step == -1 and mask is None:
+            value = memory.load(node.type, lanes, self.place(node, copy, 1 - lanes))
+            return joined([part.shuffle(range(lanes)[::-1]) for part in parts(value)])
+        if step is not None and _is_close(node.type, step) and not node.guards:
+            return self._load_strided(node, copy, lanes, step)
+        return memory.load_gathered(
+            node.type, self._places(node, copy, lanes), mask or Vector(self.f, "i1", lanes, "splat (i1 true)")
+        )
+
+    def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Register:
+        """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
+        active, own, column = self._count(copy, lanes), _constant(node), _column(node)
+        constants = [_constant(n) for n in self.columns.get(column, ())]
+        first = next((c for c in constants if c <= own < c + step and c + step - 1 in constants), None)
+        if first is None:
+            return load_strided(node.type, lanes, self.place(node, copy), step, active)
+        key = column, first, copy
+        chunks = self._chunks.get(key)
+        if chunks is None:
+            chunks = load_chunks(node.type, lanes, self.place(node, copy, first - own), step * active)
+            self._chunks.keep(key, chunks)
+        return pick(node.type, chunks, step, own - first, active)
+
+    def is_tiled(self, node: Node) -> bool:
+        """Whether the copies of a load are the columns of a tile whose rows lie in memory."""
+        lane, index = self.scope.lane, node.index
+        if lane is None or index is None or not lane.is_tile or node.kind != "load" or node.guards:
+            return False
+        if not self.scope.is_vector(node.variables) or index.coefficient(lane.copied) != 1:
+            return False
+        return self.scope.step(index) not in (None, 0, 1)
+
+    def load_tile(self, node: Node) -> tuple[Register, ...]:
+        """Load a row for every lane and transpose: copy c gets element c of each row."""
+        lane, index = self.scope.lane, node.index
+        assert lane is not None
+        assert index is not None
+        place, address_type, step = self.place(node, 0), memory.address_type(node.type), index.coefficient(lane.atom)
+        mask = memory.first_lanes(self.f, lane.copies, lane.width)
+        rows = [memory.load(node.type, lane.width, place.at(address_type, step * k), mask) for k in range(lane.active)]
+        rows += rows[:1] * (lane.width - lane.active)
+        columns = [transposed(plane) for plane in zip(*map(parts, rows), strict=True)]
+        return tuple([joined(column) for column in zip(*columns, strict=True)][: lane.copies])
+
+    # ---- stores
+
+    def store(self, node: Node, copy: int) -> None:
+        """Write the operand of a store."""
+        lanes = self.scope.lanes(node)
+        value = self.scope.value(node.operands[0], copy, lanes)
+        if lanes == 1:
+            memory.store(node.type, self.place(node, copy), value)
+            return
+        active, step = self._count(copy, lanes), self._step(node)
+        if step == 1:
+            self._store_consecutive(node, copy, lanes, value)
+        elif step is None:
+            places = self._places(node, copy, lanes)
+            memory.store_scattered(node.type, [Ptr(self.f, places[k].name) for k in range(active)], value)
+        elif _is_close(node.type, step) and memory.has_masks(self.scope.machine, node.type):
+            store_strided(node.type, self.place(node, copy), step, active, value)
+        else:
+            place, kind = self.place(node, copy), memory.address_type(node.type)
+            memory.store_scattered(node.type, [place.at(kind, step * k) for k in range(active)], value)
+
+    def _store_consecutive(self, node: Node, copy: int, lanes: int, value: Register) -> None:
+        place, mask = self.place(node, copy), self._active(copy, lanes)
+        if mask is None and node.slot in self.streams and self._is_aligned(node, lanes):
+            memory.stream(node.type, place, value)
+            return
+        memory.store(node.type, place, value, mask)
+        if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
+            for coming, index, further in self.coming:
+                self._place(coming, index, copy, further).fetch()
+
+    def side_by_side(self, stores: Sequence[Node]) -> dict[Node, list[Node]]:
+        """The stores whose lanes lie between those of others without gaps: all of these, in order."""
+        found: dict[Node, list[Node]] = {}
+        for (_, kind, _), among in columns_of(n for n in stores if self.scope.is_vector(n.variables)).items():
+            step = self._step(among[0])
+            if step is None or not _is_close(kind, step):
+                continue
+            for first in range(len(among) - step + 1):
+                group = among[first : first + step]
+                if group[0] not in found and _constant(group[-1]) - _constant(group[0]) == step - 1:
+                    found.update(dict.fromkeys(group, group))
+        return found
+
+    def store_all(self, stores: Sequence[Node], copy: int) -> None:
+        """Write what lies side by side in all lanes, `stores` in the order of their places."""
+        first, lanes = stores[0], self.scope.lanes(stores[0])
+        values = [self.scope.value(store.operands[0], copy, lanes) for store in stores]
+        store_interleaved(first.type, self.place(first, copy), self._count(copy, lanes), values)
+
+    # ---- lanes
+
+    def _count(self, copy: int, lanes: int) -> int:
+        """How many lanes of `copy` count."""
+        return lanes if self.scope.lane is None else self.scope.lane.active_in(copy)
+
+    def _active(self, copy: int, lanes: int) -> Vector | None:
+        """The mask of the lanes of `copy` that count; None for all."""
+        return memory.first_lanes(self.f, self._count(copy, lanes), lanes)
+
+    def _step(self, node: Node) -> int | None:
+        assert node.index is not None
+        return self.scope.step(node.index)
+
+    def _is_aligned(self, node: Node, lanes: int) -> bool:
+        """Whether vectors of the lane begin at multiples of their size (lane loops begin at multiples of `lanes`)."""
+        index, lane = node.index, self.scope.lane
+        assert index is not None
+        assert lane is not None
+        steps = [coefficient for atom, coefficient in index.terms if atom != lane.atom]
+        return lanes * byte_size(node.type) in (16, 32, 64) and not any(n % lanes for n in (*steps, index.constant))
+
+
+def _is_close(kind: str, step: int) -> bool:
+    """Whether lanes so far apart are picked from whole vectors, or put into them."""
+    return 1 < step <= WIDEST_STEP and kind != "pred" and not is_complex(kind)
+
+
+def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
+    """Loads or stores by their columns, in the order of their places."""
+    found: dict[Column, list[Node]] = {}
+    for node in sorted(nodes, key=_constant):
+        found.setdefault(_column(node), []).append(node)
+    return found
+
+
+def _column(node: Node) -> Column:
+    assert node.index is not None
+    return node.slot, node.type, node.index.terms
+
+
+def _constant(node: Node) -> int:
+    assert node.index is not None
+    return node.index.constant
