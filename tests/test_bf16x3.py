@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_gemm import Array, guarded, run_kernel
+from test_gemm import Array, dense, guarded, run_kernel, view
 
 import hlotool
 from hlotool.codegen.cpu.products import bf16x3
 from hlotool.codegen.cpu.products.bf16x3_product import library
-from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.machine import host, named
@@ -46,7 +46,7 @@ def kernel_of(lhs: Array, rhs: Array) -> Kernel:
     n = rhs.shape[-1]
     (*lb, lm, lk), (*rb, rk, rn) = ([stride // 4 for stride in array.strides] for array in (lhs, rhs))
     size = [m * n * int(np.prod(batch[at + 1 :])) for at in range(len(batch))]
-    spec = DotSpec(tuple(batch), m, n, k, tuple(lb), lm, lk, tuple(rb), rk, rn, tuple(size), n, 1)
+    spec = view(batch, m, n, k, (*lb, lm, lk), (*rb, rk, rn), (*size, n, 1))
     kernel = emit_dot("dot", spec, host())
     assert any("bf16x3_multiply" in helper.definitions for helper in kernel.helpers)
     return kernel
@@ -159,7 +159,8 @@ def test_batches_that_share_a_matrix(rows: int) -> None:
 def test_columns_in_panels() -> None:
     rng = np.random.default_rng(4)
     lhs, rhs = rng.standard_normal((300, 96), np.float32), rng.standard_normal((96, 64), np.float32)
-    spec = DotSpec((), 300, 64, 96, (), 96, 1, (), 16, 1, (), 64, 1, rhs_panel=96 * 16)
+    spec = view((), 300, 64, 96, (96, 1), (16, 1), (64, 1))
+    spec = replace(spec, rhs=replace(spec.rhs, lines=96 * 64))
     kernel, out = emit_dot("dot", spec, host()), np.zeros((300, 64), np.float32)
     run_kernel(kernel, host(), [lhs, np.ascontiguousarray(rhs.reshape(96, 4, 16).transpose(1, 0, 2)), out])
     check(out, lhs, rhs)
@@ -211,7 +212,7 @@ def test_programs(number: int) -> None:
 
 
 def test_only_where_there_are_tiles() -> None:
-    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1)
+    spec = dense(64, 64, 64)
     for machine in (named("host"), named("x86-64-v3"), replace(host(), features="+avx512bf16,+amx-tile,-amx-bf16")):
         assert not emit_dot("dot", spec, machine).helpers
         assert not library(machine)

@@ -16,15 +16,16 @@ from arguments import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.analysis.contraction import MatrixView, Strides
+from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
 from hlotool.codegen.kernel import Kernel
-from hlotool.codegen.llvm.addressing import Place
+from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import arithmetic, element, multiplies_pairs, multiplies_tiles
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine, host, named
-from hlotool.ir import UnsupportedError
+from hlotool.ir import UnsupportedError, byte_size
 from hlotool.runtime import callback
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import load
@@ -75,6 +76,27 @@ def guarded(shape: Sequence[int], dtype: Any) -> tuple[Array, Array]:
     return around[128 : 128 + size].view(dtype).reshape(shape), around
 
 
+def view(
+    batch: Sequence[int], m: int, n: int, k: int, lhs: Sequence[int], rhs: Sequence[int], out: Sequence[int],
+    types: tuple[str, str, str, str] = ("f32",) * 4,
+) -> MatrixView:
+    """A product of arrays with these strides in elements: of the batch, then those of the two matrix dimensions."""
+    left, right, to = (
+        [stride * byte_size(kind) for stride in strides]
+        for kind, strides in zip(types, (lhs, rhs, out), strict=False)
+    )
+    return MatrixView(
+        batch=tuple(batch), m=m, n=n, k=k, types=types,
+        lhs=Strides(batch=tuple(left[:-2]), row=left[-2], terms=(left[-1],)),
+        rhs=Strides(batch=tuple(right[:-2]), column=right[-1], terms=(right[-2],)),
+        out=Strides(batch=tuple(to[:-2]), row=to[-2], column=to[-1]),
+    )
+
+
+def dense(m: int, n: int, k: int, types: tuple[str, str, str, str] = ("f32",) * 4) -> MatrixView:
+    return view((), m, n, k, (k, 1), (n, 1), (n, 1), types)
+
+
 def multiply(
     lhs: Array, rhs: Array, machine: Machine, types: tuple[str, str, str, str], orders: Sequence[Any],
     pieces: int = 1,
@@ -92,10 +114,7 @@ def multiply(
         dense = [math.prod(array.shape[at + 1 :]) for at in range(array.ndim)]
         strides.append([dense[at] for at in back])
     left, right, to = strides
-    spec = DotSpec(
-        tuple(batch), m, n, k, tuple(left[:-2]), left[-2], left[-1], tuple(right[:-2]), right[-2], right[-1],
-        tuple(to[:-2]), to[-2], to[-1], *types,
-    )
+    spec = view(batch, m, n, k, left, right, to, types)
     kernel = emit_dot("dot", spec, machine)
     run_kernel(kernel, machine, stored, pieces)
     assert (around[:128] == 0x5A).all()
@@ -171,7 +190,7 @@ def test_tasks_that_pack_their_own_panels(machine: Machine, types: tuple[str, st
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
 def test_rest_of_the_rows_is_made_with_rows_before_it(machine: Machine, order: tuple[int, int]) -> None:
     lhs, rhs = normal((317, 90), np.float32), normal((90, 150), np.float32, 1)
-    spec = DotSpec((), 317, 150, 90, (), (90, 1)[order[0]], (1, 317)[order[0]], (), 150, 1, (), 150, 1)
+    spec = view((), 317, 150, 90, ((90, 1), (1, 317))[order[0]], (150, 1), (150, 1))
     tiles = {line.split("tile")[1].split("x")[0] for line in emit_dot("dot", spec, machine).text.splitlines()
              if line.startswith("define") and "tile" in line}
     assert len(tiles) == 1
@@ -201,7 +220,7 @@ def test_rest_of_the_columns_is_made_with_columns_before_it(
 def test_columns_left_over_need_no_code_of_their_own() -> None:
     for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
         for stride in ((700, 1), (1, 500)):  # packed by tasks ahead, in rows and in columns
-            spec = DotSpec((), 300, 700, 500, (), 1, 300, (), *stride, (), 700, 1)
+            spec = view((), 300, 700, 500, (1, 300), stride, (700, 1))
             text = emit_dot("dot", spec, named(level)).text
             assert text.count("define internal void @tile") == 1, (level, stride)
 
@@ -216,11 +235,12 @@ def test_turned_panels(machine: Machine, size: tuple[int, int]) -> None:
     target = np.zeros((panels, rows, width), np.float32)
     unit, held = Unit(machine), element("f32")
     copy = Copy(
-        (), Axis(rows, 4, 4 * width), Axis(columns, 4 * rows, 4), width, 4 * width * rows, Place(0, 0, held),
-        Place(1, 0, held), arithmetic("f32", machine),
+        outer=(), rows=Axis(rows, 4, 4 * width), columns=Axis(columns, 4 * rows, 4), width=width,
+        panel=4 * width * rows, source=Place(0, 0, held), target=Place(1, 0, held),
+        arithmetic=arithmetic("f32", machine),
     )
     step = emit_copy(unit, "copy", copy)
-    assert unit.text().count("_copy(ptr noalias %from") == (2 if rows == 131 else 1)
+    assert unit.text().count("_copy(ptr noalias %source") == (2 if rows == 131 else 1)
     kernel = finish_kernel(unit, [step])
     run_kernel(kernel, machine, [source, target], step.tasks)
     written = target.transpose(0, 2, 1).reshape(panels * width, rows)
@@ -247,7 +267,7 @@ def test_rows_left_over_of_sums_in_pieces(machine: Machine, m: int) -> None:
 
 
 def test_few_rows_left_over_need_no_code_of_their_own() -> None:
-    spec = DotSpec((), 1024, 1152, 1024, (), 1024, 1, (), 1152, 1, (), 1152, 1)
+    spec = dense(1024, 1152, 1024)
     for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
         for depth in (64, 1024):
             text = emit_dot("dot", replace(spec, k=depth), named(f"{level},l2=512K")).text
@@ -323,10 +343,10 @@ def test_narrow_integers_of_any_shape_and_order(
 
 
 def test_narrow_integers_are_multiplied_in_pairs() -> None:
-    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1, "s8", "u8", "s32", "s32")
+    spec = dense(64, 64, 64, ("s8", "u8", "s32", "s32"))
     for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
         assert "pmadd" in emit_dot("dot", spec, named(level)).text
-        assert "pmadd" not in emit_dot("dot", replace(spec, lhs="u16"), named(level)).text
+        assert "pmadd" not in emit_dot("dot", dense(64, 64, 64, ("u16", "u8", "s32", "s32")), named(level)).text
     assert "pmadd" not in emit_dot("dot", spec, named("aarch64")).text
 
 
@@ -444,7 +464,7 @@ def test_pairs_of_any_shape_and_order(
 
 
 def test_pairs_only_where_they_are_fast() -> None:
-    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1, "bf16", "bf16", "f32")
+    spec = dense(64, 64, 64, ("bf16", "bf16", "f32", "f32"))
     zen = Machine("x86_64-unknown-linux-gnu", "znver4", "+avx512f,+avx512bf16", 512)
     assert "dpbf16ps.512" in emit_dot("dot", spec, zen).text
     for other in (
@@ -452,22 +472,23 @@ def test_pairs_only_where_they_are_fast() -> None:
         replace(zen, vector_bits=256),
     ):
         assert "dpbf16ps" not in emit_dot("dot", spec, other).text
-    assert "dpbf16ps" not in emit_dot("dot", replace(spec, lhs="f32"), zen).text
+    assert "dpbf16ps" not in emit_dot("dot", dense(64, 64, 64, ("f32", "bf16", "f32", "f32")), zen).text
 
 
 def test_tiles_only_where_they_may_be_used() -> None:
-    spec = DotSpec((), 64, 64, 64, (), 64, 1, (), 64, 1, (), 64, 1, "bf16", "bf16", "f32")
+    spec = dense(64, 64, 64, ("bf16", "bf16", "f32", "f32"))
     machine = Machine("x86_64-unknown-linux-gnu", "sapphirerapids", "+avx512bf16,+amx-tile,+amx-bf16", 512)
     assert "tdpbf16ps" in emit_dot("dot", spec, machine).text
     refused = replace(machine, features="+avx512bf16,+amx-tile,-amx-bf16")
-    for other, which in ((spec, refused), (replace(spec, k=63), machine), (replace(spec, lhs="f32"), machine)):
+    mixed = dense(64, 64, 64, ("f32", "bf16", "f32", "f32"))
+    for other, which in ((spec, refused), (replace(spec, k=63), machine), (mixed, machine)):
         assert "tdpbf16ps" not in emit_dot("dot", other, which).text
     # Objects for other programs to link do not rely on what this process was granted.
     assert "+amx-bf16" not in named("host").features
 
 
 def test_large_products_have_tasks_to_share() -> None:
-    spec = DotSpec((), 512, 512, 512, (), 512, 1, (), 512, 1, (), 512, 1)
+    spec = dense(512, 512, 512)
     assert all(step.tasks >= 8 for step in emit_dot("dot", spec, host()).steps)
 
 
@@ -476,7 +497,7 @@ def test_last_rows_come_in_a_whole_tile(machine: Machine) -> None:
     """Some rows are made twice, and no function is for the last ones alone; not where that would take long."""
 
     def functions(m: int, n: int, k: int, items: int = 1) -> int:
-        spec = DotSpec((items,), m, n, k, (m * k,), k, 1, (k * n,), n, 1, (m * n,), n, 1)
+        spec = view((items,), m, n, k, (m * k, k, 1), (k * n, n, 1), (m * n, n, 1))
         return emit_dot("dot", spec, machine).text.count("define internal void @tile")
 
     for m in (31, 37, 61):
@@ -496,15 +517,15 @@ def test_empty(machine: Machine) -> None:
 
 
 def test_same_spec_same_text() -> None:
-    spec = DotSpec((), 40, 50, 60, (), 60, 1, (), 50, 1, (), 50, 1)
+    spec = dense(40, 50, 60)
     assert emit_dot("a", spec, host()) == emit_dot("a", spec, host())
     assert "@b(" in emit_dot("b", spec, host()).text
 
 
 def test_types_that_do_not_combine() -> None:
-    spec = DotSpec((), 4, 5, 6, (), 6, 1, (), 5, 1, (), 5, 1, "f8e4m3fn", "f32", "f32", "f32")
+    spec = dense(4, 5, 6, ("f8e4m3fn", "f32", "f32", "f32"))
     with pytest.raises(UnsupportedError, match="f8e4m3fn"):
         emit_dot("dot", spec, host())
-    spec = DotSpec((), 4, 5, 6, (), 6, 1, (), 5, 1, (), 5, 1, "f32", "f32", "s32", "s32")
+    spec = dense(4, 5, 6, ("f32", "f32", "s32", "s32"))
     with pytest.raises(UnsupportedError, match="f32"):
         emit_dot("dot", spec, host())

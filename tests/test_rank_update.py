@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +11,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_conv import check, spec_of
 from test_conv_epilogue import block
-from test_gemm import MACHINES, close, every_machine, multiply, normal
+from test_gemm import MACHINES, close, dense, every_machine, multiply, normal
 from test_product_fusion import same_numbers
 
 import hlotool
+from hlotool.analysis.contraction import MatrixView
 from hlotool.codegen.cpu.products.conv import emit_conv
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
-from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.rank_update import columns_of
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.elements import arithmetic
@@ -38,8 +38,8 @@ def updates(kernel: Kernel) -> bool:
     return any(definition.name.startswith("spots_") for definition in kernel.definitions)
 
 
-def product(m: int, k: int, n: int, kinds: Sequence[str] = F32) -> DotSpec:
-    return DotSpec((), m, n, k, (), k, 1, (), n, 1, (), n, 1, *kinds)
+def product(m: int, k: int, n: int, types: tuple[str, str, str, str] = F32) -> MatrixView:
+    return dense(m, n, k, types)
 
 
 @every_machine

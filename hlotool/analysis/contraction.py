@@ -1,7 +1,4 @@
-"""Dots as batches of matrix products: which dimensions collapse, and with what strides.
-
-Strides are in elements of dense row-major arrays.
-"""
+"""Dots as batches of matrix products: which dimensions collapse, and with what strides."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, byte_size
 
 __all__ = [
     "COLUMNS_IN_PLACE", "PACKED_TYPES", "PAGE", "PAGED_ROWS", "PANEL_BYTES", "ROWS_ALONG", "ROWS_IN_PLACE",
-    "TERMS_IN_PLACE", "DotDimensions", "MatrixView", "collapse", "dot_dimensions", "matrix_views", "panel_columns",
+    "TERMS_IN_PLACE", "DotDimensions", "MatrixView", "Strides", "dot_dimensions", "matrix_views", "panel_columns",
     "row_major_strides", "sum_type",
 ]  # fmt: skip
 
@@ -48,25 +45,38 @@ class DotDimensions:
     rhs_contracting: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strides:
+    """How a matrix of a product lies in memory: bytes from one item of the batch, one row and column of the result, and
+    one term of the sum to the next, 0 for what it does not have.
+
+    With `lines` columns lie in panels of `PANEL_BYTES`, so many bytes apart.
+    """
+
+    batch: tuple[int, ...] = ()
+    row: int = 0
+    column: int = 0
+    terms: tuple[int, ...] = ()
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixView:
     """A dot as ``out[b, i, j] = sum over k of lhs[b, i, k] * rhs[b, k, j]``.
 
-    `batch` are extents; each operand has batch strides and the strides of its two matrix dimensions.  With `panel` the
-    columns of rhs lie in panels of `PANEL_BYTES`, so many elements apart.
+    `batch` are extents.  `types` are the element types of lhs, rhs and out, and the one that sums have: 16-bit floats
+    are added up in f32 and rounded once, integers wrap in the type of out, pred is and/or.  Subnormal bf16 operands may
+    count as zeros (the processor's instruction for pairs reads them so).
     """
 
-    batch: tuple[int, ...]
+    batch: tuple[int, ...] = ()
     m: int
     n: int
     k: int
-    lhs_batch: tuple[int, ...]
-    lhs: tuple[int, int]  # (m, k)
-    rhs_batch: tuple[int, ...]
-    rhs: tuple[int, int]  # (k, n)
-    out_batch: tuple[int, ...]
-    out: tuple[int, int]  # (m, n)
-    panel: int = 0
+    lhs: Strides
+    rhs: Strides
+    out: Strides
+    types: tuple[str, str, str, str]
 
 
 def sum_type(lhs: str, rhs: str, result: str) -> str:
@@ -107,19 +117,23 @@ def _dot_dimensions(
 
 def row_major_strides(shape: Shape) -> tuple[int, ...]:
     """Element strides of a dense row-major array."""
-    return _strides(shape.dimensions)
+    return _strides(shape.dimensions, 1)
 
 
-def _strides(dimensions: _Dimensions) -> _Dimensions:
-    strides, step = [], 1
-    for size in reversed(dimensions):
+def _strides(dimensions: _Dimensions, size: int) -> _Dimensions:
+    """Strides of a dense row-major array whose elements have this size."""
+    strides, step = [], size
+    for extent in reversed(dimensions):
         strides.append(step)
-        step *= size
+        step *= extent
     return tuple(reversed(strides))
 
 
-def collapse(dimensions: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """Merge (extent, stride) pairs, major first, into one; None when they are not evenly spaced."""
+def _collapse(dimensions: Sequence[tuple[int, int]], size: int) -> tuple[int, int] | None:
+    """Merge (extent, stride) pairs, major first, into one; None when they are not evenly spaced.
+
+    A single element is followed by others of its `size`.
+    """
     merged: tuple[int, int] | None = None
     for extent, stride in reversed([d for d in dimensions if d[0] != 1]):
         if merged is None:
@@ -128,50 +142,49 @@ def collapse(dimensions: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
             merged = (extent * merged[0], merged[1])
         else:
             return None
-    return merged or (1, 1)
+    return merged or (1, size)
 
 
 def matrix_views(dot: Instruction) -> MatrixView | None:
     """The view of `dot` over its row-major operands, or None when a group of dimensions does not collapse."""
     numbers = dot_dimensions(dot)
-    lhs, rhs = dot.operands
-    return _matrix_view(lhs.shape.dimensions, rhs.shape.dimensions, numbers, _panel(dot, numbers))
+    lhs, rhs = (operand.shape for operand in dot.operands)
+    types = lhs.element_type, rhs.element_type, dot.shape.element_type
+    return _matrix_view(lhs.dimensions, rhs.dimensions, numbers, _is_in_panels(dot, numbers), types)
 
 
 @lru_cache(maxsize=1024)
-def _matrix_view(lhs: _Dimensions, rhs: _Dimensions, numbers: DotDimensions, panel: int) -> MatrixView | None:
-    ls, rs = _strides(lhs), _strides(rhs)
+def _matrix_view(
+    lhs: _Dimensions, rhs: _Dimensions, numbers: DotDimensions, in_panels: bool, types: tuple[str, str, str]
+) -> MatrixView | None:
+    left, right, size = map(byte_size, types)
+    ls, rs = _strides(lhs, left), _strides(rhs, right)
 
-    def group(sizes: _Dimensions, strides: _Dimensions, dims: _Dimensions) -> tuple[int, int] | None:
-        return collapse([(sizes[d], strides[d]) for d in dims])
+    def of_left(dimensions: _Dimensions) -> tuple[int, int] | None:
+        return _collapse([(lhs[d], ls[d]) for d in dimensions], left)
 
-    m = group(lhs, ls, numbers.lhs_free)
-    n = (rhs[0] * rhs[2], 1) if panel else group(rhs, rs, numbers.rhs_free)
+    def of_right(dimensions: _Dimensions) -> tuple[int, int] | None:
+        return _collapse([(rhs[d], rs[d]) for d in dimensions], right)
+
+    m = of_left(numbers.lhs_free)
+    n = (rhs[0] * rhs[2], right) if in_panels else of_right(numbers.rhs_free)
     # Both operands walk the contracting dimensions in the order of the attribute; any common order will do.
     order = sorted(range(len(numbers.lhs_contracting)), key=lambda i: -ls[numbers.lhs_contracting[i]])
-    lk = group(lhs, ls, tuple(numbers.lhs_contracting[i] for i in order))
-    rk = group(rhs, rs, tuple(numbers.rhs_contracting[i] for i in order))
+    lk = of_left(tuple(numbers.lhs_contracting[i] for i in order))
+    rk = of_right(tuple(numbers.rhs_contracting[i] for i in order))
     if m is None or n is None or lk is None or rk is None:
         return None
-    out_batch_strides, step = [], m[0] * n[0]
     extents = [lhs[d] for d in numbers.lhs_batch]
-    for extent in reversed(extents):
-        out_batch_strides.append(step)
-        step *= extent
-    out_batch_strides.reverse()
+    out = [stride * m[0] * n[0] for stride in _strides(tuple(extents), size)]
     kept = [i for i, extent in enumerate(extents) if extent != 1]
     return MatrixView(
-        batch=tuple(extents[i] for i in kept),
-        m=m[0],
-        n=n[0],
-        k=lk[0],
-        lhs_batch=tuple(ls[numbers.lhs_batch[i]] for i in kept),
-        lhs=(m[1], lk[1]),
-        rhs_batch=tuple(rs[numbers.rhs_batch[i]] for i in kept),
-        rhs=(rk[1], n[1]),
-        out_batch=tuple(out_batch_strides[i] for i in kept),
-        out=(n[0], 1),
-        panel=panel,
+        batch=tuple(extents[i] for i in kept), m=m[0], n=n[0], k=lk[0], types=(*types, sum_type(*types)),
+        lhs=Strides(batch=tuple(ls[numbers.lhs_batch[i]] for i in kept), row=m[1], terms=(lk[1],)),
+        rhs=Strides(
+            batch=tuple(rs[numbers.rhs_batch[i]] for i in kept), column=n[1], terms=(rk[1],),
+            lines=rs[0] if in_panels else 0,
+        ),
+        out=Strides(batch=tuple(out[i] for i in kept), row=n[0] * size, column=size),
     )
 
 
@@ -180,12 +193,10 @@ def panel_columns(element_type: str) -> int:
     return PANEL_BYTES // byte_size(element_type)
 
 
-def _panel(dot: Instruction, numbers: DotDimensions) -> int:
-    """Elements from one panel of the right operand to the next; 0 where it does not lie in panels."""
+def _is_in_panels(dot: Instruction, numbers: DotDimensions) -> bool:
+    """Whether the right operand lies in panels."""
     rhs = dot.operands[1].shape
     if numbers.rhs_batch or numbers.rhs_contracting != (1,) or rhs.rank != 3 or rhs.dimensions[0] == 1:
-        return 0
+        return False
     kinds = {dot.shape.element_type, *(o.shape.element_type for o in dot.operands)}
-    if len(kinds) > 1 or not kinds <= PACKED_TYPES or rhs.dimensions[2] != panel_columns(rhs.element_type):
-        return 0
-    return rhs.dimensions[1] * rhs.dimensions[2]
+    return len(kinds) == 1 and kinds <= PACKED_TYPES and rhs.dimensions[2] == panel_columns(rhs.element_type)

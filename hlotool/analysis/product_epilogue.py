@@ -118,7 +118,7 @@ def fused_product(fusion: Instruction) -> tuple[Instruction, Reading] | None:
     (product,), made = products, prologues(products[0])
     if made and (product.opcode != "dot" or not all(map(is_prologue_member, members_of(product.operands)))):
         return None
-    if made and (view := matrix_views(product)) is not None and view.panel:
+    if made and (view := matrix_views(product)) is not None and view.rhs.lines:
         return None  # panels are for kernels to read as they are
     if product.is_root and not made:
         return None

@@ -37,6 +37,10 @@ class Loop(Generic[*Ts]):
         self.index: Index = Int(f, text.index) if text.index.startswith("%") else int(text.index)
         self.values = _named(carried, text.values)
 
+    def step_by(self, step: Index) -> None:
+        """Go on by so much instead, which the body has found out."""
+        self.text.step = _plain(step)
+
     def end(self, *values: *Ts) -> tuple[*Ts]:
         """Close the loop, carrying `values` to the next trip; what they are after the last one."""
         return _named(values, self._f.end_loop(self.text, [value.name for value in _values(values)]))

@@ -19,9 +19,9 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError
 
 __all__ = [
-    "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "arithmetic", "element", "has_tiles", "load",
-    "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles", "multiply_add", "narrow", "plus",
-    "store", "sum_of_lanes", "widen",
+    "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "alternating", "arithmetic", "complex_sums",
+    "element", "has_tiles", "load", "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles",
+    "multiply_add", "narrow", "plus", "store", "sum_of_lanes", "swapped", "widen",
 ]  # fmt: skip
 
 
@@ -41,15 +41,15 @@ class Element:
         return self.size * self.components
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
     """How a product multiplies and adds: scalars of `type`, `lanes` of them in a vector register."""
 
     type: str  # "float", "double", "i32" or "i64"
     bits: int
     lanes: int
-    boolean: bool
-    complex: bool
+    boolean: bool = False
+    complex: bool = False
     pairs: bool = False  # elements of the operands are pairs of bf16 or s16: two multiply-adds per lane
     bf16x3: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `bf16x3`
 
@@ -102,7 +102,8 @@ def arithmetic(accumulate: str, machine: Machine) -> Arithmetic:
     else:
         scalar, bits = ("i64", 64) if kind.size == 8 else ("i32", 32)
     lanes = max(2, machine.lanes(bits))
-    return Arithmetic(scalar, bits, lanes, kind.kind == "pred", kind.components == 2)
+    boolean, components = kind.kind == "pred", kind.components
+    return Arithmetic(type=scalar, bits=bits, lanes=lanes, boolean=boolean, complex=components == 2)
 
 
 def multiplies_pairs(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
@@ -243,3 +244,18 @@ def sum_of_lanes(arithmetic: Arithmetic, value: Vector) -> Vector:
     start, name = Vector(value.f, value.element, 1, "-0.0"), f"llvm.vector.reduce.fadd.{value.suffix}"
     arguments = [(start.type, start.name), (value.type, value.name)]
     return start.named(value.f.intrinsic(start.type, name, arguments, "reassoc"))
+
+
+def alternating(value: Vector, even: str, odd: str) -> Vector:
+    """The constant of the same type with one number in even lanes and one in odd ones, as LLVM writes them."""
+    return value.named("<" + ", ".join(f"{value.element} {(even, odd)[lane % 2]}" for lane in range(value.lanes)) + ">")
+
+
+def swapped(value: Vector) -> Vector:
+    """The vector with real and imaginary parts exchanged."""
+    return value.shuffle([lane ^ 1 for lane in range(value.lanes)])
+
+
+def complex_sums(arithmetic: Arithmetic, by_real: Vector, by_imaginary: Vector) -> Vector:
+    """From the sums of re(a) * b and im(a) * b over interleaved b: the interleaved complex sums."""
+    return multiply_add(arithmetic, swapped(by_imaginary), alternating(by_real, "-1.0", "1.0"), by_real)

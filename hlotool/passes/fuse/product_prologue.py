@@ -14,7 +14,7 @@ from hlotool.analysis.product_epilogue import Misfit, fused_product
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues, streams
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.views import lies_together
-from hlotool.ir import Instruction, Module
+from hlotool.ir import Instruction, Module, byte_size
 from hlotool.passes.fuse.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fuse.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
 
@@ -172,7 +172,7 @@ class ProductPrologue:
         view = matrix_views(product.dot)
         if view is None or not view.k or not kernel.shape.is_static or not product.dot.shape.size:
             return Misfit("product-form", "the product is no matrix of known size")
-        if view.panel:
+        if view.rhs.lines:
             return Misfit("product-form", "the product reads panels")
         how = _cost(product, view, {found.number, *others}, found)
         if how is not None and (how.form or not rules.forces(product.dot)):
@@ -210,7 +210,7 @@ def _why_not_packed(view: MatrixView, found: _Found) -> str:
         times = view.n if found.number == 0 else view.m
         return f"each element is used for {times} results, and not packed for them"
     body = [*_body_of(found.producer), *found.views]
-    turned = view.rhs[1] != 1 or any(i.opcode == "transpose" for i in body)
+    turned = view.rhs.column != byte_size(view.types[1]) or any(i.opcode == "transpose" for i in body)
     if turned and any(i.opcode in _REGROUPING for i in body):
         return "it lies across the panels, in groups"
     if turned and (len(body) > _SHORT or any(map(is_expensive, body))):

@@ -1,4 +1,4 @@
-"""f32 matrices as sums of three bf16 matrices, for processors that multiply tiles of those (Intel AMX).
+"""Operand splitting: f32 matrices as sums of three bf16 matrices, for processors that multiply tiles of those (AMX).
 
 Rounded to 8 bits three times, an f32 number is the sum of three bf16 numbers, its *parts*, and nothing is left over:
 ``x = x0 + x1 + x2`` with ``|x1| <= 2^-8 |x|`` and ``|x2| <= 2^-16 |x|``.  Of the nine products of the parts of two
@@ -21,47 +21,27 @@ chunk and the same of the second half.  Terms are filled up with zeros to whole 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.pack import CALLED, Axis
 from hlotool.codegen.cpu.products.tiles import SIDE
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
-from hlotool.codegen.llvm.addressing import Place, advance, argument, count_in_block, offset, unravel, when
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, count_in_block, unravel
+from hlotool.codegen.llvm.control import allocate, begin_loop, call, open_function, when
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, either, iota, zeros
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = [
-    "BITS",
-    "BLOCK",
-    "CHUNK",
-    "FLOATS",
-    "GROUP",
-    "LARGEST",
-    "LINES",
-    "MARK",
-    "PART",
-    "PARTS",
-    "PIXEL_CHUNK",
-    "RANGE",
-    "ROW",
-    "SMALLEST",
-    "TILE",
-    "WIDE",
-    "Split",
-    "both",
-    "copies",
-    "emit_nothing",
-    "emit_pixels",
-    "emit_split",
-    "first_lanes",
-    "kept_helper",
-    "load_lanes",
-    "pays",
-]
+    "BLOCK", "CHUNK", "GROUP", "LARGEST", "LINES", "MARK", "PART", "PARTS", "PIXEL_CHUNK", "RANGE", "ROW", "SMALLEST",
+    "TILE", "Split", "both", "clear_range", "copies", "emit_pixels", "emit_split", "empty_range", "first_lanes",
+    "kept_helper", "pays",
+]  # fmt: skip
 
 LINES = 2 * SIDE  # of a matrix in a block
 CHUNK = 2 * SIDE  # terms of the sum in a tile register
@@ -85,11 +65,8 @@ SMALLEST, LARGEST = (127 - 100) << 23, (127 + 50) << 23
 MARK = 0x7FFF << 16
 """The last part, a NaN, of what has no parts."""
 
-WIDE, FLOATS, BITS = f"<{SIDE} x i32>", f"<{SIDE} x float>", f"<{SIDE} x i1>"
-_EVERY = ", ".join(f"i32 {lane}" for lane in range(SIDE))
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """A copy of `lines` x `terms` f32 numbers, `line` and `term` bytes apart, to the parts of a left or right matrix.
 
@@ -130,10 +107,7 @@ class Split:
     @property
     def tasks(self) -> int:
         """How many ranges there will be."""
-        tasks = -(-self.blocks // self.group)
-        for axis in self.outer:
-            tasks *= axis.extent
-        return tasks
+        return -(-self.blocks // self.group) * math.prod(axis.extent for axis in self.outer)
 
 
 def pays(multiplications: float, numbers: float) -> bool:
@@ -144,59 +118,58 @@ def pays(multiplications: float, numbers: float) -> bool:
 def emit_split(unit: Unit, name: str, split: Split) -> Step:
     """Define step function `name`, or one for others to call."""
     f = Function(unit, f"void @{name}{CALLED} nounwind {PLUMBING}" if split.called else signature(name, plumbing=True))
-    task = f.begin_loop("%begin", "%end")
+    task = begin_tasks(f)
     high, groups = split.group * LINES, -(-split.blocks // split.group)
-    *outer, group = unravel(f, task.index, [*(axis.extent for axis in split.outer), groups])
-    far = high // SIDE * split.panel if split.panel else high * split.line
-    read = advance(f, argument(f, split.source), group, far)
-    write = "%to" if split.called else advance(f, argument(f, split.target), group, split.group * split.size)
+    *outer, group = unravel(task.index, [*(axis.extent for axis in split.outer), groups])
+    read = argument(f, split.source) + group * (high // SIDE * split.panel if split.panel else high * split.line)
+    write = Ptr(f, "%to") if split.called else argument(f, split.target) + group * (split.group * split.size)
     for axis, at in zip(split.outer, outer, strict=True):
-        read, write = advance(f, read, at, axis.source), advance(f, write, at, 0 if split.called else axis.target)
-    lines = count_in_block(f, group, high, split.lines, groups)
-    found = advance(f, argument(f, split.ranges), task.index, RANGE)
+        read, write = read + at * axis.source, write + at * (0 if split.called else axis.target)
+    lines = count_in_block(group, high, split.lines, groups)
+    noted = argument(f, split.ranges) + task.index * RANGE
     turned = split.along == split.right
     unit.use(_mark())
     unit.use(_helper(split.along, turned))
-    emit_nothing(f, found)
-    steps = f"i64 {split.line}" if split.along else f"i64 {split.term}, i64 {split.panel or ROW}"
-    f.do(
-        f"call void @{_name(split.along, turned)}(ptr {read}, {steps}, i64 {split.size}, i64 {lines}, "
-        f"i64 {split.terms}, ptr {write}, ptr {found})"
-    )
-    f.end_loop(task)
+    clear_range(noted)
+    steps = (split.line,) if split.along else (split.term, split.panel or ROW)
+    call(f, f"@{_name(split.along, turned)}", read, *steps, split.size, lines, split.terms, write, noted)
+    task.end()
     f.finish()
-    elements = split.lines * split.terms
-    for axis in split.outer:
-        elements *= axis.extent
+    elements = split.lines * split.terms * math.prod(axis.extent for axis in split.outer)
     return Step(name, split.tasks, elements / 4.0)
 
 
-def emit_pixels(f: Function, read: str, step: int, count: int, features: int, write: str, found: str) -> None:
-    """Split pixels, `step` bytes apart, of whole chunks of features; the range at `found` grows.
+def emit_pixels(read: Ptr, step: int, count: int, features: int, write: Ptr, noted: Ptr) -> None:
+    """Split pixels, `step` bytes apart, of whole chunks of features; the range at `noted` grows.
 
     They lie one behind the other, and in a pixel the parts of the first chunk, those of the second and so on.
     """
+    f = read.f
     f.unit.use(_mark())
     f.unit.use(_pixels())
-    f.do(
-        f"call void @bf16x3_pixels(ptr {read}, i64 {step}, i64 {count}, i64 {features}, ptr {write}, ptr {found})"
-    )
+    call(f, "@bf16x3_pixels", read, step, count, features, write, noted)
 
 
-def emit_nothing(f: Function, found: str) -> None:
-    """Make the range at `found` that of no numbers."""
-    f.do(f"store {WIDE} splat (i32 -1), ptr {found}, align 64")
-    f.do(f"store {WIDE} zeroinitializer, ptr {offset(f, found, RANGE // 2)}, align 64")
+def clear_range(noted: Ptr) -> None:
+    """Make the range at `noted` that of no numbers."""
+    least, largest = empty_range(noted.f)
+    noted.store(least, align=64)
+    (noted + RANGE // 2).store(largest, align=64)
+
+
+def empty_range(f: Function) -> tuple[Vector, Vector]:
+    """The range of no numbers: absolute values less one, and absolute values."""
+    zero = zeros(f, "i32", SIDE)
+    return zero.like(-1), zero
 
 
 def both(unit: Unit, name: str, first: Step, second: Step) -> Step:
     """Define step function `name` for the tasks of both steps, which do not depend on one another."""
-    f = Function(unit, signature(name, plumbing=True))
-    between = str(first.tasks)
-    for step, which, start in ((first, "smin", "0"), (second, "smax", between)):
-        tasks = [f.intrinsic("i64", f"llvm.{which}.i64", [("i64", t), ("i64", between)]) for t in ("%begin", "%end")]
-        begin, end = (f.let(f"sub i64 {task}, {start}") for task in tasks)
-        f.do(f"call void @{step.function}(ptr %args, i64 {begin}, i64 {end})")
+    f, between = Function(unit, signature(name, plumbing=True)), first.tasks
+    args, bounds = Ptr(f, "%args"), (Int(f, "%begin"), Int(f, "%end"))
+    call(f, f"@{first.function}", args, *[task.at_most(between) for task in bounds])
+    later = [task.at_least(between) for task in bounds]
+    call(f, f"@{second.function}", args, *[task - between for task in later])
     f.finish()
     return Step(name, first.tasks + second.tasks, first.cost + second.cost)
 
@@ -206,9 +179,41 @@ def copies() -> list[Helper]:
     return [*(_helper(along, turned) for along in (False, True) for turned in (False, True)), _pixels(), _mark()]
 
 
-def kept_helper(unit: Unit, *declared: str) -> Helper:
-    """The functions of `unit`, for all programs."""
-    return Helper(unit.declared, unit.defined, "\n".join(declared), kept=True)
+def kept_helper(unit: Unit, *data: str) -> Helper:
+    """The functions of `unit`, for all programs; `data` says how it is declared."""
+    declared = [part.declaration for part in unit.definitions if not part.text.startswith("define internal")]
+    return Helper(unit.declared, unit.defined, "\n".join([*filter(None, declared), *data]), kept=True)
+
+
+class _Terms(NamedTuple):
+    """Terms side by side: bytes between lines, and between blocks; the others are of `_Lines` as well."""
+
+    source: Ptr
+    line: Int
+    size: Int
+    lines: Int
+    terms: Int
+    target: Ptr
+    noted: Ptr
+
+
+class _Lines(NamedTuple):
+    """Lines side by side: bytes between terms, between panels of 16 lines, and between blocks."""
+
+    source: Ptr
+    term: Int
+    panel: Int
+    size: Int
+    lines: Int
+    terms: Int
+    target: Ptr
+    noted: Ptr
+
+
+def _range(noted: Ptr) -> tuple[Vector, Vector]:
+    """The range at `noted`."""
+    second = noted + RANGE // 2
+    return noted.load("i32", SIDE, align=64), second.load("i32", SIDE, align=64)
 
 
 def _name(along: bool, turned: bool) -> str:
@@ -217,266 +222,263 @@ def _name(along: bool, turned: bool) -> str:
 
 @cache
 def _helper(along: bool, turned: bool) -> Helper:
-    """The function that splits some lines whose terms, or terms whose lines, lie side by side.
+    """The function that splits some lines whose terms (`along`), or terms whose lines, lie side by side.
 
-    ``bf16x3_of_terms(ptr from, i64 line, i64 size, i64 lines, i64 terms, ptr to, ptr range)`` and
-    ``bf16x3_of_lines(ptr from, i64 term, i64 panel, i64 size, ...)`` make blocks of `size` bytes.  The first makes
-    those of a left matrix, the second of a right one; for the others tile registers are to be `turned`.
+    The first makes blocks of a left matrix, the second of a right one; for the others tile registers are to be
+    `turned`.
     """
-    unit = Unit()
-    name, steps = _name(along, turned), "i64 %line" if along else "i64 %term, i64 %panel"
-    where = "ptr noalias %to, ptr noalias %range"
-    f = Function(unit, f"void @{name}(ptr noalias %from, {steps}, i64 %size, i64 %lines, i64 %terms, {where}) nounwind")
+    unit, name = Unit(), _name(along, turned)
     unit.use(_mark())
-    (_of_terms if along else _of_lines)(f, turned)
-    f.finish()
+    (_emit_of_terms if along else _emit_of_lines)(unit, name, turned)
     if turned:
         _emit_turn(unit)
-    types = ", ".join(["ptr", *["i64"] * (steps.count("i64") + 3), "ptr", "ptr"])
-    return kept_helper(unit, f"declare void @{name}({types})")
+    return kept_helper(unit)
 
 
-def _of_terms(f: Function, turned: bool) -> None:
+def _emit_of_terms(unit: Unit, name: str, turned: bool) -> None:
     """Chunk by chunk, half a block at a time: 16 lines give a tile register of each part, or its transpose."""
-    buffer = f.let(f"alloca [{PARTS * TILE} x i8], align 64") if turned else ""
-    start = [("ptr", "%from"), ("ptr", "%to"), *_noted(f)]
-    kinds = [kind for kind, _ in start]
-    block = f.begin_loop(0, "%lines", LINES, start, at_least_once=True)
-    lines = f.let(f"sub i64 %lines, {block.index}")
-    lines = f.intrinsic("i64", "llvm.smin.i64", [("i64", lines), ("i64", str(LINES))])
-    chunk = f.begin_loop(0, "%terms", CHUNK, [*zip(kinds, block.values, strict=True)], at_least_once=True)
-    left = f.let(f"sub i64 %terms, {chunk.index}")
-    masks = [first_lanes(f, left), first_lanes(f, f.let(f"sub i64 {left}, {SIDE}"))]
-    half = f.begin_loop(0, lines, SIDE, [*zip(kinds, chunk.values, strict=True)], at_least_once=True)
-    at, to, low, high = half.values
-    count = f.let(f"sub i64 {lines}, {half.index}")
-    count = f.intrinsic("i64", "llvm.smin.i64", [("i64", count), ("i64", str(SIDE))])
-    line = f.begin_loop(0, count, 1, [*zip(kinds, (at, buffer or to, low, high), strict=True)], at_least_once=True)
-    at, put, low, high = line.values
-    places = [(at, masks[0]), (offset(f, at, SIDE * 4), masks[1])]
-    low, high = _split(f, places, (low, high), put, TILE if turned else PART, str(4 * CHUNK * 4))
-    at = f.let(f"getelementptr i8, ptr {at}, i64 %line")
-    at, _, low, high = f.end_loop(line, [at, offset(f, put, ROW), low, high])
-    if turned:
-        for number in range(PARTS):
-            f.do(f"call void @bf16x3_turn(ptr {offset(f, buffer, number * TILE)}, ptr {offset(f, to, number * PART)})")
-    _, _, low, high = f.end_loop(half, [at, offset(f, to, TILE), low, high])
-    after = [offset(f, chunk.values[0], CHUNK * 4), offset(f, chunk.values[1], BLOCK), low, high]
-    _, _, low, high = f.end_loop(chunk, after)
-    steps = f.let(f"mul i64 %line, {LINES}"), "%size"
-    at, to = (f.let(f"getelementptr i8, ptr {p}, i64 {by}") for p, by in zip(block.values[:2], steps, strict=True))
-    _, _, low, high = f.end_loop(block, [at, to, low, high])
-    _note(f, low, high, _mark_call(f"i64 %line, i64 {f.let(f'mul i64 %line, {SIDE}')}, i64 4", turned))
+    f, given = open_function(unit, name, _Terms, noalias=True)
+    buffer = allocate(f, "i8", PARTS * TILE, align=64) if turned else None
+    start = given.source, given.target, *_range(given.noted)
+    block = begin_loop(f, 0, given.lines, LINES, *start, at_least_once=True)
+    lines = (given.lines - block.index).at_most(LINES)
+    chunk = begin_loop(f, 0, given.terms, CHUNK, *block.values, at_least_once=True)
+    left = given.terms - chunk.index
+    masks = first_lanes(left), first_lanes(left - SIDE)
+    half = begin_loop(f, 0, lines, SIDE, *chunk.values, at_least_once=True)
+    at, to, least, largest = half.values
+    count = (lines - half.index).at_most(SIDE)
+    line = begin_loop(f, 0, count, 1, at, buffer or to, least, largest, at_least_once=True)
+    at, put, *noted = line.values
+    pairs = (at, masks[0]), (at + SIDE * 4, masks[1])
+    least, largest = _split(pairs, (noted[0], noted[1]), put, TILE if turned else PART, 4 * CHUNK * 4)
+    at, _, least, largest = line.end(at + given.line, put + ROW, least, largest)
+    if buffer is not None:
+        _turn(buffer, to)
+    _, _, least, largest = half.end(at, to + TILE, least, largest)
+    read, write, *_ = chunk.values
+    _, _, least, largest = chunk.end(read + CHUNK * 4, write + BLOCK, least, largest)
+    read, write, *_ = block.values
+    far = given.line * LINES
+    _, _, least, largest = block.end(read + far, write + given.size, least, largest)
+    panel = given.line * SIDE
+    _note(given.noted, (least, largest), lambda: _mark_blocks(given, given.line, panel, 4, right=turned))
+    f.finish()
 
 
-def _of_lines(f: Function, turned: bool) -> None:
+def _emit_of_lines(unit: Unit, name: str, turned: bool) -> None:
     """Chunk by chunk, a pair of terms at a time: 16 lines give a row of a tile register of each part, or a column."""
-    half_chunk, whole_chunk = (f.let(f"mul i64 %term, {count}") for count in (SIDE, CHUNK))
-    buffer = f.let(f"alloca [{2 * GROUP * PARTS * TILE} x i8], align 64") if turned else ""
-    chunk = f.begin_loop(0, "%terms", CHUNK, [("ptr", "%from"), ("ptr", "%to"), *_noted(f)], at_least_once=True)
-    to = chunk.values[1]
-    start = [("ptr", chunk.values[0]), ("ptr", buffer or to), *zip((WIDE, WIDE), chunk.values[2:], strict=True)]
-    pair = f.begin_loop(0, SIDE, 1, start)
-    at, put = pair.values[:2]
-    there = []
+    f, given = open_function(unit, name, _Lines, noalias=True)
+    half_chunk, whole_chunk = given.term * SIDE, given.term * CHUNK
+    buffer = allocate(f, "i8", 2 * GROUP * PARTS * TILE, align=64) if turned else None
+    start = given.source, given.target, *_range(given.noted)
+    chunk = begin_loop(f, 0, given.terms, CHUNK, *start, at_least_once=True)
+    at, to, least, largest = chunk.values
+    pair = begin_loop(f, 0, SIDE, 1, at, buffer or to, least, largest)
+    at, put, least, largest = pair.values
+    inside = []
     for shift in (0, SIDE):
-        term = f.let(f"add i64 {f.let(f'add i64 {chunk.index}, {pair.index}')}, {shift}")
-        there.append(f.let(f"icmp slt i64 {term}, %terms"))
-    start = [("ptr", at), *zip((WIDE, WIDE), pair.values[2:], strict=True)]
-    some = f.begin_loop(0, "%lines", SIDE, start, at_least_once=True)
-    place, low, high = some.values
-    lines = first_lanes(f, f.let(f"sub i64 %lines, {some.index}"))
-    masks = [f.let(f"select i1 {known}, {BITS} {lines}, {BITS} zeroinitializer") for known in there]
-    second = f.let(f"getelementptr i8, ptr {place}, i64 {half_chunk}")
-    row = f.let(f"getelementptr i8, ptr {put}, i64 {_half_of_block(f, some.index, turned)}")
-    places = [(place, masks[0]), (second, masks[1])]
-    low, high = _split(f, places, (low, high), row, TILE if turned else PART, whole_chunk)
-    after = f.end_loop(some, [f.let(f"getelementptr i8, ptr {place}, i64 %panel"), low, high])
-    below = f.let(f"getelementptr i8, ptr {at}, i64 %term")
-    at, _, low, high = f.end_loop(pair, [below, offset(f, put, ROW), *after[1:]])
-    at = f.let(f"getelementptr i8, ptr {at}, i64 {half_chunk}")
-    if turned:
-        some = f.begin_loop(0, "%lines", SIDE, at_least_once=True)
-        tiles = f.let(f"getelementptr i8, ptr {buffer}, i64 {_half_of_block(f, some.index, True)}")
-        half = f.let(f"getelementptr i8, ptr {to}, i64 {_half_of_block(f, some.index, False)}")
-        for number in range(PARTS):
-            from_, into = offset(f, tiles, number * TILE), offset(f, half, number * PART)
-            f.do(f"call void @bf16x3_turn(ptr {from_}, ptr {into})")
-        f.end_loop(some)
-    _, _, low, high = f.end_loop(chunk, [at, offset(f, to, BLOCK), low, high])
-    _note(f, low, high, _mark_call("i64 4, i64 %panel, i64 %term", not turned))
+        term = chunk.index + pair.index + shift
+        inside.append(term < given.terms)
+    some = begin_loop(f, 0, given.lines, SIDE, at, least, largest, at_least_once=True)
+    place, least, largest = some.values
+    lines = first_lanes(given.lines - some.index)
+    masks = [either(known, lines, zeros(f, "i1", SIDE)) for known in inside]
+    second = place + half_chunk
+    row = put + _half_of_block(some.index, None if turned else given.size)
+    pairs = (place, masks[0]), (second, masks[1])
+    least, largest = _split(pairs, (least, largest), row, TILE if turned else PART, whole_chunk)
+    _, least, largest = some.end(place + given.panel, least, largest)
+    at, _, least, largest = pair.end(at + given.term, put + ROW, least, largest)
+    at += half_chunk
+    if buffer is not None:
+        half = begin_loop(f, 0, given.lines, SIDE, at_least_once=True)
+        tiles = buffer + _half_of_block(half.index, None)
+        _turn(tiles, to + _half_of_block(half.index, given.size))
+        half.end()
+    _, _, least, largest = chunk.end(at, to + BLOCK, least, largest)
+    _note(given.noted, (least, largest), lambda: _mark_blocks(given, 4, given.panel, given.term, right=not turned))
+    f.finish()
+
+
+def _half_of_block(line: Index, size: Int | None) -> Index:
+    """Where the tile registers of `line`, a multiple of 16, are: bytes from those of the first line.
+
+    Blocks are `size` bytes apart; with None it is in the buffer, which has no blocks.
+    """
+    if size is None:
+        return line * (PARTS * TILE // SIDE)
+    block = (line >> LINES.bit_length() - 1) * size
+    return block + (line & SIDE) * (TILE // SIDE)
+
+
+class _Pixels(NamedTuple):
+    """Pixels, `line` bytes apart, and their features."""
+
+    source: Ptr
+    line: Int
+    lines: Int
+    terms: Int
+    target: Ptr
+    noted: Ptr
 
 
 @cache
 def _pixels() -> Helper:
     """``bf16x3_pixels``: see `emit_pixels`."""
     unit = Unit()
-    where = "ptr noalias %to, ptr noalias %range"
-    f = Function(unit, f"void @bf16x3_pixels(ptr noalias %from, i64 %line, i64 %lines, i64 %terms, {where}) nounwind")
+    f, given = open_function(unit, "bf16x3_pixels", _Pixels, noalias=True)
     unit.use(_mark())
-    pixel = f.begin_loop(0, "%lines", 1, [("ptr", "%from"), ("ptr", "%to"), *_noted(f)], at_least_once=True)
-    at, to, low, high = pixel.values
-    start = [("ptr", at), ("ptr", to), (WIDE, low), (WIDE, high)]
-    chunk = f.begin_loop(0, "%terms", CHUNK, start, at_least_once=True)
-    place, put, low, high = chunk.values
-    every = "splat (i1 true)"
-    places = [(place, every), (offset(f, place, SIDE * 4), every)]
-    low, high = _split(f, places, (low, high), put, ROW, str(4 * CHUNK * 4))
-    _, to, low, high = f.end_loop(chunk, [offset(f, place, CHUNK * 4), offset(f, put, PARTS * ROW), low, high])
-    _, _, low, high = f.end_loop(pixel, [f.let(f"getelementptr i8, ptr {at}, i64 %line"), to, low, high])
-    size = f.let(f"mul i64 %terms, {2 * PARTS}")
-    half, block, panel = (f.let(f"mul i64 {n}, {by}") for n, by in ((size, SIDE), (size, LINES), ("%line", SIDE)))
-    steps = f"i64 %line, i64 {panel}, i64 4, i64 {block}"
-    inside = f"i64 {half}, i64 {size}, i64 4, i64 {PARTS * ROW}, i64 {ROW}"
-    _note(f, low, high, f"call void @bf16x3_mark(ptr %from, {steps}, i64 %lines, i64 %terms, ptr %to, {inside})")
+    start = given.source, given.target, *_range(given.noted)
+    pixel = begin_loop(f, 0, given.lines, 1, *start, at_least_once=True)
+    chunk = begin_loop(f, 0, given.terms, CHUNK, *pixel.values, at_least_once=True)
+    place, put, least, largest = chunk.values
+    every = Vector(f, "i1", 1, "true").spread(SIDE)
+    pairs = (place, every), (place + SIDE * 4, every)
+    least, largest = _split(pairs, (least, largest), put, ROW, 4 * CHUNK * 4)
+    _, to, least, largest = chunk.end(place + CHUNK * 4, put + PARTS * ROW, least, largest)
+    _, _, least, largest = pixel.end(pixel.values[0] + given.line, to, least, largest)
+    size = given.terms * (2 * PARTS)
+    half, block, panel = size * SIDE, size * LINES, given.line * SIDE
+
+    def mark() -> None:
+        steps = given.line, panel, 4, block, given.lines, given.terms
+        call(f, "@bf16x3_mark", given.source, *steps, given.target, half, size, 4, PARTS * ROW, ROW)
+
+    _note(given.noted, (least, largest), mark)
     f.finish()
-    return kept_helper(unit, "declare void @bf16x3_pixels(ptr, i64, i64, i64, ptr, ptr)")
+    return kept_helper(unit)
 
 
-def _mark_call(steps: str, right: bool) -> str:
-    """A call of `bf16x3_mark` for lines, panels of 16 lines and terms that are `steps` apart."""
+def _mark_blocks(given: _Terms | _Lines, line: Index, panel: Index, term: Index, *, right: bool) -> None:
+    """Call `bf16x3_mark` for lines, panels of 16 lines and terms that are so far apart, and lie in blocks then."""
     down, across = (4, ROW) if right else (ROW, 4)
-    inside = f"i64 {TILE}, i64 {down}, i64 {across}, i64 {BLOCK}, i64 {PART}"
-    return f"call void @bf16x3_mark(ptr %from, {steps}, i64 %size, i64 %lines, i64 %terms, ptr %to, {inside})"
+    steps = line, panel, term, given.size, given.lines, given.terms
+    call(given.source.f, "@bf16x3_mark", given.source, *steps, given.target, TILE, down, across, BLOCK, PART)
 
 
-def _half_of_block(f: Function, line: str, buffered: bool) -> str:
-    """Where the tile registers of `line`, a multiple of 16, are: bytes from those of the first line."""
-    if buffered:
-        return f.let(f"mul i64 {line}, {PARTS * TILE // SIDE}")
-    block = f.let(f"mul i64 {f.let(f'lshr i64 {line}, {LINES.bit_length() - 1}')}, %size")
-    second = f.let(f"and i64 {line}, {SIDE}")
-    return f.let(f"add i64 {block}, {f.let(f'mul i64 {second}, {TILE // SIDE}')}")
+def _note(noted: Ptr, found: tuple[Vector, Vector], mark: Callable[[], None]) -> None:
+    """Write a range down; where it is too wide `mark` sees to it."""
+    least, largest = found
+    noted.store(least, align=64)
+    (noted + RANGE // 2).store(largest, align=64)
+    lowest, highest = least.reduce("umin"), largest.reduce("umax")
+    wide = lowest.compare("ult", SMALLEST - 1) | highest.compare("ugt", LARGEST)
+    when(wide.bit(), mark)
 
 
-def load_lanes(f: Function, pointer: str, mask: str) -> str:
-    """The f32 numbers in the lanes of `mask`, zeros in the others."""
-    callee = f.unit.declare(FLOATS, f"llvm.masked.load.v{SIDE}f32.p0", ["ptr", BITS, FLOATS])
-    return f.let(f"call {FLOATS} {callee}(ptr align 4 {pointer}, {BITS} {mask}, {FLOATS} zeroinitializer)")
+class _Mark(NamedTuple):
+    """Bytes between lines, panels of 16 lines and terms; where they go, between blocks (`size`), halves of a block,
+    lines in those (`down`), pairs (`across`), chunks and parts."""
 
-
-def _noted(f: Function) -> list[tuple[str, str]]:
-    """The range so far."""
-    places = "%range", offset(f, "%range", RANGE // 2)
-    return [(WIDE, f.let(f"load {WIDE}, ptr {place}, align 64")) for place in places]
-
-
-def _note(f: Function, low: str, high: str, call: str) -> None:
-    """Write the range down; where it is too wide `call` sees to it."""
-    f.do(f"store {WIDE} {low}, ptr %range, align 64")
-    f.do(f"store {WIDE} {high}, ptr {offset(f, '%range', RANGE // 2)}, align 64")
-    low = f.intrinsic("i32", f"llvm.vector.reduce.umin.v{SIDE}i32", [(WIDE, low)])
-    high = f.intrinsic("i32", f"llvm.vector.reduce.umax.v{SIDE}i32", [(WIDE, high)])
-    small = f.let(f"icmp ult i32 {low}, {SMALLEST - 1}")
-    wide = f.let(f"or i1 {small}, {f.let(f'icmp ugt i32 {high}, {LARGEST}')}")
-    when(f, wide, lambda: f.do(call))
+    source: Ptr
+    line: Int
+    panel: Int
+    term: Int
+    size: Int
+    lines: Int
+    terms: Int
+    target: Ptr
+    half: Int
+    down: Int
+    across: Int
+    chunk: Int
+    part: Int
 
 
 @cache
 def _mark() -> Helper:
-    """``bf16x3_mark``, which puts numbers that have no parts in their place.
-
-    %line, %panel and %term are bytes between lines, panels of 16 lines and terms.  Where they go, blocks are %size
-    bytes apart, halves of a block %half, lines in them %down, pairs %across, chunks %chunk, and parts %part.
-    """
+    """``bf16x3_mark``, which puts numbers that have no parts in their place."""
     unit = Unit()
-    f = Function(
-        unit,
-        "void @bf16x3_mark(ptr %from, i64 %line, i64 %panel, i64 %term, i64 %size, i64 %lines, i64 %terms, ptr %to, "
-        "i64 %half, i64 %down, i64 %across, i64 %chunk, i64 %part) nounwind",
-    )
-    line = f.begin_loop(0, "%lines", 1, at_least_once=True)
-    tiles = [f.let(f"lshr i64 {line.index}, 4"), f.let(f"and i64 {line.index}, {SIDE - 1}")]
-    read = "%from"
-    for count, by in zip(tiles, ("%panel", "%line"), strict=True):
-        read = f.let(f"getelementptr i8, ptr {read}, i64 {f.let(f'mul i64 {count}, {by}')}")
-    parts = (f.let(f"lshr i64 {line.index}, 5"), f.let(f"and i64 {tiles[0]}, 1"), tiles[1])
-    write = "%to"
-    for count, by in zip(parts, ("%size", "%half", "%down"), strict=True):
-        write = f.let(f"getelementptr i8, ptr {write}, i64 {f.let(f'mul i64 {count}, {by}')}")
-    term = f.begin_loop(0, "%terms", 1, [("ptr", read)], at_least_once=True)
-    bits = f.let(f"load i32, ptr {term.values[0]}, align 4")
-    size = f.let(f"and i32 {bits}, {0x7FFFFFFF}")
-    small = f.let(f"icmp ult i32 {f.let(f'add i32 {size}, -1')}, {SMALLEST - 1}")
-    other = f.let(f"or i1 {small}, {f.let(f'icmp ugt i32 {size}, {LARGEST}')}")
+    f, given = open_function(unit, "bf16x3_mark", _Mark)
+    line = begin_loop(f, 0, given.lines, 1, at_least_once=True)
+    panel, row = line.index >> 4, line.index & SIDE - 1
+    read = given.source + panel * given.panel
+    read += row * given.line
+    block, half = line.index >> 5, panel & 1
+    write = given.target + block * given.size
+    write += half * given.half
+    write += row * given.down
+    term = begin_loop(f, 0, given.terms, 1, read, at_least_once=True)
+    (at,) = term.values
+    bits = at.load("i32", align=4)
+    size = bits & 0x7FFFFFFF
+    wide = (size + -1).compare("ult", SMALLEST - 1) | size.compare("ugt", LARGEST)
 
     def put() -> None:
-        pair, half = (f.let(f"and i64 {term.index}, {bits}") for bits in (SIDE - 1, SIDE))
-        chunk = f.let(f"mul i64 {f.let(f'lshr i64 {term.index}, {CHUNK.bit_length() - 1}')}, %chunk")
-        place = f.let(f"add i64 {chunk}, {f.let(f'mul i64 {pair}, %across')}")
-        place = f.let(f"add i64 {place}, {f.let(f'lshr i64 {half}, 3')}")
-        at = f.let(f"getelementptr i8, ptr {write}, i64 {place}")
-        kept = [f.let(f"trunc i32 {word} to i16") for word in (f.let(f"lshr i32 {bits}, 16"), bits)]
-        for value in [*kept, str(MARK >> 16)]:
-            f.do(f"store i16 {value}, ptr {at}, align 2")
-            at = f.let(f"getelementptr i8, ptr {at}, i64 %part")
+        pair, second = term.index & SIDE - 1, term.index & SIDE
+        place = (term.index >> CHUNK.bit_length() - 1) * given.chunk
+        to = write + (place + pair * given.across + (second >> 3))
+        upper, lower = bits.lshr(16).resize("i16", signed=False), bits.resize("i16", signed=False)
+        for value in (upper, lower, lower.like(MARK >> 16)):
+            to.store(value, align=2)
+            to += given.part
 
-    when(f, other, put)
-    f.end_loop(term, [f.let(f"getelementptr i8, ptr {term.values[0]}, i64 %term")])
-    f.end_loop(line)
+    when(wide.bit(), put)
+    term.end(at + given.term)
+    line.end()
     f.finish()
-    types = ", ".join(["ptr", *["i64"] * 6, "ptr", *["i64"] * 5])
-    return kept_helper(unit, f"declare void @bf16x3_mark({types})")
+    return kept_helper(unit)
 
 
-def first_lanes(f: Function, count: str) -> str:
+def first_lanes(count: Int) -> Vector:
     """The mask of the first `count` lanes."""
-    count = f.intrinsic("i64", "llvm.smax.i64", [("i64", count), ("i64", "0")])
-    count = f.let(f"trunc i64 {f.intrinsic('i64', 'llvm.umin.i64', [('i64', count), ('i64', str(SIDE))])} to i32")
-    return f.let(f"icmp ult {WIDE} <{_EVERY}>, {Vector(f, 'i32', 1, count).spread(SIDE).name}")
+    lanes = count.at_least(0).call("umin", SIDE).vector().resize("i32", signed=False)
+    return iota(count.f, "i32", SIDE).compare("ult", lanes.spread(SIDE))
 
 
 def _split(
-    f: Function, places: list[tuple[str, str]], found: tuple[str, str], to: str, step: int, further: str
-) -> tuple[str, str]:
+    places: Iterable[tuple[Ptr, Vector]], found: tuple[Vector, Vector], to: Ptr, step: int, further: Index
+) -> tuple[Vector, Vector]:
     """Write parts of pairs, `step` bytes apart, of the numbers at two places in the lanes of masks.
 
     Gives the range with these numbers.  Numbers `further` on will be wanted soon.
     """
-    low, high = found
-    pairs = ["zeroinitializer"] * PARTS
-    for number, (place, mask) in enumerate(places):
-        ahead = f.let(f"getelementptr i8, ptr {place}, i64 {further}")
-        f.fetch(ahead)
-        value = load_lanes(f, place, mask)
-        size = f.let(f"and {WIDE} {f.let(f'bitcast {FLOATS} {value} to {WIDE}')}, splat (i32 {0x7FFFFFFF})")
-        below = f.let(f"add {WIDE} {size}, splat (i32 -1)")  # zeros come last
-        low = f.intrinsic(WIDE, f"llvm.umin.v{SIDE}i32", [(WIDE, low), (WIDE, below)])
-        high = f.intrinsic(WIDE, f"llvm.umax.v{SIDE}i32", [(WIDE, high), (WIDE, size)])
-        first = _rounded(f, value)
-        rest = f.let(f"fsub {FLOATS} {value}, {first}")
-        second = _rounded(f, rest)
-        last = f.let(f"fsub {FLOATS} {rest}, {second}")
-        for at, part in enumerate((first, second, last)):
-            word = f.let(f"bitcast {FLOATS} {part} to {WIDE}")
-            if number == 0:
-                pairs[at] = f.let(f"lshr {WIDE} {word}, splat (i32 16)")
-            else:
-                pairs[at] = _beside(f, pairs[at], word)
+    least, largest = found
+    pairs: list[Vector] = []
+    for place, mask in places:
+        (place + further).fetch()
+        value = place.load_masked("float", mask, align=4)
+        size = value.bits() & 0x7FFFFFFF
+        least = least.call("umin", size + -1)  # zeros come last
+        largest = largest.call("umax", size)
+        first = _rounded(value)
+        rest = value - first
+        second = _rounded(rest)
+        parts = first, second, rest - second
+        if not pairs:
+            pairs = [part.bits().lshr(16) for part in parts]
+        else:
+            pairs = [_beside(pair, part.bits()) for pair, part in zip(pairs, parts, strict=True)]
     for at, pair in enumerate(pairs):
-        f.do(f"store {WIDE} {pair}, ptr {offset(f, to, at * step)}, align 64")
-    return low, high
+        (to + at * step).store(pair, align=64)
+    return least, largest
 
 
-def _beside(f: Function, low: str, high: str) -> str:
+def _beside(low: Vector, high: Vector) -> Vector:
     """`low`, and the upper halves of the words of `high`.  Written as `or` and `and` LLVM takes it for a shuffle, which
     costs three times as much."""
-    arguments = [(WIDE, low), (WIDE, high), (WIDE, f"splat (i32 {-1 << 16})"), ("i32", str(0xF0 | 0xCC & 0xAA))]
-    return f.intrinsic(WIDE, "llvm.x86.avx512.pternlog.d.512", arguments)
+    truth = Vector(low.f, "i32", 1, str(0xF0 | 0xCC & 0xAA))
+    operands = [(v.type, v.name) for v in (low, high, low.like(-1 << 16), truth)]
+    return low.named(low.f.intrinsic(low.type, "llvm.x86.avx512.pternlog.d.512", operands))
 
 
-def _rounded(f: Function, value: str) -> str:
+def _rounded(value: Vector) -> Vector:
     """`value` to 8 bits (Veltkamp)."""
-    scaled = f.let(f"fmul {FLOATS} {value}, splat (float {float((1 << 16) + 1)})")
-    return f.let(f"fadd {FLOATS} {f.let(f'fsub {FLOATS} {value}, {scaled}')}, {scaled}")
+    scaled = value * Vector(value.f, "float", 1, str(float((1 << 16) + 1))).spread(SIDE)
+    return value - scaled + scaled
+
+
+def _turn(source: Ptr, target: Ptr) -> None:
+    """Transpose a tile register of each part."""
+    for part in range(PARTS):
+        call(source.f, "@bf16x3_turn", source + part * TILE, target + part * PART)
 
 
 def _emit_turn(unit: Unit) -> None:
-    """Define ``bf16x3_turn(ptr from, ptr to)``, which transposes a tile register in memory."""
+    """Define ``bf16x3_turn``, which transposes a tile register in memory."""
     f = Function(unit, "internal void @bf16x3_turn(ptr noalias %from, ptr noalias %to) nounwind")
-    rows = [f.let(f"load {WIDE}, ptr {offset(f, '%from', ROW * at)}, align 64") for at in range(SIDE)]
-    for at, row in enumerate(transposed([Vector(f, "i32", SIDE, row) for row in rows])):
-        f.do(f"store {WIDE} {row.name}, ptr {offset(f, '%to', ROW * at)}, align 64")
+    rows = [(Ptr(f, "%from") + ROW * at).load("i32", SIDE, align=64) for at in range(SIDE)]
+    for at, row in enumerate(transposed(rows)):
+        (Ptr(f, "%to") + ROW * at).store(row, align=64)
     f.finish()
-
-

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from hlotool.analysis.contraction import matrix_views, row_major_strides, sum_type
+from hlotool.analysis.contraction import MatrixView, matrix_views, row_major_strides, sum_type
 from hlotool.analysis.product_epilogue import fused_product, updates_of
 from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.fusions.fusion import emit_outputs
 from hlotool.codegen.cpu.fusions.plan import Output, output_leaves
 from hlotool.codegen.cpu.products.conv import emit_conv
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
-from hlotool.codegen.cpu.products.dot import DotSpec, emit_dot
+from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.streamed import emit_streamed
@@ -20,12 +20,12 @@ from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
 
-__all__ = ["convolution_spec", "dot_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
+__all__ = ["convolution_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
 
 
 def emit_product(name: str, dot: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
     """The kernel of a dot."""
-    return emit_dot(name, dot_spec(dot), machine)
+    return emit_dot(name, _view(dot), machine)
 
 
 def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
@@ -35,16 +35,16 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     result is elsewhere.  Arrays that it updates, but not `in_place`, are copied ahead of the product.
     """
     epilogue, slots = epilogue_of(fusion, machine)
-    product, made = epilogue.product, prologues(epilogue.product)
-    if is_streamed(product, made):
+    product, computed = epilogue.product, prologues(epilogue.product)
+    if is_streamed(product, computed):
         kernel = emit_streamed(name, epilogue, slots[-1])
-    elif made:
-        lhs, rhs = (Prologue(o, epilogue.slots) if n in made else None for n, o in enumerate(product.operands))
-        kernel = emit_dot(name, dot_spec(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
+    elif computed:
+        lhs, rhs = (Prologue(o, epilogue.slots) if n in computed else None for n, o in enumerate(product.operands))
+        kernel = emit_dot(name, _view(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
     elif epilogue.product.opcode == "convolution":
         kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
     else:
-        kernel = emit_dot(name, dot_spec(epilogue.product), machine, slots, epilogue)
+        kernel = emit_dot(name, _view(epilogue.product), machine, slots, epilogue)
     copied = [
         [Output(output.region.operands[0], 0, output.slot, output.shape)]
         for number, output in enumerate(epilogue.outputs) if output.region is not None and number not in in_place
@@ -69,7 +69,7 @@ def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[
     found = fused_product(fusion)
     if found is None:
         raise UnsupportedError(f"{fusion.name}: this is no fusion of a product and what follows it")
-    product, how = found
+    product, form = found
     slots, count = [], 0
     for operand in fusion.operands:
         slots.append(count)
@@ -79,7 +79,9 @@ def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[
     for value, leaf, shape in output_leaves(fusion.attributes["calls"].root):
         outputs.append(Output(value, leaf, count, shape, value if value in updates else None))
         count += 1
-    epilogue = Epilogue(product, tuple(outputs), tuple(slots), how.whole_rows, machine)
+    epilogue = Epilogue(
+        product=product, outputs=tuple(outputs), slots=tuple(slots), whole_rows=form.whole_rows, machine=machine
+    )
     lhs, rhs = (slots[o.parameter_number] if o.opcode == "parameter" else -1 for o in product.operands)
     return epilogue, (lhs, rhs, count if epilogue.kept is None else epilogue.kept.slot, count)
 
@@ -91,32 +93,12 @@ def emit_convolution(
     return emit_conv(name, convolution_spec(convolution), machine)
 
 
-def dot_spec(dot: Instruction) -> DotSpec:
+def _view(dot: Instruction) -> MatrixView:
     """UnsupportedError when the dimensions do not collapse (the dot-decomposer pass sees to that)."""
     view = matrix_views(dot)
     if view is None:
         raise UnsupportedError(f"{dot.name}: the dimensions of this dot do not collapse; run the dot-decomposer pass")
-    lhs, rhs = (o.shape.element_type for o in dot.operands)
-    return DotSpec(
-        batch=view.batch,
-        m=view.m,
-        n=view.n,
-        k=view.k,
-        lhs_batch=view.lhs_batch,
-        lhs_m=view.lhs[0],
-        lhs_k=view.lhs[1],
-        rhs_batch=view.rhs_batch,
-        rhs_k=view.rhs[0],
-        rhs_n=view.rhs[1],
-        out_batch=view.out_batch,
-        out_m=view.out[0],
-        out_n=view.out[1],
-        rhs_panel=view.panel,
-        lhs=lhs,
-        rhs=rhs,
-        out=dot.shape.element_type,
-        accumulate=sum_type(lhs, rhs, dot.shape.element_type),
-    )
+    return view
 
 
 def convolution_spec(convolution: Instruction) -> ConvSpec:

@@ -5,9 +5,9 @@ the register tile broadcasts elements of its left operand, that operand may lie 
 of dimensions.  Weights are packed into panels of output features in the order in which the tile walks the window.
 
 Where windows reach beyond the input the tile leaves elements out, if it can: a task those of the outermost dimension of
-the window that its pixels have outside (`gemm.Reach`), and the first and the last tile of a line some of the innermost
-one (`microkernel.Ends`).  What it cannot see past is the border of any other dimension: a padded copy of the input is
-made first where there is one (and `conv_border` sees to what zeros do to infinities).
+the window that its pixels have outside (`product.Reach`), and the first and the last tile of a line some of the
+innermost one (`product.Ends`).  What it cannot see past is the border of any other dimension: a padded copy of the
+input is made first where there is one (and `conv_border` sees to what zeros do to infinities).
 
 A dilated input (of a transposed convolution, or of the gradient of a strided one) is never spread out: output pixels
 whose windows meet the input at the same of their elements make up a *phase*, a convolution of its own with some of the
@@ -18,36 +18,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated
 
+from hlotool.analysis.contraction import MatrixView, Strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
-from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
+from hlotool.codegen.cpu.products.conv_border import Border, emit_border, emit_flag
 from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
-from hlotool.codegen.cpu.products.dot import DotSpec, Scratch, emit_dot, emit_zeros
+from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
-from hlotool.codegen.cpu.products.gemm import (
-    Batch,
-    Finish,
-    Packing,
-    Product,
-    Reach,
-    TileShape,
-    choose_tile,
-    emit_product,
-    panels_to_pack,
-    piece_to_pack,
-    stays_in_place,
-)
-from hlotool.codegen.cpu.products.microkernel import Ends, Tap
-from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy
+from hlotool.codegen.cpu.products.gemm import emit_product
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
+from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
+from hlotool.codegen.cpu.products.packing import panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.pad import PadAxis, emit_pad
-from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.addressing import Place
+from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
+from hlotool.codegen.cpu.products.tile_shape import choose_tile
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
@@ -61,7 +53,7 @@ _LINE_BYTES: Annotated[int, Threshold("bytes")] = 512 << 10  # of a group's weig
 _FULL: Annotated[float, Threshold("share")] = 0.6  # of the lanes of vectors along a line, which should be used
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Input:
     """The input as the product reads it: strides in bytes (`group`: from one group to the next).
 
@@ -69,45 +61,73 @@ class _Input:
     """
 
     place: Place
-    low: list[int]
+    low: Sequence[int]
     batch: int
-    spatial: list[int]
+    spatial: Sequence[int]
     feature: int
     group: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Free:
-    """A dimension of the result that is not its features: stride in the input and in the result (bytes).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outer:
+    """A dimension of the result: strides in bytes in the input, the weights and the result.
 
     Only the windows from the first number of `inside` to before the second one lie within the input, if not all do.
     `cut` is the spatial dimension, if elements outside are left out: it stays for itself.
     """
 
     extent: int
-    a: int
-    c: int
+    a: int = 0
+    b: int = 0
+    c: int = 0
     inside: tuple[int, int] | None = None
     cut: int | None = None
 
 
-@dataclass(slots=True)
-class _Writer:
-    name: str
+@dataclass(slots=True, kw_only=True)
+class _Conv:
+    """A convolution on the way to a kernel; `flag` is whether the kernel is finite, once somebody has asked."""
+
     spec: ConvSpec
-    machine: Machine
-    how: Arithmetic
+    operands: Operands
     slots: tuple[int, int, int, int]
     epilogue: Epilogue | None
-    unit: Unit
-    scratch: Scratch
-    steps: list[Step] = field(default_factory=list)
-    flag: Place | None = None  # whether the kernel is finite, once somebody has asked
+    flag: Place | None = None
     cuts: Cuts = NO_CUTS
 
     @property
-    def whole_rows(self) -> bool:
-        return self.epilogue is not None and self.epilogue.whole_rows
+    def machine(self) -> Machine:
+        assert self.operands.unit.machine is not None
+        return self.operands.unit.machine
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        return self.operands.arithmetic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How the phases of a convolution become products: vectors run along features, along spatial dimension `line` if
+    that is given, or along groups (`lanewise`).  `strides` are those of the result, in bytes."""
+
+    image: _Input
+    result: Place
+    strides: Sequence[int]
+    line: int | None
+    lanewise: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windows:
+    """The product of a phase: `free` dimensions of the result, those for each of which weights are `different`, and
+    dimensions of the sum; and where input, weights and result begin."""
+
+    free: list[_Outer]
+    different: list[_Outer]
+    taps: list[Tap]
+    input: Place
+    weights: Place
+    result: Place
 
 
 def emit_conv(
@@ -123,24 +143,33 @@ def emit_conv(
     goes into that instead of out.  An empty result gives a kernel without steps.  Raises UnsupportedError for element
     types that cannot be combined.
     """
-    how, scratch = arithmetic(spec.accumulate, machine), Scratch(slot=slots[SCRATCH])
-    writer = _Writer(name, spec, machine, how, slots, epilogue, Unit(machine), scratch)
-    held = element(spec.out)
+    unit, scratch, sums = Unit(machine), Scratch(slots[SCRATCH]), arithmetic(spec.accumulate, machine)
+    operands = Operands(name=name, unit=unit, batch=(), arithmetic=sums, scratch=scratch)
+    conv = _Conv(spec=spec, operands=operands, slots=slots, epilogue=epilogue)
     if math.prod((spec.batch, spec.output_features, *spec.output)) > 0:
         if math.prod((spec.input_features, *spec.kernel, *spec.input)) == 0:
-            axes = [Axis(spec.batch // spec.batch_groups, 0, spec.out_batch * held.bytes)]
-            axes += [Axis(e, 0, s * held.bytes) for e, s in zip(spec.output, spec.out_spatial, strict=True)]
-            last = Axis(spec.output_features, 0, spec.out_feature * held.bytes)
-            writer.steps.append(emit_zeros(writer.unit, name, axes, last, Place(slots[OUT], 0, held)))
+            _clear(conv, name, Place(slots[OUT], 0, element(spec.out)), _strides_of_result(spec))
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_bf16x3(spec, machine, epilogue):
-            writer.steps += emit_bf16x3(writer.unit, name, spec, slots, scratch, epilogue, _border(writer))
+            border = _border(conv, name, _strides_of_result(spec), 0) if is_bordered(spec) else None
+            operands.steps += emit_bf16x3(unit, name, spec, slots, scratch, epilogue=epilogue, border=border)
         elif serves_conv_updates(spec, machine, epilogue):
-            writer.steps += emit_conv_updates(writer.unit, name, spec, slots, scratch, epilogue)
+            operands.steps += emit_conv_updates(unit, name, spec, slots, scratch, epilogue)
         else:
-            _emit(writer)
-    return finish_kernel(writer.unit, writer.steps, writer.scratch.size)
+            _emit(conv)
+    return finish_kernel(unit, operands.steps, scratch.size)
+
+
+def _strides_of_result(spec: ConvSpec) -> list[int]:
+    """Those of batch, spatial dimensions and features, in bytes."""
+    return [stride * element(spec.out).bytes for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
+
+
+def _clear(conv: _Conv, name: str, result: Place, strides: Sequence[int]) -> None:
+    """Clear the result, whose strides are given in bytes."""
+    *outer, last = (Axis(extent, 0, stride) for extent, stride in zip(conv.spec.result, strides, strict=True))
+    conv.operands.steps.append(emit_zeros(conv.operands.unit, name, outer, last, result))
 
 
 def _pointwise(spec: ConvSpec) -> bool:
@@ -148,286 +177,253 @@ def _pointwise(spec: ConvSpec) -> bool:
     return whole and spec.groups == 1 and not is_bordered(spec)
 
 
-def _as_dot(spec: ConvSpec, in_order: bool) -> DotSpec:
+def _as_dot(spec: ConvSpec, in_order: bool) -> MatrixView:
     """A convolution with a window of one element: pixels times features, `in_order` with those of the result."""
-    free = _merge_free([
-        _Free(spec.batch, spec.lhs_batch, spec.out_batch),
-        *(
-            _Free(extent, stride * step, to)
-            for extent, stride, step, to in zip(
-                spec.output, spec.lhs_spatial, spec.strides, spec.out_spatial, strict=True
-            )
-        ),
+    left, right, out = (element(kind).bytes for kind in (spec.lhs, spec.rhs, spec.out))
+    spatial = zip(spec.output, spec.lhs_spatial, spec.strides, spec.out_spatial, strict=True)
+    free = _merge_outer([
+        _Outer(extent=spec.batch, a=spec.lhs_batch * left, c=spec.out_batch * out),
+        *(_Outer(extent=extent, a=a * step * left, c=c * out) for extent, a, step, c in spatial),
     ], in_order)
-    rows = free[-1] if in_order else max(free, key=lambda dimension: dimension.extent)
-    batch = [dimension for dimension in free if dimension is not rows]
-    return DotSpec(
-        tuple(d.extent for d in batch), rows.extent, spec.output_features, spec.input_features,
-        tuple(d.a for d in batch), rows.a, spec.lhs_feature, (0,) * len(batch), spec.rhs_input, spec.rhs_output,
-        tuple(d.c for d in batch), rows.c, spec.out_feature, spec.lhs, spec.rhs, spec.out, spec.accumulate,
+    rows = free[-1] if in_order else max(free, key=lambda d: d.extent)
+    batch = [d for d in free if d is not rows]
+    return MatrixView(
+        batch=tuple(d.extent for d in batch), m=rows.extent, n=spec.output_features, k=spec.input_features,
+        lhs=Strides(batch=tuple(d.a for d in batch), row=rows.a, terms=(spec.lhs_feature * left,)),
+        rhs=Strides(batch=(0,) * len(batch), column=spec.rhs_output * right, terms=(spec.rhs_input * right,)),
+        out=Strides(batch=tuple(d.c for d in batch), row=rows.c, column=spec.out_feature * out),
+        types=(spec.lhs, spec.rhs, spec.out, spec.accumulate),
     )
 
 
-def _merge_free(dimensions: Sequence[_Free], in_order: bool = False) -> list[_Free]:
+def _merge_outer(dimensions: Sequence[_Outer], in_order: bool = False) -> list[_Outer]:
     """Sorted from the widest stride in the input down, with dimensions that lie as one in both arrays merged.
 
     `in_order` sorts them by the stride in the result.
     """
-    merged: list[_Free] = []
+    merged: list[_Outer] = []
     for d in sorted((d for d in dimensions if d.extent > 1), key=lambda d: -(d.c if in_order else d.a)):
         together = merged and merged[-1].a == d.extent * d.a and merged[-1].c == d.extent * d.c
         if together and merged[-1].cut is d.cut is None:
             inside = (0, 0) if merged[-1].inside or d.inside else None
-            merged[-1] = _Free(merged[-1].extent * d.extent, d.a, d.c, inside)
+            merged[-1] = _Outer(extent=merged[-1].extent * d.extent, a=d.a, c=d.c, inside=inside)
         else:
             merged.append(d)
-    return merged or [_Free(1, 0, 0)]
+    return merged or [_Outer(extent=1)]
 
 
-def _emit(writer: _Writer) -> None:
-    spec, how = writer.spec, writer.how
-    rank, groups = len(spec.input), spec.groups
-    features, share = spec.input_features // spec.feature_groups, spec.output_features // groups
+def _emit(conv: _Conv) -> None:
+    """Choose what vectors run along, copy the input if need be, and add the products of all phases."""
+    spec, operands, kind = conv.spec, conv.operands, element(conv.spec.out)
     # One feature (or one image) per group: groups become the lanes of the vectors.
-    single = features == 1 if spec.feature_groups > 1 else spec.batch == groups
-    lanewise = groups > 1 and single and not how.complex and (share == 1 or spec.feature_groups > 1)
-    held = element(spec.out)
-    line = _line(spec, how)
-    if line is None:
-        columns = spec.output_features // (1 if lanewise else spec.groups)
-        writer.cuts = cuts_of(spec, writer.epilogue is not None, lambda rows: _tile(writer, rows, columns, lanewise))
+    single = spec.features == 1 if spec.feature_groups > 1 else spec.batch == spec.groups
+    lanewise = spec.groups > 1 and single and not conv.arithmetic.complex
+    line = _line(spec, conv.arithmetic)
+    lanewise = lanewise and (spec.share == 1 or spec.feature_groups > 1) and line is None
     if line is not None:
-        image = _input(writer, line + 1)
-    elif lanewise:
-        image = _input(writer, rank + 1 if spec.feature_groups > 1 else 0, share)
+        image = _input(conv, line + 1)
     else:
-        image = _input(writer)
+        columns = spec.output_features if lanewise else spec.share
+        conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows, columns, lanewise))
+        lanes = len(spec.input) + 1 if spec.feature_groups > 1 else 0
+        image = _input(conv, lanes, spec.share) if lanewise else _input(conv)
 
-    out_strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
-    result, strides = Place(writer.slots[OUT], 0, held), [stride * held.bytes for stride in out_strides]
-    unpack = strides[-1] != held.bytes and spec.output_features > 1 and line is None
+    result, strides = Place(conv.slots[OUT], 0, kind), _strides_of_result(spec)
+    unpack = strides[-1] != kind.bytes and spec.output_features > 1 and line is None
     if unpack:
-        extents = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
-        result = writer.scratch.take(math.prod(extents) * held.bytes, held)
-        strides = [math.prod(extents[at + 1 :]) * held.bytes for at in range(len(extents))]
-    every = [spec.phases(at) for at in range(rank)]
+        result = operands.scratch.take(math.prod(spec.result) * kind.bytes, kind)
+        strides = list(dense(spec.result, kind.bytes))
+    every = [spec.phases(at) for at in range(len(spec.input))]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
-        extents = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
-        *outer, last = (Axis(extent, 0, stride) for extent, stride in zip(extents, strides, strict=True))
-        writer.steps.append(emit_zeros(writer.unit, f"zeros_{writer.name}", outer, last, result))
+        _clear(conv, f"zeros_{operands.name}", result, strides)
+    layout = _Layout(image=image, result=result, strides=strides, line=line, lanewise=lanewise)
     phases = list(product(*([phase for phase in phases if phase.taps] for phases in every)))
     for number, phase in enumerate(phases):
-        name = writer.name if len(phases) == 1 else f"phase{number}_{writer.name}"
-        _emit_phase(writer, name, phase, image, result, strides, line, lanewise)
+        name = operands.name if len(phases) == 1 else f"phase{number}_{operands.name}"
+        _emit_phase(conv, name, phase, layout)
     if unpack:
-        _unpack(writer, result, strides[0], strides[1:-1], Place(writer.slots[OUT], 0, held))
+        _unpack(conv, result, strides)
 
 
-def _emit_phase(
-    writer: _Writer, name: str, phase: Sequence[Phase], image: _Input, result: Place, strides: Sequence[int],
-    line: int | None, lanewise: bool,
-) -> None:
-    """Add the steps for the pixels of a phase of each spatial dimension; `strides` are those of `result`."""
-    spec, how = writer.spec, writer.how
-    groups, share = spec.groups, spec.output_features // spec.groups
-    features = spec.input_features // spec.feature_groups
-    c_batch, *c_spatial, c_feature = strides
-    at_c = sum(p.first * stride for p, stride in zip(phase, c_spatial, strict=True))
-    whole, result = result, replace(result, start=result.start + at_c)
-    free = [_Free(spec.batch // spec.batch_groups, image.batch, c_batch)]
-    for at, p in enumerate(phase):
-        cut = at if at in writer.cuts[:2] else None
-        inside = None if cut is not None else p.inside(spec.input[at])
-        if at != line:
-            free.append(_Free(p.count, p.stride * image.spatial[at], p.period * c_spatial[at], inside, cut))
+def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase], layout: _Layout) -> None:
+    """Add the steps for the pixels of a phase of each spatial dimension."""
+    spec, windows = conv.spec, _windows(conv, phase, layout)
+    if layout.line is None:
+        product, batch, inside = _along_features(conv, name, phase, windows, layout)
+    else:
+        product, batch, inside = _along_line(conv, windows, spec.output[layout.line], layout.strides[-1])
     # A dimension that is neither rows nor a batch of the product, where windows lie partly outside.
-    edge = any(p.inside(spec.input[at]) for at, p in enumerate(phase) if at == line or p.count == 1)
-    right = element(spec.rhs)
-    taps = [Tap(features, image.feature, spec.rhs_input * right.bytes)]
-    alike: list[Batch] = []
-    at_a = at_b = 0
-    for at, p in enumerate(phase):
-        step, first = spec.rhs_spatial[at] * right.bytes, p.tap
+    if any(p.inside(spec.input[at]) for at, p in enumerate(phase) if at == layout.line or p.count == 1):
+        inside = 0, 0
+    exact = product.arithmetic.type not in ("float", "double")  # zero times anything is zero
+    if not exact and is_bordered(spec, conv.cuts) and (inside or any(d.inside for d in batch)):
+        border = _border(conv, name, layout.strides, windows.result.start - layout.result.start)
+        finish = Finish(border, tuple(d.inside or (0, d.extent) for d in batch), inside or (0, product.m))
+        product = replace(product, finish=finish)
+    conv.operands.steps.append(emit_product(conv.operands.unit, name, product))
+
+
+def _windows(conv: _Conv, phase: Sequence[Phase], layout: _Layout) -> _Windows:
+    spec, image, kind = conv.spec, layout.image, element(conv.spec.rhs)
+    c_batch, *c_spatial, c_feature = layout.strides
+    free = [_Outer(extent=spec.result[0], a=image.batch, c=c_batch)]
+    different = []
+    if spec.groups > 1 and not layout.lanewise:
+        across = spec.share * spec.rhs_output * kind.bytes
+        different.append(_Outer(extent=spec.groups, a=image.group, b=across, c=spec.share * c_feature))
+    taps = [Tap(spec.features, image.feature, spec.rhs_input * kind.bytes)]
+    at_a = at_b = at_c = 0
+    for at, (p, a, c) in enumerate(zip(phase, image.spatial, c_spatial, strict=True)):
+        step, first = spec.rhs_spatial[at] * kind.bytes, p.tap
         if spec.reversal[at]:
             step, first = -step, p.tap - (spec.kernel[at] - 1)
-        at_a += (p.start + image.low[at]) * image.spatial[at]
-        at_b += first * step
+        at_a, at_b, at_c = at_a + (p.start + image.low[at]) * a, at_b + first * step, at_c + p.first * c
+        cut = at if at in conv.cuts[:2] else None
+        if at != layout.line:
+            inside = None if cut is not None else p.inside(spec.input[at])
+            free.append(_Outer(extent=p.count, a=p.stride * a, c=p.period * c, inside=inside, cut=cut))
         if p.alike > 1:
-            alike.append(Batch(p.alike, p.next_start * image.spatial[at], p.next_tap * step, c_spatial[at]))
-        taps.append(Tap(p.taps, p.dilation * image.spatial[at], p.step * step))
-    taps = sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)]
-    weights = Place(writer.slots[RHS], at_b, right)
-    source = replace(image.place, start=image.place.start + at_a)
-
-    free = _merge_free(free, in_order=writer.epilogue is not None)
-    if line is not None:
-        columns, across = spec.output[line], spec.rhs_output * right.bytes
-        _, shape = choose_tile(share, columns, writer.machine, how, windows=True)
-        batch = [Batch(groups, share * across, image.group, share * c_feature)] if groups > 1 else []
-        batch += [Batch(d.extent, d.b, d.a, d.c) for d in alike] + [Batch(d.extent, 0, d.a, d.c) for d in free]
-        made = Product(
-            tuple(batch), share, columns, _merge_taps([Tap(tap.extent, tap.b, tap.a) for tap in taps]), how, shape,
-            weights, across, source, shape.columns * source.element.bytes, result, c_feature, result.element.bytes,
-        )
-        inside = None
-    else:
-        columns = spec.output_features if lanewise else share
-        rows, shape = _rows(writer, free, columns, lanewise)
-        count = math.prod(d.extent for d in free)
-        if groups > 1 and not lanewise:
-            across = columns * spec.rhs_output * right.bytes
-            alike.insert(0, Batch(groups, image.group, across, share * c_feature))
-        first = _sum(_consecutive(taps, 1), writer.cuts, features)[0][0].extent
-        b, panel, b_step, alike, packing = _weights(writer, name, weights, taps, columns, alike, shape, count, first)
-        free.remove(rows)
-        batch = [*alike, *(Batch(d.extent, d.a, 0, d.c) for d in free)]
-        reach = None
-        if writer.cuts.outer is not None:
-            p, size = phase[writer.cuts.outer], spec.input[writer.cuts.outer]
-            at = len(alike) + next(number for number, d in enumerate(free) if d.cut is not None)
-            reach = Reach(at, p.start, p.stride, p.dilation, size)
-        merged, ends = _sum(_consecutive(taps, b_step), writer.cuts, features)
-        full = b is not weights and columns > shape.columns
-        made = Product(
-            tuple(batch), rows.extent, columns, merged, how, shape, source, rows.a, b, panel, result, rows.c, c_feature,
-            a_column=source.element.bytes if lanewise else 0, b_full=full, packing=packing, epilogue=writer.epilogue,
-            piece=packing.piece if packing else 0, reach=reach, ends=ends,
-        )
-        inside = rows.inside
-    finish = _finish(writer, name, made, free, (0, 0) if edge else inside, whole, strides)
-    made = replace(made, finish=finish)
-    writer.steps.append(emit_product(writer.unit, name, made))
+            different.append(_Outer(extent=p.alike, a=p.next_start * a, b=p.next_tap * step, c=c))
+        taps.append(Tap(p.taps, p.dilation * a, p.step * step))
+    return _Windows(
+        free=_merge_outer(free, in_order=conv.epilogue is not None), different=different,
+        taps=sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)],
+        input=replace(image.place, start=image.place.start + at_a), weights=Place(conv.slots[RHS], at_b, kind),
+        result=replace(layout.result, start=layout.result.start + at_c),
+    )
 
 
-def _finish(
-    writer: _Writer, name: str, made: Product, free: Sequence[_Free], rows: tuple[int, int] | None, result: Place,
-    strides: Sequence[int],
-) -> Finish | None:
-    """What to do with results at the border, if there are any; the last dimensions of the batch are the `free` ones.
+def _along_line(
+    conv: _Conv, windows: _Windows, columns: int, feature: int
+) -> tuple[Product, list[_Outer], tuple[int, int] | None]:
+    """The product whose columns are pixels of a line, and its batch; `feature` is the stride of those in the result.
 
-    `rows` are those inside, where not all are.
+    Weights are the left operand.
     """
-    exact = made.how.type not in ("float", "double")  # zero times anything is zero
-    if exact or not is_bordered(writer.spec, writer.cuts) or not (rows or any(d.inside for d in free)):
-        return None
-    inside = [(0, d.extent) for d in made.batch[: len(made.batch) - len(free)]]
-    inside += [d.inside or (0, d.extent) for d in free]
-    start = made.c.start - result.start
-    call = emit_border(writer.unit, name, writer.spec, _operands(writer), strides, start, _flag(writer))
-    return Finish(call, tuple(inside), rows or (0, made.m))
+    spec, batch, taps = conv.spec, [*windows.different, *windows.free], _merge_taps(windows.taps)
+    _, tile = choose_tile(spec.share, columns, conv.machine, conv.arithmetic, windows=True)
+    a, b, c = windows.weights, windows.input, windows.result
+    return Product(
+        batch=tuple(d.extent for d in batch), m=spec.share, n=columns, terms=tuple(tap.extent for tap in taps),
+        a=Matrix(
+            place=a, batch=tuple(d.b for d in batch), row=spec.rhs_output * a.element.bytes,
+            terms=tuple(tap.b for tap in taps),
+        ),
+        b=Matrix(
+            place=b, batch=tuple(d.a for d in batch), column=b.element.bytes, terms=tuple(tap.a for tap in taps)
+        ),
+        c=Matrix(place=c, batch=tuple(d.c for d in batch), row=feature, column=c.element.bytes),
+        arithmetic=conv.arithmetic, tile=tile,
+    ), batch, None
 
 
-def _border(writer: _Writer) -> str:
-    """The call for results at the border of a result that is dense, if there are any."""
-    spec, size = writer.spec, element(writer.spec.out).bytes
-    if not is_bordered(spec):
-        return ""
-    strides = [stride * size for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
-    return emit_border(writer.unit, writer.name, spec, _operands(writer), strides, 0, _flag(writer))
+def _along_features(
+    conv: _Conv, name: str, phase: Sequence[Phase], windows: _Windows, layout: _Layout
+) -> tuple[Product, list[_Outer], tuple[int, int] | None]:
+    """The product whose columns are features, its batch, and the rows whose windows lie inside, if not all do."""
+    spec, cuts, image = conv.spec, conv.cuts, windows.input
+    columns = spec.output_features if layout.lanewise else spec.share
+    rows, tile = _rows(conv, windows.free, columns, layout.lanewise)
+    weights, packing = _weights(conv, name, windows, columns, tile)
+    batch = [*windows.different, *(d for d in windows.free if d is not rows)]
+    taps, ends = _sum(_consecutive(windows.taps, weights.terms[-1]), cuts, spec.features)
+    reach = None
+    if cuts.outer is not None:
+        p, number = phase[cuts.outer], next(number for number, d in enumerate(batch) if d.cut is not None)
+        reach = Reach(number, p.start, p.stride, p.dilation, spec.input[cuts.outer])
+    shared = (0,) * (len(batch) - len(windows.different))
+    return Product(
+        batch=tuple(d.extent for d in batch), m=rows.extent, n=columns, terms=tuple(tap.extent for tap in taps),
+        a=Matrix(
+            place=image, batch=tuple(d.a for d in batch), row=rows.a,
+            column=image.element.bytes if layout.lanewise else 0, terms=tuple(tap.a for tap in taps),
+        ),
+        b=replace(weights, batch=weights.batch + shared, terms=tuple(tap.b for tap in taps)),
+        c=Matrix(place=windows.result, batch=tuple(d.c for d in batch), row=rows.c, column=layout.strides[-1]),
+        arithmetic=conv.arithmetic, tile=tile, packing=packing, piece=packing.piece if packing else 0, reach=reach,
+        ends=ends, epilogue=conv.epilogue,
+    ), batch, rows.inside
 
 
-def _operands(writer: _Writer) -> tuple[int, int]:
-    return writer.slots[LHS], writer.slots[RHS]
+def _border(conv: _Conv, name: str, strides: Sequence[int], start: int) -> Border:
+    """What sees to results at the border of a product that makes part of a result with these strides."""
+    operands = conv.operands
+    if conv.flag is None:
+        conv.flag = operands.scratch.take(8, element(conv.spec.out))
+        operands.steps.insert(0, emit_flag(operands.unit, f"flag_{operands.name}", conv.flag))
+    slots = conv.slots[LHS], conv.slots[RHS]
+    return emit_border(operands.unit, name, conv.spec, slots, strides, start, conv.flag)
 
 
-def _flag(writer: _Writer) -> Place:
-    if writer.flag is None:
-        writer.flag = writer.scratch.take(8, element(writer.spec.out))
-        writer.steps.insert(0, emit_flag(writer.unit, f"flag_{writer.name}", writer.flag))
-    return writer.flag
-
-
-def _line(spec: ConvSpec, how: Arithmetic) -> int | None:
+def _line(spec: ConvSpec, arithmetic: Arithmetic) -> int | None:
     """The spatial dimension to lay vectors along, with weights as the broadcast operand, if that is the better way.
 
     It is when features are not contiguous in the result but that dimension is, in the input as well (NCHW),
     it fills most lanes of its vectors, and the weights, read again for every line, stay in cache.
     """
     weights = element(spec.rhs)
-    size = math.prod(spec.kernel) * (spec.input_features // spec.feature_groups) * spec.output_features * weights.bytes
-    if spec.out_feature == 1 or weights.storage != how.type or size // spec.groups > _LINE_BYTES:
+    size = math.prod(spec.kernel) * spec.features * spec.output_features * weights.bytes
+    if spec.out_feature == 1 or weights.storage != arithmetic.type or size // spec.groups > _LINE_BYTES:
         return None
     for at, extent in enumerate(spec.output):
-        full = extent / (-(-extent // how.columns) * how.columns)
+        full = extent / (-(-extent // arithmetic.columns) * arithmetic.columns)
         plain = spec.strides[at] == spec.base_dilation[at] == 1
         if plain and spec.out_spatial[at] == spec.lhs_spatial[at] == 1 and full >= _FULL:
             return at
     return None
 
 
-def _split(strides: Sequence[int], size: int) -> tuple[int, list[int], int]:
-    """Strides of batch, spatial dimensions and features in bytes."""
-    first, *middle, last = (stride * size for stride in strides)
-    return first, middle, last
-
-
-def _input(writer: _Writer, lanes: int | None = None, share: int = 1) -> _Input:
+def _input(conv: _Conv, lanes: int | None = None, share: int = 1) -> _Input:
     """The input, copied where windows cross its border, or as vectors along it need it.
 
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
-    spec, left = writer.spec, element(writer.spec.lhs)
-    rank = len(spec.input)
-    dense = lanes is None or (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)[lanes] == 1
-    scattered = not dense or share > 1
-    if not (is_bordered(spec, writer.cuts) or left.storage != writer.how.type or scattered):
-        batch, spatial, feature = _split((spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature), left.bytes)
-        group = _group_stride(spec, batch, feature)
-        return _Input(Place(writer.slots[LHS], 0, left), [0] * rank, batch, spatial, feature, group)
-    axes = [PadAxis(spec.batch, spec.lhs_batch * left.bytes, spec.batch)]
-    low = []
-    for at in range(rank):
-        first, end = extent_of(spec, at, writer.cuts)
-        low.append(-first)
-        axes.append(PadAxis(spec.input[at], spec.lhs_spatial[at] * left.bytes, end - first, -first))
-    axes.append(PadAxis(spec.input_features, spec.lhs_feature * left.bytes, spec.input_features))
-    order = sorted(range(rank + 2), key=lambda at: -axes[at].stride)
+    spec, operands, left, kind = conv.spec, conv.operands, element(conv.spec.lhs), conv.arithmetic.element
+    source = Place(conv.slots[LHS], 0, left)
+    strides = [stride * left.bytes for stride in (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)]
+    scattered = share > 1 or not (lanes is None or strides[lanes] == left.bytes)
+    if not (is_bordered(spec, conv.cuts) or left.storage != conv.arithmetic.type or scattered):
+        return _input_at(spec, source, [0] * len(spec.input), strides)
+    reads = [extent_of(spec, at, conv.cuts) for at in range(len(spec.input))]
+    low = [-first for first, _ in reads]
+    sizes = [spec.batch, *spec.input, spec.input_features]
+    targets = [spec.batch, *(end - first for first, end in reads), spec.input_features]
+    axes = [PadAxis(*each) for each in zip(sizes, strides, targets, [0, *low, 0], strict=True)]
+    order = sorted(range(len(axes)), key=lambda at: -strides[at])
     if lanes is not None:
         order = [at for at in order if at != lanes] + [lanes]
-    if share > 1:
-        axes.append(PadAxis(share, 0, share))
-        order.append(rank + 2)
-    held = writer.how.element
-    sizes = [axes[at].target for at in order]
-    place = writer.scratch.take(math.prod(sizes) * held.bytes, held)
-    name = f"pad_{writer.name}"
-    writer.steps.append(
-        emit_pad(writer.unit, name, [axes[at] for at in order], Place(writer.slots[LHS], 0, left), place, writer.how)
-    )
-    strides = [held.bytes * math.prod(sizes[order.index(at) + 1 :]) for at in range(len(order))]
-    batch, feature = strides[0], strides[rank + 1]
-    return _Input(place, low, batch, strides[1 : rank + 1], feature, _group_stride(spec, batch, feature))
+    copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
+    steps = dense(tuple(axis.target for axis in copied), kind.bytes)
+    place = operands.scratch.take(steps[0] * copied[0].target, kind)
+    name = f"pad_{operands.name}"
+    operands.steps.append(emit_pad(operands.unit, name, copied, source, place, conv.arithmetic))
+    return _input_at(spec, place, low, [steps[order.index(at)] for at in range(len(axes))])
 
 
-def _group_stride(spec: ConvSpec, batch: int, feature: int) -> int:
-    """From one group's first input element to the next group's."""
-    if spec.feature_groups > 1:
-        return spec.input_features // spec.feature_groups * feature
-    return spec.batch // spec.batch_groups * batch
+def _input_at(spec: ConvSpec, place: Place, low: Sequence[int], strides: Sequence[int]) -> _Input:
+    batch, *spatial, feature = strides
+    group = spec.features * feature if spec.feature_groups > 1 else spec.result[0] * batch
+    return _Input(place=place, low=low, batch=batch, spatial=spatial, feature=feature, group=group)
 
 
-def _rows(writer: _Writer, free: list[_Free], columns: int, lanewise: bool) -> tuple[_Free, TileShape]:
+def _rows(conv: _Conv, free: Sequence[_Outer], columns: int, lanewise: bool) -> tuple[_Outer, TileShape]:
     """The dimension that becomes the rows of the product, and its tile: the cheapest for the whole result."""
-    usable = [d for d in free if d.cut is None or d.cut == writer.cuts.line]
-    if writer.epilogue is not None or writer.cuts.line is not None:
+    usable = [d for d in free if d.cut is None or d.cut == conv.cuts.line]
+    if conv.epilogue is not None or conv.cuts.line is not None:
         usable = [d for d in usable if d.cut is not None] or usable[-1:]
-    best = None
-    for dimension in usable:
-        cost, shape = _tile(writer, dimension.extent, columns, lanewise)
-        if best is None or cost <= best[0]:
-            best = (cost, dimension, shape)
-    assert best is not None
-    return best[1], best[2]
+    tiles = [(d, *_tile(conv, d.extent, columns, lanewise)) for d in reversed(usable)]
+    rows, _, tile = min(tiles, key=lambda each: each[1])
+    return rows, tile
 
 
-def _tile(writer: _Writer, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
+def _tile(conv: _Conv, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
     """The tile for so many rows and columns, and what one of the rows costs."""
     if not lanewise:
-        cost, shape = choose_tile(rows, columns, writer.machine, writer.how, windows=True)
-        return cost / rows, shape
-    vectors = min(2, -(-columns // writer.how.columns))
+        cost, tile = choose_tile(rows, columns, conv.machine, conv.arithmetic, windows=True)
+        return cost / rows, tile
+    vectors = min(2, -(-columns // conv.arithmetic.columns))
     high = -(-rows // -(-rows // 6))
-    return -min(rows, 6), TileShape(high, vectors * writer.how.columns, lanewise=True)
+    return -min(rows, 6), TileShape(high, vectors * conv.arithmetic.columns)
 
 
 def _consecutive(taps: Sequence[Tap], step: int) -> list[Tap]:
@@ -463,67 +459,46 @@ def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:
 
 
 def _weights(
-    writer: _Writer, name: str, source: Place, taps: Sequence[Tap], columns: int, batch: Sequence[Batch],
-    shape: TileShape, pixels: int, first: int,
-) -> tuple[Place, int, int, list[Batch], Packing | None]:
-    """Weights in the order of the sum: where, bytes between panels and steps, and who packs them.
-
-    There are some for each item of `batch`, which comes back with the strides of where they lie.  The outermost
-    dimension of the sum is `first` long.
-    """
-    spec, how, held = writer.spec, writer.how, source.element
-    across = spec.rhs_output * held.bytes
-    merged = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in taps])
-    native = held.storage == how.type and across == held.bytes
-    items = math.prod(d.extent for d in batch)
-    deep = math.prod(tap.extent for tap in merged)
-    if native and len(merged) == 1 and stays_in_place(pixels, columns * items, deep, shape, how, writer.machine):
-        return source, shape.columns * held.bytes, merged[0].b, list(batch), None
-    row = shape.columns * how.element.bytes
-    panels = -(-columns // shape.columns)
-    group = piece = 0
-    if not writer.whole_rows:
-        if len(merged) == 1 and element(spec.out).storage == how.type:
-            piece = piece_to_pack(pixels, columns, deep, first, items, shape, how, writer.machine)
-        group, _ = (1, 0) if piece else panels_to_pack(pixels, columns, deep, items, shape, how, writer.machine)
-    rows = deep // first * piece or deep
-    panel = rows * row
-    groups = -(-panels // group) * group if group else panels
-    place = writer.scratch.take(items * groups * panel, how.element)
-    packed: list[Batch] = []
-    for d in reversed(batch):
-        packed.insert(0, replace(d, b=panels * panel * math.prod(inner.extent for inner in packed)))
-    outer = [Axis(d.extent, d.b, to.b) for d, to in zip(batch, packed, strict=True)]
-    below = deep
-    for tap in merged[:-1]:
-        below //= tap.extent
-        outer.append(Axis(tap.extent, tap.b, below * row))
-    down, over = Axis(merged[-1].extent, merged[-1].b, row), Axis(columns, across, how.element.bytes)
-    copy_piece = rows if piece else 0
-    copy = Copy(tuple(outer), down, over, shape.columns, panel, source, place, how, len(batch), group, copy_piece, True)
-    step = emit_copy(writer.unit, f"pack_rhs_{name}", copy)
-    if group:
-        packing = Packing(step.function, step.tasks // (items * -(-panels // group)), group, piece)
-        return place, panel, row, packed, packing
-    writer.steps.append(step)
-    return place, panel, row, packed, None
+    conv: _Conv, name: str, windows: _Windows, columns: int, tile: TileShape
+) -> tuple[Matrix, Packing | None]:
+    """Weights in the order of the sum, and who packs them; the batch is where they are `different`."""
+    spec, arithmetic, machine, place = conv.spec, conv.arithmetic, conv.machine, windows.weights
+    taps = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in windows.taps])
+    weights = Matrix(
+        place=place, batch=tuple(d.b for d in windows.different), column=spec.rhs_output * place.element.bytes,
+        terms=tuple(tap.b for tap in taps),
+    )
+    terms, batch = tuple(tap.extent for tap in taps), tuple(d.extent for d in windows.different)
+    pixels, deep, items = math.prod(d.extent for d in windows.free), math.prod(terms), math.prod(batch)
+    native = place.element.storage == arithmetic.type and weights.column == place.element.bytes
+    close = stays_in_place(pixels, columns * items, deep, tile=tile, arithmetic=arithmetic, machine=machine)
+    if native and len(taps) == 1 and close:
+        return weights, None
+    first, group, piece = _sum(_consecutive(windows.taps, 1), conv.cuts, spec.features)[0][0].extent, 0, 0
+    if conv.epilogue is None or not conv.epilogue.whole_rows:
+        if len(taps) == 1 and element(spec.out).storage == arithmetic.type:
+            piece = piece_to_pack(
+                pixels, columns, deep, first=first, items=items, tile=tile, arithmetic=arithmetic, machine=machine
+            )
+        group, _ = (1, 0) if piece else panels_to_pack(
+            pixels, columns, deep, items=items, tile=tile, arithmetic=arithmetic, machine=machine
+        )
+    packed, packing = replace(conv.operands, name=name, batch=batch).pack_panels(
+        "pack_rhs", weights, terms, columns, tile.columns, group=group, piece=deep // first * piece, full=True
+    )
+    return packed, packing._replace(piece=piece) if packing else None
 
 
-def _unpack(writer: _Writer, source: Place, batch: int, spatial: list[int], target: Place) -> None:
-    """Copy the result from pixels of features to the order asked for."""
-    spec, held = writer.spec, source.element
-    free = _merge_free([
-        _Free(spec.batch // spec.batch_groups, batch, spec.out_batch * held.bytes),
-        *(
-            _Free(extent, step, to * held.bytes)
-            for extent, step, to in zip(spec.output, spatial, spec.out_spatial, strict=True)
-        ),
-    ])
+def _unpack(conv: _Conv, source: Place, strides: Sequence[int]) -> None:
+    """Copy the result from pixels of features, with these strides, to the order asked for."""
+    spec = conv.spec
+    *outer, features = (
+        _Outer(extent=extent, a=stride, c=to)
+        for extent, stride, to in zip(spec.result, strides, _strides_of_result(spec), strict=True)
+    )
+    free = _merge_outer(outer)
     columns = min(free, key=lambda d: d.c)
-    outer = tuple(Axis(d.extent, d.a, d.c) for d in free if d is not columns)
-    rows = Axis(spec.output_features, held.bytes, spec.out_feature * held.bytes)
-    over, width = Axis(columns.extent, columns.a, columns.c), min(columns.extent, 64)
-    copy = Copy(outer, rows, over, width, width * columns.c, source, target, writer.how)
-    writer.steps.append(emit_copy(writer.unit, f"unpack_{writer.name}", copy))
-
-
+    rows, across, *others = (
+        Axis(d.extent, d.a, d.c) for d in (features, columns, *(d for d in free if d is not columns))
+    )
+    conv.operands.unpack(others, rows, across, source, Place(conv.slots[OUT], 0, source.element))

@@ -11,7 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from itertools import product
+from operator import and_
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -25,19 +27,22 @@ from hlotool.codegen.cpu.products.bf16x3 import (
     ROW,
     Split,
     both,
-    emit_nothing,
+    clear_range,
     emit_pixels,
     emit_split,
     pays,
 )
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
+from hlotool.codegen.cpu.products.conv_border import Border
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
-from hlotool.codegen.cpu.products.dot import Scratch
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
+from hlotool.codegen.cpu.products.operands import Scratch
 from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.kernel import Step, signature
-from hlotool.codegen.llvm.addressing import Place, advance, argument, offset, unravel, when
+from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
+from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import element, multiplies_bf16x3
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, negated, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -51,18 +56,18 @@ BLOCK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10  # of results that a 
 TASKS: Annotated[int, Threshold("tasks")] = 16  # at least, if there are so many tiles
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Dimension:
     """A spatial dimension: extents, and strides of input and kernel in bytes (the kernel's along the window)."""
 
-    size: int
-    kernel: int
-    output: int
-    stride: int
-    padding: int
-    dilation: int
-    source: int
-    weight: int
+    size: int = 1
+    kernel: int = 1
+    output: int = 1
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+    source: int = 0
+    weight: int = 0
 
     @property
     def framed(self) -> int:
@@ -70,20 +75,25 @@ class _Dimension:
         return (self.output - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Image:
-    """The copy: in each slice planes of `lines` x `columns` pixels of so many bytes.
+    """The copy: in each slice planes of `lines` x `columns` pixels.
 
     A plane begins at one of the first lines and columns, and has each line and column that is a stride further.  `taps`
     says where the pixels of the elements of the window begin, in bytes.
     """
 
-    pixel: int
+    features: int
     slices: tuple[int, ...]
     planes: tuple[tuple[int, int], ...]
     lines: int
     columns: int
-    taps: tuple[int, ...]
+    taps: tuple[int, ...] = ()
+
+    @property
+    def pixel(self) -> int:
+        """Its bytes; likewise of a plane and of a slice."""
+        return self.features // CHUNK * PIXEL_CHUNK
 
     @property
     def plane(self) -> int:
@@ -113,22 +123,31 @@ def serves_bf16x3(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -
 
 def emit_bf16x3(
     unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int, int, int], scratch: Scratch,
-    epilogue: Epilogue | None, border: str,
+    *, epilogue: Epilogue | None, border: Border | None,
 ) -> list[Step]:
     """The steps of a convolution that `serves_bf16x3`; the names of arguments are those of `conv.emit_conv`.
 
-    `border` is the call for results at the border, if there are any: see `gemm.Finish`.
+    `border` sees to results at the border, if there are any.
     """
     dimensions = _dimensions(spec)
     image = _image(spec, dimensions)
-    held = element("u32")
     tail = (LINES + image.columns) * image.pixel  # that the last tile reads behind the last pixel
-    copy = scratch.take(math.prod(image.slices) * image.slice + tail, held)
+    copy = scratch.take(math.prod(image.slices) * image.slice + tail, element("u32"))
     lines = math.prod(image.slices) * image.lines
     copies = -(-lines // -(-lines // COPIES))
-    ranges = scratch.take(copies * RANGE, held)
-    first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (slots[0], copy, ranges), copies)
+    ranges = scratch.take(copies * RANGE, element("u32"))
+    source = Place(slots[0], 0, element(spec.lhs))
+    first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
+    weights = _split_weights(spec, dimensions, slots[1], scratch)
+    second = emit_split(unit, f"split_rhs_{name}", weights)
+    writer = _ProductWriter(unit, name, dimensions, image, weights, epilogue, border)
+    bf16x3 = Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks)
+    step = writer.write(copy, Place(slots[2], 0, element(spec.out)), bf16x3)
+    return [both(unit, f"split_{name}", first, second), step]
 
+
+def _split_weights(spec: ConvSpec, dimensions: Sequence[_Dimension], slot: int, scratch: Scratch) -> Split:
+    """The copy of the kernel: blocks of output features, in each of them the elements of the window one by one."""
     features, window = spec.input_features, [dimension.kernel for dimension in dimensions]
     run = features // CHUNK * BLOCK
     start = sum(-dimension.weight * (dimension.kernel - 1) for dimension in dimensions if dimension.weight < 0)
@@ -136,215 +155,213 @@ def emit_bf16x3(
         Axis(dimension.kernel, dimension.weight, run * math.prod(window[at + 1 :]))
         for at, dimension in enumerate(dimensions)
     )
-    nowhere = Place(0, 0, held)
+    nowhere = Place(0, 0, element("u32"))
     split = Split(
-        outer, spec.output_features, 4 * spec.rhs_output, features, 4 * spec.rhs_input, True,
-        Place(slots[1], start, element("f32")), nowhere, nowhere, group=GROUP, pitch=run * math.prod(window),
+        outer=outer, lines=spec.output_features, line=4 * spec.rhs_output, terms=features, term=4 * spec.rhs_input,
+        right=True, source=Place(slot, start, element("f32")), target=nowhere, ranges=nowhere, group=GROUP,
+        pitch=run * math.prod(window),
     )
-    weights, found = scratch.take(split.blocks * split.size, held), scratch.take(split.tasks * RANGE, held)
-    split = replace(split, target=weights, ranges=found)
-    second = emit_split(unit, f"split_rhs_{name}", split)
-    bf16x3 = Bf16x3(ROW, ranges, copies, found, split.tasks)
-    where = Place(slots[2], 0, element(spec.out))
-    step = _emit_product(unit, name, dimensions, image, split, (copy, where), bf16x3, epilogue, border)
-    return [both(unit, f"split_{name}", first, second), step]
+    target = scratch.take(split.blocks * split.size, nowhere.element)
+    return replace(split, target=target, ranges=scratch.take(split.tasks * RANGE, nowhere.element))
 
 
 def _dimensions(spec: ConvSpec) -> list[_Dimension]:
     """The spatial dimensions; there are two at least."""
     found = [
         _Dimension(
-            spec.input[at], spec.kernel[at], spec.output[at], spec.strides[at], spec.padding[at],
-            spec.window_dilation[at], 4 * spec.lhs_spatial[at],
-            4 * spec.rhs_spatial[at] * (-1 if spec.reversal[at] else 1),
+            size=spec.input[at], kernel=spec.kernel[at], output=spec.output[at], stride=spec.strides[at],
+            padding=spec.padding[at], dilation=spec.window_dilation[at], source=4 * spec.lhs_spatial[at],
+            weight=4 * spec.rhs_spatial[at] * (-1 if spec.reversal[at] else 1),
         )
         for at in range(len(spec.input))
     ]
-    return [_Dimension(1, 1, 1, 1, 0, 1, 0, 0)] * (2 - len(found)) + found
+    return [_Dimension()] * (2 - len(found)) + found
 
 
 def _image(spec: ConvSpec, dimensions: Sequence[_Dimension]) -> _Image:
     *outer, y, x = dimensions
-    pixel = spec.input_features // CHUNK * PIXEL_CHUNK
     firsts = [sorted({tap * d.dilation % d.stride for tap in range(d.kernel)}) for d in (y, x)]
     planes = tuple((top, left) for top, left in product(*firsts))
     lines, columns = -(-y.framed // y.stride), -(-x.framed // x.stride)
     slices = (spec.batch, *(d.framed for d in outer))
-    image = _Image(pixel, slices, planes, lines, columns, ())
+    image = _Image(features=spec.input_features, slices=slices, planes=planes, lines=lines, columns=columns)
     taps = []
     for *far, down, across in product(*(range(d.kernel) for d in dimensions)):
-        number = 0
+        slice_ = 0
         for d, tap in zip(outer, far, strict=True):
-            number = number * d.framed + tap * d.dilation
+            slice_ = slice_ * d.framed + tap * d.dilation
         plane = planes.index((down * y.dilation % y.stride, across * x.dilation % x.stride))
         at = down * y.dilation // y.stride * columns + across * x.dilation // x.stride
-        taps.append(number * image.slice + plane * image.plane + at * pixel)
+        taps.append(slice_ * image.slice + plane * image.plane + at * image.pixel)
     return replace(image, taps=tuple(taps))
 
 
 def _emit_copy(
     unit: Unit, name: str, spec: ConvSpec, dimensions: Sequence[_Dimension], image: _Image,
-    places: tuple[int, Place, Place], tasks: int,
+    places: tuple[Place, Place, Place], tasks: int,
 ) -> Step:
-    """The step that copies the input, from a slot to a place, and notes ranges at another: lines of all planes."""
+    """The step that copies the input from the first place to the second, and notes ranges at the third: lines of all
+    planes."""
     *outer, y, x = dimensions
-    slot, target, ranges = places
+    source, target, ranges = places
     lines = math.prod(image.slices) * image.lines
     each = -(-lines // tasks)
     f = Function(unit, signature(name, plumbing=True))
-    task = f.begin_loop("%begin", "%end")
-    found = advance(f, argument(f, ranges), task.index, RANGE)
-    emit_nothing(f, found)
-    first = f.let(f"mul i64 {task.index}, {each}")
-    last = f.intrinsic("i64", "llvm.smin.i64", [("i64", f.let(f"add i64 {first}, {each}")), ("i64", str(lines))])
-    line = f.begin_loop(first, last)
-    item, *slices, down = unravel(f, line.index, [*image.slices, image.lines])
-    read = advance(f, argument(f, Place(slot, 0, element(spec.lhs))), item, 4 * spec.lhs_batch)
-    inside = []
+    task = begin_tasks(f)
+    noted = argument(f, ranges) + task.index * RANGE
+    clear_range(noted)
+    first = number(f, task.index * each)
+    line = begin_loop(f, first, (first + each).at_most(lines))
+    item, *slices, down = unravel(line.index, [*image.slices, image.lines])
+    read = argument(f, source) + item * (4 * spec.lhs_batch)
+    within: list[Bool] = []
     for dimension, at in zip(outer, slices, strict=True):
-        here = f.let(f"sub i64 {at}, {dimension.padding}")
-        inside.append(f.let(f"icmp ult i64 {here}, {dimension.size}"))
-        read = advance(f, read, here, dimension.source)
-    slice_ = f.let(f"udiv i64 {line.index}, {image.lines}")
-    write = advance(f, advance(f, argument(f, target), slice_, image.slice), down, image.columns * image.pixel)
+        place = number(f, at) - dimension.padding
+        within.append(place.below(dimension.size))
+        read += place * dimension.source
+    slice_ = line.index // image.lines
+    write = argument(f, target) + slice_ * image.slice + down * (image.columns * image.pixel)
     for plane, (top, left) in enumerate(image.planes):
-        here = f.let(f"add i64 {f.let(f'mul i64 {down}, {y.stride}')}, {top - y.padding}")
-        there = f.let(f"icmp ult i64 {here}, {y.size}")
-        for more in inside:
-            there = f.let(f"and i1 {there}, {more}")
-        # Columns from `begin` to before `end` are of the input.
-        begin = min(max(0, -((left - x.padding) // x.stride)), image.columns)
-        end = max(min((x.size - 1 - left + x.padding) // x.stride + 1, image.columns), begin)
-        to, rest = offset(f, write, plane * image.plane), image.columns - end
-        start = advance(f, read, here, y.source)
-        start = offset(f, start, (begin * x.stride + left - x.padding) * x.source)
-
-        def pixels(to: str = to, start: str = start, begin: int = begin, end: int = end, rest: int = rest) -> None:
-            _clear(f, to, begin * image.pixel)
-            if end > begin:
-                at = offset(f, to, begin * image.pixel)
-                emit_pixels(f, start, x.stride * x.source, end - begin, spec.input_features, at, found)
-            _clear(f, offset(f, to, end * image.pixel), rest * image.pixel)
-
-        def border(to: str = to) -> None:
-            _clear(f, to, image.columns * image.pixel)
-
-        when(f, there, pixels)
-        when(f, f.let(f"xor i1 {there}, true"), border)
-    f.end_loop(line)
-    f.end_loop(task)
+        place = number(f, down * y.stride + (top - y.padding))
+        inside = reduce(and_, within, place.below(y.size))
+        to = write + plane * image.plane
+        at_line = read + place * y.source
+        _emit_line(image, x, left, inside, at_line, to, noted)
+    line.end()
+    task.end()
     f.finish()
     numbers = spec.batch * math.prod(spec.input) * spec.input_features
     return Step(name, tasks, numbers / 4.0)
 
 
-def _clear(f: Function, pointer: str, size: int) -> None:
-    if size:
-        f.clear(pointer, size)
+def _emit_line(image: _Image, x: _Dimension, left: int, inside: Bool, read: Ptr, write: Ptr, noted: Ptr) -> None:
+    """Copy every so many pixels of the line at `read`, if it is `inside`, from the one on that windows see at `left`.
 
-
-def _emit_product(
-    unit: Unit, name: str, dimensions: Sequence[_Dimension], image: _Image, weights: Split,
-    places: tuple[Place, Place], bf16x3: Bf16x3, epilogue: Epilogue | None, border: str,
-) -> Step:
-    """The step that multiplies the copies of the input, at the first place, and of the kernel.
-
-    Results go to the second place, or into the epilogue.
+    What is not of the input is zero.
     """
-    *outer, y, x = dimensions
-    features, machine = weights.lines, unit.machine
-    assert machine is not None
-    held = epilogue is None or epilogue.kept is not None
-    items = [image.slices[0], *(d.output for d in outer)]
-    rows = (y.output - 1) * image.columns + x.output
-    pixels = y.output * x.output
-    panels = weights.blocks
-    wide = max(1, min(panels, machine.l2 // 2 // weights.size))
-    most = BLOCK_BYTES // (LINES * LINES * 4)
-    wide = min(wide, most)
-    tiles = max(1, min(BLOCK_TILES, most // wide, math.prod(items) * -(-rows // LINES) * -(-panels // wide) // TASKS))
-    high, broad = tiles * LINES, wide * LINES
-    pitch = min(broad, -(-features // LINES) * LINES) * 4
-    blocks, groups = -(-rows // high), -(-panels // wide)
+    # Columns from `begin` to before `end` are of the input.
+    begin = min(max(0, -((left - x.padding) // x.stride)), image.columns)
+    end = max(min((x.size - 1 - left + x.padding) // x.stride + 1, image.columns), begin)
+    read += (begin * x.stride + left - x.padding) * x.source
 
-    table = f"taps_{name}"
-    numbers = ", ".join(f"i64 {tap}" for tap in image.taps)
-    unit.constant(table, f"[{len(image.taps)} x i64] [{numbers}]")
-    time = 0.0
-    if epilogue is not None:
-        row_pitch = features * 4 if held else pitch
-        block = Block(math.prod(items), pixels, features, row_pitch, 1, broad)
-        time = epilogue.emit(unit, f"epilogue_{name}", block)
-    f = Function(unit, signature(name, plumbing=True))
-    block_at = f.let(f"alloca [{high * pitch} x i8], align 64")
-    safe = emit_begin(f, bf16x3)
-    task = f.begin_loop("%begin", "%end")
-    group, *where, row_block = unravel(f, task.index, [groups, *items, blocks])
-    a = argument(f, places[0])
-    strides = [image.slice * math.prod(image.slices[at + 1 :]) for at in range(len(image.slices))]
-    steps = [1, *(d.stride for d in outer)]
-    item = "0"
-    for at, extent, stride, step in zip(where, items, strides, steps, strict=True):
-        a = advance(f, a, at, stride * step)
-        item = f.let(f"add i64 {f.let(f'mul i64 {item}, {extent}')}, {at}")
-    row = f.let(f"mul i64 {row_block}, {high}")
-    row_end = _least(f, f.let(f"add i64 {row}, {high}"), rows)
-    column = f.let(f"mul i64 {group}, {broad}")
-    column_end = _least(f, f.let(f"add i64 {column}, {broad}"), features)
-    a = advance(f, a, row, image.pixel)
-    b = advance(f, argument(f, weights.target), group, wide * weights.size)
+    def pixels() -> None:
+        write.clear(begin * image.pixel)
+        if end > begin:
+            emit_pixels(read, x.stride * x.source, end - begin, image.features, write + begin * image.pixel, noted)
+        (write + end * image.pixel).clear((image.columns - end) * image.pixel)
 
-    panel = f.begin_loop(column, column_end, LINES, [("ptr", b), ("ptr", block_at)], at_least_once=True)
-    across = _least(f, f.let(f"sub i64 {column_end}, {panel.index}"), LINES)
-    tile = f.begin_loop(row, row_end, LINES, [("ptr", a), ("ptr", panel.values[1])], at_least_once=True)
-    down = _least(f, f.let(f"sub i64 {row_end}, {tile.index}"), LINES)
-    left = tile.values[0], image.pixel, ROW, PIXEL_CHUNK
-    chunks = weights.terms // CHUNK
-    to = tile.values[1], pitch
-    emit_multiply(f, safe, left, panel.values[0], to, (down, across), chunks, "false", (f"@{table}", len(image.taps)))
-    f.end_loop(tile, [offset(f, tile.values[0], LINES * image.pixel), offset(f, tile.values[1], LINES * pitch)])
-    f.end_loop(panel, [offset(f, panel.values[0], weights.size), offset(f, panel.values[1], LINES * 4)])
+    when(inside, pixels)
+    when(negated(inside), lambda: write.clear(image.columns * image.pixel))
 
-    # Lines of the image in these rows, each without the windows that reach around its end.
-    behind = f.let(f"udiv i64 {f.let(f'add i64 {row_end}, {image.columns - 1}')}, {image.columns}")
-    line = f.begin_loop(f.let(f"udiv i64 {row}, {image.columns}"), behind, 1, at_least_once=True)
-    begin = f.let(f"mul i64 {line.index}, {image.columns}")
-    end = _least(f, f.let(f"add i64 {begin}, {x.output}"), row_end)
-    first = f.intrinsic("i64", "llvm.smax.i64", [("i64", begin), ("i64", row)])
-    count = f.let(f"sub i64 {end}, {first}")
 
-    def finish() -> None:
-        made = advance(f, block_at, f.let(f"sub i64 {first}, {row}"), pitch)
-        pixel = f.let(f"add i64 {f.let(f'mul i64 {line.index}, {x.output}')}, {f.let(f'sub i64 {first}, {begin}')}")
-        place = f.let(f"add i64 {f.let(f'mul i64 {item}, {pixels}')}, {pixel}")
-        place = f.let(f"add i64 {f.let(f'mul i64 {place}, {features * 4}')}, {f.let(f'mul i64 {column}, 4')}")
-        columns = f.let(f"sub i64 {column_end}, {column}")
-        if border:
-            numbers = f"i64 {count}, i64 {columns}, i64 {pitch}, i64 {features * 4}"
-            call = f"call void {border}ptr {made}, i64 {place}, {numbers})"
-            when(f, f.let(f"xor i1 {safe}, true"), lambda: f.do(call))
-        if held:
-            result = f.let(f"getelementptr i8, ptr {argument(f, places[1])}, i64 {place}")
-            size = f.let(f"mul i64 {columns}, 4")
-            copy = f.begin_loop(0, count, 1, [("ptr", made), ("ptr", result)], at_least_once=True)
-            f.copy(copy.values[1], copy.values[0], size)
-            f.end_loop(copy, [offset(f, copy.values[0], pitch), offset(f, copy.values[1], features * 4)])
-            made = result
+class _ProductWriter:
+    """Writes the step that multiplies the copies of the input and of the kernel.
+
+    A task has a block of `high` rows, pixels in the lines of the image, and `broad` columns, which are features of the
+    result; its sums are `pitch` bytes from row to row.
+    """
+
+    def __init__(
+        self, unit: Unit, name: str, dimensions: Sequence[_Dimension], image: _Image, weights: Split,
+        epilogue: Epilogue | None, border: Border | None,
+    ) -> None:  # fmt: skip
+        assert unit.machine is not None
+        self.name, self.image, self.weights, self.epilogue, self.border = name, image, weights, epilogue, border
+        *outer, y, self.x = dimensions
+        self.steps = [1, *(d.stride for d in outer)]
+        self.items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
+        self.rows, self.pixels = (y.output - 1) * image.columns + self.x.output, y.output * self.x.output
+        panels, most = weights.blocks, BLOCK_BYTES // (LINES * LINES * 4)
+        wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
+        every = math.prod(self.items) * -(-self.rows // LINES) * -(-panels // wide)
+        self.high, self.broad = max(1, min(BLOCK_TILES, most // wide, every // TASKS)) * LINES, wide * LINES
+        self.pitch = min(self.broad, panels * LINES) * 4
+        unit.constant(f"taps_{name}", f"[{len(image.taps)} x i64] [{', '.join(f'i64 {tap}' for tap in image.taps)}]")
+        self.keeps_result, self.time = epilogue is None or epilogue.kept is not None, 0.0
         if epilogue is not None:
-            last = f.let(f"add i64 {pixel}, {count}")
-            f.do(
-                f"call void @epilogue_{name}(ptr %args, ptr {made}, i64 {item}, i64 {pixel}, i64 {last}, "
-                f"i64 {column}, i64 {column_end})"
-            )
+            pitch = weights.lines * 4 if self.keeps_result else self.pitch
+            items, rows, columns = math.prod(self.items), self.pixels, weights.lines
+            block = Block(items=items, rows=rows, columns=columns, pitch=pitch, height=1, width=self.broad)
+            self.time = epilogue.emit(unit, f"epilogue_{name}", block)
+        self.f = Function(unit, signature(name, plumbing=True))
 
-    when(f, f.let(f"icmp sgt i64 {count}, 0"), finish)
-    f.end_loop(line)
-    f.end_loop(task)
-    emit_end(f)
-    f.finish()
-    work = math.prod(items) * blocks * high * panels * LINES * len(image.taps) * weights.terms
-    return Step(name, groups * math.prod(items) * blocks, work / 150.0 + time)
+    def write(self, copy: Place, result: Place, bf16x3: Bf16x3) -> Step:
+        """Results go to `result`, or into the epilogue."""
+        f, image, weights, items = self.f, self.image, self.weights, self.items
+        blocks, groups = -(-self.rows // self.high), -(-weights.lines // self.broad)
+        self.sums = allocate(f, "i8", self.high * self.pitch, align=64)
+        self.safe = emit_begin(f, bf16x3)
+        task = begin_tasks(f)
+        group, *where, row_block = unravel(task.index, [groups, *items, blocks])
+        a, self.item = argument(f, copy), number(f, 0)
+        strides = [image.slice * math.prod(image.slices[at + 1 :]) for at in range(len(image.slices))]
+        for at, extent, stride, step in zip(where, items, strides, self.steps, strict=True):
+            a += at * (stride * step)
+            self.item = number(f, self.item * extent) + at
+        self.row = number(f, row_block * self.high)
+        self.row_end = (self.row + self.high).at_most(self.rows)
+        self.column = number(f, group * self.broad)
+        self.column_end = (self.column + self.broad).at_most(weights.lines)
+        a += self.row * image.pixel
+        self._tiles(a, argument(f, weights.target) + group * (self.broad // LINES * weights.size))
+        self._lines(result)
+        task.end()
+        emit_end(f)
+        f.finish()
+        tasks = groups * math.prod(items) * blocks
+        work = math.prod(items) * blocks * self.high * weights.blocks * LINES * len(image.taps) * weights.terms
+        return Step(self.name, tasks, work / 150.0 + self.time)
 
+    def _tiles(self, a: Ptr, b: Ptr) -> None:
+        """Multiply the tiles of a block, whose rows are at `a` and whose columns at `b`."""
+        image, weights, pitch = self.image, self.weights, self.pitch
+        panel = begin_loop(self.f, self.column, self.column_end, LINES, b, self.sums, at_least_once=True)
+        b, sums = panel.values
+        columns = (self.column_end - panel.index).at_most(LINES)
+        tile = begin_loop(self.f, self.row, self.row_end, LINES, a, sums, at_least_once=True)
+        at, to = tile.values
+        emit_multiply(
+            a=at, a_row=image.pixel, a_part=ROW, a_chunk=PIXEL_CHUNK, b=b, c=to, c_row=pitch,
+            rows=(self.row_end - tile.index).at_most(LINES), columns=columns, chunks=weights.terms // CHUNK,
+            add=False, safe=self.safe, table=(f"taps_{self.name}", len(image.taps)),
+        )  # fmt: skip
+        tile.end(at + LINES * image.pixel, to + LINES * pitch)
+        panel.end(b + weights.size, sums + LINES * 4)
 
-def _least(f: Function, value: str, most: int | str) -> str:
-    return f.intrinsic("i64", "llvm.smin.i64", [("i64", value), ("i64", str(most))])
+    def _lines(self, result: Place) -> None:
+        """Finish the lines of the image in a block, each without the windows that reach around its end."""
+        f, row, columns, output = self.f, self.row, self.image.columns, self.x.output
+        behind = (self.row_end + (columns - 1)) // columns
+        line = begin_loop(f, row // columns, behind, at_least_once=True)
+        begin = number(f, line.index * columns)
+        end = (begin + output).at_most(self.row_end)
+        first = begin.at_least(row)
+        count = end - first
+
+        def finish() -> None:
+            sums = self.sums + (first - row) * self.pitch
+            self._finish(result, sums, line.index * output + (first - begin), count)
+
+        when(count > 0, finish)
+        line.end()
+
+    def _finish(self, result: Place, sums: Ptr, pixel: Index, count: Int) -> None:
+        """Hand over `count` rows of sums, which are pixels from `pixel` on."""
+        f, row_bytes = self.f, self.weights.lines * 4
+        place = (self.item * self.pixels + pixel) * row_bytes + self.column * 4
+        columns = self.column_end - self.column
+        if self.border is not None:
+            see = partial(self.border.call, rows=count, columns=columns, row=self.pitch, place_row=row_bytes)
+            when(negated(self.safe), lambda: see(f, sums, place))
+        target = sums
+        if self.keeps_result:
+            target = argument(f, result) + place
+            size = columns * 4
+            copy = begin_loop(f, 0, count, 1, sums, target, at_least_once=True)
+            read, write = copy.values
+            write.copy_from(read, size)
+            copy.end(read + self.pitch, write + row_bytes)
+        if self.epilogue is not None:
+            rows = pixel, number(f, pixel) + count
+            name, across = f"epilogue_{self.name}", (self.column, self.column_end)
+            self.epilogue.call(f, name, target, self.item, rows, across)

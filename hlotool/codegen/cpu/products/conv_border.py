@@ -14,23 +14,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
-from hlotool.codegen.llvm.addressing import Place, argument, load, offset, store, vector_type, when, widen
-from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, element
+from hlotool.codegen.llvm.arguments import Place, argument
+from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
+from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, element, load, store, widen
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, choose, equal, iota, number, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["emit_border", "emit_flag"]
+__all__ = ["Border", "emit_border", "emit_flag"]
 
 _UNKNOWN, _FINITE, _NOT_FINITE = range(3)
 """What the flag says of the kernel."""
 
 # The table: numbers of the whole convolution, then rows of one for each spatial dimension.  All strides are in bytes.
 _WHOLE = (
-    "lhs", "rhs", "start", "terms", "features", "rank", "images", "image", "made", "feature", "share",
+    "lhs", "rhs", "start", "terms", "features", "rank", "images", "image", "outputs", "output", "share",
     "a_image", "a_group", "a_feature", "b_output", "b_feature", "b_start", "weights", "flag_slot", "flag",
 )
 _SPATIAL = (
@@ -38,66 +41,76 @@ _SPATIAL = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Sees to rows of a result that may be at the border: `function` does, by a `table`.  A `product.RowsCall`."""
+
+    function: str
+    table: str
+
+    def call(
+        self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
+    ) -> None:
+        args, table = Ptr(f, "%args"), Ptr(f, f"@{self.table}")
+        call(f, f"@{self.function}", args, table, first, place, rows, columns, row, place_row)
+
+
 def emit_border(
     unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
-) -> str:
-    """The call for the border rows of a product that makes part of `spec`'s result.
+) -> Border:
+    """What sees to the border of a product that makes part of `spec`'s result.
 
-    The call is text, but for ``call void`` and the last arguments: see `gemm.Finish`.  The operands are in
-    arguments `slots`.  `strides` are those of the result's batch, spatial dimensions and features in bytes; it is
-    dense, and the product's part begins `start` bytes into it.  `flag` is what `emit_flag` clears.
+    The operands are in arguments `slots`.  `strides` are those of the result's batch, spatial dimensions and features
+    in bytes; it is dense, and the product's part begins `start` bytes into it.  `flag` is what `emit_flag` clears.
     """
-    left, right = element(spec.lhs), element(spec.rhs)
-    table = f"border_{name}"
-    numbers = _numbers(spec, left.bytes, right.bytes, slots, strides, start)
-    numbers[_WHOLE.index("flag_slot")], numbers[_WHOLE.index("flag")] = flag.slot, flag.start
+    table, numbers = f"border_{name}", _numbers(spec, slots, strides, start, flag)
     unit.constant(table, f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
     assert unit.machine is not None
     function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
     unit.use(helper)
-    return f"@{function}(ptr %args, ptr @{table}, "
+    return Border(function, table)
 
 
 @cache
 def _helper(types: tuple[str, str, str, str], machine: Machine) -> tuple[str, Helper]:
     """The function for convolutions with these types of operands, result and sums, and its name."""
-    left, right, held = (element(kind) for kind in types[:3])
-    how, own = arithmetic(types[3], machine), Unit(machine)
+    left, right, stored = (element(kind) for kind in types[:3])
+    sums, own = arithmetic(types[3], machine), Unit(machine)
     function, look, fix = (f"convolution_{part}_{'_'.join(types)}" for part in ("border", "kernel", "element"))
-    _emit_scan(own, function, look, fix, held, how)
-    _emit_look(own, look, right, how)
-    _emit_elements(own, fix, (left, right, held), how)
-    declared = f"declare void @{function}(ptr, ptr, ptr, i64, i64, i64, i64, i64)"
-    return function, Helper(own.declared, own.defined, declared)
+    _emit_scan(own, function, look, fix, stored, sums)
+    _emit_look(own, look, right, sums)
+    _emit_elements(own, fix, (left, right, stored), sums)
+    return function, Helper(own.declared, own.defined, own.definitions[0].declaration)
 
 
 def emit_flag(unit: Unit, name: str, flag: Place) -> Step:
     """Define step function `name`, which clears what is known about the kernel."""
     f = Function(unit, signature(name, plumbing=True))
-    f.do(f"store i64 {_UNKNOWN}, ptr {argument(f, flag)}, align 8")
+    argument(f, flag).store(_UNKNOWN, align=8)
     f.finish()
     return Step(name, 1, 1.0)
 
 
 def _numbers(
-    spec: ConvSpec, left: int, right: int, slots: tuple[int, int], strides: Sequence[int], start: int
+    spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> list[int]:
-    """The table; `left` and `right` are bytes of an element."""
+    """The table, for `emit_border`."""
+    left, right = element(spec.lhs).bytes, element(spec.rhs).bytes
     c_batch, *c_spatial, c_feature = strides
-    features, images = spec.input_features // spec.feature_groups, spec.batch // spec.batch_groups
+    features, images = spec.features, spec.result[0]
     by_feature = spec.feature_groups > 1
     last = [extent - 1 if back else 0 for extent, back in zip(spec.kernel, spec.reversal, strict=True)]
     whole = {
         "lhs": slots[0], "rhs": slots[1], "start": start,
         "terms": math.prod(spec.kernel) * features, "features": features, "rank": len(spec.input),
-        "images": images, "image": c_batch, "made": spec.output_features, "feature": c_feature,
-        "share": spec.output_features // spec.groups,
+        "images": images, "image": c_batch, "outputs": spec.output_features, "output": c_feature,
+        "share": spec.share,
         "a_image": spec.lhs_batch * left,
         "a_group": (features * spec.lhs_feature if by_feature else images * spec.lhs_batch) * left,
         "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
         "b_start": sum(at * stride for at, stride in zip(last, spec.rhs_spatial, strict=True)) * right,
         "weights": math.prod(spec.kernel) * features * spec.output_features * element(spec.rhs).components,
-        "flag_slot": 0, "flag": 0,
+        "flag_slot": flag.slot, "flag": flag.start,
     }
     spatial = [
         {
@@ -111,19 +124,32 @@ def _numbers(
     return [whole[key] for key in _WHOLE] + [dimension[key] for dimension in spatial for key in _SPATIAL]
 
 
-def _number(f: Function, key: str, dimension: str | None = None) -> str:
-    """The number `key` of the table, of spatial dimension `dimension` where there is one for each."""
-    if dimension is None:
-        at = offset(f, "%table", 8 * _WHOLE.index(key))
-    else:
-        at = offset(f, "%table", f.let(f"mul i64 {dimension}, {8 * len(_SPATIAL)}"))
-        at = offset(f, at, 8 * (len(_WHOLE) + _SPATIAL.index(key)))
-    return f.let(f"load i64, ptr {at}")
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Numbers of the table of function `f`, by name: of the whole convolution, or of a spatial `dimension`."""
+
+    f: Function
+    dimension: Index | None = None
+
+    def __getitem__(self, key: str) -> Int:
+        table = Ptr(self.f, "%table")
+        if self.dimension is None:
+            return (table + 8 * _WHOLE.index(key)).load_int()
+        row = table + self.dimension * (8 * len(_SPATIAL))
+        return (row + 8 * (len(_WHOLE) + _SPATIAL.index(key))).load_int()
+
+    def buffer(self, slot: str) -> Ptr:
+        """The argument whose number is `slot`."""
+        return Ptr(self.f, "%args").at("ptr", self[slot]).load_ptr()
+
+    def flag(self) -> Ptr:
+        """What is known about the kernel."""
+        return self.buffer("flag_slot") + self["flag"]
 
 
-def _emit_scan(unit: Unit, name: str, look: str, fix: str, held: Element, how: Arithmetic) -> None:
-    """Define function `name`, with the arguments that `gemm.Finish` tells: call `fix` on what is a NaN, unless `look`
-    finds that the kernel is finite.
+def _emit_scan(unit: Unit, name: str, look: str, fix: str, stored: Element, arithmetic: Arithmetic) -> None:
+    """Define function `name`, with the arguments that `Border` gives: call `fix` on what is a NaN, unless `look` finds
+    that the kernel is finite.
 
     Rows of the border are few: LLVM may take the quick way.
     """
@@ -132,182 +158,161 @@ def _emit_scan(unit: Unit, name: str, look: str, fix: str, held: Element, how: A
         f"void @{name}(ptr %args, ptr %table, ptr %c, i64 %place, i64 %rows, i64 %columns, i64 %pitch, "
         f"i64 %step) nounwind {PLUMBING}",
     )
-    count = f.let(f"mul i64 %columns, {how.components}")
-    counts, kind = vector_type("i32", how.lanes), vector_type(how.type, how.lanes)
-    end = f.let(f"insertelement {counts} poison, i32 {f.let(f'trunc i64 {count} to i32')}, i64 0")
-    end = f.let(f"shufflevector {counts} {end}, {counts} poison, {counts} zeroinitializer")
-    numbers = ", ".join(f"i32 {lane}" for lane in range(how.lanes))
-    flags = f"<{how.lanes} x i1>"
-    row = f.begin_loop(0, "%rows", 1, [("ptr", "%c"), ("i64", "%place")])
-    column = f.begin_loop(0, count, how.lanes, [("ptr", row.values[0]), (counts, f"<{numbers}>")])
+    args, table = Ptr(f, "%args"), Ptr(f, "%table")
+    count = number(f, Int(f, "%columns") * arithmetic.components)
+    end = count.vector().resize("i32", signed=False).spread(arithmetic.lanes)
+    row = begin_loop(f, 0, Int(f, "%rows"), 1, Ptr(f, "%c"), Int(f, "%place"))
+    first, row_place = row.values
+    column = begin_loop(f, 0, count, arithmetic.lanes, first, iota(f, "i32", arithmetic.lanes))
     at, lanes = column.values
-    inside = f.let(f"icmp slt {counts} {lanes}, {end}")
-    found = _masked(f, at, inside, held, how)
-    strange = f.let(f"fcmp uno {kind} {found}, {found}")
-    strange = f.intrinsic("i1", f"llvm.vector.reduce.or.v{how.lanes}i1", [(flags, strange)])
-    left = f.let(f"sub i64 {count}, {column.index}")
+    result = widen(at.load_masked(stored.storage, lanes.lt(end)), stored, arithmetic.type)
+    strange = result.compare("uno", result).reduce("or").bit()
+    left = count - column.index
 
-    def known() -> str:
-        return f.let(f"load atomic i64, ptr {_flag(f)} monotonic, align 8")
+    def known() -> Int:
+        return _Table(f).flag().load_atomic()
 
     def again() -> None:
-        unknown = f.let(f"icmp eq i64 {known()}, {_UNKNOWN}")
-        when(f, unknown, lambda: f.do(f"call void @{look}(ptr %args, ptr %table)"))
-        when(f, f.let(f"icmp eq i64 {known()}, {_NOT_FINITE}"), compute)
+        when(known().eq(_UNKNOWN), lambda: call(f, f"@{look}", args, table))
+        when(known().eq(_NOT_FINITE), lambda: call(f, f"@{fix}", args, table, at, place(), left))
 
-    def compute() -> None:
-        place = f.let(f"add i64 {row.values[1]}, {f.let(f'mul i64 {column.index}, {held.size}')}")
-        f.do(f"call void @{fix}(ptr %args, ptr %table, ptr {at}, i64 {place}, i64 {left})")
+    def place() -> Int:
+        return row_place + column.index * stored.size
 
-    when(f, strange, again)
-    after = f.let(f"add {counts} {lanes}, splat (i32 {how.lanes})")
-    f.end_loop(column, [offset(f, at, how.lanes * held.size), after])
-    f.end_loop(row, [offset(f, row.values[0], "%pitch"), f.let(f"add i64 {row.values[1]}, %step")])
+    when(strange, again)
+    lanes += arithmetic.lanes
+    column.end(at + arithmetic.lanes * stored.size, lanes)
+    row.end(first + Int(f, "%pitch"), row_place + Int(f, "%step"))
     f.finish()
 
 
-def _emit_look(unit: Unit, name: str, held: Element, how: Arithmetic) -> None:
+def _emit_look(unit: Unit, name: str, stored: Element, arithmetic: Arithmetic) -> None:
     """Define ``void @name(ptr %args, ptr %table)``: see whether the kernel, a dense array, is finite, and keep that.
 
     Rarely called, and waits for memory: LLVM may take the quick way.
     """
     f = Function(unit, f"internal void @{name}(ptr %args, ptr %table) nounwind {PLUMBING}")
-    count, rhs = _number(f, "weights"), _number(f, "rhs")
-    at = f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {rhs}')}")
-    some, done = "false", "0"
-    for lanes in (how.lanes, 0):
-        kind, scalars = vector_type(how.type, lanes), max(lanes, 1)
-        trips = f.let(f"udiv i64 {f.let(f'sub i64 {count}, {done}')}, {scalars}")
-        loop = f.begin_loop(0, trips, 1, [("ptr", at), (kind, "zeroinitializer" if lanes else "0.0")])
-        value = load(f, loop.values[0], held, how, lanes)
-        nothing = f.let(f"fsub {kind} {value}, {value}")  # or a NaN, and then the sum is one
-        after = [offset(f, loop.values[0], scalars * held.size), f.let(f"fadd {kind} {loop.values[1]}, {nothing}")]
-        at, strange = f.end_loop(loop, after)
-        strange = f.let(f"fcmp uno {kind} {strange}, {strange}")
-        if lanes:
-            strange = f.intrinsic("i1", f"llvm.vector.reduce.or.v{lanes}i1", [(f"<{lanes} x i1>", strange)])
-        some, done = f.let(f"or i1 {some}, {strange}"), f.let(f"mul i64 {trips}, {scalars}")
-    state = f.let(f"select i1 {some}, i64 {_NOT_FINITE}, i64 {_FINITE}")
-    f.do(f"store atomic i64 {state}, ptr {_flag(f)} monotonic, align 8")
+    table = _Table(f)
+    count = table["weights"]
+    at, some, done = table.buffer("rhs"), Vector(f, "i1", 1, "false"), Int(f, "0")
+    for lanes in (arithmetic.lanes, 1):
+        trips = (count - done) // lanes
+        loop = begin_loop(f, 0, trips, 1, at, zeros(f, arithmetic.type, lanes))
+        at, total = loop.values
+        value = load(at, stored, arithmetic.type, lanes)
+        nothing = value - value  # or a NaN, and then the sum is one
+        at, total = loop.end(at + lanes * stored.size, total + nothing)
+        strange = total.compare("uno", total)
+        some |= strange if lanes == 1 else strange.reduce("or")
+        done = number(f, trips * lanes)
+    state = choose(some.bit(), _NOT_FINITE, _FINITE)
+    table.flag().store_atomic(state)
     f.finish()
 
 
-def _flag(f: Function) -> str:
-    at = f.let(f"getelementptr ptr, ptr %args, i64 {_number(f, 'flag_slot')}")
-    return offset(f, f.let(f"load ptr, ptr {at}"), _number(f, "flag"))
-
-
-def _masked(f: Function, at: str, inside: str, held: Element, how: Arithmetic) -> str:
-    """A vector of scalars from `at`, zeros where not `inside`."""
-    short = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}.get(held.storage, held.storage)
-    stored = vector_type(held.storage, how.lanes)
-    found = f.intrinsic(stored, f"llvm.masked.load.v{how.lanes}{short}.p0", [
-        ("ptr", at), (f"<{how.lanes} x i1>", inside), (stored, "zeroinitializer"),
-    ])
-    return widen(f, found, held, how, how.lanes)
-
-
-def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element], how: Arithmetic) -> None:
+def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element], arithmetic: Arithmetic) -> None:
     """Define ``void @name(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left)``: elements, by the definition.
 
     They are those from %from to the end of a row, %left scalars on, but no more than a vector of them; they belong
     %place bytes into the product's part of the result.  A sum that is a NaN ends early, so that data full of them
     costs little.  Rarely called: LLVM may take the quick way.
     """
-    left, right, held = types
+    left, right, stored = types
     f = Function(
         unit,
         f"internal void @{name}(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left) nounwind {PLUMBING}",
     )
-
-    def calculate(operation: str, x: str, y: str) -> str:
-        return f.let(f"{operation} i64 {x}, {y}")
-
-    def moved(pointer: str, coordinate: str, stride: str) -> str:
-        return offset(f, pointer, calculate("mul", coordinate, stride))
-
-    sums = [f.let(f"alloca {how.type}") for _ in range(how.components)]
-    tap, window, inside, a, b = (f.let(f"alloca {kind}") for kind in ("i64", "i64", "i1", "ptr", "ptr"))
-    rank, features, share = (_number(f, key) for key in ("rank", "features", "share"))
-    origins = f.let(f"alloca i64, i64 {rank}")
-    lhs, rhs = (
-        f.let(f"load ptr, ptr {f.let(f'getelementptr ptr, ptr %args, i64 {_number(f, slot)}')}")
-        for slot in ("lhs", "rhs")
-    )
-    count = f.intrinsic("i64", "llvm.smin.i64", [("i64", "%left"), ("i64", str(how.lanes))])
-    each = f.begin_loop(0, calculate("sdiv", count, str(how.components)), 1, [
-        ("ptr", "%from"), ("i64", calculate("add", "%place", _number(f, "start"))),
-    ])
+    table, totals = _Table(f), [allocate(f, arithmetic.type) for _ in range(arithmetic.components)]
+    tap, window, inside, a, b = (allocate(f, kind) for kind in ("i64", "i64", "i1", "ptr", "ptr"))
+    rank, features, share = (table[key] for key in ("rank", "features", "share"))
+    origins = allocate(f, "i64", rank)  # places of an element's window in the spatial dimensions
+    lhs, rhs = table.buffer("lhs"), table.buffer("rhs")
+    count = Int(f, "%left").at_most(arithmetic.lanes).signed_quotient(arithmetic.components)
+    each = begin_loop(f, 0, count, 1, Ptr(f, "%from"), Int(f, "%place") + table["start"])
     to, place = each.values
 
-    def coordinate(stride: str, extent: str, dimension: str | None = None) -> str:
-        at = calculate("udiv", place, _number(f, stride, dimension))
-        return calculate("urem", at, _number(f, extent, dimension))
-
-    feature = coordinate("feature", "made")
-    first_a = moved(lhs, coordinate("image", "images"), _number(f, "a_image"))
-    first_a = moved(first_a, calculate("udiv", feature, share), _number(f, "a_group"))
-    first_b = offset(f, moved(rhs, feature, _number(f, "b_output")), _number(f, "b_start"))
-    pixel = f.begin_loop(0, rank)
-    at = calculate("mul", coordinate("pixel", "extent", pixel.index), _number(f, "stride", pixel.index))
-    at = calculate("sub", at, _number(f, "padding", pixel.index))
-    f.do(f"store i64 {at}, ptr {f.let(f'getelementptr i64, ptr {origins}, i64 {pixel.index}')}")
-    f.end_loop(pixel)
-    for total in sums:
-        f.do(f"store {how.type} 0.0, ptr {total}")
-    f.do(f"store i64 0, ptr {tap}")
+    feature = _coordinate(place, table, "output", "outputs")
+    first_a = lhs + _coordinate(place, table, "image", "images") * table["a_image"]
+    first_a += feature // share * table["a_group"]
+    first_b = rhs + feature * table["b_output"] + table["b_start"]
+    pixel = begin_loop(f, 0, rank)
+    spatial = _Table(f, pixel.index)
+    origin = _coordinate(place, spatial, "pixel", "extent") * spatial["stride"] - spatial["padding"]
+    origins.at("i64", pixel.index).store(origin)
+    pixel.end()
+    for total in totals:
+        total.store(zeros(f, arithmetic.type))
+    tap.store(0)
 
     head, body, done = f.fresh("head"), f.fresh("body"), f.fresh("done")
     f.jump(head)
     f.label(head)
-    now = f.let(f"load i64, ptr {tap}")
-    values = [f.let(f"load {how.type}, ptr {total}") for total in sums]
-    more = f.let(f"icmp slt i64 {now}, {_number(f, 'terms')}")
-    number = f.let(f"fcmp ord {how.type} {values[0]}, {values[-1]}")
-    f.branch(f.let(f"and i1 {more}, {number}"), body, done)
+    now = tap.load_int()
+    values = [total.load(arithmetic.type) for total in totals]
+    more = now < table["terms"]
+    f.branch((more & values[0].compare("ord", values[-1]).bit()).name, body, done)
     f.label(body)
-    f.do(f"store i64 {calculate('add', now, '1')}, ptr {tap}")
-    f.do(f"store i64 {calculate('udiv', now, features)}, ptr {window}")
-    deep = calculate("urem", now, features)
-    f.do(f"store i1 true, ptr {inside}")
-    f.do(f"store ptr {moved(first_a, deep, _number(f, 'a_feature'))}, ptr {a}")
-    f.do(f"store ptr {moved(first_b, deep, _number(f, 'b_feature'))}, ptr {b}")
-    inner = f.begin_loop(0, rank)
-    at = calculate("sub", calculate("sub", rank, inner.index), "1")
-    kernel, left_over = _number(f, "kernel", at), f.let(f"load i64, ptr {window}")
-    index = calculate("urem", left_over, kernel)
-    f.do(f"store i64 {calculate('udiv', left_over, kernel)}, ptr {window}")
-    there = f.let(f"load i64, ptr {f.let(f'getelementptr i64, ptr {origins}, i64 {at}')}")
-    there = calculate("add", there, calculate("mul", index, _number(f, "dilation", at)))
-    holes = _number(f, "holes", at)
-    hit = f.let(f"icmp eq i64 {calculate('urem', there, holes)}, 0")
-    there = calculate("udiv", there, holes)  # a negative place is a very large one
-    size = _number(f, "size", at)
-    hit = f.let(f"and i1 {hit}, {f.let(f'icmp ult i64 {there}, {size}')}")
-    hit = f.let(f"and i1 {hit}, {f.let(f'load i1, ptr {inside}')}")
-    f.do(f"store i1 {hit}, ptr {inside}")
-    f.do(f"store ptr {moved(f.let(f'load ptr, ptr {a}'), there, _number(f, 'a_spatial', at))}, ptr {a}")
-    f.do(f"store ptr {moved(f.let(f'load ptr, ptr {b}'), index, _number(f, 'b_spatial', at))}, ptr {b}")
-    f.end_loop(inner)
-
-    def multiply() -> None:
-        x, y = (
-            [load(f, offset(f, p, part * kept.size), kept, how, 0) for part in range(kept.components)]
-            for p, kept in ((f.let(f"load ptr, ptr {a}"), left), (f.let(f"load ptr, ptr {b}"), right))
-        )
-        products = [[(x[0], y[0])]]
-        if how.complex:
-            products = [[(x[0], y[0]), (f.let(f"fneg {how.type} {x[1]}"), y[1])], [(x[0], y[1]), (x[1], y[0])]]
-        for total, value, terms in zip(sums, values, products, strict=True):
-            for factors in terms:
-                arguments = [(how.type, operand) for operand in (*factors, value)]
-                value = f.intrinsic(how.type, f"llvm.fmuladd.f{how.bits}", arguments)
-            f.do(f"store {how.type} {value}, ptr {total}")
-
-    when(f, f.let(f"load i1, ptr {inside}"), multiply)
+    tap.store(now + 1)
+    window.store(now // features)
+    deep = now % features
+    inside.store(True)
+    a.store(first_a + deep * table["a_feature"])
+    b.store(first_b + deep * table["b_feature"])
+    _emit_term(rank, origins, window, inside, a, b)
+    when(inside.load_bool(), lambda: _emit_multiply_add([(a, left), (b, right)], totals, values))
     f.jump(head)
     f.label(done)
-    for part, total in enumerate(sums):
-        store(f, f.let(f"load {how.type}, ptr {total}"), offset(f, to, part * held.size), held, how, 0)
-    f.end_loop(each, [offset(f, to, held.bytes), calculate("add", place, str(held.bytes))])
+    for part, total in enumerate(totals):
+        store(total.load(arithmetic.type), to + part * stored.size, stored)
+    each.end(to + stored.bytes, place + stored.bytes)
     f.finish()
+
+
+def _coordinate(place: Int, table: _Table, stride: str, extent: str) -> Int:
+    """The coordinate of an element of the result, from the names of a dimension's stride and extent."""
+    return number(place.f, place // table[stride] % table[extent])
+
+
+def _emit_term(rank: Int, origins: Ptr, window: Ptr, inside: Ptr, a: Ptr, b: Ptr) -> None:
+    """Find the factors of a term, dimension by dimension of the window element, and whether that meets the input.
+
+    These are variables: what is left of the number of the window element, and where `a` and `b` are.
+    """
+    f = rank.f
+    loop = begin_loop(f, 0, rank)
+    at = rank - loop.index - 1
+    spatial = _Table(f, at)
+    kernel, left = spatial["kernel"], window.load_int()
+    index = left % kernel
+    window.store(left // kernel)
+    place = origins.at("i64", at).load_int() + index * spatial["dilation"]
+    holes = spatial["holes"]
+    hit = equal(place % holes, 0)
+    place //= holes  # a negative place is a very large one
+    hit &= place.below(spatial["size"])
+    hit &= inside.load_bool()
+    inside.store(hit)
+    a.store(a.load_ptr() + place * spatial["a_spatial"])
+    b.store(b.load_ptr() + index * spatial["b_spatial"])
+    loop.end()
+
+
+def _emit_multiply_add(
+    factors: Sequence[tuple[Ptr, Element]], totals: Sequence[Ptr], values: Sequence[Vector]
+) -> None:
+    """Add the product of two factors, where they are said to be, to `values` of the sums, and write those to `totals`.
+
+    A complex sum has two of them.
+    """
+    places = [(variable.load_ptr(), kind) for variable, kind in factors]
+    x, y = (
+        [load(place + part * kind.size, kind, values[0].element) for part in range(kind.components)]
+        for place, kind in places
+    )
+    products = [[(x[0], y[0])]]
+    if len(totals) > 1:
+        products = [[(x[0], y[0]), (-x[1], y[1])], [(x[0], y[1]), (x[1], y[0])]]
+    for total, value, terms in zip(totals, values, products, strict=True):
+        for one, other in terms:
+            value = one.call("fmuladd", other, value)
+        total.store(value)

@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
-from hlotool.codegen.cpu.products.gemm import TileShape
-from hlotool.codegen.cpu.products.microkernel import Ends
+from hlotool.codegen.cpu.products.product import Ends, TileShape
 
 __all__ = ["NO_CUTS", "Cuts", "cuts_of", "extent_of", "is_bordered"]
 
@@ -57,7 +56,7 @@ def cuts_of(spec: ConvSpec, in_order: bool, tile: Callable[[int], tuple[float, T
     if not order or any(len(phases) > 1 or phases[0].alike > 1 or not phases[0].taps for phases in every):
         return NO_CUTS
     outer, line = order[0], order[-1]
-    others = [(spec.out_batch, spec.batch // spec.batch_groups)]
+    others = [(spec.out_batch, spec.result[0])]
     others += [(spec.out_spatial[at], spec.output[at]) for at in order[:-1]]
     others = [(stride, extent) for stride, extent in others if extent > 1]
     if in_order:
@@ -65,9 +64,8 @@ def cuts_of(spec: ConvSpec, in_order: bool, tile: Callable[[int], tuple[float, T
     else:
         cost = tile(spec.output[line])[0]
         usual = all(cost <= tile(extent)[0] for _, extent in others)
-    features = spec.input_features // spec.feature_groups
     steps = [phases[0].dilation * stride for phases, stride in zip(every, spec.lhs_spatial, strict=True)]
-    inner = [spec.lhs_feature if features > 1 else 0, *(step for at, step in enumerate(steps) if at != outer)]
+    inner = [spec.lhs_feature if spec.features > 1 else 0, *(step for at, step in enumerate(steps) if at != outer)]
     if not usual or max(inner) >= steps[outer]:
         return NO_CUTS
     ends = None

@@ -17,7 +17,7 @@ class ConvSpec:
     / base_dilation`` of each spatial dimension where that is a whole number within the input, else zero.
     `padding` is the low one (it may be negative); the high one is implied by `output`.  `reversal` walks
     the window backwards.  With `feature_groups` the input features, with `batch_groups` the batch is split,
-    and each group makes its share of the output features.  `accumulate` as in `DotSpec`.
+    and each group makes its share of the output features.  `accumulate` as in `MatrixView`.
     """
 
     batch: int
@@ -50,6 +50,21 @@ class ConvSpec:
     @property
     def groups(self) -> int:
         return self.feature_groups * self.batch_groups
+
+    @property
+    def features(self) -> int:
+        """Of the input, those of a group."""
+        return self.input_features // self.feature_groups
+
+    @property
+    def share(self) -> int:
+        """Of the output features, those of a group."""
+        return self.output_features // self.groups
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """Extents of the result: batch, spatial dimensions, features."""
+        return self.batch // self.batch_groups, *self.output, self.output_features
 
     def phases(self, at: int) -> list[Phase]:
         """The phases of spatial dimension `at`: a single one for an input without holes."""

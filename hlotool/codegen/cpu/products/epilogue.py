@@ -1,8 +1,8 @@
 """Epilogues: what reads a product's result, computed block by block while the blocks are in the caches.
 
-A task of a product (`gemm.emit_product`) makes its part of the result in a block on its stack, or in the output where
-the result itself is one.  When the sums are complete it calls the epilogue for the rows and columns of the block; that
-reads the block in place of the product, other operands of the fusion where they are, and writes the fusion's outputs.
+A task of a product (`gemm.emit_product`) computes its part of the result in a block on its stack, or in the output
+where the result itself is one.  When the sums are complete it calls the epilogue for the rows and columns of the block;
+that reads the block in place of the product, other operands of the fusion where they are, and writes its outputs.
 The body is traced and written like that of any other fusion.
 
 How another kind of product gets one: add its opcode to `analysis.product_epilogue.PRODUCTS`, let `result_matrix` there
@@ -23,7 +23,8 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.cpu.fusions.plan import Output, store_output
 from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
-from hlotool.codegen.llvm.values import Int, Ptr
+from hlotool.codegen.llvm.control import call, open_function
+from hlotool.codegen.llvm.values import Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import Loop, merge, plain
 from hlotool.codegen.loops.nodes import Guards, Node, closure
@@ -47,7 +48,7 @@ _LONG: Annotated[int, Threshold("cost")] = 10
 """Flops that a function of many instructions counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """Where the tasks of a product keep their parts of its result, which is `items` matrices of `rows` x `columns`.
 
@@ -64,6 +65,19 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class _Part:
+    """The parameters of an epilogue's function."""
+
+    args: Ptr
+    block: Ptr
+    item: Int
+    row: Int
+    row_end: Int
+    column: Int
+    column_end: Int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Epilogue:
     """The epilogue of `product`: computes `outputs` from its result.
 
@@ -93,17 +107,17 @@ class Epilogue:
         members = [i for i in body if i.has("elementwise")]
         return float(sum(i.shape.size * (_LONG if i.has("transcendental") else 1) for i in members))
 
-    def emit(self, unit: Unit, name: str, block: Block) -> float:
-        """Define function `name`; the estimated nanoseconds for all blocks.
+    def call(
+        self, f: Function, name: str, block: Ptr, item: int | Int, rows: tuple[int | Int, int | Int],
+        columns: tuple[int | Int, int | Int],
+    ) -> None:
+        """Call the function `name` that `emit` defines on a block of so many rows and columns, from first to last."""
+        call(f, f"@{name}", Ptr(f, "%args"), block, item, *rows, *columns)
 
-        ``void @name(ptr %args, ptr %block, i64 %item, i64 %row, i64 %row_end, i64 %column, i64 %column_end)`` works on
-        a part of matrix %item, of which the first element is at %block.
-        """
-        f = Function(
-            unit,
-            f"internal void @{name}(ptr %args, ptr %block, i64 %item, i64 %row, i64 %row_end, i64 %column, "
-            "i64 %column_end) nounwind",
-        )
+    def emit(self, unit: Unit, name: str, block: Block) -> float:
+        """Define function `name`, which works on a part of matrix %item, of which the first element is at %block; the
+        estimated nanoseconds for all blocks."""
+        f, part = open_function(unit, name, _Part, internal=True)
         widths: dict[int, list[Output]] = {}  # by the number of elements that belong to a row of the product
         for output in self.outputs:
             if output is self.kept:
@@ -112,10 +126,11 @@ class Epilogue:
         jobs = [self._job(f, width, outputs, block) for width, outputs in widths.items()]
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
+        # Loops have these by name before it is known which buffers there are.
         if any(isinstance(loop.start, Int) and loop.start.name == _FLAT for job in jobs for loop in job.loops):
             f.do(f"{_FLAT} = mul nsw i64 %row, {block.columns}")
             f.do(f"{_FLAT_END} = mul nsw i64 %row_end, {block.columns}")
-        bases[_BLOCK] = Ptr(f, "%block") + (Int(f, "%row") * -block.pitch + Int(f, "%column") * -size)
+        bases[_BLOCK] = part.block + (number(f, part.row * -block.pitch) + part.column * -size)
         time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
         f.finish()
         return time
@@ -129,7 +144,7 @@ class Epilogue:
             item, row, column = space
             place = linearize(index, i.shape.dimensions) - (item * block.rows + row) * block.columns
             if place.low < 0 or place.high >= block.columns or not (self.whole_rows or place == column):
-                raise UnsupportedError(f"{i.name}: its readers want parts of it that are made elsewhere")
+                raise UnsupportedError(f"{i.name}: its readers want parts of it that are computed elsewhere")
             pitch = block.pitch // byte_size(i.shape.element_type)
             return t.node("load", i.shape.element_type, index=row * pitch + place, slot=_BLOCK)
 

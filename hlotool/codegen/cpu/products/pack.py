@@ -3,38 +3,27 @@
 Packing is mostly a step of its own, ahead of the product: every block is then packed once, whichever tasks
 read it later (packing inside the product's tasks would repeat it for every block of rows, or need storage
 per thread, which tasks do not have), and its tasks run in parallel like any others.  Where one task meets
-all rows it calls the same function for its own panels instead (see `gemm.panels_to_pack`).
+all rows it calls the same function for its own panels instead (see `packing`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import PLUMBING, Step, signature
-from hlotool.codegen.llvm.addressing import (
-    Place,
-    advance,
-    argument,
-    count_in_block,
-    is_last_block,
-    load,
-    offset,
-    smaller,
-    store,
-    unravel,
-    vector_type,
-    when,
-)
-from hlotool.codegen.llvm.elements import Arithmetic, Element, element
-from hlotool.codegen.llvm.values import Vector
+from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, count_in_block, unravel
+from hlotool.codegen.llvm.control import begin_loop, call, open_function, when
+from hlotool.codegen.llvm.elements import Arithmetic, Element, element, load, store
+from hlotool.codegen.llvm.values import Index, Ptr, Truth, choose, either, equal, minimum, negated, number, zeros
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE
 
-__all__ = ["Axis", "Copy", "emit_copy"]
+__all__ = ["CALLED", "TASK_BYTES", "Axis", "Copy", "emit_copy", "emit_zeros"]
 
 CALLED = "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %to)"
 _APART: Annotated[int, Threshold("times")] = 4
@@ -53,7 +42,7 @@ class Axis(NamedTuple):
     target: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
     """Copy an array, converting its elements; `columns` is cut into panels `width` wide.
 
@@ -75,7 +64,7 @@ class Copy:
     panel: int
     source: Place
     target: Place
-    how: Arithmetic
+    arithmetic: Arithmetic
     lead: int = 0
     group: int = 0
     piece: int = 0
@@ -88,247 +77,266 @@ class Copy:
         """Whether the last panel begins earlier."""
         return self.full and self.columns.extent > self.width and self.columns.extent % self.width > 0
 
+    @property
+    def panels(self) -> int:
+        return -(-self.columns.extent // self.width)
+
+    @property
+    def mode(self) -> str:
+        """What is contiguous where: rows are copied, pairs of rows, squares transposed, or elements one by one."""
+        source, target = self.source.element, self.target.element
+        dense = self.columns.target == target.bytes
+        if self.partner:
+            return "pairs"
+        if dense and self.columns.source == source.bytes:
+            return "rows"
+        return "transpose" if dense and self.rows.source == source.bytes and source.components == 1 else "scalars"
+
 
 def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     """Define step function `name`."""
-    copy = _as_bits(copy)
-    source, target = copy.source.element, copy.target.element
-    dense = copy.columns.target == target.bytes
-    if copy.partner:
-        mode = "pairs"
-    elif dense and copy.columns.source == source.bytes:
-        mode = "rows"
-    elif dense and copy.rows.source == source.bytes and source.components == 1:
-        mode = "transpose"
-    else:
-        mode = "scalar"
-    rows, columns, width = copy.rows.extent, copy.columns.extent, copy.width
-    panels = -(-columns // width)
-    run = RUN_BYTES // source.bytes if mode in ("rows", "pairs") else 256
-    group = copy.group or max(1, min(panels, run // width))
-    chunk = max(8, TASK_BYTES // (min(columns, group * width) * max(source.bytes, target.bytes)) // 8 * 8)
-    chunk = min(copy.piece or chunk, rows)
-
-    plumbing, there = mode == "transpose" or source == target, copy.group == 0
-    definition = signature(name, plumbing) if there else f"void @{name}{CALLED} nounwind" + f" {PLUMBING}" * plumbing
-    f = Function(unit, definition)
-    task = f.begin_loop("%begin", "%end")
-    groups, chunks = -(-panels // group), -(-rows // chunk)
-    extents = [axis.extent for axis in copy.outer]
-    extents = [*extents[: copy.lead], groups, *extents[copy.lead :], chunks]
-    *outer, at_chunk = unravel(f, task.index, extents)
-    at_group = outer.pop(copy.lead)
-    read, write = argument(f, copy.source), argument(f, copy.target) if there else "%to"
-    for number, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
-        read = advance(f, read, at, axis.source)
-        write = advance(f, write, at, axis.target if there or number >= copy.lead else 0)
-    read = advance(f, read, at_chunk, chunk * copy.rows.source)
-    write = advance(f, write, at_chunk, 0 if copy.piece else chunk * copy.rows.target)
-    begin: str | int = 0
-    end: str | int = columns
-    if copy.is_full and groups > 1:
-        begin = f.let(f"mul i64 {at_group}, {group * width}")
-        end = smaller(f, f.let(f"add i64 {begin}, {group * width}"), str(columns))
-    read = advance(f, read, at_group, 0 if copy.is_full else group * width * copy.columns.source)
-    write = advance(f, write, at_group, group * copy.panel if there else 0)
-    rows_here = count_in_block(f, at_chunk, chunk, rows, chunks)
-    panels_here = count_in_block(f, at_group, group, columns // width, groups)
-    rest = is_last_block(f, at_group, groups) if columns % width else None
-
-    def panels_of(read: str, write: str, body: Callable[[str, str, int], None]) -> None:
-        """Run `body(read, write, columns)` on the panels of this task."""
-        if copy.is_full:
-            loop = f.begin_loop(begin, end, width, [("ptr", write)])
-            at = smaller(f, loop.index, str(columns - width))
-            body(advance(f, read, at, copy.columns.source), loop.values[0], width)
-            f.end_loop(loop, _move(f, loop.values, copy.panel))
-            return
-        if columns >= width:
-            loop = f.begin_loop(0, panels_here, 1, [("ptr", read), ("ptr", write)])
-            body(loop.values[0], loop.values[1], width)
-            after = _move(f, loop.values, width * copy.columns.source, copy.panel)
-            read, write = f.end_loop(loop, after)
-        when(f, rest, lambda: body(read, write, columns % width))
-
-    if mode == "transpose":
-        panels_of(read, write, lambda r, w, n: _transposed_panel(f, name, copy, r, w, n, rows_here, chunk))
-    else:
-        row = f.begin_loop(0, rows_here, 1, [("ptr", read), ("ptr", write)])
-        if copy.partner:
-            at_row = f.let(f"add i64 {row.index}, {f.let(f'mul i64 {at_chunk}, {chunk}')}")
-            last = f.let(f"icmp eq i64 {at_row}, {rows - 1}") if copy.odd else None
-            panels_of(row.values[0], row.values[1], lambda r, w, n: _pairs(f, copy, r, w, n, last))
-        else:
-            one = _row if mode == "rows" else _scalars
-            panels_of(row.values[0], row.values[1], lambda r, w, n: one(f, copy, r, w, n))
-        f.end_loop(row, _move(f, row.values, copy.rows.source, copy.rows.target))
-    f.end_loop(task)
-    f.finish()
-    if mode == "transpose":
-        _emit_transposes(unit, name, copy, chunk)
-    tasks, elements = 1, rows * columns
-    for extent in extents:
-        tasks *= extent
-    for axis in copy.outer:
-        elements *= axis.extent
-    return Step(name, tasks, elements * (source.bytes + target.bytes) / (5.0 if mode == "scalar" else 20.0))
+    return _CopyWriter(unit, name, _as_bits(copy)).write()
 
 
 def _as_bits(copy: Copy) -> Copy:
     """A copy that converts nothing moves integers; eight-byte complex numbers then move as one."""
-    held, how = copy.source.element, copy.how
-    if held != copy.target.element:
+    source, arithmetic = copy.source.element, copy.arithmetic
+    if source != copy.target.element:
         return copy
-    bits = 64 if held.name == "c64" else 8 * held.size
-    moved = Element(held.name, "unsigned", f"i{bits}", bits // 8, held.bytes * 8 // bits)
-    lanes = max(2, how.lanes * how.bits // bits)
+    bits = 64 if source.name == "c64" else 8 * source.size
+    moved = Element(source.name, "unsigned", f"i{bits}", bits // 8, source.bytes * 8 // bits)
+    lanes = max(2, arithmetic.lanes * arithmetic.bits // bits)
     return replace(
         copy,
         source=replace(copy.source, element=moved),
         target=replace(copy.target, element=moved),
-        how=Arithmetic(moved.storage, bits, lanes, False, False),
+        arithmetic=Arithmetic(type=moved.storage, bits=bits, lanes=lanes),
     )
 
 
-def _move(f: Function, pointers: list[str], *amounts: int) -> list[str]:
-    return [f.let(f"getelementptr i8, ptr {p}, i64 {by}") for p, by in zip(pointers, amounts, strict=True)]
+class _CopyWriter:
+    """Writes a step function, or one for others to call: tasks are `group` panels by `chunk` rows."""
 
+    def __init__(self, unit: Unit, name: str, copy: Copy) -> None:
+        self.unit, self.name, self.copy, self.arithmetic = unit, name, copy, copy.arithmetic
+        self.source, self.target, self.mode = copy.source.element, copy.target.element, copy.mode
+        rows, columns, width = copy.rows.extent, copy.columns.extent, copy.width
+        run = RUN_BYTES // self.source.bytes if self.mode in ("rows", "pairs") else 256
+        self.group = copy.group or max(1, min(copy.panels, run // width))
+        row_bytes = min(columns, self.group * width) * max(self.source.bytes, self.target.bytes)
+        self.chunk = min(copy.piece or max(8, TASK_BYTES // row_bytes // 8 * 8), rows)
+        self.groups, self.chunks = -(-copy.panels // self.group), -(-rows // self.chunk)
+        self.side = min(self.arithmetic.lanes, 8)  # of squares to transpose; larger ones gain nothing and cost code
+        self.squares: set[tuple[int, int]] = set()  # and parts of them, which are transposed by functions
+        plumbing = self.mode == "transpose" or self.source == self.target
+        called = f"void @{name}{CALLED} nounwind" + f" {PLUMBING}" * plumbing
+        self.f = Function(unit, called if copy.group else signature(name, plumbing))
 
-def _row(f: Function, copy: Copy, read: str, write: str, columns: int) -> None:
-    """Copy `columns` contiguous elements."""
-    source, target, how = copy.source.element, copy.target.element, copy.how
-    scalars = columns * source.components
-    if _scattered(f, copy):
-        for line in range(0, columns * source.bytes, LINE):
-            f.fetch(offset(f, read, ROWS_AHEAD * copy.rows.source + line))
-    for at in range(0, scalars, how.lanes):
-        active = min(how.lanes, scalars - at)
-        value = load(f, offset(f, read, at * source.size), source, how, how.lanes, active)
-        store(f, value, offset(f, write, at * target.size), target, how, how.lanes, active)
+    def write(self) -> Step:
+        copy = self.copy
+        extents = [axis.extent for axis in copy.outer]
+        extents = [*extents[: copy.lead], self.groups, *extents[copy.lead :], self.chunks]
+        task = begin_tasks(self.f)
+        *outer, chunk = unravel(task.index, extents)
+        group = outer.pop(copy.lead)
+        self._task(outer, group, chunk)
+        task.end()
+        self.f.finish()
+        for wide, tall in sorted(self.squares, reverse=True):
+            self._emit_transpose(wide, tall)
+        elements = copy.rows.extent * copy.columns.extent * math.prod(axis.extent for axis in copy.outer)
+        pace = 5.0 if self.mode == "scalars" else 20.0
+        return Step(self.name, math.prod(extents), elements * (self.source.bytes + self.target.bytes) / pace)
 
+    def _task(self, outer: list[Index], group: Index, chunk: Index) -> None:
+        copy, stays = self.copy, self.copy.group > 0
+        width, columns = copy.width, copy.columns.extent
+        read = argument(self.f, copy.source)
+        write = Ptr(self.f, "%to") if stays else argument(self.f, copy.target)
+        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
+            read += at * axis.source
+            write += at * (0 if stays and d < copy.lead else axis.target)
+        read += chunk * (self.chunk * copy.rows.source)
+        write += chunk * (0 if copy.piece else self.chunk * copy.rows.target)
+        bounds: tuple[Index, Index] = (0, columns)
+        if copy.is_full and self.groups > 1:
+            begin = group * (self.group * width)
+            bounds = begin, minimum(begin + self.group * width, columns)
+        read += group * (0 if copy.is_full else self.group * width * copy.columns.source)
+        write += group * (0 if stays else self.group * copy.panel)
+        rows = count_in_block(chunk, self.chunk, copy.rows.extent, self.chunks)
+        panels = count_in_block(group, self.group, columns // width, self.groups)
+        rest = equal(group, self.groups - 1) if columns % width else False
+        if self.mode == "transpose":
+            self._panels(read, write, bounds, panels, rest, lambda r, w, n: self._transposed(r, w, n, rows))
+            return
+        row = begin_loop(self.f, 0, rows, 1, read, write)
+        read, write = row.values
+        if self.mode == "pairs":
+            at_row = number(self.f, row.index) + chunk * self.chunk
+            alone = equal(at_row, copy.rows.extent - 1) if copy.odd else False
+            self._panels(read, write, bounds, panels, rest, lambda r, w, n: self._pairs(r, w, n, alone))
+        else:
+            one = self._row if self.mode == "rows" else self._scalars
+            self._panels(read, write, bounds, panels, rest, one)
+        row.end(read + copy.rows.source, write + copy.rows.target)
 
-def _scattered(f: Function, copy: Copy) -> bool:
-    """Whether rows are so far apart that processors do not fetch ahead what a task reads of them.
+    def _panels(
+        self, read: Ptr, write: Ptr, bounds: tuple[Index, Index], panels: Index, rest: Truth,
+        body: Callable[[Ptr, Ptr, int], None],
+    ) -> None:
+        """Run `body(read, write, columns)` on the panels of a task: whole ones within `bounds`, of the columns, if the
+        last begins earlier; else so many, and the `rest`."""
+        copy, columns, width = self.copy, self.copy.columns.extent, self.copy.width
+        if copy.is_full:
+            panel = begin_loop(self.f, *bounds, width, write)
+            at = minimum(panel.index, columns - width)
+            body(read + at * copy.columns.source, panel.values[0], width)
+            panel.end(panel.values[0] + copy.panel)
+            return
+        if columns >= width:
+            loop = begin_loop(self.f, 0, panels, 1, read, write)
+            read, write = loop.values
+            body(read, write, width)
+            read, write = loop.end(read + width * copy.columns.source, write + copy.panel)
+        when(rest, lambda: body(read, write, columns % width))
 
-    With vectors of 512 bits nothing was measured.
-    """
-    narrow = f.unit.machine is not None and f.unit.machine.vector_bits < 512
-    read = copy.group * copy.width * copy.source.element.bytes
-    return narrow and copy.group > 0 and copy.rows.source >= _APART * read
+    def _row(self, read: Ptr, write: Ptr, columns: int) -> None:
+        """Copy `columns` contiguous elements."""
+        lanes, scalars = self.arithmetic.lanes, columns * self.source.components
+        if self._is_scattered():
+            for line in range(0, columns * self.source.bytes, LINE):
+                (read + (ROWS_AHEAD * self.copy.rows.source + line)).fetch()
+        for at in range(0, scalars, lanes):
+            active = min(lanes, scalars - at)
+            value = load(read + at * self.source.size, self.source, self.arithmetic.type, lanes, active)
+            store(value, write + at * self.target.size, self.target, active)
 
+    def _is_scattered(self) -> bool:
+        """Whether rows are so far apart that processors do not fetch ahead what a task reads of them.
 
-def _pairs(f: Function, copy: Copy, read: str, write: str, columns: int, alone: str | None) -> None:
-    """Interleave `columns` elements of two rows; under `alone` the second row is not there."""
-    half, whole, lanes = copy.source.element, element("u32"), copy.how.lanes
-    half = element("u16") if half.kind == "float" else half
-    how, kind = Arithmetic("i32", 32, lanes, False, False, False), vector_type("i32", lanes)
-    second, kept = str(copy.partner), ""
-    if alone is not None:
-        second = f.let(f"select i1 {alone}, i64 0, i64 {copy.partner}")
-        kept = f.let(f"select i1 {alone}, {kind} zeroinitializer, {kind} splat (i32 -1)")
-    second = f.let(f"getelementptr i8, ptr {read}, i64 {second}")
-    for at in range(0, columns, lanes):
-        active = min(lanes, columns - at)
-        low = load(f, offset(f, read, at * half.size), half, how, lanes, active)
-        high = load(f, offset(f, second, at * half.size), half, how, lanes, active)
-        if half.kind == "signed":
-            low = f.let(f"and {kind} {low}, splat (i32 65535)")
-        high = f.let(f"shl {kind} {high}, splat (i32 16)")
-        if kept:
-            high = f.let(f"and {kind} {high}, {kept}")
-        store(f, f.let(f"or {kind} {low}, {high}"), offset(f, write, at * whole.size), whole, how, lanes, active)
+        With vectors of 512 bits nothing was measured.
+        """
+        copy, machine = self.copy, self.unit.machine
+        narrow = machine is not None and machine.vector_bits < 512
+        read = copy.group * copy.width * self.source.bytes
+        return narrow and copy.group > 0 and copy.rows.source >= _APART * read
 
+    def _pairs(self, read: Ptr, write: Ptr, columns: int, alone: Truth) -> None:
+        """Interleave `columns` elements of two rows; a row that is `alone` has zeros beside it."""
+        whole, lanes, kept = element("u32"), self.arithmetic.lanes, None
+        half = element("u16") if self.source.kind == "float" else self.source
+        distance: Index = self.copy.partner
+        if not isinstance(alone, bool):
+            distance = choose(alone, 0, distance)
+            nothing = zeros(self.f, "i32", lanes)
+            kept = either(alone, nothing, nothing.like(-1))
+        second = read + distance
+        for at in range(0, columns, lanes):
+            active = min(lanes, columns - at)
+            low = load(read + at * half.size, half, "i32", lanes, active)
+            high = load(second + at * half.size, half, "i32", lanes, active)
+            low = low & 65535 if half.kind == "signed" else low
+            high = high.shl(16)
+            high = high & kept if kept else high
+            store(low | high, write + at * whole.size, whole, active)
 
-def _scalars(f: Function, copy: Copy, read: str, write: str, columns: int) -> None:
-    """Copy `columns` elements one by one."""
-    source, target, how = copy.source.element, copy.target.element, copy.how
-    loop = f.begin_loop(0, columns, 1, [("ptr", read), ("ptr", write)])
-    for part in range(source.components):
-        value = load(f, offset(f, loop.values[0], part * source.size), source, how, 0)
-        store(f, value, offset(f, loop.values[1], part * target.size), target, how, 0)
-    f.end_loop(loop, _move(f, loop.values, copy.columns.source, copy.columns.target))
+    def _scalars(self, read: Ptr, write: Ptr, columns: int) -> None:
+        """Copy `columns` elements one by one."""
+        loop = begin_loop(self.f, 0, columns, 1, read, write)
+        read, write = loop.values
+        for part in range(self.source.components):
+            value = load(read + part * self.source.size, self.source, self.arithmetic.type)
+            store(value, write + part * self.target.size, self.target)
+        loop.end(read + self.copy.columns.source, write + self.copy.columns.target)
 
+    def _transposed(self, read: Ptr, write: Ptr, columns: int, rows: Index) -> None:
+        """Copy a panel whose source is contiguous along rows, in square blocks.
 
-def _side(how: Arithmetic) -> int:
-    """Rows and columns of a block transposed in registers; larger ones gain nothing and cost code."""
-    return min(how.lanes, 8)
+        The last block of a row or a column of blocks begins earlier where less than a block is left: whole blocks that
+        write some elements again are less code than smaller ones, and one loop less than code of their own.
+        """
+        copy, side = self.copy, self.side
 
+        def band(read: Ptr, write: Ptr, tall: int) -> None:
+            """Blocks of `tall` rows, along the columns."""
+            self.squares.add((min(columns, side), tall))
+            function = f"@t{min(columns, side)}x{tall}_{self.name}"
+            steps = copy.columns.source, self.target.bytes
+            if columns < side:
+                call(self.f, function, read, write)
+            else:
+                self._blocks(columns, read, write, steps, lambda r, w: call(self.f, function, r, w))
 
-def _transposed_panel(
-    f: Function, name: str, copy: Copy, read: str, write: str, columns: int, rows: str | int, chunk: int
-) -> None:
-    """Copy a panel whose source is contiguous along rows, in square blocks; the tasks' rows are cut into `chunk`.
+        def bands() -> None:
+            self._blocks(rows, read, write, (self.source.bytes, copy.rows.target), lambda r, w: band(r, w, side))
 
-    The last block of a row or a column of blocks begins earlier where less than a block is left: whole blocks that
-    write some elements again are less code than smaller ones, and one loop less than code of their own.
-    """
-    side, last = _side(copy.how), _last_rows(copy, chunk)
-    source, target = copy.source.element, copy.target.element
+        if copy.rows.extent < side:
+            band(read, write, copy.rows.extent)
+        elif self._last_rows >= side:
+            bands()
+        else:  # the last task has but a few rows
+            few = equal(rows, self._last_rows)
+            when(few, lambda: band(read, write, self._last_rows))
+            when(negated(few), bands)
 
-    def blocks(
-        extent: str | int, read: str, write: str, steps: tuple[int, int], body: Callable[[str, str], None]
+    def _blocks(
+        self, extent: Index, read: Ptr, write: Ptr, steps: tuple[int, int], body: Callable[[Ptr, Ptr], None]
     ) -> None:
         """Run `body` on blocks along `extent` elements, at least a block, which are `steps` bytes apart."""
+        side = self.side
         if isinstance(extent, int) and extent % side == 0:
-            loop = f.begin_loop(0, extent // side, 1, [("ptr", read), ("ptr", write)])
-            body(*loop.values)
-            f.end_loop(loop, _move(f, loop.values, side * steps[0], side * steps[1]))
+            loop = begin_loop(self.f, 0, extent // side, 1, read, write)
+            read, write = loop.values
+            body(read, write)
+            loop.end(read + side * steps[0], write + side * steps[1])
             return
-        end = f.let(f"sub i64 {extent}, {side}")
-        loop = f.begin_loop(0, extent, side)
-        at = smaller(f, loop.index, end)
-        body(advance(f, read, at, steps[0]), advance(f, write, at, steps[1]))
-        f.end_loop(loop)
+        end = number(self.f, extent) - side
+        block = begin_loop(self.f, 0, extent, side)
+        at = minimum(block.index, end)
+        body(read + at * steps[0], write + at * steps[1])
+        block.end()
 
-    def band(read: str, write: str, tall: int) -> None:
-        """Blocks of `tall` rows, along the columns."""
+    @property
+    def _last_rows(self) -> int:
+        """Rows of the last task, where the others have `chunk`."""
+        return (self.copy.rows.extent - 1) % self.chunk + 1
 
-        def block(read: str, write: str) -> None:
-            f.do(f"call void @t{min(columns, side)}x{tall}_{name}(ptr {read}, ptr {write})")
-
-        if columns < side:
-            block(read, write)
-        else:
-            blocks(columns, read, write, (copy.columns.source, target.bytes), block)
-
-    steps = source.bytes, copy.rows.target
-    if copy.rows.extent < side:
-        band(read, write, copy.rows.extent)
-    elif last >= side:
-        blocks(rows, read, write, steps, lambda r, w: band(r, w, side))
-    else:  # the last task has but a few rows
-        few = f.let(f"icmp eq i64 {rows}, {last}")
-        when(f, few, lambda: band(read, write, last))
-        many = f.let(f"xor i1 {few}, true")
-        when(f, many, lambda: blocks(rows, read, write, steps, lambda r, w: band(r, w, side)))
+    def _emit_transpose(self, wide: int, tall: int) -> None:
+        """Transpose `wide` runs of `tall` source elements."""
+        f, block = open_function(self.unit, f"t{wide}x{tall}_{self.name}", _Block, internal=True, noalias=True)
+        kind, side, copy = self.arithmetic.type, self.side, self.copy
+        runs = [
+            load(block.source + i * copy.columns.source, self.source, kind, side, tall) if i < wide
+            else zeros(f, kind, side).named("poison")
+            for i in range(side)
+        ]  # fmt: skip
+        rows = transposed(runs)
+        for i in range(tall):
+            store(rows[i], block.target + i * copy.rows.target, self.target, wide)
+        f.finish()
 
 
-def _last_rows(copy: Copy, chunk: int) -> int:
-    """Rows of the last task, where the others have `chunk`."""
-    return (copy.rows.extent - 1) % chunk + 1
+class _Block(NamedTuple):
+    """The parameters of a function that transposes a block."""
+
+    source: Ptr
+    target: Ptr
 
 
-def _emit_transposes(unit: Unit, name: str, copy: Copy, chunk: int) -> None:
-    """Define the block functions that `_transposed_panel` calls: ``@t<columns>x<rows>_name(ptr from, ptr to)``."""
-    side, columns, width = _side(copy.how), copy.columns.extent, copy.width
-    panels = ([width] if columns >= width else []) + ([columns % width] if columns % width else [])
-    panels = panels[:1] if copy.is_full else panels
-    wides = dict.fromkeys(min(panel, side) for panel in panels)
-    talls = dict.fromkeys(min(rows, side) for rows in (copy.rows.extent, _last_rows(copy, chunk)))
-    for wide in wides:
-        for tall in talls:
-            _emit_transpose(unit, f"t{wide}x{tall}_{name}", copy, wide, tall)
-
-
-def _emit_transpose(unit: Unit, name: str, copy: Copy, wide: int, tall: int) -> None:
-    """Transpose `wide` runs of `tall` source elements."""
-    f = Function(unit, f"internal void @{name}(ptr noalias %from, ptr noalias %to) nounwind")
-    source, target, how, side = copy.source.element, copy.target.element, copy.how, _side(copy.how)
-    block = [
-        load(f, offset(f, "%from", i * copy.columns.source), source, how, side, tall) if i < wide else "poison"
-        for i in range(side)
-    ]
-    rows = transposed([Vector(f, how.type, side, row) for row in block])
-    for i in range(tall):
-        store(f, rows[i].name, offset(f, "%to", i * copy.rows.target), target, how, side, wide)
+def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
+    """Define step function `name`, which clears an array (only `target` strides count)."""
+    f, element = Function(unit, signature(name)), place.element
+    task = begin_tasks(f)
+    at = argument(f, place)
+    for axis, where in zip(outer, unravel(task.index, [axis.extent for axis in outer]), strict=True):
+        at += where * axis.target
+    loop = begin_loop(f, 0, inner.extent, 1, at)
+    (at,) = loop.values
+    for part in range(element.components):
+        (at + part * element.size).store(zeros(f, element.storage), element.size)
+    loop.end(at + inner.target)
+    task.end()
     f.finish()
+    tasks = math.prod(axis.extent for axis in outer)
+    return Step(name, tasks, float(tasks * inner.extent))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Step, signature
-from hlotool.codegen.llvm.addressing import Place, advance, argument, load, offset, store, unravel, vector_type, when
-from hlotool.codegen.llvm.elements import Arithmetic
+from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
+from hlotool.codegen.llvm.control import begin_loop, when
+from hlotool.codegen.llvm.elements import Arithmetic, Element, load, store
+from hlotool.codegen.llvm.values import Bool, Ptr, Truth, choose, number, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = ["PadAxis", "emit_pad"]
@@ -39,37 +43,36 @@ class PadAxis(NamedTuple):
         return first, max(0, min(self.extent, self.target - self.low) - first)
 
 
-def emit_pad(unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, target: Place, how: Arithmetic) -> Step:
+def emit_pad(
+    unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, target: Place, arithmetic: Arithmetic
+) -> Step:
     """Define step function `name`: fill the dense row-major target, whose dimensions `axes` are from outermost in."""
     *outer, inner = _merged(axes)
-    held = target.element
-    f = Function(unit, signature(name, plumbing=inner.stride == held.bytes and source.element == held))
-    task = f.begin_loop("%begin", "%end")
+    stored = target.element
+    f = Function(unit, signature(name, plumbing=inner.stride == stored.bytes and source.element == stored))
+    task = begin_tasks(f)
     read, write = argument(f, source), argument(f, target)
-    write = advance(f, write, task.index, inner.target * held.bytes)
-    where = unravel(f, task.index, [axis.target for axis in outer])
-    inside: list[str] = []
-    for axis, at in zip(outer, where, strict=True):
+    write += task.index * (inner.target * stored.bytes)
+    inside: list[Bool] = []
+    for axis, at in zip(outer, unravel(task.index, [axis.target for axis in outer]), strict=True):
         if axis.plain:
-            read = advance(f, read, at, axis.stride)
+            read += at * axis.stride
             continue
-        at = f.let(f"sub i64 {at}, {axis.low}")
-        inside.append(f.let(f"icmp ult i64 {at}, {axis.extent}"))
-        read = advance(f, read, at, axis.stride)
+        place = number(f, at) - axis.low
+        inside.append(place.below(axis.extent))
+        read += place * axis.stride
     first, count = inner.inside()
     start, end = (inner.low + first, inner.low + first + count) if count else (inner.target,) * 2
-    test = inside[0] if inside and count else None
-    for more in inside[1:] if count else ():
-        test = f.let(f"and i1 {test}, {more}")
-    parts = held.components
-    _frame(f, write, start * parts, end * parts, inner.target * parts, test, target, how)
+    test: Truth = reduce(and_, inside, True) if count else True
+    parts = stored.components
+    _frame(write, start * parts, end * parts, inner.target * parts, test, stored, arithmetic)
     if count:
-        read, at = offset(f, read, first * inner.stride), offset(f, write, start * held.bytes)
-        when(f, test or "true", lambda: _spread(f, read, at, count, inner, source, target, how))
-    f.end_loop(task)
+        read, at_start = read + first * inner.stride, write + start * stored.bytes
+        when(test, lambda: _copy(read, at_start, count, inner.stride, source.element, stored, arithmetic))
+    task.end()
     f.finish()
     tasks = math.prod(axis.target for axis in outer)
-    return Step(name, tasks, tasks * inner.target * held.bytes / 10.0)
+    return Step(name, tasks, tasks * inner.target * stored.bytes / 10.0)
 
 
 def _merged(axes: Sequence[PadAxis]) -> list[PadAxis]:
@@ -87,66 +90,62 @@ def _merged(axes: Sequence[PadAxis]) -> list[PadAxis]:
 
 
 def _frame(
-    f: Function, write: str, start: int, end: int, size: int, inside: str | None, target: Place, how: Arithmetic
+    write: Ptr, start: int, end: int, size: int, inside: Truth, stored: Element, arithmetic: Arithmetic
 ) -> None:
     """Clear a row of `size` scalars but for those from `start` to `end`, or all of it where it is not `inside`.
 
     Whole vectors may reach into the part that is copied later.
     """
-    most = size // how.lanes
-    behind = min(end, most * how.lanes)
-    _zeros(f, offset(f, write, behind * target.element.size), size - behind, target, how)
-    before, every = min(-(-start // how.lanes), most), -(-behind // how.lanes)
-    if inside is None or before == every:
-        _zeros(f, write, before * how.lanes, target, how)
+    lanes = arithmetic.lanes
+    most = size // lanes
+    behind = min(end, most * lanes)
+    _clear(write + behind * stored.size, size - behind, stored, arithmetic)
+    before, every = min(-(-start // lanes), most), -(-behind // lanes)
+    if isinstance(inside, bool) or before == every:
+        _clear(write, before * lanes, stored, arithmetic)
         return
-    vector = how.lanes * target.element.size
-    length = f.let(f"select i1 {inside}, i64 {before * vector}, i64 {every * vector}")
-    f.clear(write, length)
+    vector = lanes * stored.size
+    write.clear(choose(inside, before * vector, every * vector))
 
 
-def _zeros(f: Function, write: str, count: int, target: Place, how: Arithmetic) -> None:
+def _clear(write: Ptr, count: int, stored: Element, arithmetic: Arithmetic) -> None:
     """Clear `count` scalars."""
-    trips, rest = divmod(count, how.lanes)
-    size = how.lanes * target.element.size
-    kind = vector_type(how.type, how.lanes)
+    trips, rest = divmod(count, arithmetic.lanes)
+    size, zero = arithmetic.lanes * stored.size, zeros(write.f, arithmetic.type, arithmetic.lanes)
     at_once = trips if trips <= _STRAIGHT else 1  # a loop takes LLVM as long as some twenty stores
     if trips:
-        loop = f.begin_loop(0, trips, at_once, [("ptr", write)])
+        loop = begin_loop(write.f, 0, trips, at_once, write)
+        (write,) = loop.values
         for at in range(at_once):
-            to = offset(f, loop.values[0], at * size)
-            f.do(f"store {kind} zeroinitializer, ptr {to}, align {target.element.size}")
-        (write,) = f.end_loop(loop, [offset(f, loop.values[0], at_once * size)])
+            (write + at * size).store(zero, stored.size)
+        (write,) = loop.end(write + at_once * size)
     if rest:
-        store(f, "zeroinitializer", write, target.element, how, how.lanes, rest)
+        store(zero, write, stored, rest)
 
 
-def _spread(
-    f: Function, read: str, write: str, count: int, axis: PadAxis, source: Place, target: Place, how: Arithmetic
+def _copy(
+    read: Ptr, write: Ptr, count: int, stride: int, source: Element, target: Element, arithmetic: Arithmetic
 ) -> None:
-    """Copy `count` elements of the innermost dimension."""
-    held, kept = source.element, target.element
-    size = count * held.bytes
-    if axis.stride == held.bytes and held == kept and size > SHORT_BYTES:
-        f.copy(write, read, size)
+    """Copy `count` elements of the innermost dimension, `stride` bytes apart in the source."""
+    f, kind, lanes, size = read.f, arithmetic.type, arithmetic.lanes, count * source.bytes
+    if stride != source.bytes:
+        loop = begin_loop(f, 0, count, 1, read, write)
+        read, write = loop.values
+        for part in range(source.components):
+            store(load(read + part * source.size, source, kind), write + part * target.size, target)
+        loop.end(read + stride, write + target.bytes)
         return
-    if axis.stride == held.bytes:
-        rest = count * held.components
-        for scalars in (8 * how.lanes, how.lanes):
-            trips, rest = divmod(rest, scalars)
-            if trips:
-                loop = f.begin_loop(0, trips, 1, [("ptr", read), ("ptr", write)])
-                for at in range(0, scalars, how.lanes):
-                    value = load(f, offset(f, loop.values[0], at * held.size), held, how, how.lanes)
-                    store(f, value, offset(f, loop.values[1], at * kept.size), kept, how, how.lanes)
-                steps = (scalars * held.size, scalars * kept.size)
-                read, write = f.end_loop(loop, [offset(f, p, by) for p, by in zip(loop.values, steps, strict=True)])
-        if rest:
-            store(f, load(f, read, held, how, how.lanes, rest), write, kept, how, how.lanes, rest)
+    if source == target and size > SHORT_BYTES:
+        write.copy_from(read, size)
         return
-    loop = f.begin_loop(0, count, 1, [("ptr", read), ("ptr", write)])
-    for part in range(held.components):
-        value = load(f, offset(f, loop.values[0], part * held.size), held, how, 0)
-        store(f, value, offset(f, loop.values[1], part * kept.size), kept, how, 0)
-    steps = (axis.stride, kept.bytes)
-    f.end_loop(loop, [offset(f, p, by) for p, by in zip(loop.values, steps, strict=True)])
+    rest = count * source.components
+    for scalars in (8 * lanes, lanes):
+        trips, rest = divmod(rest, scalars)
+        if trips:
+            loop = begin_loop(f, 0, trips, 1, read, write)
+            read, write = loop.values
+            for at in range(0, scalars, lanes):
+                store(load(read + at * source.size, source, kind, lanes), write + at * target.size, target)
+            read, write = loop.end(read + scalars * source.size, write + scalars * target.size)
+    if rest:
+        store(load(read, source, kind, lanes, rest), write, target, rest)

@@ -6,18 +6,21 @@ computed instead of being read.  The body is traced and written like that of any
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
+from hlotool.analysis import indexing
+from hlotool.analysis.indexing import Atom, Condition, atom_index, constant, delinearize
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
 from hlotool.codegen.cpu.products.pack import CALLED, TASK_BYTES, Copy
 from hlotool.codegen.kernel import Step, signature
-from hlotool.codegen.llvm.addressing import advance, argument, unravel
-from hlotool.codegen.llvm.values import Int, Ptr
+from hlotool.codegen.llvm.arguments import argument, begin_tasks, unravel
+from hlotool.codegen.llvm.control import begin_loop
+from hlotool.codegen.llvm.values import Index, Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import Loop
 from hlotool.codegen.loops.nodes import Guards, Node
@@ -47,85 +50,81 @@ class Prologue:
     def emit(self, unit: Unit, name: str, copy: Copy) -> Step:
         """Define step function `name`, or one for others to call, as `pack.emit_copy` does."""
         assert unit.machine is not None
-        rows, columns, width, target = copy.rows.extent, copy.columns.extent, copy.width, copy.target.element
-        panels = -(-columns // width)
-        group = copy.group or max(1, min(panels, _RUN // width))
-        chunk = max(_TILE, TASK_BYTES // (min(columns, group * width) * target.bytes) // _TILE * _TILE)
-        chunk = min(copy.piece or chunk, rows)
-        there, groups, chunks = copy.group == 0, -(-panels // group), -(-rows // chunk)
+        rows, width, stays = copy.rows.extent, copy.width, copy.group > 0
+        group = copy.group or max(1, min(copy.panels, _RUN // width))
+        row_bytes = min(copy.columns.extent, group * width) * copy.target.element.bytes
+        chunk = min(copy.piece or max(_TILE, TASK_BYTES // row_bytes // _TILE * _TILE), rows)
 
-        f = Function(unit, signature(name) if there else f"void @{name}{CALLED} nounwind")
+        f = Function(unit, f"void @{name}{CALLED} nounwind" if stays else signature(name))
         job, atoms = self._job(copy)
         bases = load_bases(f, [job], -1)
-        write = argument(f, copy.target) if there else "%to"
-        task = f.begin_loop("%begin", "%end")
+        write = Ptr(f, "%to") if stays else argument(f, copy.target)
+        task = begin_tasks(f)
         extents = [axis.extent for axis in copy.outer]
-        extents = [*extents[: copy.lead], groups, *extents[copy.lead :], chunks]
-        *outer, at_chunk = unravel(f, task.index, extents)
+        extents = [*extents[: copy.lead], -(-copy.panels // group), *extents[copy.lead :], -(-rows // chunk)]
+        *outer, at_chunk = unravel(task.index, extents)
         at_group = outer.pop(copy.lead)
-        for number, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
-            write = advance(f, write, at, axis.target if there or number >= copy.lead else 0)
+        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
+            write += at * (0 if stays and d < copy.lead else axis.target)
         first, last = _span(f, at_chunk, chunk, rows)
         if copy.piece:
-            write = advance(f, write, first, -copy.rows.target)
-        begin, end = _span(f, at_group, group, panels)
-        panel = f.begin_loop(begin, end)
-        local = panel.index if there else f.let(f"sub i64 {panel.index}, {begin}")
-        left, right = _span(f, panel.index, width, columns)
-        here = advance(f, advance(f, write, local, copy.panel), left, -copy.columns.target)
-        counted = zip(atoms[:-2], outer, strict=True)
-        loops = [Loop(atom, atom.high + 1, counter=Int(f, at)) for atom, at in counted if atom.high]
+            write += first * -copy.rows.target
+        begin, end = _span(f, at_group, group, copy.panels)
+        panel = begin_loop(f, begin, end)
+        at_panel = number(f, panel.index)
+        to = at_panel - begin if stays else at_panel
+        left, right = _span(f, at_panel, width, copy.columns.extent)
+        write = write + to * copy.panel + left * -copy.columns.target
+        loops = [
+            Loop(atom, atom.high + 1, counter=number(f, at))
+            for atom, at in zip(atoms[:-2], outer, strict=True) if atom.high
+        ]
         for atom, start, stop in ((atoms[-2], first, last), (atoms[-1], left, right)):
             if atom.high:
-                loops.append(Loop(atom, atom.high + 1, start=Int(f, start), stop=Int(f, stop)))
+                loops.append(Loop(atom, atom.high + 1, start=start, stop=stop))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
-        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: Ptr(f, here)}), own, False)
-        f.end_loop(panel)
-        f.end_loop(task)
+        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}), own, False)
+        panel.end()
+        task.end()
         f.finish()
-        tasks = 1
-        for extent in extents:
-            tasks *= extent
-        return Step(name, tasks, time)
+        return Step(name, math.prod(extents), time)
 
     def _job(self, copy: Copy) -> tuple[Job, Sequence[Atom]]:
         """The store of an element, and the variables that count the outer dimensions, the rows and the columns."""
-        tracer, size, held = Tracer(rule_of, self.slots), copy.source.element.bytes, copy.target.element
+        tracer, size, target = Tracer(rule_of, self.slots), copy.source.element.bytes, copy.target.element
         position, place, taken = constant(0), constant(0), 0
         atoms: list[Atom] = []
-        for number, axis in enumerate((*copy.outer, copy.rows, copy.columns)):
+        for d, axis in enumerate((*copy.outer, copy.rows, copy.columns)):
             index, (atom,) = tracer.dimension(axis.extent, taken)
             taken |= atom.variables
             atoms.append(atom)
             position = position + index * (axis.source // size)
-            if number >= len(copy.outer):
-                place = place + index * (axis.target // held.bytes)
-        value, kind = self._element(tracer, position, ()), held.name
+            if d >= len(copy.outer):
+                place = place + index * (axis.target // target.bytes)
+        value, kind = self._element(tracer, position, ()), target.name
         if copy.partner:
-            there: Guards = (Condition(atom_index(atoms[-2]), 0, copy.rows.extent - 1),) if copy.odd else ()
-            partner = self._element(tracer, position + copy.partner // size, there)
-            value, kind = _pair(tracer, value, partner, there), "u32"
+            present: Guards = (Condition(atom_index(atoms[-2]), 0, copy.rows.extent - 1),) if copy.odd else ()
+            partner = self._element(tracer, position + copy.partner // size, present)
+            value, kind = _pair(tracer, value, partner, present), "u32"
         elif value.type != kind:
             value = tracer.elementwise("convert", kind, value)
         store = tracer.node("store", kind, (value,), index=place, slot=_PANEL)
         return Job(tracer, [store], [atom for atom in atoms if atom.high]), atoms
 
-    def _element(self, tracer: Tracer, position: Index, guards: Guards) -> Node:
+    def _element(self, tracer: Tracer, position: indexing.Index, guards: Guards) -> Node:
         return tracer.element(self.operand, delinearize(position, self.operand.shape.dimensions), guards)
 
 
-def _pair(t: Tracer, low: Node, high: Node, there: Guards) -> Node:
-    """Two bf16 numbers in a word; the second one is zero where it is not `there`."""
+def _pair(t: Tracer, low: Node, high: Node, present: Guards) -> Node:
+    """Two bf16 numbers in a word; the second one is zero where it is not `present`."""
     words = [t.elementwise("convert", "u32", t.elementwise("bitcast-convert", "u16", value)) for value in (low, high)]
-    second = t.choice(there, words[1], t.number("u32", dtype_of("u32").type(0)))
+    second = t.choice(present, words[1], t.number("u32", dtype_of("u32").type(0)))
     second = t.elementwise("shift-left", "u32", second, t.number("u32", dtype_of("u32").type(16)))
     return t.elementwise("or", "u32", words[0], second)
 
 
-def _span(f: Function, number: str, size: int, total: int) -> tuple[str, str]:
-    """Where part `number` of `size` of `total` things begins and ends."""
-    start = f.let(f"mul nsw i64 {number}, {size}")
-    end = f.let(f"add nsw i64 {start}, {size}")
-    if total % size:
-        end = f.intrinsic("i64", "llvm.smin.i64", [("i64", end), ("i64", str(total))])
-    return start, end
+def _span(f: Function, part: Index, size: int, total: int) -> tuple[Int, Int]:
+    """Where part number `part` of `size` of `total` things begins and ends."""
+    start = number(f, number(f, part).times(size))
+    end = start.plus(size)
+    return start, end.at_most(total) if total % size else end

@@ -1,6 +1,6 @@
 """Products of few rows with a large right operand, which is read once, from where it lies.
 
-A register tile (`microkernel`) keeps sums in registers, and so reads `b` again for every few rows: from a copy, which
+A register tile (`vector_tiles`) keeps sums in registers, and so reads `b` again for every few rows: from a copy, which
 for few rows in all takes a good part of the product's time.  Here a block of the result, with all rows, stays in the
 first-level cache and is updated for `TERMS` terms of the sum at a time (a rank-k update): what registers keep are these
 elements of some rows of `a`, while the sums and as many rows of `b` go by, a vector at a time.  The rows of `b` are
@@ -16,13 +16,15 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.microkernel import TILE_PARAMETERS, multiply_add, splat
-from hlotool.codegen.llvm.addressing import advance, load, offset, store, vector_type
-from hlotool.codegen.llvm.elements import Arithmetic, Element
+from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
+from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
+from hlotool.codegen.llvm.control import allocate, begin_loop
+from hlotool.codegen.llvm.elements import Arithmetic, Element, load, multiply_add, store
+from hlotool.codegen.llvm.values import Int, Ptr, Vector, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE, Machine
 
-__all__ = ["TERMS", "Part", "Update", "columns_of", "emit_update", "serves_updates"]
+__all__ = ["TERMS", "Part", "columns_of", "rank_updates", "serves_updates"]
 
 TERMS: Annotated[int, Threshold("terms")] = 4  # of the sum, that an update adds
 MOST_ROWS: Annotated[int, Threshold("rows")] = 128
@@ -43,42 +45,25 @@ class Part(NamedTuple):
     rows: tuple[tuple[int, int], ...]
 
 
-class Update(NamedTuple):
-    """A tile of `rows` rows and `columns` columns, whole vectors; strides in bytes.
-
-    Each of `parts` has `blocks` times `TERMS` terms: these lie side by side in `a`, `a_block` from the next ones, and
-    in rows of `b`, `b_row` apart.
-    """
-
-    rows: int
-    columns: int
-    parts: tuple[Part, ...]
-    blocks: int
-    a_block: int
-    b: Element
-    b_row: int
-    c: Element
-    c_row: int
-
-
 def serves_updates(
-    rows: int, columns: int, parts: int, terms: int, b: Element, how: Arithmetic, machine: Machine
+    rows: int, columns: int, parts: int, terms: int, b: Element, arithmetic: Arithmetic, machine: Machine
 ) -> bool:
     """Whether a product can be made so, of which `parts` times `terms` rows of `b` are too much for a core's own cache.
 
     The columns of `b` lie side by side.  With vectors of 512 bits nothing was measured.
     """
-    plain = how.type in ("float", "double") and not how.complex and not how.pairs and b.storage == how.type
-    whole = terms % TERMS == 0 and columns % how.lanes == 0 and columns >= _FEWEST * PANELS * how.lanes
+    plain = arithmetic.type in ("float", "double") and not arithmetic.complex and not arithmetic.pairs
+    plain = plain and b.storage == arithmetic.type
+    whole = terms % TERMS == 0 and columns % arithmetic.lanes == 0 and columns >= _FEWEST * PANELS * arithmetic.lanes
     large = parts * terms * columns * b.bytes > LARGE * machine.l2
     return plain and whole and large and rows <= MOST_ROWS and machine.vector_bits < 512
 
 
-def columns_of(rows: int, columns: int, how: Arithmetic, machine: Machine) -> int:
+def columns_of(rows: int, columns: int, arithmetic: Arithmetic, machine: Machine) -> int:
     """Columns of a tile of a product that `serves_updates`, whose sums take half of the first-level cache at most."""
-    near = machine.l1 // 2 // (rows * how.lanes * how.element.bytes)
-    shared = columns // (max(PANELS, machine.cores) * how.lanes)
-    return how.lanes * max(_FEWEST, min(_MOST, near, shared))
+    near = machine.l1 // 2 // (rows * arithmetic.lanes * arithmetic.element.bytes)
+    shared = columns // (max(PANELS, machine.cores) * arithmetic.lanes)
+    return arithmetic.lanes * max(_FEWEST, min(_MOST, near, shared))
 
 
 def _together(machine: Machine) -> int:
@@ -87,71 +72,106 @@ def _together(machine: Machine) -> int:
     return (machine.registers - others) // (TERMS + 1)
 
 
-def emit_update(unit: Unit, name: str, tile: Update, how: Arithmetic) -> None:
-    """Define tile function `name`; it makes whole sums, and does not use %k and %add."""
-    assert unit.machine is not None
-    together, size, kind = _together(unit.machine), how.element.bytes, vector_type(how.type, how.lanes)
-    pitch, vector = tile.columns * size, how.lanes * size
-    spots, starts = _table(tile, together, pitch)
-    for label, numbers in (("spots", spots), ("parts", starts)):
-        unit.constant(f"{label}_{name}", f"[{len(numbers)} x i64] [{', '.join(f'i64 {n}' for n in numbers)}], align 64")
-    f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
-    sums = f.let(f"alloca [{(tile.rows + 1) * pitch} x i8], align 64")
-    near = f.let(f"alloca [{TERMS * pitch} x i8], align 64")
-    f.clear(sums, (tile.rows + 1) * pitch)
+def rank_updates(parts: tuple[Part, ...]) -> Microkernel:
+    """Tiles as high as the result, of whole vectors of columns, and of whole sums.
 
-    part = f.begin_loop(0, len(tile.parts))
-    start = advance(f, f"@parts_{name}", part.index, 16)
-    first, last, at_b = (f.let(f"load i64, ptr {offset(f, start, at)}") for at in (0, 16, 8))
-    block = f.begin_loop(0, tile.blocks, 1, [("ptr", "%a"), ("ptr", offset(f, "%b", at_b))])
-    a, b = block.values
-    for term in range(TERMS):
-        for line in range(0, pitch + LINE - 1, LINE):
-            f.fetch(offset(f, b, (TERMS + term) * tile.b_row + min(line, pitch - 1)))
-    for term in range(TERMS):
-        for at in range(0, pitch, vector):
-            value = load(f, offset(f, b, term * tile.b_row + at), tile.b, how, how.lanes)
-            f.do(f"store {kind} {value}, ptr {offset(f, near, term * pitch + at)}, align {vector}")
-    spot = f.begin_loop(first, last, together * 16)
-    entries = [offset(f, f"@spots_{name}", f.let(f"add i64 {spot.index}, {16 * row}")) for row in range(together)]
-    kept, targets = [], []
-    for entry in entries:
-        at_a = offset(f, a, f.let(f"load i64, ptr {entry}"))
-        targets.append(offset(f, sums, f.let(f"load i64, ptr {offset(f, entry, 8)}")))
-        values = [load(f, offset(f, at_a, term * size), how.element, how, 0) for term in range(TERMS)]
-        kept.append([splat(f, value, kind, how, how.lanes) for value in values])
-    across = f.begin_loop(0, pitch, vector)
-    column = offset(f, near, across.index)
-    places = [offset(f, target, across.index) for target in targets]
-    totals = [f.let(f"load {kind}, ptr {place}, align {vector}") for place in places]
-    for term in range(TERMS):
-        right = f.let(f"load {kind}, ptr {offset(f, column, term * pitch)}, align {vector}")
-        totals = [
-            multiply_add(f, how, how.lanes, left[term], right, total) for left, total in zip(kept, totals, strict=True)
-        ]
-    for place, total in zip(places, totals, strict=True):
-        f.do(f"store {kind} {total}, ptr {place}, align {vector}")
-    f.end_loop(across)
-    f.end_loop(spot)
-    f.end_loop(block, [offset(f, a, tile.a_block), offset(f, b, TERMS * tile.b_row)])
-    f.end_loop(part)
+    The first dimension of the sum counts `parts`, the second one blocks of terms of a part, and the third one `TERMS`
+    terms: these lie side by side in `a`, and in rows of `b`.
+    """
 
-    row = f.begin_loop(0, tile.rows, 1, [("ptr", sums), ("ptr", "%c")])
-    source, target = row.values
-    for number in range(tile.columns // how.lanes):
-        value = f.let(f"load {kind}, ptr {offset(f, source, number * vector)}, align {vector}")
-        store(f, value, offset(f, target, number * how.lanes * tile.c.size), tile.c, how, how.lanes)
-    f.end_loop(row, [offset(f, source, pitch), offset(f, target, tile.c_row)])
-    f.finish()
+    def begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
+        def emit(unit: Unit, tile: str, shape: TileShape) -> None:
+            _Update(unit, tile, product, shape, parts).write()
+
+        return define_tiles(f, name, product, blocking, emit)
+
+    return Microkernel(begin=begin)
 
 
-def _table(tile: Update, together: int, pitch: int) -> tuple[list[int], list[int]]:
-    """For each row of each part where it begins in `a` and in the sums; for each part where its rows begin in that, and
-    where it begins in `b`.  Rows come `together`, filled up with one that nobody reads."""
-    spots: list[int] = []
-    starts: list[int] = []
-    for part in tile.parts:
-        starts += 8 * len(spots), part.b
-        for at, row in (*part.rows, *[(0, tile.rows)] * (-len(part.rows) % together)):
-            spots += at, row * pitch
-    return spots, [*starts, 8 * len(spots)]
+class _Update:
+    """Writes a tile function; %k and %add are not used."""
+
+    def __init__(self, unit: Unit, name: str, product: Product, shape: TileShape, parts: tuple[Part, ...]) -> None:
+        assert unit.machine is not None
+        self.product, self.shape, self.parts, self.arithmetic = product, shape, parts, product.arithmetic
+        self.together, self.size = _together(unit.machine), product.arithmetic.element.bytes
+        self.pitch, self.vector = shape.columns * self.size, product.arithmetic.lanes * self.size
+        _, self.block, self.term = product.taps
+        spots, starts = self._table()
+        for label, numbers in (("spots", spots), ("parts", starts)):
+            text = ", ".join(f"i64 {number}" for number in numbers)
+            unit.constant(f"{label}_{name}", f"[{len(numbers)} x i64] [{text}], align 64")
+        self.f, self.arguments = open_tile(unit, name)
+        self.spots, self.starts = Ptr(self.f, f"@spots_{name}"), Ptr(self.f, f"@parts_{name}")
+        self.sums = allocate(self.f, "i8", (shape.rows + 1) * self.pitch, 64)
+        self.near = allocate(self.f, "i8", TERMS * self.pitch, 64)
+
+    def write(self) -> None:
+        f = self.f
+        self.sums.clear((self.shape.rows + 1) * self.pitch)
+        part = begin_loop(f, 0, len(self.parts))
+        start = self.starts + part.index * 16
+        first, last, at_b = ((start + at).load_int() for at in (0, 16, 8))
+        block = begin_loop(f, 0, self.block.extent, 1, self.arguments.a, self.arguments.b + at_b)
+        a, b = block.values
+        self._bring(b)
+        spot = begin_loop(f, first, last, self.together * 16)
+        self._update(a, number(f, spot.index))
+        spot.end()
+        block.end(a + self.block.a, b + TERMS * self.term.b)
+        part.end()
+
+        c = self.product.c
+        row = begin_loop(f, 0, self.shape.rows, 1, self.sums, self.arguments.c)
+        source, target = row.values
+        for at in range(0, self.shape.columns, self.arithmetic.lanes):
+            store(self._load(source + at * self.size), target + at * c.element.size, c.element)
+        row.end(source + self.pitch, target + c.row)
+        f.finish()
+
+    def _load(self, at: Ptr) -> Vector:
+        return at.load(self.arithmetic.type, self.arithmetic.lanes, self.vector)
+
+    def _bring(self, b: Ptr) -> None:
+        """Bring rows of `b` together, and have the next ones fetched."""
+        for term in range(TERMS):
+            for line in range(0, self.pitch + LINE - 1, LINE):
+                (b + ((TERMS + term) * self.term.b + min(line, self.pitch - 1))).fetch()
+        for term in range(TERMS):
+            for at in range(0, self.pitch, self.vector):
+                row = b + (term * self.term.b + at)
+                value = load(row, self.product.b.element, self.arithmetic.type, self.arithmetic.lanes)
+                (self.near + (term * self.pitch + at)).store(value, self.vector)
+
+    def _update(self, a: Ptr, spot: Int) -> None:
+        """Update as many rows of sums as registers keep elements of `a` for, from number `spot` of the table on."""
+        kept: list[list[Vector]] = []
+        targets: list[Ptr] = []
+        arithmetic = self.arithmetic
+        for entry in [self.spots + (spot + 16 * row) for row in range(self.together)]:
+            at_a = a + entry.load_int()
+            targets.append(self.sums + (entry + 8).load_int())
+            values = [load(at_a + term * self.size, arithmetic.element, arithmetic.type) for term in range(TERMS)]
+            kept.append([value.spread(arithmetic.lanes) for value in values])
+        across = begin_loop(self.f, 0, self.pitch, self.vector)
+        column = self.near + across.index
+        places = [target + across.index for target in targets]
+        totals = [self._load(place) for place in places]
+        for term in range(TERMS):
+            right = self._load(column + term * self.pitch)
+            pairs = zip(kept, totals, strict=True)
+            totals = [multiply_add(arithmetic, left[term], right, total) for left, total in pairs]
+        for place, total in zip(places, totals, strict=True):
+            place.store(total, self.vector)
+        across.end()
+
+    def _table(self) -> tuple[list[int], list[int]]:
+        """For each row of each part where it begins in `a` and in the sums; for each part where its rows begin in that,
+        and where it begins in `b`.  Rows come `together`, filled up with one that nobody reads."""
+        spots: list[int] = []
+        starts: list[int] = []
+        for part in self.parts:
+            starts += 8 * len(spots), part.b
+            for at, row in (*part.rows, *[(0, self.shape.rows)] * (-len(part.rows) % self.together)):
+                spots += at, row * self.pitch
+        return spots, [*starts, 8 * len(spots)]

@@ -37,7 +37,7 @@ _SHARED: Annotated[float, Threshold("cycles")] = 150_000.0
 """Cycles of sums, by the estimate, that are worth being divided."""
 
 _APART: Annotated[int, Threshold("terms")] = 4
-"""Terms of a sum that are written out rather than made by a loop."""
+"""Terms of a sum that are written out rather than added up by a loop."""
 
 
 def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
@@ -82,7 +82,7 @@ def _apart(job: Job) -> frozenset[Atom]:
 
 def _job(tracer: Tracer, fusion: Epilogue) -> Job:
     """Loops over the results; the few rows (or columns) of which each reads all of an operand are written out."""
-    view, made = matrix_views(fusion.product), prologues(fusion.product)
+    view, computed = matrix_views(fusion.product), prologues(fusion.product)
     if view is None:
         raise UnsupportedError(f"{fusion.product.name}: the dimensions of this dot do not collapse")
     atoms: list[Atom] = []
@@ -98,7 +98,7 @@ def _job(tracer: Tracer, fusion: Epilogue) -> Job:
         atoms.extend(own)
         return [index]
 
-    items, rows, columns = along(prod(view.batch), False), along(view.m, 1 in made), along(view.n, 0 in made)
+    items, rows, columns = along(prod(view.batch), False), along(view.m, 1 in computed), along(view.n, 0 in computed)
     stores: list[Node] = []
     for output in fusion.outputs:
         for row in rows:

@@ -11,88 +11,96 @@ it, once for many calls (`configure`), and drops it at the end (`release`).
 
 from __future__ import annotations
 
-from hlotool.codegen.cpu.products.microkernel import TILE_PARAMETERS, Outer
-from hlotool.codegen.llvm.addressing import offset, store
-from hlotool.codegen.llvm.elements import PAIR, Arithmetic
+from dataclasses import dataclass
+
+from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Microkernel, Tile, define_tiles, open_tile
+from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
+from hlotool.codegen.llvm.control import allocate, begin_loop, when
+from hlotool.codegen.llvm.elements import PAIR, store
+from hlotool.codegen.llvm.values import Index, Ptr, equal, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["CONFIG", "SIDE", "configure", "emit_tiles", "operate", "release", "tile_config"]
+__all__ = ["SIDE", "TILE_REGISTERS", "configure", "move_tile", "operate", "tile_config"]
 
-CONFIG = "config_"
+_CONFIG = "config_"
+"""The shapes of registers for a tile function have its name behind this."""
+
 SIDE = 16  # rows of a tile register, and its elements of 32 bits per row
 ROW = SIDE * PAIR.bytes
 
 
-def emit_tiles(unit: Unit, name: str, tile: Outer, how: Arithmetic) -> None:
+@dataclass(frozen=True, slots=True)
+class _Calls(Calls):
+    """See `microkernel.Calls`."""
+
+    functions: FunctionCalls
+
+    def multiply(self, tile: Tile) -> None:
+        if len(self.functions.names) > 1:
+            changes = equal(tile.down.index, 0) | tile.short
+            when(changes, lambda: configure(self.functions.find(tile.short, tile.narrow, _CONFIG)))
+        self.functions.multiply(tile)
+
+    def end(self) -> None:
+        """Leave the tile registers without shapes, as they were."""
+        operate(self.functions.f, "tilerelease")
+
+
+def configure(shapes: Ptr) -> None:
+    """Give the tile registers the shapes that a tile function wants."""
+    shapes.f.intrinsic("void", "llvm.x86.ldtilecfg", [(shapes.type, shapes.name)])
+
+
+def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates: bool) -> None:
     """Define tile function `name` for at most 32 x 32 elements of pairs; %k is a multiple of 16 pairs.
 
     `a` is contiguous along k and `b` along its columns.  The process must have asked the system for tiles, and the
     caller must have configured them for the function.
     """
-    (tap,) = tile.taps
-    rows, columns = _cut(tile.rows), _cut(tile.columns)
-    cells = [(r, v) for r in range(len(rows)) for v in range(len(columns))]
-    unit.data(f"{CONFIG}{name}", tile_config(rows, columns))
-    f = Function(unit, f"internal void @{name}{TILE_PARAMETERS} nounwind")
-    in_place = tile.c.storage == how.type
-    spill = "" if in_place else f.let(f"alloca [{SIDE * SIDE} x float], align 64")
+    (tap,), c, a_row = product.taps, product.c, product.a.row
+    rows, columns = _cut(shape.rows), _cut(shape.columns)
+    unit.data(f"{_CONFIG}{name}", tile_config(rows, columns))
+    f, arguments = open_tile(unit, name)
+    in_place = c.element.storage == product.arithmetic.type
+    spill = None if in_place else allocate(f, "float", SIDE * SIDE, 64)
+    # Registers from 0 on hold blocks of sums, 4 and 5 rows of `a`, 6 and 7 columns of `b`.
+    cells = {2 * r + v: (r, v) for r in range(len(rows)) for v in range(len(columns))}
+    corners = {register: SIDE * (r * c.row + v * c.element.size) for register, (r, v) in cells.items()}
 
-    def corner(r: int, v: int) -> str:
-        return offset(f, "%c", SIDE * (r * tile.c_row + v * tile.c.size))
+    def load_sums() -> None:
+        for register, corner in corners.items():
+            move_tile("tileloadd64", register, arguments.c + corner, c.row)
 
-    if tile.accumulate:
-        more, first, begin = f.fresh("more"), f.fresh("first"), f.fresh("begin")
-        f.branch("%add", more, first)
-        f.label(more)
-        for r, v in cells:
-            operate(f, "tileloadd64", [("i8", _sum(r, v)), ("ptr", corner(r, v)), ("i64", str(tile.c_row))])
-        f.jump(begin)
-        f.label(first)
-    for r, v in cells:
-        operate(f, "tilezero", [("i8", _sum(r, v))])
-    if tile.accumulate:
-        f.jump(begin)
-        f.label(begin)
+    def clear_sums() -> None:
+        for register in cells:
+            operate(f, "tilezero", register)
 
-    loop = f.begin_loop(0, "%k", SIDE, [("ptr", "%a"), ("ptr", "%b")], at_least_once=True)
+    when(arguments.add if accumulates else False, load_sums, clear_sums)
+
+    loop = begin_loop(f, 0, arguments.k, SIDE, arguments.a, arguments.b, at_least_once=True)
     a, b = loop.values
     for v in range(len(columns)):
-        operate(f, "tileloadd64", [("i8", f"{6 + v}"), ("ptr", offset(f, b, v * ROW)), ("i64", str(tap.b))])
+        move_tile("tileloadd64", 6 + v, b + v * ROW, tap.b)
     for r in range(len(rows)):
-        at = offset(f, a, r * SIDE * tile.a_row)
-        operate(f, "tileloadd64", [("i8", f"{4 + r}"), ("ptr", at), ("i64", str(tile.a_row))])
+        move_tile("tileloadd64", 4 + r, a + r * SIDE * a_row, a_row)
         for v in range(len(columns)):
-            operate(f, "tdpbf16ps", [("i8", _sum(r, v)), ("i8", f"{4 + r}"), ("i8", f"{6 + v}")])
-    f.end_loop(loop, [offset(f, a, ROW), offset(f, b, SIDE * tap.b)])
+            operate(f, "tdpbf16ps", 2 * r + v, 4 + r, 6 + v)
+    loop.end(a + ROW, b + SIDE * tap.b)
 
-    for r, v in cells:
-        to, pitch = (corner(r, v), tile.c_row) if in_place else (spill, ROW)
-        operate(f, "tilestored64", [("i8", _sum(r, v)), ("ptr", to), ("i64", str(pitch))])
-        if not in_place:
-            row = f.begin_loop(0, rows[r], 1, [("ptr", spill), ("ptr", corner(r, v))])
-            value = f.let(f"load <{SIDE} x float>, ptr {row.values[0]}, align 64")
-            store(f, value, row.values[1], tile.c, how, SIDE, columns[v])
-            f.end_loop(row, [offset(f, row.values[0], ROW), offset(f, row.values[1], tile.c_row)])
+    for register, (r, v) in cells.items():
+        if spill is None:
+            move_tile("tilestored64", register, arguments.c + corners[register], c.row)
+            continue
+        move_tile("tilestored64", register, spill, ROW)
+        row = begin_loop(f, 0, rows[r], 1, spill, arguments.c + corners[register])
+        source, target = row.values
+        store(source.load("float", SIDE, 64), target, c.element, columns[v])
+        row.end(source + ROW, target + c.row)
     f.finish()
-
-
-def configure(f: Function, config: str) -> None:
-    """Give the tile registers the shapes that a tile function wants: `config` points to what has its name, `CONFIG`."""
-    operate(f, "ldtilecfg", [("ptr", config)])
-
-
-def release(f: Function) -> None:
-    """Leave the tile registers without shapes, as they were."""
-    operate(f, "tilerelease", [])
 
 
 def _cut(extent: int) -> list[int]:
     return [min(SIDE, extent - at) for at in range(0, extent, SIDE)]
-
-
-def _sum(r: int, v: int) -> str:
-    """The tile register of a block of sums; 4 and 5 hold rows of `a`, 6 and 7 columns of `b`."""
-    return str(2 * r + v)
 
 
 def tile_config(rows: list[int], columns: list[int]) -> bytes:
@@ -100,14 +108,36 @@ def tile_config(rows: list[int], columns: list[int]) -> bytes:
     shapes = {2 * r + v: (rows[r], columns[v]) for r in range(len(rows)) for v in range(len(columns))}
     shapes |= {4 + r: (tall, SIDE) for r, tall in enumerate(rows)}
     shapes |= {6 + v: (SIDE, wide) for v, wide in enumerate(columns)}
-    held = bytearray(64)
-    held[0] = 1
+    config = bytearray(64)
+    config[0] = 1
     for tile, (tall, wide) in shapes.items():
-        held[16 + 2 * tile] = wide * PAIR.bytes
-        held[48 + tile] = tall
-    return bytes(held)
+        config[16 + 2 * tile] = wide * PAIR.bytes
+        config[48 + tile] = tall
+    return bytes(config)
 
 
-def operate(f: Function, operation: str, arguments: list[tuple[str, str]]) -> None:
+def operate(f: Function, operation: str, *registers: int) -> None:
     """An instruction on tile registers, by LLVM's name for it."""
-    f.intrinsic("void", f"llvm.x86.{operation}", arguments)
+    f.intrinsic("void", f"llvm.x86.{operation}", [("i8", str(register)) for register in registers])
+
+
+def move_tile(operation: str, register: int, at: Ptr, pitch: Index) -> None:
+    """Load or store a tile register whose rows lie `pitch` bytes apart."""
+    place = [("i8", str(register)), (at.type, at.name), ("i64", number(at.f, pitch).name)]
+    at.f.intrinsic("void", f"llvm.x86.{operation}", place)
+
+
+def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> _Calls:
+    accumulates = blocking.piece < product.terms[0]
+    functions = define_tiles(
+        f, name, product, blocking, lambda unit, tile, shape: _emit(unit, tile, product, shape, accumulates)
+    )
+    if len(functions.names) == 1:
+        configure(functions.find(False, False, _CONFIG))
+    return _Calls(functions)
+
+
+TILE_REGISTERS = Microkernel(
+    begin=_begin, accumulates=True, columns_together=lambda arithmetic: 0, speed=8.0, plumbing=False
+)
+"""For products of pairs, whose number along the sum is a multiple of 16."""

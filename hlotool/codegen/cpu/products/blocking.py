@@ -1,0 +1,228 @@
+"""How a product is cut into tasks: blocks of tiles, pieces of the sum, and the order in which tasks count.
+
+A task is a block of tiles of one batch item and computes its part of the result alone, over the whole sum in ascending
+order, so that results depend neither on threads nor on how tasks are spread.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Annotated
+
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products.microkernel import Microkernel
+from hlotool.codegen.cpu.products.packing import BLOCK_ROWS, COLUMNS, SHARED_PANELS, block_depth, panel_bytes
+from hlotool.codegen.cpu.products.product import Blocking, Dimension, Matrix, Product, TaskDimension, TileShape
+from hlotool.codegen.machine import Machine
+
+__all__ = ["plan_blocks", "terms_at_a_time"]
+
+TASK_FLOPS: Annotated[float, Threshold("flops")] = 1.5e6
+"""Some 15 microseconds of one core: long against handing out a task."""
+LEAST_FLOPS: Annotated[float, Threshold("flops")] = 0.6e6
+"""Of a task of a small product: some threads at least should have one."""
+HALF_FLOPS: Annotated[float, Threshold("flops")] = 0.15e6
+"""Of a task of a yet smaller one: in a loop, where threads are awake, two should have one."""
+BLOCK_BYTES: Annotated[int, Threshold("bytes")] = 16 << 10
+"""Of the result that a task keeps for an epilogue, on its stack and in its nearest cache."""
+BLOCK_FLOPS: Annotated[float, Threshold("flops")] = 1e5
+"""Of such a block, if it can be smaller: half a microsecond, long against calling the epilogue."""
+REPEATED: Annotated[int, Threshold("rows")] = 32  # rows of a result for each that may be computed twice
+REPEATED_FLOPS: Annotated[float, Threshold("flops")] = 5e5
+"""That may always be: some microseconds, against thousands of compiling."""
+FLAT_BYTES: Annotated[int, Threshold("bytes")] = 2048
+"""Of a row so short that it pays to have rows end to end: one loop, whole vectors."""
+
+
+def plan_blocks(product: Product, microkernel: Microkernel, machine: Machine) -> Blocking:
+    """The blocks and tasks of a product whose tiles `microkernel` multiplies."""
+    piece = terms_at_a_time(product, microkernel, machine)
+    row_tiles, panels = _blocks(product, piece, machine)
+    tasks, visits = _orders(product, machine)
+    extents: dict[Dimension, int] = {
+        "rows": -(-product.row_tiles // row_tiles), "columns": -(-product.panels // panels),
+        "pieces": -(-product.terms[0] // piece),
+    }
+    extents |= enumerate(product.batch)
+    c, buffer = _result(product, row_tiles, panels, keeps_items="pieces" in visits)
+    accumulates = piece < product.terms[0]
+    repeats_rows, keeps_rows = _repeats_rows(product, microkernel, row_tiles, accumulates)
+    repeats_columns = _repeats_columns(product, microkernel, panels, accumulates)
+    return Blocking(
+        tasks=tuple(TaskDimension(d, extents[d]) for d in tasks),
+        visits=tuple(TaskDimension(d, extents[d]) for d in visits), row_tiles=row_tiles, panels=panels, piece=piece,
+        c=c, buffer=buffer, place_row=product.n * c.element.bytes if buffer else c.row,
+        shapes=_shapes(product, repeats_rows, repeats_columns),
+        repeats_rows=repeats_rows, keeps_rows=keeps_rows, repeats_columns=repeats_columns,
+    )
+
+
+def terms_at_a_time(product: Product, microkernel: Microkernel, machine: Machine) -> int:
+    """How much of the outermost dimension of the sum to do at a time, so that panels of `b` stay in cache.
+
+    Between pieces the result waits in `c`, so it must be held there unrounded.
+    """
+    tile, extent = product.tile, product.terms[0]
+    if product.piece:
+        return product.piece
+    unrounded = product.c.element.storage == product.arithmetic.type
+    if not (unrounded and microkernel.accumulates) or product.a.column:
+        return extent
+    visits = product.row_tiles * math.prod(product.batch[d] for d in product.shared)
+    if visits <= 2:
+        return extent
+    plain = product.depth == extent
+    if plain:
+        limit = block_depth(machine, tile, product.arithmetic)
+    else:
+        limit = panel_bytes(machine) // (tile.columns * product.arithmetic.element.bytes)
+    pieces = -(-product.depth // limit)
+    align = 16 if plain else 1
+    return min(extent, -(-extent // (pieces * align)) * align)
+
+
+def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
+    """Tiles of rows and panels of columns in a task."""
+    tile, epilogue = product.tile, product.epilogue
+    tiles = max(1, min(product.row_tiles, BLOCK_ROWS // tile.rows))
+    wide = max(1, min(product.panels, COLUMNS // tile.columns))
+    if product.shared:
+        # The next tasks come back to the same panels: let those stay in the second-level cache.
+        depth = min(product.depth, piece * (product.depth // product.terms[0]))
+        wide = max(1, min(wide, panel_bytes(machine) // (tile.columns * depth * product.arithmetic.element.bytes)))
+    flops = 2.0 * product.arithmetic.components**2 * product.m * product.n * product.depth
+    if epilogue is not None:
+        tiles, wide = _within_buffer(product, tiles, wide)
+        flops += epilogue.flops / product.items
+    several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0)) if product.items < SHARED_PANELS else 1.0
+    wanted = max(1.0, min(max(flops / TASK_FLOPS, several), 64.0 / product.items))
+    whole = epilogue is not None and epilogue.whole_rows
+    while -(-product.row_tiles // tiles) * -(-product.panels // wide) < wanted and (tiles > 1 or wide > 1):
+        if not whole and (wide * tile.columns >= tiles * tile.rows or tiles == 1):
+            if wide == 1:
+                break
+            wide = -(-wide // 2)
+        elif tiles == 1:
+            break
+        else:
+            tiles = -(-tiles // 2)
+    if product.packing is not None and product.packing.piece:
+        tiles = product.row_tiles
+    return tiles, product.packing.panels if product.packing else wide
+
+
+def _within_buffer(product: Product, tiles: int, wide: int) -> tuple[int, int]:
+    """So many tiles of rows and panels that their result is no larger than what tasks keep for an epilogue.
+
+    Small blocks are best: what an epilogue reads and writes comes and goes beside the sums of the next block.
+    """
+    tile, size = product.tile, product.c.element.bytes
+    if product.epilogue is not None and product.epilogue.whole_rows:
+        return max(1, min(tiles, BLOCK_BYTES // (tile.rows * product.n * size))), product.panels
+    area = tile.rows * tile.columns
+    enough = math.ceil(BLOCK_FLOPS / (2.0 * product.arithmetic.components**2 * area * product.depth))
+    most = max(1, min(enough, BLOCK_BYTES // (area * size)))
+    wide = product.packing.panels if product.packing is not None else min(wide, most)
+    return max(1, min(tiles, most // wide)), wide
+
+
+def _orders(product: Product, machine: Machine) -> tuple[list[Dimension], list[Dimension]]:
+    """The dimensions that tasks count, and those that each goes through itself, from major to minor.
+
+    Tasks that read the same part of `b` follow one another, or those that read the same part of `a`.
+    """
+    own, shared, packing = product.own, product.shared, product.packing
+    if packing is not None:
+        pieces: list[Dimension] = ["pieces"] if packing.piece and shared else []
+        return [*own, "columns"], [*pieces, *shared, "rows"]
+    if not _reads_rows_once(product, machine):
+        return [*own, "columns", *shared, "rows"], []
+    if _lies_in_rows(product, machine):
+        return [*shared, "rows", *own, "columns"], []
+    return [*own, *shared, "rows", "columns"], []
+
+
+def _reads_rows_once(product: Product, machine: Machine) -> bool:
+    """Whether tasks take all columns of some rows before the next rows, which needs `b` in the second-level cache.
+
+    Rows of `a` are then read once, and a thread that computed them in the kernel before still has some of them.  A
+    small `a` is at hand for all columns anyway.
+    """
+    size = product.depth * product.arithmetic.element.bytes
+    rows = product.m * math.prod(product.batch[d] for d in product.shared)
+    return product.n * size <= panel_bytes(machine) and rows * size > machine.l2 // 8
+
+
+def _lies_in_rows(product: Product, machine: Machine) -> bool:
+    """Whether tasks take all items of a batch with a `b` of its own before the next rows: groups of a convolution.
+
+    They lie side by side in rows of `a`, and all of `b` fits the second-level cache.
+    """
+    items = math.prod(product.batch[d] for d in product.own)
+    size = product.n * product.depth * product.arithmetic.element.bytes * items
+    return all(0 < product.a.batch[d] < product.a.row for d in product.own) and size <= panel_bytes(machine)
+
+
+def _result(product: Product, row_tiles: int, panels: int, keeps_items: bool) -> tuple[Matrix, int]:
+    """Where tasks write the result, and the bytes of a buffer of their own, if that is where.
+
+    With `keeps_items` there is room for all items that share a panel, since that comes in pieces.
+    """
+    c, epilogue = product.c, product.epilogue
+    if epilogue is None or epilogue.kept is not None:
+        return c, 0
+    size, columns = c.element.bytes, panels * product.tile.columns
+    pitch = min(columns, product.n) * size
+    if columns < product.n or pitch > FLAT_BYTES:
+        pitch = -(-pitch // 64) * 64 + 64  # rows fall on different sets of the caches
+    rows = min(row_tiles * product.tile.rows, product.m)
+    strides = [0] * len(product.batch)
+    for d in reversed(product.shared if keeps_items else ()):
+        strides[d] = rows * pitch
+        rows *= product.batch[d]
+    return replace(c, batch=tuple(strides), row=pitch, column=size), rows * pitch
+
+
+def _repeats_rows(product: Product, microkernel: Microkernel, tiles: int, accumulates: bool) -> tuple[bool, bool]:
+    """Whether a whole tile computes the rest of the rows, and some rows again, which saves tile functions; and whether
+    it must not write those.
+
+    It may where they are of the same task, with `tiles` tiles, and nothing is added to what is there.
+    """
+    rows, m = product.tile.rows, product.m
+    before = rows - m % rows
+    flops = 2.0 * product.arithmetic.components**2 * before * product.n * product.depth * product.items
+    little = m % rows > 0 and m > rows and (before * REPEATED <= m or flops <= REPEATED_FLOPS)
+    if not accumulates and m % (tiles * rows) > rows:
+        return little, False
+    return (little and microkernel.keeps_rows,) * 2
+
+
+def _repeats_columns(product: Product, microkernel: Microkernel, wide: int, accumulates: bool) -> bool:
+    """Whether a whole tile computes the rest of the columns, and some columns again.
+
+    It may where nothing is added to what is there, those columns of `b` lie together, and either they are of the same
+    task, with `wide` panels, or nobody but the tiles works on the result: several tasks may write the same there.
+    """
+    columns, n, step = product.tile.columns, product.n, microkernel.columns_together(product.arithmetic)
+    rest = n % columns
+    if accumulates or not step or product.b.lines or not 0 < rest < columns < n:
+        return False
+    together = product.b.whole or product.b_step == columns * product.b.column
+    more = columns - -(-rest // step) * step
+    flops = 2.0 * product.arithmetic.components**2 * product.m * more * product.depth * product.items
+    own = n % (wide * columns) > columns or not (product.epilogue or product.finish)
+    return together and own and (more * REPEATED <= n or flops <= REPEATED_FLOPS)
+
+
+def _shapes(product: Product, repeats_rows: bool, repeats_columns: bool) -> dict[tuple[bool, bool], TileShape]:
+    """The shapes of tile functions, by whether they are for the rest of the rows and for that of the columns."""
+    found: dict[tuple[bool, bool], TileShape] = {}
+    (rows, columns), m, n = product.tile, product.m, product.n
+    for rest_row, high in ((False, rows), (True, 0 if repeats_rows else m % rows)):
+        for rest_column, wide in ((False, columns), (True, 0 if repeats_columns else n % columns)):
+            present = (rest_row or m >= high) and (rest_column or n >= wide)
+            if high and wide and present:
+                found[rest_row, rest_column] = TileShape(high, wide)
+    return found

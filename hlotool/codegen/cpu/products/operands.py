@@ -1,0 +1,162 @@
+"""Operands of products, packed, paired or split by steps ahead of the product, or by its tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from hlotool.codegen.cpu.products.bf16x3 import GROUP, RANGE, Split, emit_split
+from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
+from hlotool.codegen.cpu.products.product import Matrix, Packing
+from hlotool.codegen.kernel import Step
+from hlotool.codegen.llvm.arguments import Place
+from hlotool.codegen.llvm.elements import Arithmetic, Element, element
+from hlotool.codegen.llvm.writer import Unit
+
+__all__ = ["Operands", "Scratch", "dense", "own"]
+
+
+@dataclass(slots=True)
+class Scratch:
+    """Bytes of the scratch buffer in argument `slot` given out so far."""
+
+    slot: int
+    size: int = 0
+
+    def take(self, size: int, kind: Element) -> Place:
+        """A part of `size` bytes, on a cache line of its own."""
+        start = self.size
+        self.size += -(-size // 64) * 64
+        return Place(self.slot, start, kind)
+
+
+def dense(extents: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Row-major strides of `extents` items of `size` bytes."""
+    return tuple(size * math.prod(extents[at + 1 :]) for at in range(len(extents)))
+
+
+def own(extents: tuple[int, ...], matrix: Matrix) -> tuple[int, ...]:
+    """Extents of the batch, 1 where `matrix` is the same for all items."""
+    return tuple(extent if stride else 1 for extent, stride in zip(extents, matrix.batch, strict=True))
+
+
+@dataclass(slots=True, kw_only=True)
+class Operands:
+    """Makes operands of kernel `name` ready: adds `steps` that copy them to `scratch`.
+
+    A right operand has terms and columns, a left one terms and rows: turned, one is the other.
+    """
+
+    name: str
+    unit: Unit
+    batch: tuple[int, ...]
+    arithmetic: Arithmetic
+    scratch: Scratch
+    steps: list[Step] = field(default_factory=list)
+
+    def pack_panels(
+        self, label: str, source: Matrix, terms: tuple[int, ...], columns: int, width: int, *, group: int = 0,
+        piece: int = 0, full: bool = False,
+    ) -> tuple[Matrix, Packing | None]:
+        """Copy a right operand to panels of `width` columns.
+
+        With `group` the copy is not a step, but for the product's tasks to call, for as many panels at a time, and with
+        `piece` for as many terms.  With `full` the last panel is whole, and ends with the last column.
+        """
+        size, panels = self.arithmetic.element.bytes, -(-columns // width)
+        panel, groups = (piece or math.prod(terms)) * width * size, -(-panels // (group or 1))
+        place = self._take(groups * (group or 1) * panel, self.arithmetic.element)
+        batch, steps = dense(self.batch, panels * panel), dense(terms, width * size)
+        *outer, rows = map(Axis, terms, source.terms, steps)
+        step = self._copy(label, source, Copy(
+            outer=(*self._outer(source, batch), *outer), rows=rows,
+            columns=Axis(columns, source.column, size), width=width, panel=panel, source=source.place, target=place,
+            arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece, full=full,
+            partner=source.partner, odd=source.odd,
+        ))
+        matrix = Matrix(place=place, batch=batch, column=size, terms=steps, panel=panel, whole=full)
+        if group:
+            return matrix, Packing(step.function, step.tasks // (math.prod(self.batch) * groups), group, piece)
+        self.steps.append(step)
+        return matrix, None
+
+    def pack_terms(self, label: str, source: Matrix, rows: int, terms: int, width: int) -> tuple[Matrix, int]:
+        """Copy a left operand to panels of `width` terms; also the bytes between panels."""
+        turned = replace(source, column=source.terms[0], terms=(source.row,))
+        packed, _ = self.pack_panels(label, turned, (rows,), terms, width)
+        matrix = Matrix(place=packed.place, batch=packed.batch, row=packed.terms[0], terms=(packed.column,))
+        return matrix, packed.panel
+
+    def pair(self, label: str, source: Matrix, rows: int, terms: int, along: bool) -> Matrix:
+        """A left operand as pairs along the sum; `along` asks for pairs that follow one another."""
+        size, pair, (step,) = source.element.bytes, self.arithmetic.element, source.terms
+        if source.prologue is None and _in_pairs(source, terms):
+            return replace(source, place=replace(source.place, element=pair), terms=(pair.bytes,))
+        if source.row == size and not along:
+            return replace(source, terms=(2 * step,), partner=step, odd=terms % 2 == 1)
+        half = source.element if source.element.kind == "float" else element("s16")
+        copy = self.spread(label, source, rows, terms, half)
+        if terms % 2:
+            extents = zip((*self.batch, rows), (*copy.batch, copy.row), strict=True)
+            end = replace(copy.place, start=copy.place.start + terms * half.bytes)
+            outer = tuple(Axis(extent, 0, stride) for extent, stride in extents)
+            self.steps.append(emit_zeros(self.unit, f"{label}_end_{self.name}", outer, Axis(1, 0, half.bytes), end))
+        return replace(copy, place=replace(copy.place, element=pair), terms=(pair.bytes,))
+
+    def spread(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
+        """Copy a left operand to rows, contiguous and a little more than `terms` apart."""
+        pitch = (terms + 16 + terms % 2) * kind.bytes
+        place, batch = self._take(rows * pitch, kind), dense(self.batch, rows * pitch)
+        width = 4 * self.arithmetic.columns
+        self.steps.append(self._copy(label, source, Copy(
+            outer=self._outer(source, batch), rows=Axis(rows, source.row, pitch),
+            columns=Axis(terms, source.terms[0], kind.bytes), width=width, panel=width * kind.bytes,
+            source=source.place, target=place, arithmetic=self.arithmetic,
+        )))
+        return Matrix(place=place, batch=batch, row=pitch, terms=(kind.bytes,))
+
+    def split(
+        self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0
+    ) -> tuple[Split, Step]:
+        """The copy of a right operand, or of a left one turned, to blocks of parts; with `group` it is for tasks to
+        call.  What all items of the batch share is copied once."""
+        extents, words = own(self.batch, source), element("u32")
+        axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(extents, source.batch, strict=True))
+        nowhere = Place(0, 0, words)
+        copy = Split(
+            outer=axes, lines=lines, line=source.column, terms=terms, term=source.terms[0], right=right,
+            source=source.place, target=nowhere, ranges=nowhere, panel=source.lines, called=group > 0,
+        )
+        copy = replace(copy, group=group or (1 if copy.along else min(GROUP, -(-copy.blocks // 4))))
+        blocks = -(-copy.blocks // copy.group) * copy.group
+        target = self.scratch.take(math.prod(extents) * blocks * copy.size, words)
+        batch = dense(extents, copy.blocks * copy.size)
+        axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
+        copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, words))
+        return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
+
+    def unpack(self, outer: Iterable[Axis], rows: Axis, columns: Axis, source: Place, target: Place) -> None:
+        """Copy a result whose columns lie side by side to where it belongs."""
+        width = min(columns.extent, 64)
+        self.steps.append(emit_copy(self.unit, f"unpack_{self.name}", Copy(
+            outer=tuple(outer), rows=rows, columns=columns, width=width, panel=width * columns.target, source=source,
+            target=target, arithmetic=self.arithmetic,
+        )))
+
+    def _take(self, size: int, kind: Element) -> Place:
+        return self.scratch.take(math.prod(self.batch) * size, kind)
+
+    def _outer(self, source: Matrix, target: tuple[int, ...]) -> tuple[Axis, ...]:
+        return tuple(map(Axis, self.batch, source.batch, target))
+
+    def _copy(self, label: str, source: Matrix, copy: Copy) -> Step:
+        name = f"{label}_{self.name}"
+        return source.prologue.emit(self.unit, name, copy) if source.prologue else emit_copy(self.unit, name, copy)
+
+
+def _in_pairs(source: Matrix, terms: int) -> bool:
+    """Whether the rows of a left operand are pairs as they lie."""
+    size = source.element.bytes
+    aligned = not any(step % (2 * size) for step in (*source.batch, source.row))
+    return size == 2 and source.terms == (size,) and terms % 2 == 0 and aligned
