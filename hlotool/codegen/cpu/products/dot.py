@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from hlotool.analysis.contraction import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, RANGE, Split, both, emit_split, pays
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
 from hlotool.codegen.cpu.products.epilogue import Epilogue

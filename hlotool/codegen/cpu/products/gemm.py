@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
-from hlotool.analysis.contraction import COLUMNS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import COLUMNS_IN_PLACE
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
 from hlotool.codegen.cpu.products.microkernel import Ends, Inner, Outer, Tap, emit_inner, emit_outer

@@ -19,8 +19,8 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from hlotool.analysis.contraction import PAGE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import PAGE
 from hlotool.codegen.llvm.addressing import offset, when
 from hlotool.codegen.llvm.elements import Arithmetic, Element, load, store, vector_type
 from hlotool.codegen.llvm.writer import Function, Unit
