@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from hlotool.codegen.cpu.emitters import library
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.target import target_of
 from hlotool.runtime.cache import Cache, pack, text_key, unpack
 from hlotool.runtime.compile import Compiler, compile_units
 
@@ -69,7 +69,7 @@ class Compilation:
 @cache
 def _kept(machine: Machine, directory: Cache | None) -> dict[str, bytes]:
     """The objects of library texts that this process has; those that need long come from `directory`."""
-    texts = library(machine)
+    texts = target_of(machine).library(machine)
     if not texts:
         return {}
     key = text_key(texts, machine)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
-from hlotool.codegen.cpu.host.entry import HostCall
 from hlotool.codegen.machine import Machine, host, runs_here
+from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.evaluate import evaluate_computation
 from hlotool.evaluate.custom import EVALUATED
