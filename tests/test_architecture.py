@@ -26,9 +26,10 @@ MAY_IMPORT = {
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
-    "machine": set(),
+    "instruction_sets": set(),
+    "machine": {"instruction_sets"},
     "kernel": set(),
-    "llvm": {"kernel", "machine"},
+    "llvm": {"instruction_sets", "kernel", "machine"},
     "plan": {"kernel", "machine", "llvm"},
     "loops": {"machine", "llvm"},
     "target": {"kernel", "machine", "plan"},

@@ -227,7 +227,7 @@ def choose_tile(
         # Beside sums and vectors of `b`: broadcasts from memory need a register of their own, and two of 16 are too
         # many where they would cost a sum; products too where they are not fused with the addition.
         spare = 2 if machine.registers == 32 else 3 if how.complex else 1 if vectors == 3 else 2
-        spare = 6 if machine.registers == 16 and machine.vector_bits == 128 else spare
+        spare = 6 if machine.instructions.overwrites else spare
         highest = (machine.registers - vectors - spare) // (vectors * how.components)
         if highest < 1 or (in_lines and vectors * width * how.element.bytes % LINE):
             continue
@@ -432,7 +432,7 @@ def piece_to_pack(
     piece = most * first // size
     kept = rows * (2 * LINE + shape.columns * how.element.bytes) <= KEPT_BYTES
     # With vectors of 512 bits nothing was measured.
-    worth = machine.vector_bits < 512 and kept and items * -(-n // shape.columns) >= SHARED_PANELS and size > most // 2
+    worth = machine.instructions.tuned and kept and items * -(-n // shape.columns) >= SHARED_PANELS and size > most // 2
     return -(-first // -(-first // piece)) if worth and 1 <= piece < first else 0
 
 

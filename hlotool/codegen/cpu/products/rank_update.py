@@ -71,7 +71,7 @@ def serves_updates(
     plain = how.type in ("float", "double") and not how.complex and not how.pairs and b.storage == how.type
     whole = terms % TERMS == 0 and columns % how.lanes == 0 and columns >= _FEWEST * PANELS * how.lanes
     large = parts * terms * columns * b.bytes > LARGE * machine.l2
-    return plain and whole and large and rows <= MOST_ROWS and machine.vector_bits < 512
+    return plain and whole and large and rows <= MOST_ROWS and machine.instructions.tuned
 
 
 def columns_of(rows: int, columns: int, how: Arithmetic, machine: Machine) -> int:
@@ -83,7 +83,7 @@ def columns_of(rows: int, columns: int, how: Arithmetic, machine: Machine) -> in
 
 def _together(machine: Machine) -> int:
     """Rows whose elements of `a` are kept, beside their sums, a vector of `b` and, unless fused, a product."""
-    others = 2 if machine.registers == 16 and machine.vector_bits == 128 else 1
+    others = 2 if machine.instructions.overwrites else 1
     return (machine.registers - others) // (TERMS + 1)
 
 
