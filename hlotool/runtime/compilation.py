@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.target import target_of
-from hlotool.runtime.cache import Cache, pack, text_key, unpack
+from hlotool.runtime.cache import Cache, objects_of, pack, text_key, unpack
 from hlotool.runtime.compile import Compiler, compile_units
 
 __all__ = ["Compilation"]
@@ -72,9 +72,5 @@ def _kept(machine: Machine, directory: Cache | None) -> dict[str, bytes]:
     texts = target_of(machine).library(machine)
     if not texts:
         return {}
-    key = text_key(texts, machine)
-    found = None if directory is None else directory.get(key)
-    objects = compile_units(texts, machine, threads=2) if found is None else unpack(found)
-    if directory is not None and found is None:
-        directory.put(key, pack(objects))
+    objects = objects_of(texts, machine, directory, partial(compile_units, machine=machine, threads=2))
     return dict(zip(texts, objects, strict=True))
