@@ -31,6 +31,7 @@ __all__ = ["compile_module", "keep_loops", "on_devices"]
 
 _P = ParamSpec("_P")
 
+
 def _bounded(compile_: Callable[_P, Executable]) -> Callable[_P, Executable]:
     """Running out of stack or memory is a limit of ours, and said as such."""
 
