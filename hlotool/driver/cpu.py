@@ -16,11 +16,11 @@ from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.program import build, kernel_texts
 from hlotool.codegen.target import Target, target_of
 from hlotool.driver.backend import Backend
-from hlotool.driver.border import border
 from hlotool.driver.evaluator import evaluated
 from hlotool.driver.failures import report
 from hlotool.driver.optimise import optimised
 from hlotool.driver.options import CompileOptions
+from hlotool.driver.program_shape import program_shape
 from hlotool.ir import HloError, Instruction, Module
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
@@ -28,8 +28,8 @@ from hlotool.passes.framework.isolation import alone, simplify_kernel
 from hlotool.passes.framework.manager import PassCrash, Progress
 from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.passes.framework.steps import Pipeline
-from hlotool.runtime.border import at_border, copied_to_donated
 from hlotool.runtime.executable import Executable, compilation, link
+from hlotool.runtime.marshalling import copied_to_donated, marshalled
 from hlotool.runtime.object_code import CodeError, assembly, object_of
 from hlotool.text.printer import print_module
 
@@ -91,7 +91,7 @@ def _native(module: Module, options: CompileOptions, verify: bool) -> Executable
         with compilation(machine, options.threads) as units:
             program = build(lowered, machine, options.donation, log, units.begin, options.target)
             executable = link(program, lowered, machine, units, log.decisions, options.threads, options.timeout)
-        return at_border(executable, *border(module))
+        return marshalled(executable, *program_shape(module))
 
     return _with_simpler_kernels(made, lowered, options)
 
