@@ -84,6 +84,9 @@ class Fusion:
     only: str = ""
     never: str = ""
 
+    def __post_init__(self) -> None:
+        fusion_rules(self.only, self.never)
+
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         for computation in fusible_computations(module):

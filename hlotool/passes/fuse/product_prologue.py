@@ -97,6 +97,9 @@ class ProductPrologue:
     only: str = ""
     never: str = ""
 
+    def __post_init__(self) -> None:
+        fusion_rules(self.only, self.never)
+
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         rules = fusion_rules(self.only, self.never)
