@@ -137,12 +137,12 @@ def build(
 
 
 def kernel_texts(
-    module: Module, machine: Machine, donation: Donation, target: Target | None = None
+    module: Module, machine: Machine, donation: Donation, target: Target
 ) -> Iterator[tuple[str, list[Instruction]]]:
     """The texts of the kernels of `module`, as `build` makes them, each with what it needs to compile alone, and the
     instructions that it computes."""
     in_place = module_in_place_pairs(module)
-    kernels = _Kernels(target or target_of(machine), machine, Units(lambda unit: None))
+    kernels = _Kernels(target, machine, Units(lambda unit: None))
     for computation in _functions(module):
         own = donation if computation is module.entry else NOTHING_DONATED
         kernels.add_all(assign(computation, in_place, own))

@@ -92,12 +92,15 @@ class Target:
 
 
 def target_of(machine: Machine) -> Target:
-    """The target whose instructions the machine has, else the one that needs none in particular."""
-    module, name = _TARGETS.get(machine.architecture, _GENERIC)
+    """The target of a machine: that of its architecture, else the one that takes no instruction for granted."""
+    module, _, name = _TARGETS[machine.architecture].partition(":")
     found: Target = getattr(import_module(module), name)
     return found
 
 
-_CPU, _GENERIC = (("hlotool.codegen.cpu.target", name) for name in ("CPU", "GENERIC"))
-_TARGETS = {"x86_64": _CPU, "aarch64": _CPU}
-"""By architecture: where targets are, which are imported when somebody asks for them."""
+_TARGETS = {
+    "x86_64": "hlotool.codegen.cpu.target:CPU",
+    "aarch64": "hlotool.codegen.cpu.target:CPU",
+    "": "hlotool.codegen.cpu.target:GENERIC",
+}
+"""Where targets are, by `Machine.architecture`.  Each is imported when it is first asked for."""

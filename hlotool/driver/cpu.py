@@ -77,19 +77,24 @@ def _compiled(module: Module, options: CompileOptions) -> Executable:
 def _lowered(module: Module, options: CompileOptions, verify: bool) -> Module:
     """A copy of `module` as code generation gets it; it is verified after each pass if asked for."""
     lowering, progress = parse_pipeline(LOWERING), Progress()
-    costs = (options.target or target_of(options.machine)).costs
     return optimised(
-        module, options.pipeline, lowering, options.log, options.instruments, progress, options.strict, verify, costs
-    )
+        module, options.pipeline, lowering, options.log, options.instruments, progress, options.strict, verify,
+        _target(options).costs,
+    )  # fmt: skip
+
+
+def _target(options: CompileOptions) -> Target:
+    return options.target or target_of(options.machine)
 
 
 def _native(module: Module, options: CompileOptions, verify: bool) -> Executable:
     """Native code for `module`; instructions whose kernels fail are given to others."""
     lowered, machine, log = _lowered(module, options, verify), options.machine, options.log
+    target = _target(options)
 
     def made() -> Executable:
-        with compilation(machine, options.threads) as units:
-            program = build(lowered, machine, options.donation, log, units.begin, options.target)
+        with compilation(machine, target.library, options.threads) as units:
+            program = build(lowered, machine, options.donation, log, units.begin, target)
             executable = link(program, lowered, machine, units, log.decisions, options.threads, options.timeout)
         return marshalled(executable, *program_shape(module))
 
@@ -104,7 +109,7 @@ def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, .
             return (print_module(lowered),)
 
         def made() -> tuple[str, ...]:
-            texts = build(lowered, options.machine, options.donation, target=options.target).texts
+            texts = build(lowered, options.machine, options.donation, target=_target(options)).texts
             return tuple(assembly(text, options.machine) for text in texts) if stage == "asm" else texts
 
         return _with_simpler_kernels(made, lowered, options)
@@ -136,7 +141,7 @@ def _with_simpler_kernels(made: Callable[[], _Made], lowered: Module, options: C
 def _refused(lowered: Module, options: CompileOptions) -> dict[Instruction, Exception]:
     """The instructions whose kernels LLVM does not take."""
     found: dict[Instruction, Exception] = {}
-    for text, instructions in kernel_texts(lowered, options.machine, options.donation, options.target):
+    for text, instructions in kernel_texts(lowered, options.machine, options.donation, _target(options)):
         try:
             object_of(text, options.machine)
         except CodeError as error:
