@@ -106,7 +106,7 @@ def build(
         called = {call: routines[call.attributes["to_apply"]] for call in calls}
         for call, routine in called.items():
             kernels.call(call, routine, assignment)
-        task_loops = _task_loops(assignment, kernels.of, kernels.scratch, target)
+        task_loops = _task_loops(target, assignment, kernels.of, kernels.scratch)
         steps = Steps(computation, assignment, kernels.of, kernels.scratch, task_loops, called)
         plan = target.schedule(steps, log)
         place(assignment)
@@ -237,10 +237,7 @@ class _Kernels:
 
 
 def _task_loops(
-    assignment: Assignment,
-    kernels: Mapping[Instruction, Kernel],
-    scratch: Mapping[Instruction, Value],
-    target: Target,
+    target: Target, assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value]
 ) -> dict[Instruction, TaskLoop]:
     """The loops whose tasks can go through them alone, and of which that is worth it."""
     found = {}

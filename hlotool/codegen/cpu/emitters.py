@@ -25,12 +25,6 @@ from hlotool.ir import Instruction, UnsupportedError
 __all__ = ["EMITTERS"]
 
 
-def _emit_concatenate(
-    name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
-) -> Kernel:
-    return emit_concatenate(name, instruction, machine, there)
-
-
 def _emit_loops(
     name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
 ) -> Kernel:
@@ -42,23 +36,19 @@ def _emit_loops(
 
 
 def _product(emit: Callable[[str, Instruction, Machine, frozenset[int]], Kernel]) -> Emitter:
-    return lambda name, instruction, machine, in_place, there: emit(name, instruction, machine, in_place)
+    return lambda name, product, machine, in_place, _: emit(name, product, machine, in_place)
 
 
 def _algorithm(emit: Callable[[str, Instruction, Machine, bool], Kernel]) -> Emitter:
     """An emitter that is told whether all of the result is in place."""
-
-    def emit_algorithm(
-        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
-    ) -> Kernel:
-        return emit(name, instruction, machine, len(in_place) == sum(1 for _ in instruction.shape.leaves()))
-
-    return emit_algorithm
+    return lambda name, instruction, machine, in_place, _: emit(
+        name, instruction, machine, len(in_place) == sum(1 for _ in instruction.shape.leaves())
+    )
 
 
 EMITTERS: Mapping[str, Emitter] = {
     "cholesky": _algorithm(emit_cholesky),
-    "concatenate": _emit_concatenate,
+    "concatenate": lambda name, whole, machine, _, there: emit_concatenate(name, whole, machine, there),
     "convolution": _product(emit_convolution),
     "dot": _product(emit_product),
     "fft": _algorithm(emit_fft),

@@ -42,7 +42,7 @@ from hlotool.codegen.plan.steps import (
     is_element,
     is_scalar_code,
     named,
-)  # fmt: skip
+)
 from hlotool.codegen.plan.task_loops import TaskLoop
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Copy, Value
