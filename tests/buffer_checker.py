@@ -13,11 +13,11 @@ from itertools import combinations, count
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.codegen.cpu.host.overlap import Schedule, schedule
+from hlotool.codegen.cpu.host.overlap import schedule
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import ALIASES, assign, branch_computations
-from hlotool.codegen.plan.region import Region
+from hlotool.codegen.plan.region import Region, Schedule
 from hlotool.codegen.plan.steps import Steps, is_there, needs_kernel
 from hlotool.codegen.plan.values import Assignment, Copy, Value, array_leaves
 from hlotool.ir import Computation, Instruction, Module

@@ -223,7 +223,7 @@ def test_functions_of_many_programs_are_compiled_once(tmp_path: Any) -> None:
     cache, texts = Cache(tmp_path), library(host())
 
     def made() -> list[bytes]:
-        with Compilation(host(), 1, cache) as compilation:
+        with Compilation(host(), library, 1, cache) as compilation:
             return compilation.finish(["define void @f() { ret void }\n"], texts[:2])
 
     once, again = made(), made()

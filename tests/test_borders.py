@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hlotool.analysis.in_place import leaves_border
-from hlotool.codegen.cpu.emitters import emit_kernel
+from hlotool.codegen.cpu.target import CPU
 from hlotool.codegen.llvm.memory import has_masks
 from hlotool.codegen.machine import Machine, default_machine, host, named, runs_here
 from hlotool.codegen.program import build
@@ -199,7 +199,7 @@ ENTRY e {
   ROOT r = f32[8000,3] add(e, f)
 }"""
     fusion = optimise(parse(text), "fusion").entry.root
-    kernel = emit_kernel("k", fusion, default_machine(), frozenset())
+    kernel = CPU.emitter(fusion)("k", fusion, default_machine(), frozenset(), frozenset())
     assert len(kernel.steps) == 3
     assert "select" not in kernel.text
     (got,) = compile_module(parse(text))(np.linspace(-2, 2, 8000, dtype=np.float32))

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,9 +19,11 @@ from conftest import environment
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli import cli
-from hlotool.codegen import program
+from hlotool.codegen.cpu.target import CPU
 from hlotool.codegen.kernel import Kernel
-from hlotool.driver import CompilerWarning, compile_module, is_strict, optimise
+from hlotool.codegen.machine import Machine
+from hlotool.codegen.target import Emitter, Target
+from hlotool.driver import CompilerWarning, compile_module, cpu, is_strict, optimise
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
@@ -269,14 +272,12 @@ def test_a_pass_that_code_generation_needs(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_optimisations_that_code_generation_does_not_survive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Valid, and no kernel fails: compiled without optimisations."""
-    real = program.schedule
-
     def fail(steps: Any, log: DecisionLog) -> Any:
         if any(i.opcode == "fusion" for i in steps.entry):
             raise IndexError("schedule")
-        return real(steps, log)
+        return CPU.schedule(steps, log)
 
-    monkeypatch.setattr(program, "schedule", fail)
+    monkeypatch.setattr(cpu, "target_of", lambda machine: replace(CPU, schedule=fail))
     module = layer()
     with pytest.warns(CompilerWarning, match="compiled without optimisations") as said:
         executable = compile_module(module, strict=False)
@@ -342,14 +343,10 @@ KINDS = {
 }  # fmt: skip
 
 
-Emit = Callable[..., Kernel]
+def breaking(fits: Callable[[Instruction], bool], how: str) -> Callable[[Machine], Target]:
+    """`target_of` whose emitters fail for some instructions: with an error, a refusal, or text that LLVM refuses."""
 
-
-def breaking(fits: Callable[[Instruction], bool], how: str) -> Emit:
-    """`emit_kernel` that fails for some instructions: with an error, a refusal, or text that LLVM refuses."""
-    real: Emit = program.emit_kernel
-
-    def emit(name: str, instruction: Instruction, *rest: Any) -> Kernel:
+    def emit(real: Emitter, name: str, instruction: Instruction, *rest: Any) -> Kernel:
         if not fits(instruction):
             return real(name, instruction, *rest)
         if how == "raises":
@@ -362,7 +359,8 @@ def breaking(fits: Callable[[Instruction], bool], how: str) -> Emit:
         assert broken != kernel.definitions
         return replace(kernel, definitions=broken)
 
-    return emit
+    emitters = {kind: partial(emit, real) for kind, real in CPU.emitters.items()}
+    return lambda machine: replace(CPU, emitters=emitters)
 
 
 @pytest.mark.parametrize("how", ["raises", "no text", "no code"])
@@ -371,7 +369,7 @@ def test_kernels_that_fail(kind: str, how: str, monkeypatch: pytest.MonkeyPatch)
     text, fits = KINDS[kind]
     module = parse(text)
     check(module)
-    monkeypatch.setattr(program, "emit_kernel", breaking(fits, how))
+    monkeypatch.setattr(cpu, "target_of", breaking(fits, how))
     monkeypatch.setenv("HLOTOOL_CACHE", "off")
     pipeline = "none" if kind in ("topk", "dynamic-update-slice") else "default"
     with pytest.warns(CompilerWarning, match=r"^kernel \S+ failed: ") as said:
@@ -394,7 +392,7 @@ def test_kernels_that_fail(kind: str, how: str, monkeypatch: pytest.MonkeyPatch)
 def test_emit_goes_on_without_a_kernel(stage: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, fits = KINDS["fusions"]
     (tmp_path / "m.hlo").write_text(text)
-    monkeypatch.setattr(program, "emit_kernel", breaking(fits, how))
+    monkeypatch.setattr(cpu, "target_of", breaking(fits, how))
     monkeypatch.setenv("HLOTOOL_STRICT", "0")
     with pytest.warns(CompilerWarning, match=r"^kernel \S+ failed: "):
         done = CliRunner().invoke(cli, ["emit", "--stage", stage, str(tmp_path / "m.hlo")])
@@ -406,12 +404,12 @@ def test_emit_goes_on_without_a_kernel(stage: str, how: str, tmp_path: Path, mon
 
 def test_a_fusion_without_native_code_becomes_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     module = layer()
-    monkeypatch.setattr(program, "emit_kernel", breaking(lambda i: i.opcode == "fusion", "refuses"))
+    monkeypatch.setattr(cpu, "target_of", breaking(lambda i: i.opcode == "fusion", "refuses"))
     with pytest.warns(CompilerWarning, match="its parts have kernels of their own"):
         executable = compile_module(module, strict=False)
     assert not executable.program.host_calls  # type: ignore[union-attr]
     same(executable, module)
-    monkeypatch.setattr(program, "emit_kernel", breaking(lambda i: i.opcode == "sort", "refuses"))
+    monkeypatch.setattr(cpu, "target_of", breaking(lambda i: i.opcode == "sort", "refuses"))
     with pytest.raises(UnsupportedError, match="not like this"):  # that is an answer, not a failure
         compile_module(module, strict=False)
 
@@ -429,7 +427,7 @@ def test_kernels_inside_of_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     ).replace("parameter_count", "constant")
     module = parse(text)
     for threads in (1, 2):
-        monkeypatch.setattr(program, "emit_kernel", breaking(lambda i: i.opcode == "sort", "raises"))
+        monkeypatch.setattr(cpu, "target_of", breaking(lambda i: i.opcode == "sort", "raises"))
         with pytest.warns(CompilerWarning):
             executable = compile_module(module, strict=False, threads=threads)
         monkeypatch.undo()
@@ -485,7 +483,6 @@ def test_the_entry_stays_as_it_is() -> None:
 
 PLUGIN = '''
 import hlotool.passes.simplify.algebraic_simplifier as home
-from hlotool.codegen import program
 
 def fail(self, module, log):
     raise AssertionError("planted")

@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT, Run
 
 import hlotool as library
+from hlotool.codegen.instruction_sets import vector_bits_of
 from hlotool.codegen.machine import default_machine, host, named, runs_here
 from hlotool.driver import LOWERING, optimise
 from hlotool.evaluate import evaluate
@@ -40,6 +41,21 @@ def test_names_and_properties() -> None:
     assert named("x86-64-v4").registers == named("aarch64").registers == 32
     assert not runs_here(replace(mine, features=mine.features + ",+no-such-feature"))
     assert not runs_here(replace(mine, vector_bits=1024))
+
+
+def test_instruction_sets() -> None:
+    """Of each: bits of a vector, registers, the least lane under a mask, and whether multiply-adds round once."""
+    found = {name: named(name).instructions for name in ("x86-64", "x86-64-v3", "x86-64-v4", "aarch64", "generic")}
+    rows = {name: (row.vector_bits, row.registers, row.masked_bits, row.fma) for name, row in found.items()}
+    assert rows == {
+        "x86-64": (128, 16, 0, False), "x86-64-v3": (256, 16, 32, True), "x86-64-v4": (512, 32, 8, True),
+        "aarch64": (128, 32, 0, True), "generic": (128, 16, 0, False),
+    }  # fmt: skip
+    tiles = replace(named("x86-64-v4"), features="+avx512bf16,+amx-bf16,+amx-tile")
+    assert (tiles.has_tiles, tiles.has_bf16_pairs) == (True, False)
+    assert replace(tiles, features="+avx512bf16").has_bf16_pairs
+    assert not replace(tiles, vector_bits=256).has_tiles
+    assert vector_bits_of(frozenset({"avx2", "fma", "avx512f"})) == 256
 
 
 @pytest.mark.parametrize("text", ["", "z80", "host,", "host,l4=1", "host,l2=0", "host,l2", "host,cores=2K"])

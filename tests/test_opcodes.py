@@ -23,7 +23,7 @@ from conftest import ROOT, environment
 from semantics.sample import FAMILIES, TYPES, Sample
 
 from hlotool.analysis import cost_rules
-from hlotool.codegen.cpu.emitters import EMITTERS, PRODUCT_EMITTERS
+from hlotool.codegen.cpu.emitters import EMITTERS
 from hlotool.codegen.llvm.math import elementwise, integer
 from hlotool.codegen.llvm.math.elements import constant
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
@@ -79,7 +79,7 @@ def _bounded() -> set[str]:
 
 
 def _native() -> set[str]:
-    return {*EMITTERS, *PRODUCT_EMITTERS, *FUSIBLE, *HOST, *NO_KERNEL, *_mathematics()}
+    return {*EMITTERS, *FUSIBLE, *HOST, *NO_KERNEL, *_mathematics()}
 
 
 def _mathematics() -> set[str]:
@@ -157,10 +157,7 @@ HOLES: dict[str, dict[str, str]] = {
         "bodies are counted where they run": "call",
         "one addition for the device": "rng-get-and-update-state",
     },
-    "native code": {
-        **{f"lowered: {name}": opcodes for name, opcodes in LOWERED.items()},
-        "what is inside is in the tables": "fusion",
-    },
+    "native code": {f"lowered: {name}": opcodes for name, opcodes in LOWERED.items()},
     "accuracy tests": {
         "chooses, tests or converts: exact or rounded once": "real imag is-finite convert bitcast-convert "
         "reduce-precision",

@@ -111,6 +111,10 @@ def test_stopping_and_choosing(hlotool: Run) -> None:
         (("--stop-after", "dce:0"), "expected PASS or PASS:N"),
         (("--stop-after", "topk-decomposer"), "is not among the passes"),
         (("--fuse-only", "("), "no regular expression"),
+        (("-p", 'dce,product-fusion{never="("}'), "column 5: fusion option never='(' is no regular expression"),
+        (("-p", "call-inliner{fusions=some}"), "column 1: call-inliner: fusions is none, foreign, all, not 'some'"),
+        (("-p", "float-normalization{type=s32}"), "column 1: float-normalization: 's32' is no floating-point type"),
+        (("-p", "float-normalization{type=f32,to=bf16}"), "column 1: float-normalization: bf16 is no wider than f32"),
     ):
         wrong = hlotool("opt", SAMPLE, *arguments)
         assert wrong.returncode == 2

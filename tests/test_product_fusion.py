@@ -10,15 +10,10 @@ import numpy as np
 import pytest
 from test_gemm import MACHINES
 
+from hlotool.analysis.costs import Costs
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import in_place_pairs
-from hlotool.analysis.product_epilogue import (
-    REPEATED_BYTES,
-    SHARED_ROWS,
-    STREAMED_BYTES,
-    STREAMED_TERMS,
-    fused_product,
-)
+from hlotool.analysis.product_epilogue import fused_product
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate.truth import bounded_results
@@ -35,6 +30,7 @@ from hlotool.text.printer import print_module
 DIMS = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
 ADD = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\n\n"
 UNFUSED = without(parse_pipeline("default"), frozenset(["product-fusion"]))
+COSTS = Costs()
 
 
 def product(m: int, k: int, n: int) -> str:
@@ -361,9 +357,10 @@ def around(seed: int) -> Module:
     readers of several arrays, element by element and row by row."""
     random = Random(f"bounds {seed}")
     n = random.choice([1, 2, 255, 256, 257, 512, 2047, 2048, 2049])  # rows of 8 KiB, 64 rows
-    m = max(1, random.choice([1, STREAMED_BYTES // 4, STREAMED_BYTES // 4 + n, STREAMED_BYTES]) // n)
-    m = random.choice([m, m + 1, 7, SHARED_ROWS - 1, SHARED_ROWS])
-    k = random.choice([1, STREAMED_TERMS - 1, STREAMED_TERMS, STREAMED_TERMS + 1, n, REPEATED_BYTES // 4 // n, m])
+    size, rows, terms = COSTS.streamed_bytes, COSTS.shared_rows, COSTS.streamed_terms
+    m = max(1, random.choice([1, size // 4, size // 4 + n, size]) // n)
+    m = random.choice([m, m + 1, 7, rows - 1, rows])
+    k = random.choice([1, terms - 1, terms, terms + 1, n, COSTS.repeated_bytes // 4 // n, m])
     k = min(k, 2048)
     convolves = random.random() < 0.25
     out = f"f32[{m},{n}]"

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
 
-from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, byte_size
 
 __all__ = [
-    "COLUMNS_IN_PLACE", "PACKED_TYPES", "PAGE", "PAGED_ROWS", "PANEL_BYTES", "ROWS_ALONG", "ROWS_IN_PLACE",
-    "TERMS_IN_PLACE", "DotDimensions", "MatrixView", "Strides", "dot_dimensions", "matrix_views", "panel_columns",
-    "row_major_strides", "sum_type",
+    "PACKED_TYPES", "PANEL_BYTES", "DotDimensions", "MatrixView", "Strides", "dot_dimensions", "matrix_views",
+    "panel_columns", "row_major_strides", "sum_type",
 ]  # fmt: skip
 
 PANEL_BYTES = 64
 """A right operand may lie in panels ``[n / w, k, w]`` with so many bytes in a row: a line of the caches."""
-
-PAGE = 4096
-"""Bytes; rows of whole pages fall on the same sets of the caches."""
-
-ROWS_IN_PLACE: Annotated[int, Threshold("rows")] = 128
-"""Of a result, up to which products read right operands where they lie."""
-ROWS_ALONG: Annotated[int, Threshold("rows")] = 24  # the same for one that lies along the sum
-PAGED_ROWS: Annotated[int, Threshold("rows")] = 16  # the same for one whose rows are whole pages
-COLUMNS_IN_PLACE: Annotated[int, Threshold("columns")] = 200  # up to which others are read so by any number of rows
-TERMS_IN_PLACE: Annotated[int, Threshold("terms")] = 64  # of sums, up to which left operands are
 
 PACKED_TYPES = frozenset({"f32", "f64"})
 """Element types (of both operands and the result) of products that read panels."""

@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated
 
 from hlotool.analysis.contraction import matrix_views
+from hlotool.analysis.costs import costs_of
 from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues
-from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
 
 __all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "streams_of",
@@ -28,24 +27,6 @@ __all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_
 
 PRODUCTS = frozenset({"convolution", "dot"})
 """Opcodes whose kernels take epilogues."""
-
-ROW_BYTES: Annotated[int, Threshold("bytes")] = 8 << 10
-"""Most bytes of a row of which a task holds enough for a register tile."""
-
-REPEATED_BYTES: Annotated[int, Threshold("bytes")] = 1 << 20
-"""An operand that every block of whole rows reads again has to stay in a second-level cache."""
-
-STREAMS: Annotated[int, Threshold("arrays")] = 3  # that an epilogue of blocks may read and write
-STREAMED_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # of each, from which that holds
-STREAMED_TERMS: Annotated[int, Threshold("terms")] = 64  # of sums so short that the product is little work
-"""Blocks are short pieces of many rows, which memory is slow to deliver: so many arrays that are not in the caches
-anyway had better be read and written in a loop of their own over all of them in order (measured: Adam takes five times
-as long in blocks); or in whole rows, where sums have so few terms that the product is little work."""
-
-SHARED_ROWS: Annotated[int, Threshold("rows")] = 64  # enough for threads to share
-ROW_WORK: Annotated[int, Threshold("multiplications")] = 1 << 16  # for which there should be a row
-"""Threads share rows, and tiles of few rows are slow: there should be a row for every so many multiplications, or as
-many rows as that."""
 
 _MEMBERS = frozenset({
     "bitcast", "broadcast", "constant", "copy", "dynamic-slice", "iota", "parameter", "reduce", "reshape", "slice",
@@ -192,10 +173,11 @@ def reading(
     if all(same.values()) and not reduces and all(leaf.size == rows * columns for leaf in leaves):
         read = [p.shape for p in _read_behind(body, product, ahead) if p not in sources]
         large = [shape for shape in (*read, *leaves, *others) if shape.is_array and shape.size == rows * columns]
-        if len(large) <= STREAMS or product.shape.byte_size <= STREAMED_BYTES:
+        costs = costs_of(product)
+        if len(large) <= costs.streams or product.shape.byte_size <= costs.streamed_bytes:
             return Reading(False)
         view = matrix_views(product) if product.opcode == "dot" and not is_streamed(product, made) else None
-        if view is not None and view.k <= STREAMED_TERMS:
+        if view is not None and view.k <= costs.streamed_terms:
             whole = _whole_rows(product, rows, columns)
             if isinstance(whole, Reading) and whole.against is None:
                 return whole
@@ -216,16 +198,16 @@ def _is_member(instruction: Instruction) -> bool:
 
 def _whole_rows(product: Instruction, rows: int, columns: int) -> Reading | Misfit:
     """Whether tasks can hold whole rows of the product, and what speaks against it."""
-    row = columns * byte_size(product.shape.element_type)
-    if row > ROW_BYTES:
+    costs, row = costs_of(product), columns * byte_size(product.shape.element_type)
+    if row > costs.row_bytes:
         return Misfit("product-rows", f"tasks would hold whole rows of {row} bytes")
     if columns == 1 and rows > 1:
         return Misfit("product-rows", "its rows are single elements")
     items = prod(product.operands[1].shape.dimensions[d] for d in product.attributes.get("rhs_batch_dims", ()))
-    if rows < min(SHARED_ROWS, product.operands[1].shape.size // items * rows // ROW_WORK):
+    if rows < min(costs.shared_rows, product.operands[1].shape.size // items * rows // costs.row_work):
         return Reading(True, Misfit("product-rows", f"{rows} rows are too few to share among threads", form=False))
     operand = product.operands[1].shape.byte_size // items
-    if operand > REPEATED_BYTES and rows > 1:
+    if operand > costs.repeated_bytes and rows > 1:
         reason = f"every block of rows would read {operand} bytes again"
         return Reading(True, Misfit("product-rows", reason, form=False))
     return Reading(True)

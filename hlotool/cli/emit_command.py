@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import cpu_option, file_argument, passes_option, strict_option
+from hlotool.cli.options import check_backend, cpu_option, file_argument, passes_option, strict_option
 from hlotool.cli.output import write_text
 from hlotool.codegen.machine import Machine, default_machine
 from hlotool.driver import CompileOptions, find_backend, is_strict
@@ -31,12 +31,11 @@ __all__ = ["command"]
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
 def command(file: str, stage: str, backend: str, passes: str, machine: Machine | None, output: str | None) -> None:
     """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly, as `run` executes it."""
+    check_backend(backend)
     code = find_backend(backend).code
     if code is None:
         raise UnsupportedError(f"backend {backend} makes no code")
-    options = CompileOptions(
-        pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict()
-    )
+    options = CompileOptions(pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict())
     texts = code(read_module(file), options, stage)
     if stage == "hlo":
         write_text(output, *texts)

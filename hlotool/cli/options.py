@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Share",
+    "check_backend",
     "cpu_option",
     "cpus_option",
     "devices_options",
@@ -147,6 +148,14 @@ def numerics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def check_backend(name: str) -> None:
+    """UsageError where no backend has that name."""
+    from hlotool.driver import backend_names
+
+    if name not in backend_names():
+        raise click.UsageError(f"no backend {name!r}; there are {', '.join(backend_names())}")
 
 
 def _machine(context: click.Context, parameter: click.Parameter, value: str | None) -> Machine | None:

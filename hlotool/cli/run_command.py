@@ -16,6 +16,7 @@ from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
+    check_backend,
     cpu_option,
     devices_options,
     donate_option,
@@ -185,10 +186,7 @@ def command(**given: Any) -> None:
 
 
 def _compiled(options: RunOptions) -> Runnable:
-    from hlotool.driver import backend_names
-
-    if options.backend not in backend_names():
-        raise click.UsageError(f"no backend {options.backend!r}; there are {', '.join(backend_names())}")
+    check_backend(options.backend)
     return compiled(options)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
+from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
+
 __all__ = ["LINE", "Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
 
 
@@ -58,9 +60,32 @@ class Machine:
         return max(1, self.vector_bits // bits)
 
     @property
+    def instructions(self) -> InstructionSet:
+        """Its vector instructions."""
+        return instruction_set(self.architecture, self.vector_bits)
+
+    @property
     def registers(self) -> int:
         """Vector registers that a micro-kernel may plan with."""
-        return 32 if self.vector_bits == 512 or self.architecture == "aarch64" else 16
+        return self.instructions.registers
+
+    @property
+    def has_tiles(self) -> bool:
+        """Whether there are registers for tiles of bf16 pairs, and this process may use them."""
+        return self.instructions is AVX512 and self.has("amx-bf16")
+
+    @property
+    def has_bf16_pairs(self) -> bool:
+        """Whether dot products of bf16 pairs are fast.
+
+        Processors with AMX have the instruction, but it takes about as long as four multiply-adds there (measured on
+        Sapphire Rapids), which makes pairs slower than converting to f32.
+        """
+        return self.instructions is AVX512 and self.has("avx512bf16") and not self.has("amx-tile")
+
+    def has(self, feature: str) -> bool:
+        """Whether LLVM is told that the processor has a feature."""
+        return f"+{feature}" in self.features.split(",")
 
 
 def host() -> Machine:
@@ -96,7 +121,7 @@ def _processor() -> Machine:
         triple=binding.get_process_triple(),
         cpu=binding.get_host_cpu_name(),
         features=found.flatten(),
-        vector_bits=_vector_bits({name for name, on in found.items() if on}),
+        vector_bits=vector_bits_of(frozenset(name for name, on in found.items() if on)),
     )
     return _with_sizes(machine, _caches())
 
@@ -169,7 +194,7 @@ def runs_here(machine: Machine) -> bool:
     if mine.triple.partition("-")[0] != machine.triple.partition("-")[0] or machine.vector_bits > mine.vector_bits:
         return False
     if machine.cpu == "x86-64-v2":
-        return "+sse4.2" in mine.features.split(",")
+        return mine.has("sse4.2")
     wanted = {name for name in machine.features.split(",") if name.startswith("+")}
     return wanted <= set(mine.features.split(","))
 
@@ -218,9 +243,3 @@ _GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""
 
 _L3_PER_CORE = 16 << 20
-
-
-def _vector_bits(features: set[str]) -> int:
-    if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features:
-        return 512
-    return 256 if {"avx2", "fma"} <= features else 128

@@ -14,10 +14,6 @@ from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.trip_count import known_trip_count
-from hlotool.codegen.cpu.emitters import emit_kernel
-from hlotool.codegen.cpu.host.entry import Entry, HostCall, KernelUse
-from hlotool.codegen.cpu.host.overlap import schedule
-from hlotool.codegen.cpu.host.step_costs import ASLEEP, LOOPED
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT, place
@@ -26,6 +22,8 @@ from hlotool.codegen.plan.sharing import Functions
 from hlotool.codegen.plan.steps import (
     CONTROL,
     HOST,
+    HostCall,
+    KernelUse,
     Routine,
     Steps,
     is_element,
@@ -38,6 +36,7 @@ from hlotool.codegen.plan.steps import called as steps_of
 from hlotool.codegen.plan.task_loops import TaskLoop, task_loop
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
+from hlotool.codegen.target import Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
 
@@ -78,20 +77,23 @@ def build(
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
     begin: Callable[[str], None] = lambda unit: None,
+    target: Target | None = None,
 ) -> Program:
     """Plan and emit `module`, whose loops and branches each own their computations; calls become calls of functions.
 
-    Arguments in `donation` may be overwritten.  `begin` is given the first units, in order, each as soon as its text
-    is known.  What buffer assignment and scheduling decide goes to `log`.  UnsupportedError names the first instruction
-    that has no native code, and the collectives that do not fit the devices which the module says it runs on;
-    KernelCrash the instructions whose kernels could not be written.
+    The code is for `machine`, made by `target`, which is the machine's own if none is given.  Arguments in `donation`
+    may be overwritten.  `begin` is given the first units, in order, each as soon as its text is known.  What buffer
+    assignment and scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native
+    code, and the collectives that do not fit the devices which the module says it runs on; KernelCrash the instructions
+    whose kernels could not be written.
     """
     check_devices(module)
     log = DecisionLog() if log is None else log
+    target = target_of(machine) if target is None else target
     in_place = module_in_place_pairs(module)
     constants = _Constants()
     units = Units(begin)
-    kernels = _Kernels(machine, units)
+    kernels = _Kernels(target, machine, units)
     routines: dict[Computation, Routine] = {}
     host_calls: list[HostCall] = []
     uses: list[KernelUse] = []
@@ -104,12 +106,12 @@ def build(
         called = {call: routines[call.attributes["to_apply"]] for call in calls}
         for call, routine in called.items():
             kernels.call(call, routine, assignment)
-        task_loops = _task_loops(assignment, kernels.of, kernels.scratch)
+        task_loops = _task_loops(target, assignment, kernels.of, kernels.scratch)
         steps = Steps(computation, assignment, kernels.of, kernels.scratch, task_loops, called)
-        plan = schedule(steps, log)
+        plan = target.schedule(steps, log)
         place(assignment)
         function = name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}"
-        entry = Entry(
+        entry = target.entry(
             name=function, steps=steps, plan=plan, kernel_names=kernels.names,
             constants=constants.offsets(assignment), machine=machine, host_calls=host_calls, uses=uses,
         )  # fmt: skip
@@ -134,11 +136,13 @@ def build(
     )
 
 
-def kernel_texts(module: Module, machine: Machine, donation: Donation) -> Iterator[tuple[str, list[Instruction]]]:
+def kernel_texts(
+    module: Module, machine: Machine, donation: Donation, target: Target
+) -> Iterator[tuple[str, list[Instruction]]]:
     """The texts of the kernels of `module`, as `build` makes them, each with what it needs to compile alone, and the
     instructions that it computes."""
     in_place = module_in_place_pairs(module)
-    kernels = _Kernels(machine, Units(lambda unit: None))
+    kernels = _Kernels(target, machine, Units(lambda unit: None))
     for computation in _functions(module):
         own = donation if computation is module.entry else NOTHING_DONATED
         kernels.add_all(assign(computation, in_place, own))
@@ -169,7 +173,8 @@ def _functions(module: Module) -> list[Computation]:
 class _Kernels:
     """Kernels by structure: equal instructions share one.  Their functions, and their helpers, go to `units`."""
 
-    def __init__(self, machine: Machine, units: Units) -> None:
+    def __init__(self, target: Target, machine: Machine, units: Units) -> None:
+        self.target = target
         self.machine = machine
         self.units = units
         self.of: dict[Instruction, Kernel] = {}
@@ -204,7 +209,7 @@ class _Kernels:
         if found is None:
             name = f"k{len(self.distinct)}_{_identifier(instruction.name)}"
             with named(instruction):
-                kernel = emit_kernel(name, instruction, self.machine, in_place, there)
+                kernel = self.target.emitter(instruction)(name, instruction, self.machine, in_place, there)
             found = name, self.functions.add(name, kernel)
             self.distinct[key] = found
             for helper in kernel.helpers:
@@ -232,7 +237,7 @@ class _Kernels:
 
 
 def _task_loops(
-    assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value]
+    target: Target, assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value]
 ) -> dict[Instruction, TaskLoop]:
     """The loops whose tasks can go through them alone, and of which that is worth it."""
     found = {}
@@ -247,7 +252,7 @@ def _task_loops(
             continue
         if any(value.storage() in moving for i in running for value in assignment.leaves[i]):
             continue
-        if steps[0].cost > LOOPED or steps[0].cost * trips > ASLEEP:
+        if target.shares_loop(steps[0], trips):
             scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
             views = [i for i in running if i in assignment.views and i not in scalars]
             plan = task_loop(loop, own[0], scalars, views, assignment)

@@ -7,7 +7,7 @@ down to runtime.
 from hlotool.driver.backend import Backend
 from hlotool.driver.backends import backend_names, find_backend
 from hlotool.driver.compile import compile_module, keep_loops, on_devices
-from hlotool.driver.cpu import LOWERING
+from hlotool.driver.cpu import LOWERING, native_backend
 from hlotool.driver.failures import CompilerWarning, is_strict
 from hlotool.driver.optimise import optimise
 from hlotool.driver.options import CompileOptions
@@ -22,6 +22,7 @@ __all__ = [
     "find_backend",
     "is_strict",
     "keep_loops",
+    "native_backend",
     "on_devices",
     "optimise",
 ]

@@ -14,9 +14,9 @@ from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.machine import Machine, Numerics
 from hlotool.driver.backend import Backend
 from hlotool.driver.backends import find_backend
-from hlotool.driver.border import border
 from hlotool.driver.failures import is_strict
 from hlotool.driver.options import CompileOptions, checked_count, checked_limit, chosen_machine, kind_of
+from hlotool.driver.program_shape import program_shape
 from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clone_module
 from hlotool.ir.devices import topology_of
 from hlotool.ir.effects import ENDLESS
@@ -24,12 +24,13 @@ from hlotool.ir.verifier import check
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.passes.framework.steps import Pipeline
-from hlotool.runtime.border import is_plain
 from hlotool.runtime.executable import Executable
+from hlotool.runtime.marshalling import is_plain
 
 __all__ = ["compile_module", "keep_loops", "on_devices"]
 
 _P = ParamSpec("_P")
+
 
 def _bounded(compile_: Callable[_P, Executable]) -> Callable[_P, Executable]:
     """Running out of stack or memory is a limit of ours, and said as such."""
@@ -140,7 +141,7 @@ def _check_donation(module: Module, name: str, backend: Backend) -> None:
         raise UnsupportedError(f"backend {name} overwrites no arguments: donate is for others, as cpu")
     if topology_of(module).devices > 1:
         raise UnsupportedError("donate is for one device: several would share the arguments")
-    for shape in (leaf for leaves in border(module) for leaf in leaves):
+    for shape in (leaf for leaves in program_shape(module) for leaf in leaves):
         if not is_plain(shape):
             raise UnsupportedError(f"donate is for arrays that the code takes as they come, not for {shape}")
 

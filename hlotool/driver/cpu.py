@@ -1,4 +1,4 @@
-"""The backend ``cpu``: native code.
+"""The backend ``cpu``: native code, by the target that the machine has; and those of other targets.
 
 Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel becomes
 several, and one that is not fused a call of the evaluator; then the pipeline is left out; and in the end the evaluator
@@ -14,12 +14,13 @@ from typing import TypeVar
 from hlotool.analysis.donation import matched
 from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.program import build, kernel_texts
+from hlotool.codegen.target import Target, target_of
 from hlotool.driver.backend import Backend
-from hlotool.driver.border import border
 from hlotool.driver.evaluator import evaluated
 from hlotool.driver.failures import report
 from hlotool.driver.optimise import optimised
 from hlotool.driver.options import CompileOptions
+from hlotool.driver.program_shape import program_shape
 from hlotool.ir import HloError, Instruction, Module
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
@@ -27,12 +28,12 @@ from hlotool.passes.framework.isolation import alone, simplify_kernel
 from hlotool.passes.framework.manager import PassCrash, Progress
 from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.passes.framework.steps import Pipeline
-from hlotool.runtime.border import at_border, copied_to_donated
 from hlotool.runtime.executable import Executable, compilation, link
+from hlotool.runtime.marshalling import copied_to_donated, marshalled
 from hlotool.runtime.object_code import CodeError, assembly, object_of
 from hlotool.text.printer import print_module
 
-__all__ = ["BACKEND", "LOWERING"]
+__all__ = ["BACKEND", "LOWERING", "native_backend"]
 
 LOWERING = "lowering"
 """What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
@@ -77,19 +78,25 @@ def _lowered(module: Module, options: CompileOptions, verify: bool) -> Module:
     """A copy of `module` as code generation gets it; it is verified after each pass if asked for."""
     lowering, progress = parse_pipeline(LOWERING), Progress()
     return optimised(
-        module, options.pipeline, lowering, options.log, options.instruments, progress, options.strict, verify
-    )
+        module, options.pipeline, lowering, options.log, options.instruments, progress, options.strict, verify,
+        _target(options).costs,
+    )  # fmt: skip
+
+
+def _target(options: CompileOptions) -> Target:
+    return options.target or target_of(options.machine)
 
 
 def _native(module: Module, options: CompileOptions, verify: bool) -> Executable:
     """Native code for `module`; instructions whose kernels fail are given to others."""
     lowered, machine, log = _lowered(module, options, verify), options.machine, options.log
+    target = _target(options)
 
     def made() -> Executable:
-        with compilation(machine, options.threads) as units:
-            program = build(lowered, machine, donation=options.donation, log=log, begin=units.begin)
+        with compilation(machine, target.library, options.threads) as units:
+            program = build(lowered, machine, options.donation, log, units.begin, target)
             executable = link(program, lowered, machine, units, log.decisions, options.threads, options.timeout)
-        return at_border(executable, *border(module))
+        return marshalled(executable, *program_shape(module))
 
     return _with_simpler_kernels(made, lowered, options)
 
@@ -102,7 +109,7 @@ def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, .
             return (print_module(lowered),)
 
         def made() -> tuple[str, ...]:
-            texts = build(lowered, options.machine, donation=options.donation).texts
+            texts = build(lowered, options.machine, options.donation, target=_target(options)).texts
             return tuple(assembly(text, options.machine) for text in texts) if stage == "asm" else texts
 
         return _with_simpler_kernels(made, lowered, options)
@@ -134,7 +141,7 @@ def _with_simpler_kernels(made: Callable[[], _Made], lowered: Module, options: C
 def _refused(lowered: Module, options: CompileOptions) -> dict[Instruction, Exception]:
     """The instructions whose kernels LLVM does not take."""
     found: dict[Instruction, Exception] = {}
-    for text, instructions in kernel_texts(lowered, options.machine, options.donation):
+    for text, instructions in kernel_texts(lowered, options.machine, options.donation, _target(options)):
         try:
             object_of(text, options.machine)
         except CodeError as error:
@@ -143,3 +150,12 @@ def _refused(lowered: Module, options: CompileOptions) -> dict[Instruction, Exce
 
 
 BACKEND = Backend(compile=compiled, code=code_of, donates=True, has_time_limit=True)
+
+
+def native_backend(target: Target) -> Backend:
+    """The backend that makes native code by `target`, whatever the machine."""
+    return replace(
+        BACKEND,
+        compile=lambda module, options: compiled(module, replace(options, target=target)),
+        code=lambda module, options, stage: code_of(module, replace(options, target=target), stage),
+    )

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlotool.driver.backend import Backend
-from hlotool.driver.border import border
 from hlotool.driver.options import CompileOptions
+from hlotool.driver.program_shape import program_shape
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.devices import Device, World
 from hlotool.ir import Module
 from hlotool.ir.devices import check_devices, topology_of
 from hlotool.ir.dynamic import check_bounds
-from hlotool.runtime.border import check_arrays
 from hlotool.runtime.executable import Executable, Memory
+from hlotool.runtime.marshalling import check_arrays
 
 __all__ = ["BACKEND", "evaluated"]
 
 
 def evaluated(module: Module, options: CompileOptions) -> Executable:
     """`module`, to be interpreted; of the options the time limit counts, and what becomes of subnormal numbers."""
-    parameters, outputs = border(module)
+    parameters, outputs = program_shape(module)
     flush, timeout = options.machine.numerics.flush_denormals, options.timeout
     check_devices(module)
     check_bounds(module)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.analysis.costs import Costs
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.driver.failures import is_strict, report
 from hlotool.ir import Module, VerificationError, clone_module
@@ -49,11 +50,12 @@ def optimised(
     progress: Progress,
     strict: bool,
     verify: bool = False,
+    costs: Costs | None = None,
 ) -> Module:
     """A copy of `module` with `steps` and then `required` applied; PassCrash where one fails that cannot be left out.
 
-    The module is verified after each pass if asked for, and once something has failed: it may be an earlier pass that
-    did it.
+    Passes go by `costs`, or by those that the module carries if none are given.  The module is verified after each pass
+    if asked for, and once something has failed: it may be an earlier pass that did it.
     """
     shown: list[tuple[Pass, Module]] = []
 
@@ -68,6 +70,7 @@ def optimised(
     start = len(log), log.rewrites
     while True:
         copy = clone_module(module)
+        copy.costs = costs or copy.costs
         try:
             run_pipeline(copy, steps, log, instruments if strict else [watcher, *verifying], progress, required)
             if not strict:

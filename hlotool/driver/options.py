@@ -8,6 +8,7 @@ from operator import index
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.codegen.machine import Machine, default_machine, named
+from hlotool.codegen.target import Target
 from hlotool.ir import InputError
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pipeline
@@ -19,13 +20,15 @@ __all__ = ["CompileOptions", "checked_count", "checked_limit", "chosen_machine",
 class CompileOptions:
     """What every backend is told about a compilation.
 
-    The module goes through `pipeline`, watched by `instruments`, into code for `machine`, which runs on `threads`
-    (None: as many as there are) and may take `timeout` seconds.  What is decided goes into `log`.  `donation` names
-    arguments that may be overwritten.  If `strict`, a part of the compiler that fails ends the compilation.
+    The module goes through `pipeline`, watched by `instruments`, into code for `machine`, made by `target` (None: the
+    machine's own), which runs on `threads` (None: as many as there are) and may take `timeout` seconds.  What is
+    decided goes into `log`.  `donation` names arguments that may be overwritten.  If `strict`, a part of the compiler
+    that fails ends the compilation.
     """
 
     pipeline: Pipeline
     machine: Machine
+    target: Target | None = None
     log: DecisionLog = field(default_factory=DecisionLog)
     instruments: tuple[Instrument, ...] = ()
     threads: int | None = None

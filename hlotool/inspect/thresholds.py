@@ -1,14 +1,15 @@
-"""The thresholds of the compiler, found where they are declared (`hlotool.analysis.thresholds`), and those that are
-options of passes."""
+"""The thresholds of the compiler, found where they are declared (`hlotool.analysis.thresholds`): in modules, in
+records, whose defaults they are, and as options of passes."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pkgutil import walk_packages
+from typing import Any
 
 import hlotool
 from hlotool.passes.framework.registry import PASSES, find_pass, pass_options
@@ -53,7 +54,16 @@ def _declared(owner: str) -> Iterator[Listed]:
         source = file.read()
     if ", Threshold(" not in source:
         return
-    lines, body = source.split("\n"), ast.parse(source).body
+    lines, tree, module = source.split("\n"), ast.parse(source), import_module(owner)
+    yield from _annotated(tree.body, lines, owner, vars(module))
+    for record in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        yield from _annotated(record.body, lines, owner, _defaults(getattr(module, record.name)))
+
+
+def _annotated(
+    body: Sequence[ast.stmt], lines: Sequence[str], owner: str, values: Mapping[str, Any]
+) -> Iterator[Listed]:
+    """The thresholds among the statements of a module or a record, whose values are by name."""
     for statement, following in zip(body, [*body[1:], None], strict=True):
         if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
             continue
@@ -64,4 +74,8 @@ def _declared(owner: str) -> Iterator[Listed]:
         meaning = lines[statement.lineno - 1].partition("  # ")[2]
         if not meaning and isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
             meaning = " ".join(str(following.value.value).split())
-        yield Listed(owner, name, getattr(import_module(owner), name), unit.group(1), meaning)
+        yield Listed(owner, name, values[name], unit.group(1), meaning)
+
+
+def _defaults(record: type) -> dict[str, Any]:
+    return {field.name: field.default for field in fields(record)} if is_dataclass(record) else {}

@@ -441,6 +441,7 @@ class Module:
         "allowance",
         "attributes",
         "computations",
+        "costs",
         "entry",
         "given_size",
         "name",
@@ -452,6 +453,7 @@ class Module:
         self.name = name
         self.attributes: dict[str, Any] = dict(attributes or {})
         self.computations: dict[str, Computation] = {}
+        self.costs: object = None  # the `hlotool.analysis.costs.Costs` that passes go by; None: the usual ones
         self.entry: Computation = Computation("")
         self.stack_frames: StackFrames | None = None
         self.source: str | None = None  # the text it was parsed from, for error messages
@@ -614,6 +616,7 @@ def clone_module(module: Module) -> Module:
     """A deep copy with the same names; literals and attribute values are shared.  Callees must stand before callers."""
     copy = Module(module.name, module.attributes)
     copy.stack_frames, copy.source, copy.given_size = module.stack_frames, module.source, module.given_size
+    copy.costs = module.costs
     mapping: dict[Computation, Computation] = {}
     for computation in module.computations.values():
         mapping[computation] = clone_computation(computation, called=mapping, keep_names=True)

@@ -17,7 +17,7 @@ import os
 import struct
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "CacheWarning",
     "compiler_identity",
     "default_cache",
+    "objects_of",
     "pack",
     "text_key",
     "unpack",
@@ -178,6 +179,21 @@ def text_key(texts: Sequence[str], machine: Machine) -> str:
         digest.update(struct.pack("<Q", len(data)))
         digest.update(data)
     return digest.hexdigest()
+
+
+def objects_of(
+    texts: Sequence[str], machine: Machine, directory: Cache | None, make: Callable[[Sequence[str]], list[bytes]]
+) -> list[bytes]:
+    """The objects of `texts`, one entry of `directory`: from there, else what `make` gives, which is put there."""
+    if directory is None:
+        return make(texts)
+    key = text_key(texts, machine)
+    found = directory.get(key)
+    if found is not None:
+        return unpack(found)
+    made = make(texts)
+    directory.put(key, pack(made))
+    return made
 
 
 @cache

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import TypeAlias
 
-from hlotool.codegen.cpu.emitters import library
 from hlotool.codegen.machine import Machine
-from hlotool.runtime.cache import Cache, pack, text_key, unpack
+from hlotool.runtime.cache import Cache, objects_of, pack, text_key, unpack
 from hlotool.runtime.compile import Compiler, compile_units
 
-__all__ = ["Compilation"]
+__all__ = ["Compilation", "Library"]
+
+Library: TypeAlias = Callable[[Machine], tuple[str, ...]]
+"""The texts of functions that all programs for a machine may call."""
 
 
 class Compilation:
     """Texts on their way to objects, taken from `cache` where they are there, as `Compiler` makes them where not.
 
-    To be left as a context.
+    What is in the `library` of the target a process compiles once.  To be left as a context.
     """
 
-    __slots__ = ("_cache", "_compiler", "_keys", "_machine", "_objects")
+    __slots__ = ("_cache", "_compiler", "_keys", "_library", "_machine", "_objects")
 
-    def __init__(self, machine: Machine, threads: int = 1, cache: Cache | None = None) -> None:
-        self._machine, self._cache = machine, cache
+    def __init__(self, machine: Machine, library: Library, threads: int = 1, cache: Cache | None = None) -> None:
+        self._machine, self._library, self._cache = machine, library, cache
         self._compiler = Compiler(machine, threads)
         self._keys: list[str] = []
         self._objects: list[bytes | None] = []
@@ -39,11 +42,9 @@ class Compilation:
             self._compiler.add(text)
 
     def finish(self, texts: Sequence[str], library: Sequence[str] = ()) -> list[bytes]:
-        """The objects of `texts`, of which the first have begun, in order, and of those in `library`.
-
-        What is in `library` other programs have too: a process compiles it once.
-        """
-        kept = _kept(self._machine, self._cache) if library else {}
+        """The objects of `texts`, of which the first have begun, in order, and of those in `library`, which other
+        programs have too."""
+        kept = _kept(self._library, self._machine, self._cache) if library else {}
         new = [text for text in library if text not in kept]
         late = [*texts[len(self._objects) :], *new]
         for text in late[:-1]:
@@ -67,14 +68,10 @@ class Compilation:
 
 
 @cache
-def _kept(machine: Machine, directory: Cache | None) -> dict[str, bytes]:
+def _kept(library: Library, machine: Machine, directory: Cache | None) -> dict[str, bytes]:
     """The objects of library texts that this process has; those that need long come from `directory`."""
     texts = library(machine)
     if not texts:
         return {}
-    key = text_key(texts, machine)
-    found = None if directory is None else directory.get(key)
-    objects = compile_units(texts, machine, threads=2) if found is None else unpack(found)
-    if directory is not None and found is None:
-        directory.put(key, pack(objects))
+    objects = objects_of(texts, machine, directory, partial(compile_units, machine=machine, threads=2))
     return dict(zip(texts, objects, strict=True))

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
-from hlotool.codegen.cpu.host.entry import HostCall
 from hlotool.codegen.machine import Machine, host, runs_here
+from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.evaluate import evaluate_computation
 from hlotool.evaluate.custom import EVALUATED
@@ -25,7 +25,7 @@ from hlotool.ir.devices import Topology, topology_of
 from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
-from hlotool.runtime.compilation import Compilation
+from hlotool.runtime.compilation import Compilation, Library
 from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of
 from hlotool.runtime.entry import check_apart, check_output
 from hlotool.runtime.image import Image, load_image
@@ -177,11 +177,14 @@ def _name(value: object) -> str:
     return type(value).__name__
 
 
-def compilation(machine: Machine, threads: int | None = None) -> Compilation:
-    """Makes objects for this process.  UnsupportedError if `machine` is not like the one that it is on."""
+def compilation(machine: Machine, library: Library, threads: int | None = None) -> Compilation:
+    """Makes objects for this process, of its `library` once.
+
+    UnsupportedError if `machine` is not like the one that it is on.
+    """
     if not runs_here(machine):
         raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
-    return Compilation(machine, pool.default_threads() if threads is None else threads, default_cache())
+    return Compilation(machine, library, pool.default_threads() if threads is None else threads, default_cache())
 
 
 def link(

@@ -18,8 +18,8 @@ from llvmlite.binding import ffi
 
 from hlotool.codegen.kernel import is_plumbing
 from hlotool.codegen.machine import Machine
-from hlotool.runtime.cache import Cache, pack, text_key, unpack
-from hlotool.runtime.target_machines import emitter, initialize
+from hlotool.runtime.cache import Cache, objects_of
+from hlotool.runtime.target_machines import emitter
 
 __all__ = ["CodeError", "assembly", "compiled", "has_raw_functions", "object_of", "with_header"]
 
@@ -30,25 +30,16 @@ class CodeError(RuntimeError):
 
 def object_of(text: str, machine: Machine) -> bytes:
     """The relocatable object that `text` compiles to; CodeError has LLVM's message when it does not parse or verify."""
-    initialize()
     return _compile_unlocked(text, machine) if has_raw_functions() else _compile_locked(text, machine)
 
 
 def compiled(texts: Sequence[str], machine: Machine, cache: Cache | None = None) -> list[bytes]:
     """The objects of `texts`, taken from `cache` where they are there; CodeError as `object_of`."""
-    return [_compiled(text, machine, cache) for text in texts]
 
+    def make(texts: Sequence[str]) -> list[bytes]:
+        return [object_of(text, machine) for text in texts]
 
-def _compiled(text: str, machine: Machine, cache: Cache | None) -> bytes:
-    if cache is None:
-        return object_of(text, machine)
-    key = text_key([text], machine)
-    found = cache.get(key)
-    if found is not None:
-        return unpack(found)[0]
-    made = object_of(text, machine)
-    cache.put(key, pack([made]))
-    return made
+    return [objects_of([text], machine, cache, make)[0] for text in texts]
 
 
 def assembly(text: str, machine: Machine) -> str:

@@ -107,14 +107,8 @@ def arithmetic(accumulate: str, machine: Machine) -> Arithmetic:
 
 
 def multiplies_pairs(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
-    """Whether `machine` has fast dot products of bf16 pairs, and they serve a product of these element types.
-
-    Processors with AMX have the instruction, but it takes about as long as four multiply-adds there (measured on
-    Sapphire Rapids), which makes pairs slower than converting to f32.
-    """
-    features = machine.features.split(",")
-    fast = machine.vector_bits == 512 and "+avx512bf16" in features and "+amx-tile" not in features
-    return fast and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
+    """Whether `machine` has fast dot products of bf16 pairs, and they serve a product of these element types."""
+    return machine.has_bf16_pairs and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
 
 
 def multiplies_shorts(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
@@ -124,7 +118,7 @@ def multiplies_shorts(lhs: str, rhs: str, accumulate: str, machine: Machine) -> 
     32 bits are multiplied one by one, and take longer.
     """
     fit = {lhs, rhs} <= {"s2", "u2", "s4", "u4", "s8", "u8", "s16"}
-    return fit and accumulate == "s32" and machine.architecture == "x86_64"
+    return fit and accumulate == "s32" and machine.instructions.short_pairs
 
 
 def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
@@ -139,7 +133,7 @@ def multiplies_bf16x3(lhs: str, rhs: str, accumulate: str, machine: Machine) -> 
 
 def has_tiles(machine: Machine) -> bool:
     """Whether `machine` has registers for tiles of bf16 pairs, and this process may use them."""
-    return machine.vector_bits == 512 and "+amx-bf16" in machine.features.split(",")
+    return machine.has_tiles
 
 
 def load(pointer: Ptr, source: Element, kind: str, lanes: int = 1, active: int = 0, align: int = 0) -> Vector:

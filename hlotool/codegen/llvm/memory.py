@@ -42,8 +42,8 @@ def first_lanes(f: Function, active: int, lanes: int) -> Vector | None:
 
 def has_masks(machine: Machine | None, element_type: str) -> bool:
     """Whether the processor reads and writes single lanes of a vector of the type."""
-    bits = 128 if machine is None else machine.vector_bits
-    return bits == 512 or (bits == 256 and byte_size(element_type) >= 4)
+    least = 0 if machine is None else machine.instructions.masked_bits
+    return 0 < least <= 8 * byte_size(element_type)
 
 
 def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Register:

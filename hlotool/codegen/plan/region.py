@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel
-from hlotool.ir import Instruction
+from hlotool.ir import Computation, Instruction
 
-__all__ = ["Part", "Region", "Tasks", "dealt", "tasks_of", "time_of"]
+__all__ = ["Part", "Region", "Schedule", "Tasks", "dealt", "tasks_of", "time_of"]
 
 _TASKS: Annotated[int, Threshold("tasks")] = 15
 """Tasks of a region, about, if it has parts enough."""
@@ -35,6 +35,16 @@ class Region:
 
     steps: tuple[Instruction, ...]
     tasks: tuple[tuple[Part, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What threads do: the order of computations that have regions, and the functions of kernels, by their numbers,
+    whose tasks several threads share, always or while they are awake."""
+
+    orders: Mapping[Computation, Sequence[Instruction | Region]]
+    split: Set[tuple[Instruction, int]]
+    split_awake: Set[tuple[Instruction, int]]
 
 
 Tasks = list[tuple[float, list[Part]]]

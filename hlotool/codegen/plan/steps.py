@@ -20,8 +20,8 @@ from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
 
 __all__ = [
-    "CONTROL", "HOST", "NO_KERNEL", "Routine", "Steps", "called", "inside", "is_element", "is_scalar_code", "is_there",
-    "named", "needs_kernel",
+    "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "called", "inside", "is_element",
+    "is_scalar_code", "is_there", "named", "needs_kernel",
 ]  # fmt: skip
 
 CONTROL = frozenset({"while", "conditional"})
@@ -45,6 +45,25 @@ class Routine:
     cost: float
     asks: bool
     forks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """What the native code leaves to the runtime: it calls ``i64 @hlo_host(ptr @symbol, ptr table)`` with a kernel's
+    argument table, and goes on when that gives `COMPLETE` (`hlotool.codegen.llvm.polling`)."""
+
+    symbol: str
+    instruction: Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUse:
+    """Which kernel runs an instruction (for reports)."""
+
+    instruction: str
+    kernel: str
+    cost: float
+    parallel: bool
 
 
 @dataclass(frozen=True, slots=True)

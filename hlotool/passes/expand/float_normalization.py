@@ -29,12 +29,14 @@ class FloatNormalization:
     type: str = "bf16"
     to: str = "f32"
 
-    def run(self, module: Module, log: DecisionLog) -> bool:
+    def __post_init__(self) -> None:
         for name in (self.type, self.to):
             if name not in ELEMENT_TYPES or not ELEMENT_TYPES[name].is_float:
                 raise HloError(f"float-normalization: {name!r} is no floating-point type")
         if ELEMENT_TYPES[self.to].bits <= ELEMENT_TYPES[self.type].bits:
             raise HloError(f"float-normalization: {self.to} is no wider than {self.type}")
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
         return expand_each(module, log, _ROUNDING, self._widened, "widen", f"{self.type} is computed in {self.to}")
 
     def _is_narrow(self, instruction: Instruction) -> bool:

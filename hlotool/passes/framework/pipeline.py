@@ -152,7 +152,10 @@ class _Parser:
             known = [*pass_names(), *self.named, "fixpoint"]
             raise self.error(f"no pass or pipeline is called {name!r}", start, _near(name, known)) from None
         options = self.options(name, pass_options(pass_class))
-        return pass_class(**{key.replace("-", "_"): value for key, value in options.items()})
+        try:
+            return pass_class(**{key.replace("-", "_"): value for key, value in options.items()})
+        except HloError as error:
+            raise self.error(error.message, start) from None
 
     def options(self, owner: str, known: dict[str, PassOption]) -> dict[str, Any]:
         found: dict[str, Any] = {}

@@ -22,7 +22,7 @@ VALUE = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s,{}()"]*)')
 
 @runtime_checkable
 class Pass(Protocol):
-    """A rewrite of modules: a function of the module alone.
+    """A rewrite of modules: a function of the module alone.  HloError where it is made with options that say nothing.
 
     One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.  One that has
     `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).  One that has

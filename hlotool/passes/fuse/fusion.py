@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
+from hlotool.analysis.costs import costs_of
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import (
     can_be_root,
@@ -26,7 +27,6 @@ from hlotool.analysis.fusibility import (
 )
 from hlotool.analysis.in_place import computed_elsewhere, leaves_border, reads_what_it_writes
 from hlotool.analysis.product_epilogue import PRODUCTS
-from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.ir.opcodes import ELEMENTWISE
 from hlotool.passes.fuse.fusion_rules import fusion_rules, mark_own_fusions
@@ -47,12 +47,6 @@ _AT_ITS_OWN_PLACE = ELEMENTWISE | {"reshape", "bitcast", "copy"}
 
 Place = tuple[Instruction, ...]
 """An index map: the instructions that move elements on the way from the root."""
-
-_MAX_PLACES: Annotated[int, Threshold("places")] = 4  # at which a consumer may compute what it fuses
-_MAX_COSTLY_PLACES: Annotated[int, Threshold("places")] = 2  # at which it may compute what is expensive
-_MAX_VIEWS: Annotated[int, Threshold("places")] = 8  # at which it may read what only moves elements
-_LARGEST_CHOICE: Annotated[int, Threshold("elements")] = 1 << 16
-"""Of a concatenation whose source a consumer chooses for each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +83,9 @@ class Fusion:
     rows: bool = True
     only: str = ""
     never: str = ""
+
+    def __post_init__(self) -> None:
+        fusion_rules(self.only, self.never)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -297,20 +294,20 @@ class _Grower:
         self, growth: _Growth, producer: Instruction, users: list[Instruction], aligned: bool
     ) -> Obstacle | None:
         """Why joining would repeat work; None when it does not."""
-        free = is_movement(producer) or producer.opcode in ("constant", "iota")
+        costs, free = costs_of(producer), is_movement(producer) or producer.opcode in ("constant", "iota")
         times = 1 if free or aligned else growth.times(producer, users)
         if times > 1 and not is_positional(producer):
             reason = f"each element would be computed {times} times"
             return Obstacle("repeated-work", reason, {"times": times, "limit": 1})
         places = len(places_of(producer, users, growth.places))
-        limit = _MAX_VIEWS if free else _MAX_COSTLY_PLACES if is_expensive(producer) else _MAX_PLACES
+        limit = costs.view_places if free else costs.costly_places if is_expensive(producer) else costs.places
         if places > limit:
             reason = f"it would be computed at {places} places"
             return Obstacle("many-places", reason, {"places": places, "limit": limit})
         if not free and any(u.opcode in ("gather", "map") and producer is u.operands[0] for u in users):
             return Obstacle("gathered", "it would be computed at gathered places")
         if producer.opcode == "concatenate" and (
-            producer.shape.size > _LARGEST_CHOICE or any(u.opcode in ("reduce", "reduce-window") for u in users)
+            producer.shape.size > costs.largest_choice or any(u.opcode in ("reduce", "reduce-window") for u in users)
         ):
             reason = "choosing a source for each element costs more than a copy"
             return Obstacle("choice-of-source", reason, {"elements": producer.shape.size})

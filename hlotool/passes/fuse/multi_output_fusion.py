@@ -58,6 +58,9 @@ class MultiOutputFusion:
     only: str = ""
     never: str = ""
 
+    def __post_init__(self) -> None:
+        fusion_rules(self.only, self.never)
+
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         pure: dict[Computation, bool] = {}

@@ -69,6 +69,9 @@ class ProductFusion:
     only: str = ""
     never: str = ""
 
+    def __post_init__(self) -> None:
+        fusion_rules(self.only, self.never)
+
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         rules = fusion_rules(self.only, self.never)

@@ -8,17 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from hlotool.analysis.contraction import (
-    COLUMNS_IN_PLACE,
-    PACKED_TYPES,
-    PAGE,
-    PAGED_ROWS,
-    ROWS_ALONG,
-    ROWS_IN_PLACE,
-    TERMS_IN_PLACE,
-    dot_dimensions,
-    panel_columns,
-)
+from hlotool.analysis.contraction import PACKED_TYPES, dot_dimensions, panel_columns
+from hlotool.analysis.costs import costs_of
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Literal, Module, array, byte_size
 from hlotool.passes.framework.graph import has_sizes, replace_with
@@ -123,20 +114,20 @@ def _pack(dot: Instruction, index: int, kept: Collection[Instruction], log: Deci
 
 def _is_copied(dot: Instruction, index: int) -> bool:
     """Whether the kernel of `dot` would copy its operand, a matrix, into another form: see `cpu.products.dot`."""
-    operand, numbers = dot.operands[index].shape, dot_dimensions(dot)
+    operand, numbers, costs = dot.operands[index].shape, dot_dimensions(dot), costs_of(dot)
     if operand.rank != 2:
         return False
     if index == 0:
         k, m = operand.dimensions
-        wide = dot.shape.size > COLUMNS_IN_PLACE * m
-        return numbers.lhs_contracting == (0,) and k > TERMS_IN_PLACE and m > ROWS_ALONG and wide
+        wide = dot.shape.size > costs.columns_in_place * m
+        return numbers.lhs_contracting == (0,) and k > costs.terms_in_place and m > costs.rows_along and wide
     n = dot.shape.dimensions[-1]
     m = dot.shape.size // n
     if numbers.rhs_contracting == (1,):
-        return m > ROWS_ALONG
-    if n * byte_size(dot.shape.element_type) % PAGE == 0:
-        return m > PAGED_ROWS
-    return m > ROWS_IN_PLACE and n > COLUMNS_IN_PLACE
+        return m > costs.rows_along
+    if n * byte_size(dot.shape.element_type) % costs.page_bytes == 0:
+        return m > costs.paged_rows
+    return m > costs.rows_in_place and n > costs.columns_in_place
 
 
 def _reads_copy(user: Instruction, operand: Instruction, index: int) -> bool:

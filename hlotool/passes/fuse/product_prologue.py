@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from hlotool.analysis.contraction import MatrixView, matrix_views
+from hlotool.analysis.costs import Costs, costs_of
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import is_expensive, is_fusible
 from hlotool.analysis.product_epilogue import Misfit, fused_product
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues, streams
-from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.views import lies_together
 from hlotool.ir import Instruction, Module, byte_size
 from hlotool.passes.fuse.fusion import erase_all, fusible_computations, leave_behind, make_fusion
@@ -24,16 +24,6 @@ _VIEWS = frozenset({"bitcast", "reshape"})
 
 _REGROUPING = frozenset({"bitcast", "concatenate", "reshape"})
 """What reads elements at places that are quotients and remainders."""
-
-_PANEL: Annotated[int, Threshold("columns")] = 32
-"""Columns of which panels are made."""
-
-_SHORT: Annotated[int, Threshold("instructions")] = 16
-"""Instructions that may be written out for each of the columns that are turned together."""
-
-_SHARED_RESULTS: Annotated[int, Threshold("results")] = 64  # enough to share among threads
-_ALONE_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # of an operand that need not be shared
-"""So many results at least are there to share among threads, unless an operand has no more than so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +96,9 @@ class ProductPrologue:
     max_ops: int = 256
     only: str = ""
     never: str = ""
+
+    def __post_init__(self) -> None:
+        fusion_rules(self.only, self.never)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
@@ -188,32 +181,33 @@ class ProductPrologue:
 
 def _cost(product: _ProductKernel, view: MatrixView, numbers: Collection[int], found: _Found) -> Misfit | None:
     """What speaks against computing the operands with these `numbers` in the kernel of the dot."""
+    costs = costs_of(product.dot)
     if not streams(view, numbers):
-        reason = _why_not_packed(view, found)
+        reason = _why_not_packed(view, found, costs)
         return Misfit("not-packed", reason, form=False) if reason else None
     if product.whole_rows:
         return Misfit("product-rows", "its epilogue wants whole rows of the result")
     results = prod(view.batch) * view.m * view.n
-    if results < _SHARED_RESULTS and found.producer.shape.byte_size > _ALONE_BYTES:
+    if results < costs.shared_results and found.producer.shape.byte_size > costs.alone_bytes:
         return Misfit("few-results", f"threads would share {results} results only", form=False)
     return None
 
 
-def _why_not_packed(view: MatrixView, found: _Found) -> str:
+def _why_not_packed(view: MatrixView, found: _Found, costs: Costs) -> str:
     """Why a copy of the operand for the product's tiles would be no better than the operand itself; else empty.
 
     The right operand is copied into panels in any product of some size, or in the caches where it is not.  The left one
     is read where it is.  Panels of what lies across them are turned in registers, which takes short code and indices
     without division.
     """
-    if found.number == 0 or view.n < _PANEL:
+    if found.number == 0 or view.n < costs.panel_columns:
         times = view.n if found.number == 0 else view.m
         return f"each element is used for {times} results, and not packed for them"
     body = [*_body_of(found.producer), *found.views]
     turned = view.rhs.column != byte_size(view.types[1]) or any(i.opcode == "transpose" for i in body)
     if turned and any(i.opcode in _REGROUPING for i in body):
         return "it lies across the panels, in groups"
-    if turned and (len(body) > _SHORT or any(map(is_expensive, body))):
+    if turned and (len(body) > costs.turned_instructions or any(map(is_expensive, body))):
         return "it lies across the panels, and takes long to compute"
     return ""
 

@@ -37,9 +37,11 @@ class CallInliner:
     max_growth: int = 4000
     fusions: str = "none"
 
-    def run(self, module: Module, log: DecisionLog) -> bool:
+    def __post_init__(self) -> None:
         if self.fusions not in _FUSIONS:
             raise HloError(f"call-inliner: fusions is {', '.join(_FUSIONS)}, not {self.fusions!r}")
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
         chosen = _FUSIONS["foreign" if self.fusions == "all" and has_own_fusions(module) else self.fusions]
         changed = False
         inliner = _Inliner(module, self, chosen, log)

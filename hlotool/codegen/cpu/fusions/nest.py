@@ -281,7 +281,7 @@ class Nest:
         row of the outputs.  A row takes long enough to make for all of this to come meanwhile.
         """
         scope, (row, *others) = self.scope, reduce.bound
-        if others or not scope.stack or self.machine.vector_bits == 512:  # with which nothing was measured
+        if others or not scope.stack or not self.machine.instructions.tuned:  # with which nothing was measured
             return ()
         found: dict[tuple[object, int], tuple[Node, Index, int]] = {}
         for node in (*inner, *self.outputs):

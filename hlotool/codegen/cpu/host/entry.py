@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import trip_count
 from hlotool.codegen.cpu.host.body import Body, table_size
-from hlotool.codegen.cpu.host.overlap import Schedule
 from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_parts, define_tasks
 from hlotool.codegen.cpu.host.step_costs import StepCosts
 from hlotool.codegen.cpu.host.swaps import begin_swaps, end_swaps, swap
@@ -35,39 +33,31 @@ from hlotool.codegen.llvm.values import Bool, Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.buffers import branch_computations
-from hlotool.codegen.plan.region import Region
-from hlotool.codegen.plan.steps import HOST, NO_KERNEL, Routine, Steps, inside, is_element, is_scalar_code, named
+from hlotool.codegen.plan.region import Region, Schedule
+from hlotool.codegen.plan.steps import (
+    HOST,
+    NO_KERNEL,
+    HostCall,
+    KernelUse,
+    Routine,
+    Steps,
+    inside,
+    is_element,
+    is_scalar_code,
+    named,
+)
 from hlotool.codegen.plan.task_loops import TaskLoop
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Copy, Value
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["Entry", "HostCall", "KernelUse"]
+__all__ = ["Entry"]
 
 _MOST_COPIES: Annotated[int, Threshold("copies")] = 64
 """That are written one after the other; more are a loop over a table."""
 
 _ABANDON = "abandon"
 """The block that ends an execution which failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostCall:
-    """What the native code leaves to the runtime: it calls ``i64 @hlo_host(ptr @symbol, ptr table)`` with a kernel's
-    argument table, and goes on when that gives `COMPLETE`."""
-
-    symbol: str
-    instruction: Instruction
-
-
-@dataclass(frozen=True, slots=True)
-class KernelUse:
-    """Which kernel runs an instruction (for reports)."""
-
-    instruction: str
-    kernel: str
-    cost: float
-    parallel: bool
 
 
 class Entry:

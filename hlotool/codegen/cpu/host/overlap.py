@@ -16,7 +16,7 @@ dealt out to threads, `plan.reserve` whether there is room.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -24,12 +24,12 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.host.step_costs import FORK, StepCosts, is_split, least_work
 from hlotool.codegen.plan.dependencies import Waits, dependencies, touched
-from hlotool.codegen.plan.region import Region, dealt, tasks_of, time_of
+from hlotool.codegen.plan.region import Region, Schedule, dealt, tasks_of, time_of
 from hlotool.codegen.plan.reserve import Storage
 from hlotool.codegen.plan.steps import CONTROL, Steps, called, inside
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["Schedule", "schedule"]
+__all__ = ["schedule"]
 
 _SPIN: Annotated[float, Threshold("nanoseconds")] = 30_000.0
 """Workers stay awake for 70 us; estimates may be too low by half."""
@@ -52,16 +52,6 @@ _MOST: Annotated[int, Threshold("steps")] = 60
 
 _AHEAD: Annotated[int, Threshold("steps")] = 16
 """Steps that a region may wait for: how far ahead of them its own may come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """What threads do: the order of computations that have regions, and the functions of kernels, by their numbers,
-    whose tasks several threads share, always or while they are awake."""
-
-    orders: Mapping[Computation, Sequence[Instruction | Region]]
-    split: Set[tuple[Instruction, int]]
-    split_awake: Set[tuple[Instruction, int]]
 
 
 def schedule(steps: Steps, log: DecisionLog) -> Schedule:

@@ -17,7 +17,7 @@ from hlotool.codegen.plan.buffers import ALIASES, branch_computations
 from hlotool.codegen.plan.steps import CONTROL, Steps, called
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["ASLEEP", "FORK", "LOOPED", "StepCosts", "is_split", "least_work"]
+__all__ = ["ASLEEP", "FORK", "StepCosts", "is_split", "least_work", "shares_loop"]
 
 ASLEEP: Annotated[int, Threshold("nanoseconds")] = 20_000
 """Work is given to several threads when it is estimated to take longer than this (a fork-join costs about 1 us, a
@@ -63,6 +63,11 @@ def least_work(looped: bool, awake: bool = False) -> float:
 def is_split(step: Step, looped: bool) -> bool:
     """Whether several threads share the tasks of a function."""
     return step.tasks > 1 and step.cost > least_work(looped)
+
+
+def shares_loop(step: Step, trips: int) -> bool:
+    """Whether threads should share a loop of so many trips around a step."""
+    return step.cost > LOOPED or step.cost * trips > ASLEEP
 
 
 class StepCosts:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from hlotool.analysis.contraction import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE, MatrixView
+from hlotool.analysis.contraction import MatrixView
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, both, pays
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
 from hlotool.codegen.cpu.products.bf16x3_tiles import bf16x3_tiles
@@ -205,7 +206,7 @@ class _Dot:
         if self.b.terms != (self.b.element.bytes,):
             packed, _ = self.operands.pack_terms("pack_rhs", _turned(self.b), n, k, k)
             self.b = _turned(packed)
-        most = 16 if self.machine.registers == 32 else 8
+        most = self.machine.registers // 2
         rows = min(m, _SIDE if n >= _SIDE or self.arithmetic.complex else most // min(n, _SIDE))
         columns = min(n, max(1, most // (rows * components)))
         self._add(self._product(TileShape(rows, columns)), DOT_PRODUCTS)

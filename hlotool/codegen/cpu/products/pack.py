@@ -218,7 +218,7 @@ class _CopyWriter:
         With vectors of 512 bits nothing was measured.
         """
         copy, machine = self.copy, self.unit.machine
-        narrow = machine is not None and machine.vector_bits < 512
+        narrow = machine is not None and machine.instructions.tuned
         read = copy.group * copy.width * self.source.bytes
         return narrow and copy.group > 0 and copy.rows.source >= _APART * read
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from hlotool.analysis.contraction import COLUMNS_IN_PLACE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import COLUMNS_IN_PLACE
 from hlotool.codegen.cpu.products.product import TileShape
 from hlotool.codegen.llvm.elements import Arithmetic
 from hlotool.codegen.machine import LINE, Machine
@@ -65,7 +65,7 @@ def panels_to_pack(
     if in_pieces and depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
-    if size > (most // 2 if machine.vector_bits == 512 else most):
+    if size > (most if machine.instructions.tuned else most // 2):
         return 0, 0
     return max(1, min(COLUMNS // tile.columns, most // size, items * panels // 16)), 0
 
@@ -83,5 +83,5 @@ def piece_to_pack(
     piece = most * first // size
     kept = rows * (2 * LINE + row) <= KEPT_BYTES
     # With vectors of 512 bits nothing was measured.
-    worth = machine.vector_bits < 512 and kept and items * -(-columns // tile.columns) >= SHARED_PANELS
+    worth = machine.instructions.tuned and kept and items * -(-columns // tile.columns) >= SHARED_PANELS
     return -(-first // -(-first // piece)) if worth and size > most // 2 and 1 <= piece < first else 0

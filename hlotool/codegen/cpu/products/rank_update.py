@@ -56,7 +56,7 @@ def serves_updates(
     plain = plain and b.storage == arithmetic.type
     whole = terms % TERMS == 0 and columns % arithmetic.lanes == 0 and columns >= _FEWEST * PANELS * arithmetic.lanes
     large = parts * terms * columns * b.bytes > LARGE * machine.l2
-    return plain and whole and large and rows <= MOST_ROWS and machine.vector_bits < 512
+    return plain and whole and large and rows <= MOST_ROWS and machine.instructions.tuned
 
 
 def columns_of(rows: int, columns: int, arithmetic: Arithmetic, machine: Machine) -> int:
@@ -68,7 +68,7 @@ def columns_of(rows: int, columns: int, arithmetic: Arithmetic, machine: Machine
 
 def _together(machine: Machine) -> int:
     """Rows whose elements of `a` are kept, beside their sums, a vector of `b` and, unless fused, a product."""
-    others = 2 if machine.registers == 16 and machine.vector_bits == 128 else 1
+    others = 2 if machine.instructions.overwrites else 1
     return (machine.registers - others) // (TERMS + 1)
 
 

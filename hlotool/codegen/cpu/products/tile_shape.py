@@ -29,7 +29,7 @@ def choose_tile(
         # Beside sums and vectors of `b`: broadcasts from memory need a register of their own, and two of 16 are too
         # many where they would cost a sum; products too where they are not fused with the addition.
         spare = 2 if machine.registers == 32 else 3 if arithmetic.complex else 1 if vectors == 3 else 2
-        spare = 6 if machine.registers == 16 and machine.vector_bits == 128 else spare
+        spare = 6 if machine.instructions.overwrites else spare
         highest = (machine.registers - vectors - spare) // (vectors * arithmetic.components)
         if highest < 1 or (in_lines and vectors * width * arithmetic.element.bytes % LINE):
             continue
@@ -59,8 +59,7 @@ def _cycles(rows: int, vectors: int, machine: Machine, arithmetic: Arithmetic, w
     """
     broadcasts = rows * arithmetic.components
     if machine.registers == 32:
-        units = 1.0 if machine.vector_bits == 512 else 0.5  # cycles of a full-width multiply-add
         reads = (broadcasts + vectors) / 2
         extra = 2.0 + 0.3 * vectors + 0.1 * broadcasts if windows else 0.2 * reads
-        return max(broadcasts * vectors * units, reads, 4.0) + extra
+        return max(broadcasts * vectors * machine.instructions.fma_cycles, reads, 4.0) + extra
     return max(broadcasts * vectors / 2, (broadcasts + vectors) / 1.8, 4.0) + 0.14 * broadcasts + 0.32 * vectors + 0.35

@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import Annotated
 
-from hlotool.analysis.contraction import PAGE
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import PAGE
 from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
 from hlotool.codegen.cpu.products.tile_shape import nanoseconds

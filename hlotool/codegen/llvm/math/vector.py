@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.llvm.control import Callee
 from hlotool.codegen.llvm.types import Number
 from hlotool.codegen.llvm.values import Struct, Vector, operand
@@ -70,18 +71,21 @@ def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
 
 def has_scalef(unit: Unit) -> bool:
     """Whether ``llvm.ldexp`` on vectors is one instruction (AVX-512)."""
-    return unit.machine is not None and unit.machine.vector_bits == 512
+    return _instructions(unit).scalef
 
 
 def has_half(unit: Unit) -> bool:
     """Whether the processor converts between half and single precision by itself."""
-    machine = unit.machine
-    return machine is not None and (machine.vector_bits >= 256 or machine.architecture == "aarch64")
+    return _instructions(unit).half
 
 
 def has_fma(unit: Unit) -> bool:
     """Whether the processor is known to multiply and add with one rounding."""
-    return has_half(unit)
+    return _instructions(unit).fma
+
+
+def _instructions(unit: Unit) -> InstructionSet:
+    return PORTABLE if unit.machine is None else unit.machine.instructions
 
 
 def keeps_excess(unit: Unit, element_type: str) -> bool:

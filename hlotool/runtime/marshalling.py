@@ -22,14 +22,14 @@ from hlotool.ir.dynamic import accepts
 from hlotool.runtime.entry import Array, check_donated, check_input
 from hlotool.runtime.executable import Executable
 
-__all__ = ["at_border", "check_arrays", "copied_to_donated", "is_plain"]
+__all__ = ["check_arrays", "copied_to_donated", "is_plain", "marshalled"]
 
 _BITS = ("s1", "u1")
 
 Arrays: TypeAlias = tuple[Array, ...]
 
 
-def at_border(executable: Executable, parameters: Sequence[Shape], outputs: Sequence[Shape]) -> Executable:
+def marshalled(executable: Executable, parameters: Sequence[Shape], outputs: Sequence[Shape]) -> Executable:
     """The executable as its caller wants it, with `parameters` and `outputs` of the module as it was written."""
     if all(is_plain(shape) for shape in (*parameters, *outputs)):
         return executable

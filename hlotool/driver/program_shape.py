@@ -1,4 +1,4 @@
-"""The arrays that go in and out of a module."""
+"""The shapes of the arrays that go in and out of a program."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from hlotool.codegen.plan.values import array_leaves
 from hlotool.ir import Module, Shape
 
-__all__ = ["border"]
+__all__ = ["program_shape"]
 
 
-def border(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+def program_shape(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
     """The array leaves of the entry's parameters, and of its root."""
     return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
 

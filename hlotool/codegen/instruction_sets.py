@@ -1,0 +1,61 @@
+"""Vector instructions of processors, as data: one row for each set of them that code is written for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+__all__ = ["AVX512", "PORTABLE", "InstructionSet", "instruction_set", "vector_bits_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionSet:
+    """What code may count on, on an `architecture` whose processors have the features `requires`.
+
+    Vectors have `vector_bits` bits.  Micro-kernels may plan with `registers` vector registers; that an instruction
+    `overwrites` means that it has no register of its own for its result.  Single lanes of at least `masked_bits` bits
+    are read and written under a mask (0: none are).  `half`: conversions between f16 and f32; `fma`: multiply-adds that
+    round once, one of all lanes every `fma_cycles`; `scalef`: ``llvm.ldexp`` on vectors as one instruction; `short_pairs`: dot products of pairs of s16.
+    Where they are not `tuned`, nothing was measured of what only trying tells, such as what to fetch ahead.
+    """
+
+    architecture: str = ""
+    requires: frozenset[str] = frozenset()
+    vector_bits: int = 128
+    registers: int = 16
+    overwrites: bool = False
+    masked_bits: int = 0
+    half: bool = False
+    fma: bool = False
+    fma_cycles: float = 0.5
+    scalef: bool = False
+    short_pairs: bool = False
+    tuned: bool = True
+
+
+AVX512 = InstructionSet(
+    architecture="x86_64", requires=frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"}), vector_bits=512,
+    registers=32, masked_bits=8, half=True, fma=True, fma_cycles=1.0, scalef=True, short_pairs=True, tuned=False,
+)  # fmt: skip
+_AVX2 = InstructionSet(
+    architecture="x86_64", requires=frozenset({"avx2", "fma"}), vector_bits=256, masked_bits=32, half=True, fma=True,
+    short_pairs=True,
+)  # fmt: skip
+_SSE = InstructionSet(architecture="x86_64", overwrites=True, short_pairs=True)
+_NEON = InstructionSet(architecture="aarch64", registers=32, half=True, fma=True)
+PORTABLE = InstructionSet(overwrites=True)
+"""What LLVM has for every processor."""
+
+_SETS = (AVX512, _AVX2, _SSE, _NEON, PORTABLE)
+"""Of each architecture the widest first."""
+
+
+def vector_bits_of(features: frozenset[str]) -> int:
+    """The bits of the vectors that a processor with these features has."""
+    return next(row.vector_bits for row in _SETS if row.requires <= features)
+
+
+@cache
+def instruction_set(architecture: str, vector_bits: int) -> InstructionSet:
+    """The instructions of an architecture for vectors of at most so many bits."""
+    return next(row for row in _SETS if row.architecture == architecture and row.vector_bits <= vector_bits)
