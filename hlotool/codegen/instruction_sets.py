@@ -15,8 +15,9 @@ class InstructionSet:
     Vectors have `vector_bits` bits.  Micro-kernels may plan with `registers` vector registers; that an instruction
     `overwrites` means that it has no register of its own for its result.  Single lanes of at least `masked_bits` bits
     are read and written under a mask (0: none are).  `half`: conversions between f16 and f32; `fma`: multiply-adds that
-    round once, one of all lanes every `fma_cycles`; `scalef`: ``llvm.ldexp`` on vectors as one instruction; `short_pairs`: dot products of pairs of s16.
-    Where they are not `tuned`, nothing was measured of what only trying tells, such as what to fetch ahead.
+    round once, one of all lanes every `fma_cycles`; `scalef`: ``llvm.ldexp`` on vectors as one instruction;
+    `short_pairs`: dot products of pairs of s16.  Where they are not `tuned`, nothing was measured of what only trying
+    tells, such as what to fetch ahead.
     """
 
     architecture: str = ""
