@@ -926,7 +926,7 @@ _WIDTHS = frozenset({
 """What is compared with these follows from types, or from the processor, of which there are several in the tests."""
 
 _NO_THRESHOLDS = {
-    "abs(mantissa) == 0.5": "powers of two",
+    "abs(mantissa) != 0.5": "powers of two",
     "math.frexp(value)[0] == 0.5": "powers of two",
     "value not in (2, 3, 4)": "the powers that are written out",
     "max(sizes, default=0) < 1 << 31": "what 32 bits hold",
@@ -935,10 +935,9 @@ _NO_THRESHOLDS = {
     "length < 1 << 32": "what 32 bits hold",
     "kind.size == 8": "a type",
     "self.term == 4": "a type",
-    "lanes == 64": "a type",
     "0 < len(names) <= 8": "the wording of an error",
+    "_MOST_OPERANDS = 8": "how rules are looked up",
     "step.limit == 25": "what a step has if nothing is written",
-    "n < 4": "the least that is a product of two",
     "n >= 4": "the least that is a product of two",
     "a.row % (PAGE // 4) == 0": "how caches are built",
     "b.terms[0] % (PAGE // 4) == 0": "how caches are built",

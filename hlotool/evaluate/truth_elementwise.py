@@ -228,7 +228,7 @@ def _unary(instruction: Instruction, operands: Operands, context: Any) -> Bounde
         if ELEMENT_TYPES[source].is_complex:
             part = np.asarray(part.real if name == "real" else part.imag)
         elif name == "imag":
-            return exact(np.zeros(x.shape), target)
+            return exact(round_to(np.zeros(x.shape), target), target)
         return Bounded(part, x.error)
     if name == "is-finite":
         return bounded(np.isfinite(x.value), None if x.error is None else np.where(np.isinf(x.error), np.inf, 0.0))

@@ -22,7 +22,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from hlotool.ir import Diagnostic, HloError, Location
+from hlotool.ir import Diagnostic, HloError, Location, UnsupportedError
 from hlotool.passes.framework.registry import PIPELINES, PassOption, find_pass, pass_names, pass_options
 from hlotool.passes.framework.steps import VALUE, Fixpoint, Pipeline, PipelineElement, pipeline_text
 
@@ -154,6 +154,8 @@ class _Parser:
         options = self.options(name, pass_options(pass_class))
         try:
             return pass_class(**{key.replace("-", "_"): value for key, value in options.items()})
+        except UnsupportedError:  # the text is right: it names what cannot be had here
+            raise
         except HloError as error:
             raise self.error(error.message, start) from None
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Module, UnsupportedError
+from hlotool.ir import HloError, Module, UnsupportedError
 from hlotool.passes.framework.rewriter import Rule, RuleTable, rewrite, rule_table
 from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
 from hlotool.plugins import load_plugin, plugin_names
@@ -39,12 +39,12 @@ class AlgebraicSimplifier:
 
 
 def _installed(name: str) -> Rule:
-    """The rule of that name of another package; UnsupportedError where there is none."""
+    """The rule of that name of another package; HloError where there is none, UnsupportedError where it has no use."""
     own = {rule.name for rule in (*RULES, *RECIPROCAL_RULES)}
     names = plugin_names("rule", own)
     if name not in names:
         there = f"there are {', '.join(names)}" if names else "there are none"
-        raise UnsupportedError(f"no other package adds a rule {name!r}; {there}")
+        raise HloError(f"no other package adds a rule {name!r}; {there}")
     found = load_plugin("rule", name, Rule)
     if found.name != name:
         raise UnsupportedError(f"the rule that is installed as {name!r} calls itself {found.name!r}")

@@ -20,6 +20,7 @@ from hlotool.codegen.llvm.math import (
 from hlotool.codegen.llvm.math import complex as complex_functions
 from hlotool.codegen.llvm.math.elements import (
     Register,
+    constant,
     is_complex,
     is_float,
     is_low_precision,
@@ -216,7 +217,7 @@ def _part(index: int) -> Handler:
         value = operands[0]
         if not isinstance(value, Vector):
             return value[index]
-        return value if index == 0 else value.like(0)
+        return value if index == 0 else constant(value.f, result, value.lanes, 0)
 
     return handler
 

@@ -74,7 +74,7 @@ def reduce_ones(instruction: Instruction, operand: Instruction, initial: Instruc
 @rule("reduce(operand, initial)")
 def reduce_empty(instruction: Instruction, operand: Instruction, initial: Instruction, rewriter: Rewriter) -> Rewritten:
     """Reducing no elements gives the initial value."""
-    if operand.shape.size or instruction.shape.size == 0:
+    if instruction.shape.is_tuple or operand.shape.size or instruction.shape.size == 0:
         return None
     return rewriter.broadcast(initial, (), instruction.shape)
 
