@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -147,6 +148,45 @@ from hlotool.cli import main
 sys.argv = ["hlotool", "--help"]
 try: main()
 except SystemExit: pass"""
+
+
+_LONGEST = 60  # lines, the docstring not counted
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    """The name of each function and method, and its lines without the docstring."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+            docstring = ast.get_docstring(node, clean=False) or ""
+            yield node.name, node.end_lineno - node.lineno + 1 - (docstring.count("\n") + 1 if docstring else 0)
+
+
+def test_functions_fit_a_screen() -> None:
+    found = [(path, *row) for path in PACKAGE.rglob("*.py") for row in _functions(path)]
+    assert len(found) > 4000
+    assert [(path.relative_to(PACKAGE), name, lines) for path, name, lines in found if lines > _LONGEST] == []
+
+
+_WRITTEN_AS_TEXT = {
+    "cpu/products/epilogue.py": 2,  # loops name what is written only if they need it
+}
+
+
+def test_instructions_are_written_by_values() -> None:
+    """Nothing but codegen/llvm writes the text of an LLVM instruction."""
+    found: dict[str, int] = {}
+    for path in (PACKAGE / "codegen").rglob("*.py"):
+        name = path.relative_to(PACKAGE / "codegen").as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                not name.startswith("llvm/")
+                and isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("let", "do")
+                and isinstance(node.args[0], (ast.Constant, ast.JoinedStr, ast.BinOp))
+            ):
+                found[name] = found.get(name, 0) + 1
+    assert found == _WRITTEN_AS_TEXT
 
 
 @pytest.mark.parametrize("code", ["import hlotool", HELP])

@@ -79,12 +79,8 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
         row = OPCODES[f"async-{opcode.rpartition('-')[2]}"]
     all_known = read_attributes(state, opcode, rows, attributes)
     metadata, state.metadata = state.metadata, None
-    for required in REQUIRED[row.name]:
-        if required not in attributes and not default(opcode, required, operands, attributes):
-            message = f"{opcode} needs the attribute '{required}'"
-            cursor.not_known(cursor.diagnostic(message, *span, code="HLO0135"))
-            shape = shape or no_shape(state)
-            state.unread.add(required)
+    if _lacks_attributes(state, opcode, row, operands, attributes, span):
+        shape = shape or no_shape(state)
     if shape is None:
         shape = infer_shape(state, row, operands, attributes, span) if all_known else no_shape(state)
     if wrapped is not None:
@@ -106,6 +102,24 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
         scope.controls.append((instruction, state.controls))
         state.controls = None
     return instruction
+
+
+def _lacks_attributes(
+    state: State,
+    opcode: str,
+    row: Opcode,
+    operands: list[Instruction],
+    attributes: dict[str, Any],
+    span: tuple[int, int],
+) -> bool:
+    """Whether attributes are missing that have no default, which is reported; defaults are put in."""
+    absent = [name for name in REQUIRED[row.name] if name not in attributes]
+    missing = [name for name in absent if not default(opcode, name, operands, attributes)]
+    for name in missing:
+        message = f"{opcode} needs the attribute '{name}'"
+        state.cursor.not_known(state.cursor.diagnostic(message, *span, code="HLO0135"))
+    state.unread.update(missing)
+    return bool(missing)
 
 
 def _shape(state: State) -> Shape:
