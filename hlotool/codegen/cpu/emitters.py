@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hlotool.codegen.cpu.algorithms.cholesky import emit_cholesky
 from hlotool.codegen.cpu.algorithms.concatenate import emit_concatenate
 from hlotool.codegen.cpu.algorithms.fft import emit_fft
+from hlotool.codegen.cpu.algorithms.linear import emit_cholesky, emit_triangular_solve
 from hlotool.codegen.cpu.algorithms.reduce_window import emit_reduce_window
 from hlotool.codegen.cpu.algorithms.rng import emit_rng_bit_generator
 from hlotool.codegen.cpu.algorithms.rng_state import emit_rng, emit_rng_get_and_update_state
@@ -14,7 +14,6 @@ from hlotool.codegen.cpu.algorithms.scatter import emit_scatter
 from hlotool.codegen.cpu.algorithms.select_and_scatter import emit_select_and_scatter
 from hlotool.codegen.cpu.algorithms.sort import emit_sort
 from hlotool.codegen.cpu.algorithms.topk import emit_topk
-from hlotool.codegen.cpu.algorithms.triangular_solve import emit_triangular_solve
 from hlotool.codegen.cpu.fusions.fusion import can_emit, emit_fusion, emit_rest
 from hlotool.codegen.cpu.products.contraction import emit_convolution, emit_fused_product, emit_product
 from hlotool.codegen.kernel import Kernel

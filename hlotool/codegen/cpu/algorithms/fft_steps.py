@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.fourier import Line, Roots, Rows
+from hlotool.codegen.cpu.algorithms.items import TASKS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import begin_tasks
 from hlotool.codegen.llvm.arrays import aligned, share
@@ -18,9 +17,6 @@ from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
 __all__ = ["Buffer", "Code", "Steps"]
-
-_SLOTS: Annotated[int, Threshold("tasks")] = 16
-"""Tasks with scratch of their own."""
 
 Buffer = tuple[int, int]
 """(argument number, bytes from there)."""
@@ -116,7 +112,7 @@ class Steps:
     ) -> None:
         """A step over `items`, each with `bytes_each` bytes of scratch: body(code, item, scratch)."""
         bytes_each = aligned(bytes_each)
-        tasks = min(items, _SLOTS)
+        tasks = min(items, TASKS)
         slots = self.reserve(tasks * bytes_each)
 
         def routine(code: Code) -> Sequence[Value]:

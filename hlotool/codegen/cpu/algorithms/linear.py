@@ -1,64 +1,87 @@
-"""Scratch matrices for the factorisations: rows of real or complex numbers, parts in separate planes.
+"""cholesky and triangular-solve: factors and solutions of each matrix of a batch, in register tiles over scratch.
 
-A `Number` is a list of one or two `Vector`s (real part, imaginary part), so that one text serves all types.
+A Hermitian positive definite matrix is worked on as the upper factor U of ``A = U^H U``, whose rows are contiguous for
+both triangles asked for: panels of rows are factored, then subtracted from the rows below (right-looking blocked
+algorithm, Golub and Van Loan, Matrix Computations, 4.2).  Another matrix gives NaN throughout, as XLA's expander does.
+
+The right-hand sides of ``op(a) x = b`` or ``x op(a) = b`` are the lanes: a block of them is brought into scratch
+(transposed for the right-side form, which is ``op(a)^T x^T = b^T``), solved by substitution in tiles of rows, and
+written back.  Only the named triangle of `a` is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import Annotated
 
-from hlotool.codegen.llvm.arrays import load, store
-from hlotool.codegen.llvm.math.elements import compute_element, is_complex, joined, parts, round_to
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.algorithms.items import item_kernel
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.arguments import empty_kernel
+from hlotool.codegen.llvm.arrays import aligned, load, store
+from hlotool.codegen.llvm.control import begin_loop
+from hlotool.codegen.llvm.math.elements import compute_element, is_complex, is_float, joined, parts, round_to
 from hlotool.codegen.llvm.math.vector import fma
+from hlotool.codegen.llvm.memory import address_type
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Ptr, Vector, where
-from hlotool.codegen.llvm.writer import Function
+from hlotool.codegen.llvm.values import Index, Ptr, Vector, constants, either, minimum, number, where
+from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.machine import Machine
+from hlotool.ir import Instruction, UnsupportedError
 
-__all__ = ["Matrix", "Number", "conjugate", "divide", "multiply_subtract", "read", "write"]
+__all__ = ["emit_cholesky", "emit_triangular_solve"]
+
+_PANEL: Annotated[int, Threshold("columns")] = 16
+"""Columns that are factored together; what is right of them is updated once for all of them."""
+_ROWS: Annotated[int, Threshold("rows")] = 4  # that are updated or solved together
 
 Number = list[Vector]
+"""The real part and, of a complex number, the imaginary part, so that one text serves all types."""
 
 
-def read(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Number:
+def _read(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Number:
     """`lanes` neighbouring elements of an array."""
     return list(parts(load(pointer, element_type, index, lanes)))
 
 
-def write(pointer: Ptr, element_type: str, index: Index, number: Number) -> None:
+def _write(pointer: Ptr, element_type: str, index: Index, number: Number) -> None:
     """Store as many elements of an array, real ones rounded to its type."""
     store(pointer, element_type, index, round_to(element_type, joined(number)))
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
+class _Matrix:
     """`rows` rows of `pitch` numbers from `pointer` on; complex ones have a second plane after the first."""
 
     pointer: Ptr
-    kind: str
+    type: str
     rows: int
     pitch: int
-    parts: int
 
     @staticmethod
     def bytes(element_type: str, rows: int, pitch: int) -> int:
         """Scratch bytes of such a matrix."""
-        parts = 2 if is_complex(element_type) else 1
-        return rows * pitch * parts * BITS[compute_element(element_type)] // 8
+        return rows * pitch * (2 if is_complex(element_type) else 1) * BITS[compute_element(element_type)] // 8
 
     @property
     def f(self) -> Function:
-        """The function that it is used in."""
         return self.pointer.f
 
+    @property
+    def parts(self) -> int:
+        return 2 if is_complex(self.type) else 1
+
     def _place(self, row: Index, column: Index, part: int, ahead: int) -> Ptr:
-        near = self.pointer.at(self.kind, row * self.pitch + column)
-        return near.at(self.kind, part * self.rows * self.pitch + ahead)
+        kind = compute_element(self.type)
+        return self.pointer.at(kind, row * self.pitch + column).at(kind, part * self.rows * self.pitch + ahead)
 
     def get(self, row: Index, column: Index, lanes: int = 1, ahead: int = 0) -> Number:
         """`lanes` numbers of a row, `ahead` numbers after the place: what is known here costs nothing in a loop."""
+        kind = compute_element(self.type)
         places = (self._place(row, column, part, ahead) for part in range(self.parts))
-        return [place.load(self.kind, lanes, align=BITS[self.kind] // 8) for place in places]
+        return [place.load(kind, lanes, align=BITS[kind] // 8) for place in places]
 
     def spread(self, row: Index, column: Index, lanes: int, ahead: int = 0) -> Number:
         """One number in all lanes."""
@@ -66,18 +89,18 @@ class Matrix:
 
     def put(self, row: Index, column: Index, number: Number, ahead: int = 0) -> None:
         for part, value in enumerate(number):
-            self._place(row, column, part, ahead).store(value, align=BITS[self.kind] // 8)
+            self._place(row, column, part, ahead).store(value, align=BITS[value.element] // 8)
 
     def numbers(self, vectors: Sequence[Vector]) -> list[Number]:
         """Numbers whose parts stand in a row, as loops carry them."""
         return [list(vectors[i : i + self.parts]) for i in range(0, len(vectors), self.parts)]
 
 
-def conjugate(x: Number) -> Number:
+def _conjugate(x: Number) -> Number:
     return x if len(x) == 1 else [x[0], -x[1]]
 
 
-def multiply_subtract(total: Number, a: Number, b: Number) -> Number:
+def _multiply_subtract(total: Number, a: Number, b: Number) -> Number:
     """total - a b."""
     real = fma(-a[0], b[0], total[0])
     if len(total) == 1:
@@ -86,7 +109,7 @@ def multiply_subtract(total: Number, a: Number, b: Number) -> Number:
     return [fma(a[1], b[1], real), fma(-a[1], b[0], imaginary)]
 
 
-def divide(a: Number, b: Number) -> Number:
+def _divide(a: Number, b: Number) -> Number:
     """a / b; complex numbers by Smith's method ("Algorithm 116", 1962), against overflow."""
     if len(b) == 1:
         return [part / b[0] for part in a]
@@ -99,3 +122,259 @@ def divide(a: Number, b: Number) -> Number:
     # (im - re r) / d, or with the roles exchanged (im r - re) / d.
     straight, turned = fma(-a[0], ratio, a[1]), fma(a[1], ratio, -a[0])
     return [real, where(wide, straight, turned) / size]
+
+
+# ---- cholesky
+
+
+def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+    """The kernel of ``cholesky(a), lower=``; the other triangle of the result is zero."""
+    shape = instruction.shape
+    element_type = shape.element_type
+    if not is_complex(element_type) and not is_float(element_type):
+        raise UnsupportedError(f"{instruction.name}: cholesky of {element_type}")
+    if shape.size == 0:
+        return empty_kernel(name, machine)
+    n, lower = shape.dimensions[-1], bool(instruction.attributes.get("lower"))
+    lanes = machine.lanes(BITS[compute_element(element_type)])
+    tile = lanes * (1 if is_complex(element_type) else 2)
+    pitch, rows = -(-n // tile) * tile, n + _ROWS
+    slot = aligned(_Matrix.bytes(element_type, rows, pitch))
+
+    def factor(arrays: list[Ptr], own: Ptr, item: Index) -> None:
+        own.clear(slot)
+        matrix = _Matrix(own, element_type, rows, pitch)
+        base = item * (n * n)
+        _load(matrix, arrays[0], base, n, lower)
+        panel = begin_loop(own.f, 0, n, _PANEL)
+        stop = minimum(panel.index + _PANEL, n)
+        _factor_panel(matrix, panel.index, stop, lanes)
+        _update(matrix, panel.index, stop, n, lanes, tile // lanes)
+        panel.end()
+        _store(matrix, arrays[1], base, n, lower)
+
+    work = n**3 / 3 / lanes * (4 if is_complex(element_type) else 1)
+    batch = prod(shape.dimensions[:-2])
+    return item_kernel(
+        Unit(machine), name, factor, arguments=2, items=batch, slot=slot, cost=work * 0.5 + n * n
+    )  # fmt: skip
+
+
+def _load(matrix: _Matrix, source: Ptr, base: Index, n: int, lower: bool) -> None:
+    """The triangle that counts, as the upper one."""
+    kind = address_type(matrix.type)
+    row = begin_loop(matrix.f, 0, n)
+    start = source.at(kind, base + row.index * (n + 1))
+    column = begin_loop(matrix.f, row.index, n, 1, start)
+    (place,) = column.values
+    entry = _read(place, matrix.type, 0)
+    matrix.put(row.index, column.index, _conjugate(entry) if lower else entry)
+    column.end(place.at(kind, n if lower else 1))
+    row.end()
+
+
+def _factor_panel(matrix: _Matrix, first: Index, stop: Index, lanes: int) -> None:
+    """Rows [first, stop): every row is scaled, then taken from the rows of the panel below it."""
+    f = matrix.f
+    pivot = begin_loop(f, first, stop)
+    k = pivot.index
+    start = k & -lanes
+    root = matrix.get(k, k)[0].sqrt()
+    wide = root.spread(lanes)
+    scale = begin_loop(f, start, matrix.pitch, lanes)
+    matrix.put(k, scale.index, [part / wide for part in matrix.get(k, scale.index, lanes)])
+    scale.end()
+    matrix.put(k, k, [root, root.like(0.0)][: matrix.parts])
+    row = begin_loop(f, k + 1, stop)
+    factor = _conjugate(matrix.spread(k, row.index, lanes))
+    column = begin_loop(f, row.index & -lanes, matrix.pitch, lanes)
+    old = matrix.get(row.index, column.index, lanes)
+    matrix.put(row.index, column.index, _multiply_subtract(old, factor, matrix.get(k, column.index, lanes)))
+    column.end()
+    row.end()
+    pivot.end()
+
+
+def _update(matrix: _Matrix, first: Index, stop: Index, n: int, lanes: int, vectors: int) -> None:
+    """Subtract the panel's part of ``U^H U`` from all rows below it, in tiles of rows by vectors."""
+    f = matrix.f
+    rows = begin_loop(f, stop, n, _ROWS)
+    columns = begin_loop(f, rows.index & -lanes * vectors, matrix.pitch, lanes * vectors)
+    ahead = [r * matrix.pitch + v * lanes for r in range(_ROWS) for v in range(vectors)]
+    tile = [matrix.get(rows.index, columns.index, lanes, distance) for distance in ahead]
+    inner = begin_loop(f, first, stop, 1, *(part for entry in tile for part in entry))
+    tile = matrix.numbers(inner.values)
+    right = [matrix.get(inner.index, columns.index, lanes, v * lanes) for v in range(vectors)]
+    result = []
+    for r in range(_ROWS):
+        left = _conjugate(matrix.spread(inner.index, rows.index, lanes, r))
+        for v in range(vectors):
+            result += _multiply_subtract(tile[r * vectors + v], left, right[v])
+    for entry, distance in zip(matrix.numbers(inner.end(*result)), ahead, strict=True):
+        matrix.put(rows.index, columns.index, entry, distance)
+    columns.end()
+    rows.end()
+
+
+def _store(matrix: _Matrix, target: Ptr, base: Index, n: int, lower: bool) -> None:
+    """Write the factor and the zeros opposite; NaN everywhere when a pivot is NaN."""
+    f = matrix.f
+    check = begin_loop(f, 0, n, 1, constants(f, "i1", [False]))
+    (failed,) = check.values
+    bad = matrix.get(check.index, check.index)[0].isnan()
+    (failed,) = check.end(failed | bad)
+    kind = address_type(matrix.type)
+    row = begin_loop(f, 0, n)
+    start = target.at(kind, base + row.index * n)
+    column = begin_loop(f, 0, n, 1, number(f, row.index if lower else row.index * matrix.pitch), start)
+    position, place = column.values
+    i, j = (column.index, row.index) if lower else (row.index, column.index)
+    entry = matrix.get(0, position)
+    outside = i > j
+    nan = entry[0].like(float("nan"))
+    result = []
+    for part in _conjugate(entry) if lower else entry:
+        inside = either(outside, part.like(0.0), part)
+        result.append(where(failed, nan, inside))
+    _write(place, matrix.type, 0, result)
+    column.end(position + (matrix.pitch if lower else 1), place.at(kind, 1))
+    row.end()
+
+
+# ---- triangular-solve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solve:
+    """``t x = b`` with ``t[i][k] = a[k][i]`` when `swapped`, conjugated when `conjugated`; x is m by n."""
+
+    type: str
+    m: int
+    n: int
+    left: bool
+    swapped: bool
+    conjugated: bool
+    forward: bool
+    unit: bool
+    lanes: int
+    vectors: int
+
+    @property
+    def block(self) -> int:
+        return self.lanes * self.vectors
+
+
+def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
+    """The kernel of ``triangular-solve(a, b)`` with left_side, lower, unit_diagonal and transpose_a."""
+    shape, attributes = instruction.shape, instruction.attributes
+    element_type = shape.element_type
+    if not is_complex(element_type) and not is_float(element_type):
+        raise UnsupportedError(f"{instruction.name}: triangular-solve of {element_type}")
+    if shape.size == 0:
+        return empty_kernel(name, machine)
+    left = bool(attributes.get("left_side"))
+    transpose = attributes.get("transpose_a") or "NO_TRANSPOSE"
+    m, n = shape.dimensions[-2:] if left else shape.dimensions[:-3:-1]
+    swapped = (transpose != "NO_TRANSPOSE") == left
+    widest = machine.lanes(BITS[compute_element(element_type)])
+    lanes = min(widest, 1 << (n - 1).bit_length())
+    solve = _Solve(
+        type=element_type, m=m, n=n, left=left, swapped=swapped, conjugated=transpose == "ADJOINT",
+        forward=bool(attributes.get("lower")) != swapped, unit=bool(attributes.get("unit_diagonal")),
+        lanes=lanes, vectors=2 if n > lanes and not is_complex(element_type) else 1,
+    )  # fmt: skip
+    blocks = -(-n // solve.block)
+
+    def solve_block(arrays: list[Ptr], own: Ptr, item: Index) -> None:
+        a, b, x = arrays
+        number = item // blocks
+        column = (item - number * blocks) * solve.block
+        matrix = _Matrix(own, element_type, m, solve.block)
+        _move(matrix, solve, b, number * (m * n), column, store_back=False)
+        _substitute(matrix, solve, a, number * (m * m))
+        _move(matrix, solve, x, number * (m * n), column, store_back=True)
+
+    work = m * m / 2 * solve.block / lanes * (4 if is_complex(element_type) else 1)
+    return item_kernel(
+        Unit(machine), name, solve_block, arguments=3, items=prod(shape.dimensions[:-2]) * blocks,
+        slot=aligned(_Matrix.bytes(element_type, m, solve.block)), cost=work * 0.5 + m * solve.block,
+    )  # fmt: skip
+
+
+def _move(matrix: _Matrix, solve: _Solve, array: Ptr, base: Index, column: Index, store_back: bool) -> None:
+    """Copy a block of right-hand sides between the array and scratch; columns that do not exist become zero there."""
+    f, block = matrix.f, solve.block
+
+    def move(place: Index, row: Index, column: Index, lanes: int) -> None:
+        if store_back:
+            _write(array, solve.type, place, matrix.get(row, column, lanes))
+        else:
+            matrix.put(row, column, _read(array, solve.type, place, lanes))
+
+    width = minimum(solve.n - column, block)
+    if not store_back and solve.n % block:
+        matrix.pointer.clear(_Matrix.bytes(solve.type, solve.m, block))
+    row = begin_loop(f, 0, solve.m)
+    first: Index = 0
+    if solve.left:
+        start = base + row.index * solve.n + column
+        first = width & -solve.lanes if solve.n % block else block
+        step = begin_loop(f, 0, first, solve.lanes)
+        move(start + step.index, row.index, step.index, solve.lanes)
+        step.end()
+    if not solve.left or solve.n % block:
+        rest = begin_loop(f, first, width)
+        side = column + rest.index
+        outer, inner, pitch = (row.index, side, solve.n) if solve.left else (side, row.index, solve.m)
+        place = outer * pitch + inner
+        move(base + place, row.index, rest.index, 1)
+        rest.end()
+    row.end()
+
+
+def _substitute(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index) -> None:
+    """Solve in place, `_ROWS` rows at a time.  Step s stands for row s, or for row m - 1 - s going backward."""
+    whole = solve.m // _ROWS * _ROWS
+    for first, stop, rows in ((0, whole, _ROWS), (whole, solve.m, 1)):
+        if first < stop:
+            tiles = begin_loop(matrix.f, first, stop, rows)
+            _tile(matrix, solve, a, base, tiles.index, rows)
+            tiles.end()
+
+
+def _row(solve: _Solve, step: Index) -> Index:
+    return step if solve.forward else solve.m - 1 - step
+
+
+def _coefficient(solve: _Solve, row: Ptr, k: Index) -> Number:
+    """t[i][k] in all lanes, of the row that begins at `row`."""
+    wide = [part.spread(solve.lanes) for part in _read(row, solve.type, k * (solve.m if solve.swapped else 1))]
+    return _conjugate(wide) if solve.conjugated else wide
+
+
+def _tile(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, rows: int) -> None:
+    """Take the solved rows from `rows` more, then solve these among themselves."""
+    lanes, vectors = solve.lanes, solve.vectors
+    own = [_row(solve, first + r) for r in range(rows)]
+    between = 1 if solve.swapped else solve.m
+    start = [a.at(address_type(solve.type), base + i * between) for i in own]  # of t[i]
+    places = [(r, v) for r in range(rows) for v in range(vectors)]
+    tile = [matrix.get(own[r], v * lanes, lanes) for r, v in places]
+    inner = begin_loop(matrix.f, 0, first, 1, *(part for number in tile for part in number))
+    tile = matrix.numbers(inner.values)
+    k = _row(solve, inner.index)
+    known = [matrix.get(k, v * lanes, lanes) for v in range(vectors)]
+    left = [_coefficient(solve, start[r], k) for r in range(rows)]
+    result = [part for p, (r, v) in enumerate(places) for part in _multiply_subtract(tile[p], left[r], known[v])]
+    tile = matrix.numbers(inner.end(*result))
+    for r in range(rows):
+        pivot = None if solve.unit else _coefficient(solve, start[r], own[r])
+        for v in range(vectors):
+            value = tile[r * vectors + v]
+            tile[r * vectors + v] = value = value if pivot is None else _divide(value, pivot)
+            matrix.put(own[r], v * lanes, value)
+        for later in range(r + 1, rows):
+            left_of = _coefficient(solve, start[later], own[r])
+            for v in range(vectors):
+                place = later * vectors + v
+                tile[place] = _multiply_subtract(tile[place], left_of, tile[r * vectors + v])

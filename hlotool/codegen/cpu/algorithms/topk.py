@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.algorithms.items import item_kernel
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits
 from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, insert, sort_cost
-from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
-from hlotool.codegen.llvm.arrays import aligned, load, share
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.arguments import empty_kernel
+from hlotool.codegen.llvm.arrays import aligned, load
 from hlotool.codegen.llvm.control import Callee, begin_loop, conditional, define, return_when
 from hlotool.codegen.llvm.math.elements import is_float, vector
-from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.values import Index, Ptr, Vector, choose, constants, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -30,7 +30,6 @@ _LIST: Annotated[int, Threshold("elements")] = 32
 """Up to this k a sorted list is kept."""
 _SLACK: Annotated[int, Threshold("elements")] = 512
 """Records that a buffer holds above k before it is cut."""
-_TASKS: Annotated[int, Threshold("rows")] = 16  # that are searched at the same time
 _HEADER = 64
 """Bytes at the start of a task's scratch: the number of records."""
 
@@ -106,27 +105,22 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
         sort = define_sort(unit, f"sort_{name}", records, capacity)
         cut = _define_cut(unit, f"cut_{name}", selection, sort, buffer)
         offer = _define_append(unit, f"offer_{name}", selection, cut)
-    rows = shape.size // length
-    tasks = min(rows, _TASKS)
-    f, (operand, values, positions, scratch) = step_function(unit, name, 4)
-    task = begin_tasks(f)
-    own = scratch + task.index * slot
-    kept = own + _HEADER
-    row = begin_loop(f, *share(task.index, rows, tasks))
-    data = operand + row.index * (length * byte_size(source))
-    _select(selection, offer, data, own)
-    if cut is not None:
-        cut(f, own)
-    _write(selection, kept, data, (values, positions), row.index)
-    row.end()
-    task.end()
-    f.finish()
+
+    def search(arrays: list[Ptr], own: Ptr, row: Index) -> None:
+        data = arrays[0] + row * (length * byte_size(source))
+        _select(selection, offer, data, own)
+        if cut is not None:
+            cut(own.f, own)
+        _write(selection, own + _HEADER, data, arrays[1:], row)
+
     choosing = k * k / 4 if small else 2 * sort_cost(records.key_bits, capacity)
-    cost = rows * (0.1 * length * key_bits(ordered) / 32 + choosing)
-    return finish_kernel(unit, [Step(name, tasks, cost)], slot * tasks)
+    return item_kernel(
+        unit, name, search, arguments=3, items=shape.size // length, slot=slot,
+        cost=0.1 * length * key_bits(ordered) / 32 + choosing,
+    )  # fmt: skip
 
 
-def _write(selection: _Selection, records: Ptr, row: Ptr, results: tuple[Ptr, Ptr], line: Index) -> None:
+def _write(selection: _Selection, records: Ptr, row: Ptr, results: list[Ptr], line: Index) -> None:
     """Write the values and the positions of the best k records of `row`, to this `line` of the results."""
     values, positions = results
     size = byte_size(selection.source)
