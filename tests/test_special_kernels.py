@@ -21,8 +21,7 @@ from hlotool.codegen.cpu.algorithms.fft import emit_fft
 from hlotool.codegen.cpu.algorithms.keys import recognise
 from hlotool.codegen.cpu.algorithms.linear import emit_cholesky, emit_triangular_solve
 from hlotool.codegen.cpu.algorithms.reduce_window import emit_reduce_window
-from hlotool.codegen.cpu.algorithms.rng import emit_rng_bit_generator
-from hlotool.codegen.cpu.algorithms.rng_state import emit_rng, emit_rng_get_and_update_state
+from hlotool.codegen.cpu.algorithms.rng import emit_rng, emit_rng_bit_generator, emit_rng_get_and_update_state
 from hlotool.codegen.cpu.algorithms.scatter import emit_scatter
 from hlotool.codegen.cpu.algorithms.select_and_scatter import emit_select_and_scatter
 from hlotool.codegen.cpu.algorithms.sort import emit_sort

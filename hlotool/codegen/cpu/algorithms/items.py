@@ -25,7 +25,7 @@ Body = Callable[[list[Ptr], Ptr, Index], None]
 def item_kernel(
     unit: Unit, name: str, body: Body, *, arguments: int, items: int, slot: int, cost: float
 ) -> Kernel:
-    """The kernel that does `body` for each of `items`, at `cost` nanoseconds; every task has `slot` bytes of scratch."""
+    """The kernel that does `body` for each of `items`, at `cost` ns; every task has `slot` bytes of scratch."""
     tasks = min(items, TASKS)
     f, (*pointers, scratch) = step_function(unit, name, arguments + 1)
     task = begin_tasks(f)

@@ -13,15 +13,15 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.algorithms.items import item_kernel
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits, recognise
 from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, insert, sort_cost
-from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, pass_status, step_function
-from hlotool.codegen.llvm.arrays import aligned, load, share
-from hlotool.codegen.llvm.control import Callee, Loop, begin_loop, define, phi, stop_early
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.arguments import empty_kernel, pass_status
+from hlotool.codegen.llvm.arrays import aligned, load
+from hlotool.codegen.llvm.control import Callee, begin_loop, define, phi, stop_early
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import vector
-from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, choose, either, minimum, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -31,8 +31,6 @@ __all__ = ["emit_sort"]
 
 _RUN: Annotated[int, Threshold("elements")] = 12
 """Runs this long are sorted by insertion before merging."""
-_GROUPS: Annotated[int, Threshold("lines")] = 16
-"""Tasks that lines are dealt to; each has its own part of the scratch buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,6 @@ class _Lines:
     length: int
     stride: int
     types: tuple[str, ...]
-
-    @property
-    def tasks(self) -> int:
-        return min(self.count, _GROUPS)
 
     def start(self, line: Index) -> Index:
         """The number of the first element of line number `line`."""
@@ -77,35 +71,25 @@ def emit_sort(name: str, instruction: Instruction, machine: Machine, in_place: b
     return _sort_by_comparator(unit, name, lines, comparator, in_place)
 
 
-def _kernel(unit: Unit, name: str, lines: _Lines, scratch: int, cost: float) -> Kernel:
-    return finish_kernel(unit, [Step(name, lines.tasks, cost * lines.count)], scratch)
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line that is being sorted."""
 
-
-@dataclass(slots=True)
-class _Open:
-    """The step function, open inside its loops over tasks and lines."""
-
-    f: Function
     sources: list[Ptr]
     targets: list[Ptr]
     scratch: Ptr  # of this task
-    start: Index  # of this line
-    loops: tuple[Loop[()], Loop[()]]
-
-    def close(self) -> None:
-        for loop in self.loops:
-            loop.end()
-        self.f.finish()
+    start: Index  # the number of its first element
 
 
-def _open(unit: Unit, name: str, lines: _Lines, slot: int) -> _Open:
+def _kernel(
+    unit: Unit, name: str, lines: _Lines, slot: int, cost: float, body: Callable[[_Line], None]
+) -> Kernel:
     operands = len(lines.types)
-    f, pointers = step_function(unit, name, 2 * operands + 1)
-    task = begin_tasks(f)
-    first, after = share(task.index, lines.count, lines.tasks)
-    own = pointers[-1] + task.index * slot
-    line = begin_loop(f, first, after)
-    return _Open(f, pointers[:operands], pointers[operands:-1], own, lines.start(line.index), (line, task))
+
+    def run(arrays: list[Ptr], own: Ptr, line: Index) -> None:
+        body(_Line(arrays[:operands], arrays[operands:], own, lines.start(line)))
+
+    return item_kernel(unit, name, run, arguments=2 * operands, items=lines.count, slot=slot, cost=cost)
 
 
 def _bits(element_type: str) -> int:
@@ -113,7 +97,7 @@ def _bits(element_type: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _Strided:
     """Elements in memory, `stride` apart, from element number `first` on."""
 
     pointer: Ptr
@@ -124,7 +108,7 @@ class _Line:
         return self.pointer.at(kind, self.first + index * self.stride)
 
 
-def _copy_line(bits: int, count: int, into: _Line, out: _Line, order: Ptr | None = None) -> None:
+def _copy_line(bits: int, count: int, into: _Strided, out: _Strided, order: Ptr | None = None) -> None:
     """Copy elements of `bits` bits; in the order of the i64 positions at `order`, if given."""
     kind, align = f"i{bits}", min(bits // 8, 8)
     loop = begin_loop(into.pointer.f, 0, count)
@@ -134,16 +118,16 @@ def _copy_line(bits: int, count: int, into: _Line, out: _Line, order: Ptr | None
     loop.end()
 
 
-def _permute(step: _Open, lines: _Lines, order: Ptr, line_copy: Ptr | None) -> None:
+def _permute(line: _Line, lines: _Lines, order: Ptr, line_copy: Ptr | None) -> None:
     """Write every operand's line in the order of the i64 positions at `order` (through `line_copy` when given)."""
-    for source, target, element_type in zip(step.sources, step.targets, lines.types, strict=True):
+    for source, target, element_type in zip(line.sources, line.targets, lines.types, strict=True):
         bits, n = _bits(element_type), lines.length
-        into, out = _Line(target, step.start, lines.stride), _Line(source, step.start, lines.stride)
+        into, out = _Strided(target, line.start, lines.stride), _Strided(source, line.start, lines.stride)
         if line_copy is None:
             _copy_line(bits, n, into, out, order)
         else:
-            _copy_line(bits, n, _Line(line_copy), out, order)
-            _copy_line(bits, n, into, _Line(line_copy))
+            _copy_line(bits, n, _Strided(line_copy), out, order)
+            _copy_line(bits, n, into, _Strided(line_copy))
 
 
 def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
@@ -153,15 +137,16 @@ def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
     sort = define_sort(unit, f"sort_{name}", records, n)
     buffer = aligned(n * records.bytes)
     slot = 2 * buffer + 64 + aligned(histogram_bytes(bits, n))
-    step = _open(unit, name, lines, slot)
-    own = step.scratch
-    other, counters = own + buffer, own + (2 * buffer + 64)
-    _copy_line(bits, n, _Line(own), _Line(step.sources[0], step.start, lines.stride))
-    pass_status(step.f, counters)
-    result = sort(step.f, own, other, counters, n)
-    _copy_line(bits, n, _Line(step.targets[0], step.start, lines.stride), _Line(result))
-    step.close()
-    return _kernel(unit, name, lines, slot * lines.tasks, sort_cost(bits, n))
+
+    def sort_line(line: _Line) -> None:
+        own = line.scratch
+        other, counters = own + buffer, own + (2 * buffer + 64)
+        _copy_line(bits, n, _Strided(own), _Strided(line.sources[0], line.start, lines.stride))
+        pass_status(own.f, counters)
+        result = sort(own.f, own, other, counters, n)
+        _copy_line(bits, n, _Strided(line.targets[0], line.start, lines.stride), _Strided(result))
+
+    return _kernel(unit, name, lines, slot, sort_cost(bits, n), sort_line)
 
 
 def _groups(keys: tuple[Key, ...]) -> list[list[Key]]:
@@ -192,25 +177,26 @@ def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], i
     buffer = aligned(n * 16)
     counters_bytes = 64 + max(aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
     slot = 2 * buffer + counters_bytes + (buffer if in_place else 0)
-    step = _open(unit, name, lines, slot)
-    f, own = step.f, step.scratch
-    free, counters = own + buffer, own + (2 * buffer + 64)
-    pass_status(f, counters)
-    spare = own
-    order: Callable[[Index], Index] = _itself
-    for (group, records, bits), sort in zip(groups, sorts, strict=True):
-        _build_records(step, lines, group, order, (spare, records, bits))
-        result = sort(f, spare, free, counters, n)
-        spare, free = either(result.eq(spare), free, spare), result
-        order = partial(_index, result, bits)
-    loop = begin_loop(f, 0, n)
-    index = order(loop.index)
-    spare.at("i64", loop.index).store(number(f, index), align=8)
-    loop.end()
-    _permute(step, lines, spare, own + (2 * buffer + counters_bytes) if in_place else None)
-    step.close()
+
+    def sort_line(line: _Line) -> None:
+        f, own = line.scratch.f, line.scratch
+        free, counters = own + buffer, own + (2 * buffer + 64)
+        pass_status(f, counters)
+        spare = own
+        order: Callable[[Index], Index] = _itself
+        for (group, records, bits), sort in zip(groups, sorts, strict=True):
+            _build_records(line, lines, group, order, (spare, records, bits))
+            result = sort(f, spare, free, counters, n)
+            spare, free = either(result.eq(spare), free, spare), result
+            order = partial(_index, result, bits)
+        loop = begin_loop(f, 0, n)
+        index = order(loop.index)
+        spare.at("i64", loop.index).store(number(f, index), align=8)
+        loop.end()
+        _permute(line, lines, spare, own + (2 * buffer + counters_bytes) if in_place else None)
+
     cost = sum(sort_cost(records.key_bits, n) for _, records, _ in groups) + 3.0 * n * len(lines.types)
-    return _kernel(unit, name, lines, slot * lines.tasks, cost)
+    return _kernel(unit, name, lines, slot, cost, sort_line)
 
 
 def _itself(position: Index) -> Index:
@@ -225,20 +211,20 @@ def _index(records: Ptr, index_bits: int, position: Index) -> Int:
 
 
 def _build_records(
-    step: _Open, lines: _Lines, group: list[Key], order: Callable[[Index], Index], into: tuple[Ptr, Records, int]
+    line: _Line, lines: _Lines, group: list[Key], order: Callable[[Index], Index], into: tuple[Ptr, Records, int]
 ) -> None:
     """Write the records of `group`; `order` gives the index of the element that the groups before have put in a place.
 
     `into`: where they go, what they are, and the bits of their index.
     """
     target, records, shift = into
-    loop = begin_loop(step.f, 0, lines.length)
+    loop = begin_loop(target.f, 0, lines.length)
     index = order(loop.index)
-    place = step.start + index * lines.stride
-    record = number(step.f, index).vector().cast("zext", records.type)
+    place = line.start + index * lines.stride
+    record = number(target.f, index).vector().cast("zext", records.type)
     for key in reversed(group):
         width = key_bits(key.element_type)
-        raw = step.sources[key.operand].at(f"i{width}", place).load(f"i{width}", align=width // 8)
+        raw = line.sources[key.operand].at(f"i{width}", place).load(f"i{width}", align=width // 8)
         record = record | emit_key(key, raw).cast("zext", records.type).shl(shift)
         shift += width
     target.at(records.type, loop.index).store(record, align=8)
@@ -254,25 +240,26 @@ def _sort_by_comparator(unit: Unit, name: str, lines: _Lines, comparator: Comput
     buffer, table = aligned(8 * n), 64 + aligned(8 * operands)
     line_copy = aligned(n * max(map(byte_size, lines.types))) if in_place else 0
     slot = 2 * buffer + table + line_copy
-    step = _open(unit, name, lines, slot)
-    f, own = step.f, step.scratch
-    other, bases = own + buffer, own + (2 * buffer + 64)
-    pass_status(f, bases)
-    for place, (pointer, element_type) in enumerate(zip(step.sources, lines.types, strict=True)):
-        base = pointer.at(f"i{_bits(element_type)}", step.start)
-        bases.at("ptr", place).store(base, align=8)
-    loop = begin_loop(f, 0, n)
-    own.at("i64", loop.index).store(number(f, loop.index), align=8)
-    loop.end()
-    sort_runs(f, bases, own)
-    source, target, width = own, other, _RUN
-    while width < n:
-        merge(f, bases, source, target, width)
-        source, target = target, source
-        width *= 2
-    _permute(step, lines, source, own + (2 * buffer + table) if in_place else None)
-    step.close()
-    return _kernel(unit, name, lines, slot * lines.tasks, 6.0 * n * n.bit_length())
+
+    def sort_line(line: _Line) -> None:
+        f, own = line.scratch.f, line.scratch
+        other, bases = own + buffer, own + (2 * buffer + 64)
+        pass_status(f, bases)
+        for place, (pointer, element_type) in enumerate(zip(line.sources, lines.types, strict=True)):
+            base = pointer.at(f"i{_bits(element_type)}", line.start)
+            bases.at("ptr", place).store(base, align=8)
+        loop = begin_loop(f, 0, n)
+        own.at("i64", loop.index).store(number(f, loop.index), align=8)
+        loop.end()
+        sort_runs(f, bases, own)
+        source, target, width = own, other, _RUN
+        while width < n:
+            merge(f, bases, source, target, width)
+            source, target = target, source
+            width *= 2
+        _permute(line, lines, source, own + (2 * buffer + table) if in_place else None)
+
+    return _kernel(unit, name, lines, slot, 6.0 * n * n.bit_length(), sort_line)
 
 
 def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) -> Callee[Bool]:
