@@ -761,10 +761,10 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     ),
     "codegen.cpu.algorithms.linear._PANEL": (cholesky, lambda n: cholesky(2 * n)),
     "codegen.cpu.algorithms.linear._ROWS": (cholesky, solve, lambda n: solve(4 * n)),
-    "codegen.cpu.algorithms.fft_complex._WIDE": (lambda n: transforms(1, 64 * n), lambda n: transforms(1, 24 * n)),
+    "codegen.cpu.algorithms.fft._WIDE": (lambda n: transforms(1, 64 * n), lambda n: transforms(1, 24 * n)),
     "codegen.cpu.algorithms.fourier._TABLE": (fft, lambda n: transforms(2, 4 * n)),
-    "codegen.cpu.algorithms.fft_complex._SHORT": (fft,),
-    "codegen.cpu.algorithms.fft_complex._TABLE": (fft,),  # 23 * 89, and 3 * 683
+    "codegen.cpu.algorithms.fft._SHORT": (fft,),
+    "codegen.cpu.algorithms.fft._TABLE": (fft,),  # 23 * 89, and 3 * 683
     "codegen.cpu.fusions.fusion.SMALL": (concatenate_bytes,),
     "codegen.cpu.fusions.fusion.MOST_JOBS": (concatenate, lambda n: concatenate(2 * n), lambda n: concatenate(n, 1)),
     "codegen.cpu.products.pad.SHORT_BYTES": (pad,),

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where
 
-__all__ = ["quotient", "remainder", "transposed"]
+__all__ = ["from_lanes", "quotient", "remainder", "transposed"]
+
+
+def from_lanes(scalars: Sequence[Vector]) -> Vector:
+    """The vector of these lanes; a scalar stays one."""
+    first, lanes = scalars[0], len(scalars)
+    whole = first if lanes == 1 else Vector(first.f, first.element, lanes, "poison")
+    for lane in range(lanes if lanes > 1 else 0):
+        whole = whole.insert(lane, scalars[lane])
+    return whole
 
 
 def quotient(value: Vector, divisor: int, negative: bool) -> Vector:

@@ -130,9 +130,7 @@ class Steps:
 
         self.step(hint, tasks, cost, run)
 
-    def each_value(
-        self, hint: str, count: int, size: int, body: Callable[[Code, Index, Index], None]
-    ) -> None:
+    def each_value(self, hint: str, count: int, size: int, body: Callable[[Code, Index, Index], None]) -> None:
         """A step over `count` lines of `size` values: body(code, line, place in it)."""
 
         def run(code: Code, line: Index) -> None:

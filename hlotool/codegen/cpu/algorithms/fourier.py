@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import numpy as np
@@ -19,23 +20,63 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, constants
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, constants, minimum
+from hlotool.codegen.llvm.vectors import from_lanes, transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = [
-    "Complex", "Line", "Roots", "Rows", "Sink", "Source", "apart", "bluestein_length", "chirp_filter", "conjugate",
-    "product", "radices", "spread", "together", "transform",
-]  # fmt: skip
-
-Complex = tuple[Vector, Vector]
-Source = Callable[[Index], Complex]
-"""Gives row number i of the input."""
-Sink = Callable[[Index, Complex], None]
-"""Takes row number i of the result."""
+__all__ = ["Complex", "Line", "Roots", "Rows", "Sink", "Source", "chirp_filter", "radices", "transform"]
 
 _PRIMES = (3, 5, 7, 11, 13)
 _TABLE: Annotated[int, Threshold("elements")] = 1024
 """Roots of orders up to this are one table; above they are the product of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """A complex number in every lane."""
+
+    real: Vector
+    imaginary: Vector
+
+    def each(self, change: Callable[..., Vector], *others: Complex) -> Complex:
+        """`change` of the real parts, and of the imaginary parts."""
+        real = change(self.real, *(other.real for other in others))
+        return Complex(real, change(self.imaginary, *(other.imaginary for other in others)))
+
+    def __add__(self, other: Complex) -> Complex:
+        return Complex(self.real + other.real, self.imaginary + other.imaginary)
+
+    def __sub__(self, other: Complex) -> Complex:
+        return Complex(self.real - other.real, self.imaginary - other.imaginary)
+
+    def __mul__(self, other: Complex) -> Complex:
+        a, b, c, d = self.real, self.imaginary, other.real, other.imaginary
+        return Complex(fma(a, c, -(b * d)), fma(a, d, b * c))
+
+    def scaled(self, factor: float, plus: Complex | None = None) -> Complex:
+        """Times a real number, `plus` another number."""
+        if plus is not None:
+            return self.each(lambda part, more: fma(part, factor, more), plus)
+        return self if factor == 1.0 else self.each(lambda part: part * factor)
+
+    def turned(self, sign: int) -> Complex:
+        """Times i, or -i."""
+        return Complex(-self.imaginary, self.real) if sign > 0 else Complex(self.imaginary, -self.real)
+
+    def conjugate(self) -> Complex:
+        return Complex(self.real, -self.imaginary)
+
+    def spread(self, lanes: int) -> Complex:
+        """A scalar in all lanes."""
+        return self.each(lambda part: part.spread(lanes))
+
+
+Source = Callable[[Index], Complex]
+"""Gives row number i of the input."""
+Sink = Callable[[Index, Complex], None]
+"""Takes row number i of the result."""
+Guard = Callable[[int, Callable[[], None]], None]
+"""Takes the number of a lane, and what writes it."""
 
 
 def radices(n: int) -> list[int] | None:
@@ -76,50 +117,29 @@ class Roots:
     def get(self, f: Function, exponent: Index) -> Complex:
         """One root as scalars."""
         if isinstance(exponent, int):
-            return self._constants(f, [exponent])
+            return self.constants(f, [exponent])
         if self.n <= _TABLE:
             return self._entry(f, "fine", exponent)
         bits = self.fine.bit_length() - 1
         low = self._entry(f, "fine", exponent & (self.fine - 1))
         high = self._entry(f, "coarse", exponent >> bits)
-        real, imaginary = product(low, high)
-        if self.kind == "float":
-            return real.cast("fptrunc", "float"), imaginary.cast("fptrunc", "float")
-        return real, imaginary
+        return (low * high).each(lambda part: part.cast("fptrunc", self.kind))
 
-    def spread(self, f: Function, exponent: Index, lanes: int) -> Complex:
-        return spread(self.get(f, exponent), lanes)
-
-    def row(self, f: Function, lanes: int) -> Complex:
-        """The roots of exponents 0, 1, ..., lanes - 1 as a constant vector."""
-        return self._constants(f, range(lanes))
-
-    def _constants(self, f: Function, exponents: Sequence[int]) -> Complex:
+    def constants(self, f: Function, exponents: Sequence[int]) -> Complex:
+        """Roots whose exponents are known, in a lane each."""
         values = [root(self.n, self.sign * e) for e in exponents]
-        return constants(f, self.kind, [v.real for v in values]), constants(f, self.kind, [v.imag for v in values])
+        real, imaginary = [v.real for v in values], [v.imag for v in values]
+        return Complex(constants(f, self.kind, real), constants(f, self.kind, imaginary))
 
     def _entry(self, f: Function, table: str, index: Int) -> Complex:
         place = Ptr(f, f"@{table}_{self.name}").at(self.stored, index << 1)
         align = BITS[self.stored] // 8
-        return place.load(self.stored, align=align), place.at(self.stored, 1).load(self.stored, align=align)
+        real = place.load(self.stored, align=align)
+        return Complex(real, place.at(self.stored, 1).load(self.stored, align=align))
 
 
 def _define_table(unit: Unit, name: str, values: list[complex], kind: str) -> None:
-    data = np.array(values, np.complex128).astype(np.complex64 if kind == "float" else np.complex128).tobytes()
-    unit.data(name, data)
-
-
-def spread(value: Complex, lanes: int) -> Complex:
-    """A scalar in all lanes."""
-    return value[0].spread(lanes), value[1].spread(lanes)
-
-
-def product(a: Complex, b: Complex) -> Complex:
-    return fma(a[0], b[0], -(a[1] * b[1])), fma(a[0], b[1], a[1] * b[0])
-
-
-def conjugate(a: Complex) -> Complex:
-    return a[0], -a[1]
+    unit.data(name, np.array(values, np.complex64 if kind == "float" else np.complex128).tobytes())
 
 
 def _times_root(x: Complex, n: int, exponent: int) -> Complex:
@@ -128,20 +148,10 @@ def _times_root(x: Complex, n: int, exponent: int) -> Complex:
     if value == 1:
         return x
     if value == -1:
-        return -x[0], -x[1]
-    if value == 1j:
-        return -x[1], x[0]
-    if value == -1j:
-        return x[1], -x[0]
-    return product(x, (x[0].like(value.real), x[1].like(value.imag)))
-
-
-def _plus(a: Complex, b: Complex) -> Complex:
-    return a[0] + b[0], a[1] + b[1]
-
-
-def _minus(a: Complex, b: Complex) -> Complex:
-    return a[0] - b[0], a[1] - b[1]
+        return x.each(Vector.__neg__)
+    if value in (1j, -1j):
+        return x.turned(1 if value == 1j else -1)
+    return x * Complex(x.real.like(value.real), x.real.like(value.imag))
 
 
 def butterfly(x: list[Complex], sign: int) -> list[Complex]:
@@ -149,45 +159,45 @@ def butterfly(x: list[Complex], sign: int) -> list[Complex]:
     n = len(x)
     if n == 1:
         return x
-    if n == 2:
-        return [_plus(x[0], x[1]), _minus(x[0], x[1])]
     if n % 2 == 0:
-        even, odd = butterfly(x[::2], sign), butterfly(x[1::2], sign)
-        odd = [_times_root(value, n, sign * k) for k, value in enumerate(odd)]
-        pairs = list(zip(even, odd, strict=True))
-        return [_plus(a, b) for a, b in pairs] + [_minus(a, b) for a, b in pairs]
-    sums = [_plus(x[j], x[n - j]) for j in range(1, n // 2 + 1)]
-    differences = [_minus(x[j], x[n - j]) for j in range(1, n // 2 + 1)]
-    total = x[0]
-    for value in sums:
-        total = _plus(total, value)
-    result = [total] * n
+        halves = zip(butterfly(x[::2], sign), butterfly(x[1::2], sign), strict=True)
+        pairs = [(a, _times_root(b, n, sign * k)) for k, (a, b) in enumerate(halves)]
+        return [a + b for a, b in pairs] + [a - b for a, b in pairs]
+    sums = [x[j] + x[n - j] for j in range(1, n // 2 + 1)]
+    differences = [x[j] - x[n - j] for j in range(1, n // 2 + 1)]
+    result = [sum(sums, x[0])] * n
     for k in range(1, n // 2 + 1):
-        even_part, odd_part = x[0], None
+        even, odd = x[0], None
         for j, (a, b) in enumerate(zip(sums, differences, strict=True), 1):
             turn = root(n, j * k)
-            even_part = fma(a[0], turn.real, even_part[0]), fma(a[1], turn.real, even_part[1])
-            scaled = (b[0] * turn.imag, b[1] * turn.imag) if odd_part is None else (
-                fma(b[0], turn.imag, odd_part[0]), fma(b[1], turn.imag, odd_part[1]))  # fmt: skip
-            odd_part = scaled
-        assert odd_part is not None
-        turned = (-odd_part[1], odd_part[0]) if sign > 0 else (odd_part[1], -odd_part[0])
-        result[k], result[n - k] = _plus(even_part, turned), _minus(even_part, turned)
+            even, odd = a.scaled(turn.real, even), b.scaled(turn.imag, odd)
+        assert odd is not None
+        turned = odd.turned(sign)
+        result[k], result[n - k] = even + turned, even - turned
     return result
 
 
-def apart(low: Vector, high: Vector) -> Complex:
-    """Real and imaginary parts of the complex numbers in two vectors."""
+def _apart(low: Vector, high: Vector) -> Complex:
+    """The complex numbers in two vectors, each its real part before its imaginary part."""
     lanes = low.lanes
-    return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
+    return Complex(low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high))
 
 
-def together(value: Complex) -> tuple[Vector, Vector]:
-    """Complex numbers in two vectors."""
-    real, imaginary = value
-    lanes = real.lanes
+def _together(value: Complex) -> tuple[Vector, Vector]:
+    """Two such vectors of complex numbers."""
+    lanes = value.real.lanes
     order = [i // 2 + (i % 2) * lanes for i in range(2 * lanes)]
-    return real.shuffle(order[:lanes], imaginary), real.shuffle(order[lanes:], imaginary)
+    return value.real.shuffle(order[:lanes], value.imaginary), value.real.shuffle(order[lanes:], value.imaginary)
+
+
+def _load(places: Iterable[Ptr], kind: str, lanes: int) -> tuple[Vector, Vector]:
+    first, second = (place.load(kind, lanes, BITS[kind] // 8) for place in places)
+    return first, second
+
+
+def _store(places: Iterable[Ptr], vectors: tuple[Vector, Vector]) -> None:
+    for place, vector in zip(places, vectors, strict=True):
+        place.store(vector, BITS[vector.element] // 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +213,13 @@ class Line:
 
     def get(self, index: Index, lanes: int = 1) -> Complex:
         """`lanes` neighbours from number `index` on."""
-        align = BITS[self.kind] // 8
-        low, high = (place.load(self.kind, lanes, align) for place in self._places(index, lanes))
-        return (low, high) if lanes == 1 else apart(low, high)
+        pair = _load(self._places(index, lanes), self.kind, lanes)
+        return Complex(*pair) if lanes == 1 else _apart(*pair)
 
     def put(self, index: Index, value: Complex) -> None:
-        lanes, align = value[0].lanes, BITS[self.kind] // 8
+        lanes = value.real.lanes
         places = self._places(index, lanes)
-        for part in value if lanes == 1 else together(value):
-            next(places).store(part, align)
+        _store(places, (value.real, value.imaginary) if lanes == 1 else _together(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +235,54 @@ class Rows:
         return real, real.at(self.kind, self.lanes)
 
     def get(self, row: Index) -> Complex:
-        align = BITS[self.kind] // 8
-        real, imaginary = (place.load(self.kind, self.lanes, align) for place in self._places(row))
-        return real, imaginary
+        return Complex(*_load(self._places(row), self.kind, self.lanes))
 
     def put(self, row: Index, value: Complex) -> None:
-        for place, part in zip(self._places(row), value, strict=True):
-            place.store(part, align=BITS[self.kind] // 8)
+        _store(self._places(row), (value.real, value.imaginary))
+
+    def put_scalars(self, row: Index, numbers: Sequence[Complex]) -> None:
+        """Write a number for each lane."""
+        self.put(row, numbers[0].each(lambda *parts: from_lanes(parts), *numbers[1:]))
+
+    def read_lines(self, lines: Ptr, n: int) -> None:
+        """Put lines of `n` complex numbers that follow each other in memory into the lanes."""
+        kind, lanes, half = self.kind, self.lanes, self.lanes // 2
+        scalar = lanes == 1 or n < half
+        loop = begin_loop(lines.f, 0, n, 1 if scalar else half)
+        if scalar:
+            self.put_scalars(loop.index, [Line(lines, kind).get(loop.index + b * n) for b in range(lanes)])
+        else:
+            start = minimum(loop.index, n - half)
+            place = lines.at(kind, start * 2)
+            wide = [place.at(kind, b * 2 * n).load(kind, lanes, BITS[kind] // 8) for b in range(lanes)]
+            pairs = zip(transposed(wide[:half], 2), transposed(wide[half:], 2), strict=True)
+            for k, (low, high) in enumerate(pairs):
+                self.put(start + k, _apart(low, high))
+        loop.end()
+
+    def write_lines(self, lines: Ptr, n: int, guarded: Guard) -> None:
+        """Write the lanes as lines of `n` complex numbers that follow each other in memory."""
+        kind, lanes, half = self.kind, self.lanes, self.lanes // 2
+        scalar = lanes == 1 or n < half
+        loop = begin_loop(lines.f, 0, n, 1 if scalar else half)
+        if scalar:
+            number = self.get(loop.index)
+
+            def write(b: int) -> None:
+                place = loop.index + b * n
+                Line(lines, kind).put(place, number if lanes == 1 else number.each(lambda part: part[b]))
+        else:
+            start = minimum(loop.index, n - half)
+            place = lines.at(kind, start * 2)
+            both = [_together(self.get(start + k)) for k in range(half)]
+            wide = transposed([low for low, _ in both], 2) + transposed([high for _, high in both], 2)
+
+            def write(b: int) -> None:
+                place.at(kind, b * 2 * n).store(wide[b], BITS[kind] // 8)
+
+        for b in range(lanes):
+            guarded(b, partial(write, b))
+        loop.end()
 
 
 def transform(
@@ -256,7 +305,7 @@ def transform(
         current //= radix
         outer = begin_loop(f, 0, current) if current > 1 else None
         p: Index = outer.index if outer else 0
-        twiddles = [roots.spread(f, p * k * stride, lanes) if outer else None for k in range(1, radix)]
+        twiddles = [roots.get(f, p * k * stride).spread(lanes) if outer else None for k in range(1, radix)]
         inner = begin_loop(f, 0, stride) if stride > 1 else None
         q: Index = inner.index if inner else 0
         first = q + p * stride
@@ -264,16 +313,11 @@ def transform(
         target = q + p * (stride * radix)
         for k, value in enumerate(values):
             twiddle = twiddles[k - 1] if k else None
-            write(target + k * stride, value if twiddle is None else product(value, twiddle))
+            write(target + k * stride, value if twiddle is None else value * twiddle)
         for loop in (inner, outer):
             if loop:
                 loop.end()
         stride *= radix
-
-
-def bluestein_length(n: int) -> int:
-    """The length of the convolution that makes a transform of length n."""
-    return 1 << (2 * n - 2).bit_length()
 
 
 def chirp_filter(unit: Unit, chirp: str, spectrum: str, n: int, m: int, sign: int, kind: str) -> None:
