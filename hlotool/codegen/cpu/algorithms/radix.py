@@ -13,10 +13,11 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.control import Callee, Header, begin_loop, conditional, define, return_when, stop_early
+from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Records", "define_sort", "histogram_bytes", "insert", "sort_cost"]
+__all__ = ["Records", "define_sort", "indexed", "insert"]
 
 _INSERTION: Annotated[int, Threshold("records")] = 24
 """Up to this many records insertion sort is the faster one."""
@@ -44,29 +45,36 @@ class Records:
         """Record number `index`."""
         return source.at(self.type, index).load(self.type, align=self.bytes)
 
+    def store(self, target: Ptr, index: Index, record: Vector) -> None:
+        """Write record number `index`."""
+        target.at(self.type, index).store(record, self.bytes)
 
-def digit_bits(key_bits: int, count: int) -> int:
-    """Wide digits save passes over long arrays, narrow ones save histogram work on short ones."""
-    if count >= _WIDE_DIGITS and key_bits > 16:
-        return 11
-    return 8
+    def digits(self, count: int) -> tuple[int, int]:
+        """How many digits at most `count` records are sorted by, one after the other, and the bits of each.
+
+        Wide digits save passes over long arrays, narrow ones save histogram work on short ones.
+        """
+        width = 11 if count >= _WIDE_DIGITS and self.key_bits > 16 else 8
+        return -(-self.key_bits // width), width
+
+    def histogram_bytes(self, count: int) -> int:
+        """Bytes of counters that the sort of at most `count` records needs."""
+        rounds, width = self.digits(count)
+        return 0 if count <= _INSERTION else rounds * (8 << width)
+
+    def sort_cost(self, count: int) -> float:
+        """Nanoseconds to sort `count` records, roughly."""
+        if count <= _INSERTION:
+            return 1.0 + count * count * 0.4
+        rounds, width = self.digits(count)
+        return rounds * (1.3 * count + 0.4 * (1 << width))
 
 
-def passes(key_bits: int, count: int) -> int:
-    return -(-key_bits // digit_bits(key_bits, count))
-
-
-def histogram_bytes(key_bits: int, count: int) -> int:
-    """Bytes of counters that the sort of at most `count` records needs."""
-    return 0 if count <= _INSERTION else passes(key_bits, count) * (8 << digit_bits(key_bits, count))
-
-
-def sort_cost(key_bits: int, count: int) -> float:
-    """Nanoseconds to sort `count` records, roughly."""
-    if count <= _INSERTION:
-        return 1.0 + count * count * 0.4
-    rounds = passes(key_bits, count)
-    return rounds * (1.3 * count + 0.4 * (1 << digit_bits(key_bits, count)))
+def indexed(key_bits: int, index_bits: int) -> Records:
+    """Records of a key above an index, with room for `index_bits` bits of each."""
+    return Records(
+        2 * index_bits, key_bits, lambda record: record.lshr(index_bits).cast("trunc", f"i{key_bits}")
+    )  # fmt: skip
 
 
 def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[Ptr]:
@@ -81,34 +89,24 @@ def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[P
         _sort_by_insertion(records, a, n)
         return define(f, name, [a, b, counters, n], a)
     stop_early(f, counters, a)
-    result = _sort_by_digits(_Digits(records, count), a, b, counters, n)
-    return define(f, name, [a, b, counters, n], result)
+    return define(f, name, [a, b, counters, n], _sort_by_digits(records, records.digits(count), a, b, counters, n))
 
 
 def _sort_by_insertion(records: Records, a: Ptr, n: Int) -> None:
     loop = begin_loop(a.f, 1, n)
     record = records.load(a, loop.index)
     key = records.key(record)
-    insert(
-        a, record, loop.index, records.bytes, ended=lambda at: at.eq(0),
-        precedes=lambda other: records.key(other).compare("ugt", key).bit(),
-    )  # fmt: skip
+    insert(a, 0, loop.index, record, lambda other: records.key(other).compare("ugt", key).bit())
     loop.end()
 
 
-def insert(
-    records: Ptr, record: Vector, start: Index, align: int, *, ended: Callable[[Int], Bool],
-    precedes: Callable[[Vector], Bool],
-) -> None:  # fmt: skip
-    """Insert `record` into the sorted records before number `start`: those that it `precedes` move up by one.
-
-    `ended` tells whether a place is that of the first of them.
-    """
-    f, kind = records.f, record.element
-    header = Header(number(f, start))
+def insert(records: Ptr, first: Index, stop: Index, record: Vector, precedes: Callable[[Vector], Bool]) -> None:
+    """Insert `record` into the sorted records [first, stop): those that it `precedes` move up by one."""
+    f, kind, align = records.f, record.element, BITS[record.element] // 8
+    header = Header(number(f, stop))
     at = header.value
     compare, shift, place = f.fresh("compare"), f.fresh("shift"), f.fresh("place")
-    f.branch(ended(at).name, place, compare)
+    f.branch(at.eq(first).name, place, compare)
     f.label(compare)
     before = at + -1
     other = records.at(kind, before).load(kind, align=align)
@@ -120,44 +118,36 @@ def insert(
     records.at(kind, at).store(record, align)
 
 
-class _Digits:
-    """The digits that at most `count` records are sorted by, one after the other."""
+def _sort_by_digits(records: Records, digits: tuple[int, int], a: Ptr, b: Ptr, counters: Ptr, n: Int) -> Ptr:
+    """A sweep that counts all digits, then for each one a sweep that deals the records out."""
+    f, (count, width) = a.f, digits
+    buckets = 1 << width
 
-    def __init__(self, records: Records, count: int) -> None:
-        self.records = records
-        self.width = digit_bits(records.key_bits, count)
-        self.rounds = passes(records.key_bits, count)
-        self.buckets = 1 << self.width
-
-    def read(self, source: Ptr, index: Index) -> tuple[Vector, Int]:
+    def read(source: Ptr, index: Index) -> tuple[Vector, Int]:
         """A record and its key."""
-        record = self.records.load(source, index)
-        return record, self.records.key(record).cast("zext", "i64").index()
+        record = records.load(source, index)
+        return record, records.key(record).cast("zext", "i64").index()
 
-    def counter(self, key: Int, shift: Index, base: Ptr) -> Ptr:
+    def counter(key: Int, shift: Index, base: Ptr) -> Ptr:
         """The counter for the digit of `key` that begins at bit `shift`."""
         moved = key if isinstance(shift, int) and shift == 0 else key >> shift
-        return base.at("i64", moved & (self.buckets - 1))
+        return base.at("i64", moved & (buckets - 1))
 
-
-def _sort_by_digits(digits: _Digits, a: Ptr, b: Ptr, counters: Ptr, n: Int) -> Ptr:
-    """A sweep that counts all digits, then for each one a sweep that deals the records out."""
-    f, buckets = a.f, digits.buckets
-    counters.clear(digits.rounds * buckets * 8)
-    bases = [counters.at("i64", r * buckets) for r in range(digits.rounds)]
+    counters.clear(count * buckets * 8)
+    bases = [counters.at("i64", r * buckets) for r in range(count)]
     loop = begin_loop(f, 0, n)
-    _, key = digits.read(a, loop.index)
+    _, key = read(a, loop.index)
     for r, base in enumerate(bases):
-        counter = digits.counter(key, r * digits.width, base)
-        counter.store(counter.load_int(align=8) + 1, align=8)
+        place = counter(key, r * width, base)
+        place.store(place.load_int(align=8) + 1, align=8)
     loop.end()
     return_when(n.eq(0), lambda: a)
 
-    rounds = begin_loop(f, 0, digits.rounds, 1, a, b, counters)
+    rounds = begin_loop(f, 0, count, 1, a, b, counters)
     source, target, base = rounds.values
-    shift = rounds.index * digits.width
-    _, first = digits.read(source, 0)
-    shared = digits.counter(first, shift, base).load_int(align=8)
+    shift = rounds.index * width
+    _, first = read(source, 0)
+    shared = counter(first, shift, base).load_int(align=8)
 
     def move() -> tuple[Ptr, Ptr]:
         scan = begin_loop(f, 0, buckets, 1, Int(f, "0"))
@@ -167,11 +157,11 @@ def _sort_by_digits(digits: _Digits, a: Ptr, b: Ptr, counters: Ptr, n: Int) -> P
         place.store(before, align=8)
         scan.end(before + amount)
         deal = begin_loop(f, 0, n)
-        record, key = digits.read(source, deal.index)
-        counter = digits.counter(key, shift, base)
-        position = counter.load_int(align=8)
-        target.at(record.element, position).store(record, digits.records.bytes)
-        counter.store(position + 1, align=8)
+        record, key = read(source, deal.index)
+        taken = counter(key, shift, base)
+        position = taken.load_int(align=8)
+        records.store(target, position, record)
+        taken.store(position + 1, align=8)
         deal.end()
         return target, source
 

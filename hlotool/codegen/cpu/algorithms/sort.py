@@ -15,14 +15,15 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.items import item_kernel
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits, recognise
-from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, insert, sort_cost
+from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, indexed, insert
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel, pass_status
 from hlotool.codegen.llvm.arrays import aligned, load
 from hlotool.codegen.llvm.control import Callee, begin_loop, define, phi, stop_early
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import vector
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, choose, either, minimum, number
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, choose, either, minimum, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, byte_size
@@ -72,194 +73,180 @@ def emit_sort(name: str, instruction: Instruction, machine: Machine, in_place: b
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """A line that is being sorted."""
-
-    sources: list[Ptr]
-    targets: list[Ptr]
-    scratch: Ptr  # of this task
-    start: Index  # the number of its first element
-
-
-def _kernel(
-    unit: Unit, name: str, lines: _Lines, slot: int, cost: float, body: Callable[[_Line], None]
-) -> Kernel:
-    operands = len(lines.types)
-
-    def run(arrays: list[Ptr], own: Ptr, line: Index) -> None:
-        body(_Line(arrays[:operands], arrays[operands:], own, lines.start(line)))
-
-    return item_kernel(unit, name, run, arguments=2 * operands, items=lines.count, slot=slot, cost=cost)
-
-
-def _bits(element_type: str) -> int:
-    return 8 * byte_size(element_type)
-
-
-@dataclass(frozen=True, slots=True)
-class _Strided:
-    """Elements in memory, `stride` apart, from element number `first` on."""
+class _Elements:
+    """Elements of LLVM type `kind` in memory, `stride` apart, from element number `first` on."""
 
     pointer: Ptr
+    kind: str
     first: Index = 0
     stride: int = 1
 
-    def at(self, kind: str, index: Index) -> Ptr:
-        return self.pointer.at(kind, self.first + index * self.stride)
+    def place(self, index: Index) -> Index:
+        return self.first + index * self.stride
+
+    def at(self, index: Index) -> Ptr:
+        return self.pointer.at(self.kind, self.place(index))
+
+    def copy_from(self, source: _Elements, count: int, order: Ptr | None = None) -> None:
+        """Copy `count` elements; in the order of the i64 positions at `order`, if given."""
+        align = min(BITS[self.kind] // 8, 8)
+        loop = begin_loop(self.pointer.f, 0, count)
+        index = loop.index if order is None else order.at("i64", loop.index).load_int(align=8)
+        element = source.at(index).load(self.kind, align=align)
+        self.at(loop.index).store(element, align)
+        loop.end()
 
 
-def _copy_line(bits: int, count: int, into: _Strided, out: _Strided, order: Ptr | None = None) -> None:
-    """Copy elements of `bits` bits; in the order of the i64 positions at `order`, if given."""
-    kind, align = f"i{bits}", min(bits // 8, 8)
-    loop = begin_loop(into.pointer.f, 0, count)
-    index = loop.index if order is None else order.at("i64", loop.index).load_int(align=8)
-    element = out.at(kind, index).load(kind, align=align)
-    into.at(kind, loop.index).store(element, align)
-    loop.end()
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line that is being sorted: of every operand and every result; and two buffers and the `rest` of the scratch."""
+
+    sources: list[_Elements]
+    targets: list[_Elements]
+    first: Ptr
+    second: Ptr
+    rest: Ptr
+
+    def permute(self, n: int, order: Ptr, line_copy: Ptr | None) -> None:
+        """Write every line in the order of the i64 positions at `order` (through `line_copy` when given)."""
+        for source, target in zip(self.sources, self.targets, strict=True):
+            if line_copy is None:
+                target.copy_from(source, n, order)
+            else:
+                between = _Elements(line_copy, source.kind)
+                between.copy_from(source, n, order)
+                target.copy_from(between, n)
 
 
-def _permute(line: _Line, lines: _Lines, order: Ptr, line_copy: Ptr | None) -> None:
-    """Write every operand's line in the order of the i64 positions at `order` (through `line_copy` when given)."""
-    for source, target, element_type in zip(line.sources, line.targets, lines.types, strict=True):
-        bits, n = _bits(element_type), lines.length
-        into, out = _Strided(target, line.start, lines.stride), _Strided(source, line.start, lines.stride)
-        if line_copy is None:
-            _copy_line(bits, n, into, out, order)
-        else:
-            _copy_line(bits, n, _Strided(line_copy), out, order)
-            _copy_line(bits, n, into, _Strided(line_copy))
+def _kernel(
+    unit: Unit, name: str, lines: _Lines, buffer: int, rest: int, cost: float, sort_line: Callable[[_Line], None]
+) -> Kernel:
+    """The kernel that sorts lines at `cost` ns each, with two buffers and the rest of so many bytes.
+
+    Ahead of the rest is the address of the execution's status.
+    """
+    kinds = [f"i{8 * byte_size(element_type)}" for element_type in lines.types]
+
+    def run(arrays: list[Ptr], own: Ptr, number: Index) -> None:
+        start = lines.start(number)
+        pairs = zip(arrays, kinds * 2, strict=True)
+        elements = [_Elements(pointer, kind, start, lines.stride) for pointer, kind in pairs]
+        line = _Line(elements[: len(kinds)], elements[len(kinds) :], own, own + buffer, own + (2 * buffer + 64))
+        pass_status(own.f, line.rest)
+        sort_line(line)
+
+    slot = 2 * buffer + 64 + rest
+    return item_kernel(unit, name, run, arguments=2 * len(kinds), items=lines.count, slot=slot, cost=cost)
 
 
 def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
     """One operand: its elements are the records, and their bits the key."""
-    bits, n = _bits(key.element_type), lines.length
+    bits, n = key_bits(key.element_type), lines.length
     records = Records(bits, bits, partial(emit_key, key))
     sort = define_sort(unit, f"sort_{name}", records, n)
-    buffer = aligned(n * records.bytes)
-    slot = 2 * buffer + 64 + aligned(histogram_bytes(bits, n))
 
     def sort_line(line: _Line) -> None:
-        own = line.scratch
-        other, counters = own + buffer, own + (2 * buffer + 64)
-        _copy_line(bits, n, _Strided(own), _Strided(line.sources[0], line.start, lines.stride))
-        pass_status(own.f, counters)
-        result = sort(own.f, own, other, counters, n)
-        _copy_line(bits, n, _Strided(line.targets[0], line.start, lines.stride), _Strided(result))
+        (source,), (target,) = line.sources, line.targets
+        _Elements(line.first, source.kind).copy_from(source, n)
+        result = sort(line.first.f, line.first, line.second, line.rest, n)
+        target.copy_from(_Elements(result, source.kind), n)
 
-    return _kernel(unit, name, lines, slot, sort_cost(bits, n), sort_line)
+    rest = aligned(records.histogram_bytes(n))
+    return _kernel(unit, name, lines, aligned(n * records.bytes), rest, records.sort_cost(n), sort_line)
 
 
 def _groups(keys: tuple[Key, ...]) -> list[list[Key]]:
     """Neighbouring keys that fit 64 bits together, the least significant group first."""
     groups: list[list[Key]] = []
     for key in reversed(keys):
-        if groups and sum(key_bits(k.element_type) for k in groups[-1]) + key_bits(key.element_type) <= 64:
+        if groups and _bits(groups[-1]) + key_bits(key.element_type) <= 64:
             groups[-1].insert(0, key)
         else:
             groups.append([key])
     return groups
 
 
-def _index_records(group: list[Key], length: int) -> tuple[Records, int]:
-    """Records of the keys of `group` above an index; returns them and the bits of the index."""
-    total = sum(key_bits(k.element_type) for k in group)
-    index = 32 if total <= 32 and length < 1 << 32 else 64
-    return Records(2 * index, total, lambda record: record.lshr(index).cast("trunc", f"i{total}")), index
+def _bits(group: list[Key]) -> int:
+    return sum(key_bits(key.element_type) for key in group)
 
 
 def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], in_place: bool) -> Kernel:
     """Sort (keys, index) records, one group of keys after the other, then permute the operands."""
     n = lines.length
-    groups = [(group, *_index_records(group, n)) for group in _groups(keys)]
-    sorts = [
-        define_sort(unit, f"sort{number}_{name}", records, n) for number, (_, records, _) in enumerate(groups)
-    ]
-    buffer = aligned(n * 16)
-    counters_bytes = 64 + max(aligned(histogram_bytes(records.key_bits, n)) for _, records, _ in groups)
-    slot = 2 * buffer + counters_bytes + (buffer if in_place else 0)
+    groups = _groups(keys)
+    kinds = [indexed(bits, 32 if bits <= 32 and n < 1 << 32 else 64) for bits in map(_bits, groups)]
+    sorts = [define_sort(unit, f"sort{number}_{name}", records, n) for number, records in enumerate(kinds)]
+    buffer, counters = aligned(n * 16), max(aligned(records.histogram_bytes(n)) for records in kinds)
 
     def sort_line(line: _Line) -> None:
-        f, own = line.scratch.f, line.scratch
-        free, counters = own + buffer, own + (2 * buffer + 64)
-        pass_status(f, counters)
-        spare = own
+        f, free, spare = line.first.f, line.second, line.first
         order: Callable[[Index], Index] = _itself
-        for (group, records, bits), sort in zip(groups, sorts, strict=True):
-            _build_records(line, lines, group, order, (spare, records, bits))
-            result = sort(f, spare, free, counters, n)
+        for group, records, sort in zip(groups, kinds, sorts, strict=True):
+            loop = begin_loop(f, 0, n)
+            records.store(spare, loop.index, _record(line, group, records, order(loop.index)))
+            loop.end()
+            result = sort(f, spare, free, line.rest, n)
             spare, free = either(result.eq(spare), free, spare), result
-            order = partial(_index, result, bits)
+            order = partial(_index, records, result)
         loop = begin_loop(f, 0, n)
         index = order(loop.index)
         spare.at("i64", loop.index).store(number(f, index), align=8)
         loop.end()
-        _permute(line, lines, spare, own + (2 * buffer + counters_bytes) if in_place else None)
+        line.permute(n, spare, line.rest + counters if in_place else None)
 
-    cost = sum(sort_cost(records.key_bits, n) for _, records, _ in groups) + 3.0 * n * len(lines.types)
-    return _kernel(unit, name, lines, slot, cost, sort_line)
+    rest = counters + (buffer if in_place else 0)
+    cost = sum(records.sort_cost(n) for records in kinds) + 3.0 * n * len(lines.types)
+    return _kernel(unit, name, lines, buffer, rest, cost, sort_line)
 
 
 def _itself(position: Index) -> Index:
     return position
 
 
-def _index(records: Ptr, index_bits: int, position: Index) -> Int:
-    """The index of record number `position`."""
-    kind = f"i{2 * index_bits}"
-    record = records.at(kind, position).load(kind, align=8)
-    return record.index() & 0xFFFFFFFF if index_bits == 32 else record.cast("trunc", "i64").index()
+def _index(records: Records, source: Ptr, position: Index) -> Int:
+    """The index in record number `position`."""
+    record = records.load(source, position)
+    return record.index() & 0xFFFFFFFF if records.bits == 64 else record.cast("trunc", "i64").index()
 
 
-def _build_records(
-    line: _Line, lines: _Lines, group: list[Key], order: Callable[[Index], Index], into: tuple[Ptr, Records, int]
-) -> None:
-    """Write the records of `group`; `order` gives the index of the element that the groups before have put in a place.
-
-    `into`: where they go, what they are, and the bits of their index.
-    """
-    target, records, shift = into
-    loop = begin_loop(target.f, 0, lines.length)
-    index = order(loop.index)
-    place = line.start + index * lines.stride
-    record = number(target.f, index).vector().cast("zext", records.type)
+def _record(line: _Line, group: list[Key], records: Records, index: Index) -> Vector:
+    """The record of element `index`."""
+    place, shift = line.sources[0].place(index), records.bits // 2
+    record = number(line.first.f, index).vector().cast("zext", records.type)
     for key in reversed(group):
-        width = key_bits(key.element_type)
-        raw = line.sources[key.operand].at(f"i{width}", place).load(f"i{width}", align=width // 8)
+        source = line.sources[key.operand]
+        raw = source.pointer.at(source.kind, place).load(source.kind, align=BITS[source.kind] // 8)
         record = record | emit_key(key, raw).cast("zext", records.type).shl(shift)
-        shift += width
-    target.at(records.type, loop.index).store(record, align=8)
-    loop.end()
+        shift += key_bits(key.element_type)
+    return record
 
 
 def _sort_by_comparator(unit: Unit, name: str, lines: _Lines, comparator: Computation, in_place: bool) -> Kernel:
     """Merge sort of indices that calls the comparator."""
-    n, operands = lines.length, len(lines.types)
+    n = lines.length
     less = _define_less(unit, f"less_{name}", lines, comparator)
     sort_runs = _define_runs(unit, f"runs_{name}", less, n)
     merge = _define_merge(unit, f"merge_{name}", less, n)
-    buffer, table = aligned(8 * n), 64 + aligned(8 * operands)
-    line_copy = aligned(n * max(map(byte_size, lines.types))) if in_place else 0
-    slot = 2 * buffer + table + line_copy
+    table = aligned(8 * len(lines.types))
 
     def sort_line(line: _Line) -> None:
-        f, own = line.scratch.f, line.scratch
-        other, bases = own + buffer, own + (2 * buffer + 64)
-        pass_status(f, bases)
-        for place, (pointer, element_type) in enumerate(zip(line.sources, lines.types, strict=True)):
-            base = pointer.at(f"i{_bits(element_type)}", line.start)
+        f, source, target, bases = line.first.f, line.first, line.second, line.rest
+        for place, operand in enumerate(line.sources):
+            base = operand.at(0)
             bases.at("ptr", place).store(base, align=8)
         loop = begin_loop(f, 0, n)
-        own.at("i64", loop.index).store(number(f, loop.index), align=8)
+        source.at("i64", loop.index).store(number(f, loop.index), align=8)
         loop.end()
-        sort_runs(f, bases, own)
-        source, target, width = own, other, _RUN
+        sort_runs(f, bases, source)
+        width = _RUN
         while width < n:
             merge(f, bases, source, target, width)
             source, target = target, source
             width *= 2
-        _permute(line, lines, source, own + (2 * buffer + table) if in_place else None)
+        line.permute(n, source, bases + table if in_place else None)
 
-    return _kernel(unit, name, lines, slot, 6.0 * n * n.bit_length(), sort_line)
+    rest = table + (aligned(n * max(map(byte_size, lines.types))) if in_place else 0)
+    return _kernel(unit, name, lines, aligned(8 * n), rest, 6.0 * n * n.bit_length(), sort_line)
 
 
 def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) -> Callee[Bool]:
@@ -280,14 +267,10 @@ def _define_runs(unit: Unit, name: str, less: Callee[Bool], n: int) -> Callee[No
     bases, order = Ptr(f, "%bases"), Ptr(f, "%order")
     stop_early(f, bases)
     run = begin_loop(f, 0, n, _RUN)
-    first = number(f, run.index)
     end = minimum(run.index + _RUN, n)
     item = begin_loop(f, run.index + 1, end)
     moving = order.at("i64", item.index).load("i64", align=8)
-    insert(
-        order, moving, item.index, 8, ended=lambda at: at <= first,
-        precedes=lambda other: less(f, bases, moving, other),
-    )  # fmt: skip
+    insert(order, run.index, item.index, moving, lambda other: less(f, bases, moving, other))
     item.end()
     run.end()
     return define(f, name, [bases, order], None)

@@ -13,7 +13,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.items import item_kernel
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits
-from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, histogram_bytes, insert, sort_cost
+from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, indexed, insert
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel
 from hlotool.codegen.llvm.arrays import aligned, load
@@ -38,24 +38,20 @@ _HEADER = 64
 class _Selection:
     """Of rows of `length` elements the best `k`, first by `key`, then by position.
 
-    A record is a key above a position, of `index_bits` bits each or less; up to `capacity` of them lie in scratch.
+    A record is a key above a position; up to `capacity` of them lie in scratch.
     """
 
     length: int
     k: int
     key: Key
     source: str
-    index_bits: int
+    records: Records
     capacity: int
     lanes: int
 
     @property
-    def record(self) -> str:
-        return f"i{2 * self.index_bits}"
-
-    @property
     def key_type(self) -> str:
-        return f"i{key_bits(self.key.element_type)}"
+        return f"i{self.records.key_bits}"
 
     def keys(self, row: Ptr, index: Index, lanes: int) -> Vector:
         """The keys of `lanes` elements from `index` on; lower is better."""
@@ -67,16 +63,13 @@ class _Selection:
         return emit_key(self.key, raw)
 
     def record_of(self, key: Vector, index: Index) -> Vector:
-        wide = key.cast("zext", self.record)
-        position = number(key.f, index).vector().cast("zext", self.record)
-        return wide.shl(self.index_bits) | position
+        wide = key.cast("zext", self.records.type)
+        position = number(key.f, index).vector().cast("zext", self.records.type)
+        return wide.shl(self.records.bits // 2) | position
 
-    def key_of(self, record: Vector) -> Vector:
-        return record.lshr(self.index_bits).cast("trunc", self.key_type)
-
-    def load(self, records: Ptr, index: Index) -> Vector:
-        """Record number `index`."""
-        return records.at(self.record, index).load(self.record, align=8)
+    def key_at(self, records: Ptr, index: Index) -> Vector:
+        """The key of record number `index`."""
+        return self.records.key(self.records.load(records, index))
 
 
 def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -94,11 +87,11 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
     key = Key(0, ordered, instruction.attributes.get("largest") is not False, False)
     small = k <= _LIST
     capacity = k if small else min(length, k + max(k, _SLACK))
-    index_bits, lanes = 32 if key_bits(ordered) <= 32 else 64, machine.lanes(key_bits(ordered))
-    selection = _Selection(length, k, key, source, index_bits, capacity, lanes)
-    records = Records(2 * index_bits, key_bits(ordered), selection.key_of)
+    bits = key_bits(ordered)
+    records = indexed(bits, 32 if bits <= 32 else 64)
+    selection = _Selection(length, k, key, source, records, capacity, machine.lanes(bits))
     buffer = aligned(capacity * records.bytes)
-    slot = _HEADER + (buffer if small else 2 * buffer + histogram_bytes(records.key_bits, capacity))
+    slot = _HEADER + (buffer if small else 2 * buffer + records.histogram_bytes(capacity))
     if small:
         offer, cut = _define_insert(unit, f"offer_{name}", selection), None
     else:
@@ -113,10 +106,10 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
             cut(own.f, own)
         _write(selection, own + _HEADER, data, arrays[1:], row)
 
-    choosing = k * k / 4 if small else 2 * sort_cost(records.key_bits, capacity)
+    choosing = k * k / 4 if small else 2 * records.sort_cost(capacity)
     return item_kernel(
         unit, name, search, arguments=3, items=shape.size // length, slot=slot,
-        cost=0.1 * length * key_bits(ordered) / 32 + choosing,
+        cost=0.1 * length * bits / 32 + choosing,
     )  # fmt: skip
 
 
@@ -125,7 +118,7 @@ def _write(selection: _Selection, records: Ptr, row: Ptr, results: list[Ptr], li
     values, positions = results
     size = byte_size(selection.source)
     out = begin_loop(row.f, 0, selection.k)
-    index = selection.load(records, out.index).cast("trunc", "i32")
+    index = selection.records.load(records, out.index).cast("trunc", "i32")
     element = row.at(f"i{8 * size}", index.cast("zext", "i64").index()).load(f"i{8 * size}", align=size)
     place = line * selection.k + out.index
     values.at(element.element, place).store(element, size)
@@ -174,34 +167,31 @@ def _define_insert(unit: Unit, name: str, selection: _Selection) -> Callee[Vecto
     """
     k = selection.k
     f = Function(unit, "")
-    own, record = Ptr(f, "%own"), Vector(f, selection.record, 1, "%record")
+    own, record = Ptr(f, "%own"), Vector(f, selection.records.type, 1, "%record")
     records = own + _HEADER
     count = own.load_int(align=8)
     full = count.eq(k)
-    worst = selection.load(records, k - 1)
+    worst = selection.records.load(records, k - 1)
     no_better = record.compare("ugt", worst).bit()
-    return_when(full & no_better, lambda: selection.key_of(worst))
+    return_when(full & no_better, lambda: selection.records.key(worst))
     last = number(f, choose(full, k - 1, count))
     own.store(last + 1, align=8)
-    insert(
-        records, record, last, 8, ended=lambda at: at.eq(0),
-        precedes=lambda other: other.compare("ugt", record).bit(),
-    )  # fmt: skip
-    return define(f, name, [own, record], selection.key_of(selection.load(records, last)))
+    insert(records, 0, last, record, lambda other: other.compare("ugt", record).bit())
+    return define(f, name, [own, record], selection.key_at(records, last))
 
 
 def _define_append(unit: Unit, name: str, selection: _Selection, cut: Callee[Vector]) -> Callee[Vector]:
     """``key @name(ptr own, record)``: append; a full buffer is cut.  Returns the key that better ones must beat."""
     f = Function(unit, "")
-    own, record = Ptr(f, "%own"), Vector(f, selection.record, 1, "%record")
+    own, record = Ptr(f, "%own"), Vector(f, selection.records.type, 1, "%record")
     records = own + _HEADER
     count = own.load_int(align=8)
-    records.at(selection.record, count).store(record, align=8)
+    selection.records.store(records, count, record)
     more = count + 1
     own.store(more, align=8)
     return_when(more.eq(selection.capacity), lambda: cut(f, own))
     # Right after a cut record k - 1 is the k-th best, and stays there until the next one.
-    return define(f, name, [own, record], selection.key_of(selection.load(records, selection.k - 1)))
+    return define(f, name, [own, record], selection.key_at(records, selection.k - 1))
 
 
 def _define_cut(
@@ -212,6 +202,6 @@ def _define_cut(
     own = Ptr(f, "%own")
     records = own + _HEADER
     result = sort(f, records, records + buffer, records + 2 * buffer, own.load_int(align=8))
-    records.copy_from(result, 2 * selection.index_bits // 8 * selection.k, may_overlap=True)
+    records.copy_from(result, selection.records.bytes * selection.k, may_overlap=True)
     own.store(selection.k, align=8)
-    return define(f, name, [own], selection.key_of(selection.load(records, selection.k - 1)))
+    return define(f, name, [own], selection.key_at(records, selection.k - 1))
