@@ -16,6 +16,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.algorithms.fft_steps import Buffer, Code, Steps
 from hlotool.codegen.cpu.algorithms.fourier import Complex, Rows, Sink, Source, chirp_filter, radices, transform
+from hlotool.codegen.cpu.algorithms.items import for_each_vector
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel
 from hlotool.codegen.llvm.control import begin_loop, when
@@ -148,9 +149,7 @@ def _halves(
             low, high = spectrum.get(0).real, spectrum.get(half).real
             into.put(0, Complex((low + high) * factor, (low - high) * factor))
 
-        def sweep(first: int, stop: int, lanes: int) -> None:
-            loop = begin_loop(f, first, stop, lanes)
-            k = loop.index
+        def coefficients(k: Index, lanes: int) -> None:
             number = spectrum.get(k, lanes)
             mirror = spectrum.get(half - lanes + 1 - k, lanes).each(_reversed).conjugate()
             even = number.each(lambda x, y: (x + y) * factor, mirror)
@@ -162,13 +161,8 @@ def _halves(
                 turned = odd.conjugate() * turn
                 result = Complex(even.real - turned.imaginary, turned.real - even.imaginary)
             into.put(k, result)
-            loop.end()
 
-        whole = 1 + (half - 1) // steps.lanes * steps.lanes
-        if whole > 1:
-            sweep(1, whole, steps.lanes)
-        if whole < half:
-            sweep(whole, half, 1)
+        for_each_vector(f, 1, half, steps.lanes, coefficients)
 
     steps.each_task("halves", count, count * half * 1.0, line)
 

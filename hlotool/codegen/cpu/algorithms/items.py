@@ -1,4 +1,4 @@
-"""Kernels of one step whose tasks share out items, each task with scratch of its own."""
+"""How work is shared out: items among tasks, neighbours among lanes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hlotool.codegen.llvm.arrays import share
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.values import Index, Ptr
-from hlotool.codegen.llvm.writer import Unit
+from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["TASKS", "item_kernel"]
+__all__ = ["TASKS", "for_each_vector", "item_kernel"]
 
 TASKS: Annotated[int, Threshold("items")] = 16  # that are worked on at the same time
 
@@ -36,3 +36,16 @@ def item_kernel(
     task.end()
     f.finish()
     return finish_kernel(unit, [Step(name, tasks, items * cost)], slot * tasks)
+
+
+def for_each_vector(f: Function, first: Index, stop: Index, lanes: int, body: Callable[[Index, int], None]) -> None:
+    """Loops over [first, stop), which is not negative: `lanes` neighbours at a time, then one by one those left over.
+
+    `body` is given the first of the neighbours and their number; a loop that is known to be empty is left out.
+    """
+    whole = first + ((stop - first) & -lanes)
+    for begin, end, width in ((first, whole, lanes), (whole, stop, 1)):
+        if begin != end:
+            loop = begin_loop(f, begin, end, width)
+            body(loop.index, width)
+            loop.end()

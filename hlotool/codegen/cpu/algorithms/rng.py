@@ -18,6 +18,7 @@ from math import pi, prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.algorithms.items import for_each_vector
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, store
@@ -27,6 +28,7 @@ from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Struct, Vector, iota, maximum, minimum, where, zeros
+from hlotool.codegen.llvm.vectors import from_lanes
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, element_type
@@ -54,18 +56,15 @@ class _Words:
     store_bits: int
     signed: bool
 
-    def narrow(self, x: Vector) -> Vector:
+    def write(self, out: Ptr, index: Index, x: Vector) -> None:
+        """Store words that lie next to each other from element `index` on."""
+        place = out.at(f"i{self.store_bits}", index)
         if self.store_bits < 32:
             x = x.cast("trunc", f"i{self.store_bits}")
         if self.bits < self.store_bits:
             left = self.store_bits - self.bits
             x = x.shl(left).ashr(left) if self.signed else x & ((1 << self.bits) - 1)
-        return x
-
-    def write(self, out: Ptr, index: Index, x: Vector) -> None:
-        """Store words that lie next to each other from element `index` on."""
-        place = out.at(f"i{self.store_bits}", index)
-        place.store(self.narrow(x), align=self.store_bits // 8)
+        place.store(x, align=self.store_bits // 8)
 
 
 def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
@@ -80,12 +79,14 @@ def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine
     sizes = (2 * shape.size,) if row.bits == 64 else shape.dimensions
     unit = Unit(machine)
     lanes = machine.lanes(32)
-    if threefry:
-        counters, step = _threefry_step(unit, name, words, sizes, lanes)
-    else:
-        counters, step = _philox_step(unit, name, words, prod(sizes), lanes, state_words)
-    state = _state_step(unit, f"state_{name}", counters, state_words)
-    return finish_kernel(unit, [state, *([step] if step else [])])
+    counters, steps = 0, list[Step]()
+    if shape.size:
+        if threefry:
+            counters, step = _threefry_step(unit, name, words, sizes, lanes)
+        else:
+            counters, step = _philox_step(unit, name, words, prod(sizes), lanes, state_words)
+        steps.append(step)
+    return finish_kernel(unit, [_state_step(unit, f"state_{name}", counters, state_words), *steps])
 
 
 def _state_step(unit: Unit, name: str, counters: int, words: int) -> Step:
@@ -127,7 +128,7 @@ def _interleaved(parts: Sequence[Vector]) -> Vector:
         return parts[0]
     first, second = _interleaved(parts[::2]), _interleaved(parts[1::2])
     if first.lanes == 1:
-        return Vector(first.f, "i32", 2, "poison").insert(0, first).insert(1, second)
+        return from_lanes([first, second])
     return first.shuffle([i // 2 + (i % 2) * first.lanes for i in range(2 * first.lanes)], second)
 
 
@@ -168,9 +169,7 @@ def _split_dimension(sizes: Sequence[int]) -> int:
     return even[0] if even else max(range(len(sizes)), key=lambda dimension: sizes[dimension])
 
 
-def _threefry_step(
-    unit: Unit, name: str, words: _Words, sizes: tuple[int, ...], lanes: int
-) -> tuple[int, Step | None]:
+def _threefry_step(unit: Unit, name: str, words: _Words, sizes: tuple[int, ...], lanes: int) -> tuple[int, Step]:
     """Each counter gives two words, which are neighbours along one dimension of the result."""
     grid = sizes or (1,)
     split = _split_dimension(grid)
@@ -179,8 +178,6 @@ def _threefry_step(
         before, size = 1, before * size
     half = -(-size // 2)
     count = before * half * after
-    if count == 0:
-        return 0, None
     chunks = -(-half // _CHUNK) if after == 1 else half
     f, (state, _, out) = step_function(unit, name, 3)
     key_word, base = _word(state, 0), _word(state, 1)
@@ -191,40 +188,28 @@ def _threefry_step(
     def words_of(counter: Index, width: int) -> list[Vector]:
         return _cipher(name, _threefry, list(_split(_counters(base, counter, width))), key_word)
 
-    def pairs(first: Index, stop: Index, width: int, emit_pair: bool) -> None:
-        """Counters [first, stop) of the row (after == 1), two words side by side, or only the first one."""
-        loop = begin_loop(f, first, stop, width)
-        left, right = words_of(row * half + loop.index, width)
-        place = row * size + loop.index * 2
-        words.write(out, place, _interleaved([left, right]) if emit_pair else left)
-        loop.end()
+    def pair(index: Index, width: int) -> None:
+        """A counter of the row (after == 1): two words side by side."""
+        left, right = words_of(row * half + index, width)
+        words.write(out, row * size + index * 2, _interleaved([left, right]))
 
-    def columns(first: int, stop: int, width: int) -> None:
-        """Counters of one pair of lines (after > 1): line 2 * part, and the one after it when it exists."""
-        loop = begin_loop(f, first, stop, width)
-        left, right = words_of(task.index * after + loop.index, width)
+    def column(index: Index, width: int) -> None:
+        """A counter of one pair of lines (after > 1): line 2 * part, and the one after it when it exists."""
+        left, right = words_of(task.index * after + index, width)
         line = row * size + part * 2
-        words.write(out, line * after + loop.index, left)
-        if size % 2 == 0:
-            words.write(out, (line + 1) * after + loop.index, right)
-        else:
-            when(part * 2 < size - 1, lambda: words.write(out, (line + 1) * after + loop.index, right))
-        loop.end()
+        words.write(out, line * after + index, left)
+        when(size % 2 == 0 or part * 2 < size - 1, lambda: words.write(out, (line + 1) * after + index, right))
 
     if after == 1:
         first = part * _CHUNK
-        stop = minimum(first + _CHUNK, size // 2)
-        whole = first + (maximum(stop - first, 0) & -lanes)
-        pairs(first, whole, lanes, True)
-        pairs(whole, stop, 1, True)
+        for_each_vector(f, first, minimum(first + _CHUNK, size // 2), lanes, pair)
         if size % 2:
-            pairs(maximum(first, size // 2), minimum(first + _CHUNK, half), 1, False)
+            last = begin_loop(f, maximum(first, size // 2), minimum(first + _CHUNK, half))
+            left, _ = words_of(row * half + last.index, 1)
+            words.write(out, row * size + last.index * 2, left)
+            last.end()
     else:
-        whole = after // lanes * lanes
-        if whole:
-            columns(0, whole, lanes)
-        if whole < after:
-            columns(whole, after, 1)
+        for_each_vector(f, 0, after, lanes, column)
     task.end()
     f.finish()
     return count, Step(name, before * chunks, count * 20.0 / lanes)
@@ -233,36 +218,21 @@ def _threefry_step(
 # ---- Philox
 
 
-def _wide_product(x: Vector, factor: int) -> tuple[Vector, Vector]:
-    return _split(x.cast("zext", "i64") * factor)
-
-
 def _philox(counter: Sequence[Vector], key: tuple[Vector, Vector]) -> list[Vector]:
     """Ten rounds."""
     first, second, third, fourth = counter
     key_0, key_1 = key
     for _ in range(10):
-        low_0, high_0 = _wide_product(first, _MULTIPLIERS[0])
-        low_1, high_1 = _wide_product(third, _MULTIPLIERS[1])
+        low_0, high_0 = _split(first.cast("zext", "i64") * _MULTIPLIERS[0])
+        low_1, high_1 = _split(third.cast("zext", "i64") * _MULTIPLIERS[1])
         first, second, third, fourth = high_1 ^ second ^ key_0, low_1, high_0 ^ fourth ^ key_1, low_0
         key_0, key_1 = key_0 + _WEYL[0], key_1 + _WEYL[1]
     return [first, second, third, fourth]
 
 
-def _philox_words(name: str, base: Int, key: Int, index: Index, lanes: int) -> list[Vector]:
-    """The four words of counters base + index + lane (64 bits, high word 0) under the 64-bit `key`."""
-    low, high = _split(_counters(base, index, lanes))
-    zero = zeros(base.f, "i32", lanes)
-    return _cipher(name, _philox, [low, high, zero, zero], key)
-
-
-def _philox_step(
-    unit: Unit, name: str, words: _Words, total: int, lanes: int, state_words: int
-) -> tuple[int, Step | None]:
+def _philox_step(unit: Unit, name: str, words: _Words, total: int, lanes: int, state_words: int) -> tuple[int, Step]:
     """Each counter gives four words in a row."""
     count = -(-total // 4)
-    if count == 0:
-        return 0, None
     f, (state, _, out) = step_function(unit, name, 3)
     key, low = _word(state, 0), _word(state, 1)
     high = _word(state, 2) if state_words == 3 else key
@@ -270,7 +240,6 @@ def _philox_step(
     task = begin_tasks(f)
     first = task.index * _CHUNK
     full = total // 4
-    stop = minimum(first + _CHUNK, full)
 
     def random(index: Index, width: int) -> list[Vector]:
         lows = _counters(low, index, width)
@@ -278,14 +247,10 @@ def _philox_step(
         highs = high.vector().spread(width) + carry
         return _cipher(name, _philox, [*_split(lows), *_split(highs)], key)
 
-    def blocks(begin: Index, end: Index, width: int) -> None:
-        loop = begin_loop(f, begin, end, width)
-        words.write(out, loop.index * 4, _interleaved(random(loop.index, width)))
-        loop.end()
+    def block(index: Index, width: int) -> None:
+        words.write(out, index * 4, _interleaved(random(index, width)))
 
-    whole = first + ((stop - first) & -lanes)
-    blocks(first, whole, lanes)
-    blocks(whole, stop, 1)
+    for_each_vector(f, first, minimum(first + _CHUNK, full), lanes, block)
     if total % 4:
         last = begin_loop(f, maximum(first, full), minimum(first + _CHUNK, count))
         for place, word in enumerate(random(last.index, 1)[: total % 4]):
@@ -335,33 +300,33 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     f, (first, second, out, scratch) = step_function(unit, fill, 4)
     bounds = load(first, element_type, 0), load(second, element_type, 0)
     base, seed = scratch.load_int(align=8), Int(f, str(_SEED - (1 << 64)))
-    lanes = machine.lanes(64)
     task = begin_tasks(f)
     start = task.index * _CHUNK
-    stop = minimum(start + _CHUNK, shape.size)
-    whole = start + ((stop - start) & -lanes)
 
-    def numbers(begin: Index, end: Index, width: int) -> None:
-        loop = begin_loop(f, begin, end, width)
-        words = _philox_words(name, base, seed, loop.index, width)
+    def numbers(index: Index, width: int) -> None:
+        # The four words of a counter whose high half is zero.
+        zero = zeros(f, "i32", width)
+        words = _cipher(name, _philox, [*_split(_counters(base, index, width)), zero, zero], seed)
         a, b = (vector(broadcast(value, width)) for value in bounds)
         draw = _normal if normal else _uniform
-        store(out, element_type, loop.index, draw(element_type, words, a, b))
-        loop.end()
+        store(out, element_type, index, draw(element_type, words, a, b))
 
-    numbers(start, whole, lanes)
-    numbers(whole, stop, 1)
+    for_each_vector(f, start, minimum(start + _CHUNK, shape.size), machine.lanes(64), numbers)
     task.end()
     f.finish()
     steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
     return finish_kernel(unit, steps, 64)
 
 
+def _wide(words: list[Vector]) -> Vector:
+    """The 64 bits of the first two words."""
+    return words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
+
+
 def _fraction(words: list[Vector], element: str) -> Vector:
     """Uniform on [0, 1): as many high bits as the type holds exactly."""
     if element == "double":
-        wide = words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
-        return wide.lshr(11).cast("uitofp", "double") * 2.0**-53
+        return _wide(words).lshr(11).cast("uitofp", "double") * 2.0**-53
     return words[0].lshr(8).cast("uitofp", "float") * 2.0**-24
 
 
@@ -370,17 +335,14 @@ def _uniform(element_type: str, words: list[Vector], a: Vector, b: Vector) -> Re
     if number_kind == "pred":
         return words[0].cast("trunc", "i1")
     if number_kind == "float":
-        drawn = a + (b - a) * _fraction(words, a.element)
-        drawn = vector(round_to(element_type, drawn))
+        drawn = vector(round_to(element_type, a + (b - a) * _fraction(words, a.element)))
         # Rounding may reach the bound that is not part of the interval.
         return where(drawn.lt(b), drawn, a)
     bits = BITS[compute_element(element_type)]
-    wide = words[0].cast("zext", "i64") | words[1].cast("zext", "i64").shl(32)
+    wide = _wide(words)
     extent = (b - a).resize("i64", False)
-    extent = where(extent.eq(0), 1, extent)
-    offset = wide.urem(extent)
-    result = a + (offset if bits == 64 else offset.cast("trunc", f"i{bits}"))
-    return round_to(element_type, result)
+    offset = wide.urem(where(extent.eq(0), 1, extent))
+    return round_to(element_type, a + offset.cast("trunc", f"i{bits}"))
 
 
 def _normal(element_type: str, words: list[Vector], mean: Vector, deviation: Vector) -> Register:
