@@ -42,8 +42,10 @@ def for_each_vector(f: Function, first: Index, stop: Index, lanes: int, body: Ca
     """Loops over [first, stop), which is not negative: `lanes` neighbours at a time, then one by one those left over.
 
     `body` is given the first of the neighbours and their number; a loop that is known to be empty is left out.
+    Where the ends are not known, `lanes` is a power of two.
     """
-    whole = first + ((stop - first) & -lanes)
+    count = stop - first
+    whole = first + (count // lanes * lanes if isinstance(count, int) else count & -lanes)
     for begin, end, width in ((first, whole, lanes), (whole, stop, 1)):
         if begin != end:
             loop = begin_loop(f, begin, end, width)

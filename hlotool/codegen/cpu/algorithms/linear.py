@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.items import item_kernel
+from hlotool.codegen.cpu.algorithms.items import for_each_vector, item_kernel
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel
 from hlotool.codegen.llvm.arrays import aligned, load, store
@@ -37,16 +38,11 @@ _PANEL: Annotated[int, Threshold("columns")] = 16
 """Columns that are factored together; what is right of them is updated once for all of them."""
 _ROWS: Annotated[int, Threshold("rows")] = 4  # that are updated or solved together
 
-Number = list[Vector]
+Number = tuple[Vector, ...]
 """The real part and, of a complex number, the imaginary part, so that one text serves all types."""
 
 
-def _read(pointer: Ptr, element_type: str, index: Index, lanes: int = 1) -> Number:
-    """`lanes` neighbouring elements of an array."""
-    return list(parts(load(pointer, element_type, index, lanes)))
-
-
-def _write(pointer: Ptr, element_type: str, index: Index, number: Number) -> None:
+def _write(pointer: Ptr, element_type: str, index: Index, number: Sequence[Vector]) -> None:
     """Store as many elements of an array, real ones rounded to its type."""
     store(pointer, element_type, index, round_to(element_type, joined(number)))
 
@@ -81,11 +77,11 @@ class _Matrix:
         """`lanes` numbers of a row, `ahead` numbers after the place: what is known here costs nothing in a loop."""
         kind = compute_element(self.type)
         places = (self._place(row, column, part, ahead) for part in range(self.parts))
-        return [place.load(kind, lanes, align=BITS[kind] // 8) for place in places]
+        return tuple(place.load(kind, lanes, align=BITS[kind] // 8) for place in places)
 
     def spread(self, row: Index, column: Index, lanes: int, ahead: int = 0) -> Number:
         """One number in all lanes."""
-        return [part.spread(lanes) for part in self.get(row, column, 1, ahead)]
+        return tuple(part.spread(lanes) for part in self.get(row, column, 1, ahead))
 
     def put(self, row: Index, column: Index, number: Number, ahead: int = 0) -> None:
         for part, value in enumerate(number):
@@ -93,26 +89,26 @@ class _Matrix:
 
     def numbers(self, vectors: Sequence[Vector]) -> list[Number]:
         """Numbers whose parts stand in a row, as loops carry them."""
-        return [list(vectors[i : i + self.parts]) for i in range(0, len(vectors), self.parts)]
+        return [tuple(vectors[i : i + self.parts]) for i in range(0, len(vectors), self.parts)]
 
 
 def _conjugate(x: Number) -> Number:
-    return x if len(x) == 1 else [x[0], -x[1]]
+    return x if len(x) == 1 else (x[0], -x[1])
 
 
 def _multiply_subtract(total: Number, a: Number, b: Number) -> Number:
     """total - a b."""
     real = fma(-a[0], b[0], total[0])
     if len(total) == 1:
-        return [real]
+        return (real,)
     imaginary = fma(-a[0], b[1], total[1])
-    return [fma(a[1], b[1], real), fma(-a[1], b[0], imaginary)]
+    return fma(a[1], b[1], real), fma(-a[1], b[0], imaginary)
 
 
 def _divide(a: Number, b: Number) -> Number:
     """a / b; complex numbers by Smith's method ("Algorithm 116", 1962), against overflow."""
     if len(b) == 1:
-        return [part / b[0] for part in a]
+        return (a[0] / b[0],)
     wide = b[0].fabs().ge(b[1].fabs())
     big, small = where(wide, b[0], b[1]), where(wide, b[1], b[0])
     ratio = small / big
@@ -121,7 +117,7 @@ def _divide(a: Number, b: Number) -> Number:
     real = fma(second, ratio, first) / size
     # (im - re r) / d, or with the roles exchanged (im r - re) / d.
     straight, turned = fma(-a[0], ratio, a[1]), fma(a[1], ratio, -a[0])
-    return [real, where(wide, straight, turned) / size]
+    return real, where(wide, straight, turned) / size
 
 
 # ---- cholesky
@@ -167,7 +163,7 @@ def _load(matrix: _Matrix, source: Ptr, base: Index, n: int, lower: bool) -> Non
     start = source.at(kind, base + row.index * (n + 1))
     column = begin_loop(matrix.f, row.index, n, 1, start)
     (place,) = column.values
-    entry = _read(place, matrix.type, 0)
+    entry = parts(load(place, matrix.type, 0))
     matrix.put(row.index, column.index, _conjugate(entry) if lower else entry)
     column.end(place.at(kind, n if lower else 1))
     row.end()
@@ -182,9 +178,9 @@ def _factor_panel(matrix: _Matrix, first: Index, stop: Index, lanes: int) -> Non
     root = matrix.get(k, k)[0].sqrt()
     wide = root.spread(lanes)
     scale = begin_loop(f, start, matrix.pitch, lanes)
-    matrix.put(k, scale.index, [part / wide for part in matrix.get(k, scale.index, lanes)])
+    matrix.put(k, scale.index, tuple(part / wide for part in matrix.get(k, scale.index, lanes)))
     scale.end()
-    matrix.put(k, k, [root, root.like(0.0)][: matrix.parts])
+    matrix.put(k, k, (root, root.like(0.0))[: matrix.parts])
     row = begin_loop(f, k + 1, stop)
     factor = _conjugate(matrix.spread(k, row.index, lanes))
     column = begin_loop(f, row.index & -lanes, matrix.pitch, lanes)
@@ -205,7 +201,7 @@ def _update(matrix: _Matrix, first: Index, stop: Index, n: int, lanes: int, vect
     inner = begin_loop(f, first, stop, 1, *(part for entry in tile for part in entry))
     tile = matrix.numbers(inner.values)
     right = [matrix.get(inner.index, columns.index, lanes, v * lanes) for v in range(vectors)]
-    result = []
+    result: list[Vector] = []
     for r in range(_ROWS):
         left = _conjugate(matrix.spread(inner.index, rows.index, lanes, r))
         for v in range(vectors):
@@ -232,11 +228,8 @@ def _store(matrix: _Matrix, target: Ptr, base: Index, n: int, lower: bool) -> No
     entry = matrix.get(0, position)
     outside = i > j
     nan = entry[0].like(float("nan"))
-    result = []
-    for part in _conjugate(entry) if lower else entry:
-        inside = either(outside, part.like(0.0), part)
-        result.append(where(failed, nan, inside))
-    _write(place, matrix.type, 0, result)
+    factor = _conjugate(entry) if lower else entry
+    _write(place, matrix.type, 0, [where(failed, nan, either(outside, part.like(0.0), part)) for part in factor])
     column.end(position + (matrix.pitch if lower else 1), place.at(kind, 1))
     row.end()
 
@@ -291,7 +284,8 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
         column = (item - number * blocks) * solve.block
         matrix = _Matrix(own, element_type, m, solve.block)
         _move(matrix, solve, b, number * (m * n), column, store_back=False)
-        _substitute(matrix, solve, a, number * (m * m))
+        # Step s stands for row s, or for row m - 1 - s going backward.
+        for_each_vector(own.f, 0, m, _ROWS, partial(_tile, matrix, solve, a, number * (m * m)))
         _move(matrix, solve, x, number * (m * n), column, store_back=True)
 
     work = m * m / 2 * solve.block / lanes * (4 if is_complex(element_type) else 1)
@@ -309,7 +303,7 @@ def _move(matrix: _Matrix, solve: _Solve, array: Ptr, base: Index, column: Index
         if store_back:
             _write(array, solve.type, place, matrix.get(row, column, lanes))
         else:
-            matrix.put(row, column, _read(array, solve.type, place, lanes))
+            matrix.put(row, column, parts(load(array, solve.type, place, lanes)))
 
     width = minimum(solve.n - column, block)
     if not store_back and solve.n % block:
@@ -332,23 +326,14 @@ def _move(matrix: _Matrix, solve: _Solve, array: Ptr, base: Index, column: Index
     row.end()
 
 
-def _substitute(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index) -> None:
-    """Solve in place, `_ROWS` rows at a time.  Step s stands for row s, or for row m - 1 - s going backward."""
-    whole = solve.m // _ROWS * _ROWS
-    for first, stop, rows in ((0, whole, _ROWS), (whole, solve.m, 1)):
-        if first < stop:
-            tiles = begin_loop(matrix.f, first, stop, rows)
-            _tile(matrix, solve, a, base, tiles.index, rows)
-            tiles.end()
-
-
 def _row(solve: _Solve, step: Index) -> Index:
     return step if solve.forward else solve.m - 1 - step
 
 
 def _coefficient(solve: _Solve, row: Ptr, k: Index) -> Number:
     """t[i][k] in all lanes, of the row that begins at `row`."""
-    wide = [part.spread(solve.lanes) for part in _read(row, solve.type, k * (solve.m if solve.swapped else 1))]
+    scalar = parts(load(row, solve.type, k * (solve.m if solve.swapped else 1)))
+    wide = tuple(part.spread(solve.lanes) for part in scalar)
     return _conjugate(wide) if solve.conjugated else wide
 
 
@@ -370,9 +355,9 @@ def _tile(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, row
     for r in range(rows):
         pivot = None if solve.unit else _coefficient(solve, start[r], own[r])
         for v in range(vectors):
-            value = tile[r * vectors + v]
-            tile[r * vectors + v] = value = value if pivot is None else _divide(value, pivot)
-            matrix.put(own[r], v * lanes, value)
+            if pivot is not None:
+                tile[r * vectors + v] = _divide(tile[r * vectors + v], pivot)
+            matrix.put(own[r], v * lanes, tile[r * vectors + v])
         for later in range(r + 1, rows):
             left_of = _coefficient(solve, start[later], own[r])
             for v in range(vectors):
