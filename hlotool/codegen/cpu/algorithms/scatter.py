@@ -6,6 +6,7 @@ XLA does.  The innermost loop runs along the window dimension that is contiguous
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated
@@ -15,7 +16,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import empty_kernel, step_arguments, step_function
 from hlotool.codegen.llvm.arrays import load, store, vector_lanes
-from hlotool.codegen.llvm.control import begin_loop, when
+from hlotool.codegen.llvm.control import Loop, begin_loop, when
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.polling import finish_kernel
@@ -31,31 +32,36 @@ _COPY: Annotated[int, Threshold("bytes")] = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class _WindowLoop:
-    """One loop over a window: `size` trips, moving by the strides (in elements) of operand and updates."""
+class _Loop:
+    """`size` trips, moving by a stride (in elements) of the operand, or of the indices, and by one of the updates."""
 
     size: int
-    operand_stride: int
+    stride: int
     update_stride: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Scatter:
     types: tuple[str, ...]
+    combiner: Computation
+    lanes: int
     operand: tuple[int, ...]
-    indices: tuple[int, ...]
     index_type: str
     components: tuple[tuple[int, int], ...]  # (operand dimension, place in the index vector)
     component_stride: int
-    batching: tuple[tuple[int, int], ...]  # (operand dimension, position among the scatter loops)
+    batching: tuple[tuple[int, int], ...]  # (operand dimension, position among the loops over index vectors)
     window: tuple[int, ...]  # window size along every operand dimension
-    scatter_sizes: tuple[int, ...]  # trips of the loops over index vectors
-    scatter_index_strides: tuple[int, ...]
-    scatter_update_strides: tuple[int, ...]
-    loops: tuple[_WindowLoop, ...]
+    vector_loops: tuple[_Loop, ...]  # over index vectors
+    window_loops: tuple[_Loop, ...]
+
+    @property
+    def tasks(self) -> int:
+        """Parts that the innermost window loop is dealt to: columns do not meet, whatever the indices are."""
+        inner = self.window_loops[-1]
+        return max(1, min(8, inner.size // (4 * self.lanes))) if inner.stride == 1 else 1
 
 
-def _describe(instruction: Instruction) -> _Scatter:
+def _describe(instruction: Instruction, machine: Machine) -> _Scatter:
     count = len(instruction.operands) // 2
     operand, indices, update = (instruction.operands[i].shape for i in (0, count, count + 1))
     attributes = instruction.attributes
@@ -72,58 +78,54 @@ def _describe(instruction: Instruction) -> _Scatter:
     loops = []
     for dimension, place in zip(kept, window_dims, strict=True):
         window[dimension] = update.dimensions[place]
-        loops.append(_WindowLoop(update.dimensions[place], operand_strides[dimension], update_strides[place]))
+        loops.append(_Loop(update.dimensions[place], operand_strides[dimension], update_strides[place]))
     index_batching = tuple(attributes.get("scatter_indices_batching_dims") or ())
+    types = tuple(o.shape.element_type for o in instruction.operands[:count])
     return _Scatter(
-        types=tuple(o.shape.element_type for o in instruction.operands[:count]),
+        types=types,
+        combiner=attributes["to_apply"],
+        lanes=vector_lanes(machine, types),
         operand=operand.dimensions,
-        indices=indices.dimensions,
         index_type=indices.element_type,
         components=tuple((d, i) for i, d in enumerate(attributes["scatter_dims_to_operand_dims"])),
         component_stride=index_strides[vector_dim] if vector_dim < indices.rank else 0,
         batching=tuple((d, index_dims.index(i)) for d, i in zip(batching, index_batching, strict=True)),
         window=tuple(window),
-        scatter_sizes=tuple(update.dimensions[d] for d in scatter_dims),
-        scatter_index_strides=tuple(index_strides[d] for d in index_dims),
-        scatter_update_strides=tuple(update_strides[d] for d in scatter_dims),
-        loops=_merged(loops),
+        vector_loops=tuple(
+            _Loop(update.dimensions[d], index_strides[i], update_strides[d])
+            for i, d in zip(index_dims, scatter_dims, strict=True)
+        ),
+        window_loops=_merged(loops),
     )
 
 
-def _merged(loops: list[_WindowLoop]) -> tuple[_WindowLoop, ...]:
-    """Loops of one trip dropped, neighbours that are one contiguous run in both arrays made one."""
-    result: list[_WindowLoop] = []
+def _merged(loops: list[_Loop]) -> tuple[_Loop, ...]:
+    """Loops of one trip dropped but for a last one, neighbours that are one contiguous run in both arrays made one."""
+    result: list[_Loop] = []
     for loop in loops:
         if loop.size == 1:
             continue
-        if result and (result[-1].operand_stride, result[-1].update_stride) == (
-            loop.size * loop.operand_stride,
-            loop.size * loop.update_stride,
-        ):
-            result[-1] = _WindowLoop(result[-1].size * loop.size, loop.operand_stride, loop.update_stride)
+        run = loop.size * loop.stride, loop.size * loop.update_stride
+        if result and (result[-1].stride, result[-1].update_stride) == run:
+            result[-1] = _Loop(result[-1].size * loop.size, loop.stride, loop.update_stride)
         else:
             result.append(loop)
-    return tuple(result)
+    return tuple(result) or (_Loop(1, 1, 1),)
 
 
 def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
     """The kernel of a scatter.  `in_place`: output i is the buffer of operand i, already holding its values."""
-    scatter = _describe(instruction)
+    scatter = _describe(instruction, machine)
     if prod(scatter.operand) == 0:
         return empty_kernel(name, machine)
     unit, steps = Unit(machine), []
     if not in_place:
         steps += [_copy_step(unit, f"copy{i}_{name}", scatter, i) for i in range(len(scatter.types))]
-    updates = prod(scatter.scatter_sizes) * prod(loop.size for loop in scatter.loops)
-    if updates:
-        lanes = vector_lanes(machine, scatter.types)
-        tasks = _column_tasks(scatter, lanes)
-        _define_updates(unit, name, scatter, instruction.attributes["to_apply"], lanes, tasks)
-        per_window = max(1, prod(loop.size for loop in scatter.loops) / lanes)
-        steps.append(Step(name, tasks, prod(scatter.scatter_sizes) * (3.0 * tasks + 1.0 * per_window)))
-    if not steps:
-        return empty_kernel(name, machine)
-    return finish_kernel(unit, steps)
+    vectors, elements = (prod(loop.size for loop in loops) for loops in (scatter.vector_loops, scatter.window_loops))
+    if vectors * elements:
+        _define_updates(unit, name, scatter)
+        steps.append(Step(name, scatter.tasks, vectors * (3.0 * scatter.tasks + max(1, elements / scatter.lanes))))
+    return finish_kernel(unit, steps) if steps else empty_kernel(name, machine)
 
 
 def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
@@ -137,47 +139,40 @@ def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
     return Step(name, tasks, total / 10.0)
 
 
-def _column_tasks(scatter: _Scatter, lanes: int) -> int:
-    """Parts that the innermost window loop is dealt to: columns do not meet, whatever the indices are."""
-    if not scatter.loops or scatter.loops[-1].operand_stride != 1:
-        return 1
-    return max(1, min(8, scatter.loops[-1].size // (4 * lanes)))
-
-
-def _define_updates(
-    unit: Unit, name: str, scatter: _Scatter, combiner: Computation, lanes: int, tasks: int
-) -> None:
+def _define_updates(unit: Unit, name: str, scatter: _Scatter) -> None:
     count = len(scatter.types)
     f, pointers = step_function(unit, name, 3 * count + 1)
     indices, updates, outputs = pointers[count], pointers[count + 1 : 2 * count + 1], pointers[2 * count + 1 :]
-    bounds: tuple[Index, Index] = (0, 0)
-    if scatter.loops:
-        size = scatter.loops[-1].size
-        bounds = (0, size) if tasks == 1 else _columns(f, size, tasks, lanes)
-    loops = [begin_loop(f, 0, size) for size in scatter.scatter_sizes]
-    spots = [loop.index for loop in loops]
-    index_base: Index = 0
-    update_base: Index = 0
-    for spot, index_stride, update_stride in zip(
-        spots, scatter.scatter_index_strides, scatter.scatter_update_strides, strict=True
-    ):
-        index_base = index_base + spot * index_stride
-        update_base = update_base + spot * update_stride
-    operand_base, inside = _start(scatter, indices, index_base, spots)
-    when(
-        inside,
-        lambda: _window(f, scatter, combiner, lanes, bounds, (outputs, operand_base), (updates, update_base)),
-    )
+    bounds = _columns(f, scatter)
+    loops, index_base, update_base = _open(f, scatter.vector_loops, 0, 0)
+    operand_base, inside = _start(scatter, indices, index_base, [loop.index for loop in loops])
+    when(inside, lambda: _window(f, scatter, bounds, (outputs, operand_base), (updates, update_base)))
     for loop in reversed(loops):
         loop.end()
     f.finish()
 
 
-def _columns(f: Function, size: int, tasks: int, lanes: int) -> tuple[Index, Index]:
+def _columns(f: Function, scatter: _Scatter) -> tuple[Index, Index]:
     """The columns of the tasks that are to be done: whole vectors except in the last task."""
+    size, lanes, tasks = scatter.window_loops[-1].size, scatter.lanes, scatter.tasks
+    if tasks == 1:
+        return 0, size
     vectors = -(-size // lanes)
     first, after = (Int(f, task) * vectors // tasks * lanes for task in ("%begin", "%end"))
     return minimum(first, size), minimum(after, size)
+
+
+def _open(
+    f: Function, levels: Sequence[_Loop], base: Index, update_base: Index
+) -> tuple[list[Loop[()]], Index, Index]:
+    """Open loops, and go on to the place that each is at."""
+    loops = []
+    for level in levels:
+        loop = begin_loop(f, 0, level.size)
+        loops.append(loop)
+        base = base + loop.index * level.stride
+        update_base = update_base + loop.index * level.update_stride
+    return loops, base, update_base
 
 
 def _start(scatter: _Scatter, indices: Ptr, index_base: Index, spots: list[Index]) -> tuple[Index, Truth]:
@@ -201,44 +196,27 @@ def _start(scatter: _Scatter, indices: Ptr, index_base: Index, spots: list[Index
 
 
 def _window(
-    f: Function,
-    scatter: _Scatter,
-    combiner: Computation,
-    lanes: int,
-    bounds: tuple[Index, Index],
-    target: tuple[list[Ptr], Index],
+    f: Function, scatter: _Scatter, bounds: tuple[Index, Index], target: tuple[list[Ptr], Index],
     source: tuple[list[Ptr], Index],
-) -> None:
+) -> None:  # fmt: skip
     """Combine one window."""
-    outputs, operand_base = target
-    updates, update_base = source
-
-    def combine(at: Index, update_at: Index, width: int) -> None:
-        old = [load(pointer, t, at, width) for t, pointer in zip(scatter.types, outputs, strict=True)]
-        new = [load(pointer, t, update_at, width) for t, pointer in zip(scatter.types, updates, strict=True)]
-        results = emit_inline(f, combiner, [*old, *new], width)
-        for t, pointer, result in zip(scatter.types, outputs, results, strict=True):
-            store(pointer, t, at, result)
-
-    if not scatter.loops:
-        combine(operand_base, update_base, 1)
-        return
-    open_loops = []
-    for level in scatter.loops[:-1]:
-        loop = begin_loop(f, 0, level.size)
-        open_loops.append(loop)
-        operand_base = operand_base + loop.index * level.operand_stride
-        update_base = update_base + loop.index * level.update_stride
-    inner = scatter.loops[-1]
+    (outputs, operand_base), (updates, update_base) = target, source
+    loops, operand_base, update_base = _open(f, scatter.window_loops[:-1], operand_base, update_base)
+    inner, lanes = scatter.window_loops[-1], scatter.lanes
 
     def run(first: Index, stop: Index, width: int) -> None:
         loop = begin_loop(f, first, stop, width)
-        at = operand_base + loop.index * inner.operand_stride
-        combine(at, update_base + loop.index * inner.update_stride, width)
+        at = operand_base + loop.index * inner.stride
+        update_at = update_base + loop.index * inner.update_stride
+        old = [load(pointer, t, at, width) for t, pointer in zip(scatter.types, outputs, strict=True)]
+        new = [load(pointer, t, update_at, width) for t, pointer in zip(scatter.types, updates, strict=True)]
+        results = emit_inline(f, scatter.combiner, [*old, *new], width)
+        for t, pointer, result in zip(scatter.types, outputs, results, strict=True):
+            store(pointer, t, at, result)
         loop.end()
 
     first, stop = bounds
-    if inner.operand_stride == inner.update_stride == 1 and lanes > 1 and inner.size >= lanes:
+    if inner.stride == inner.update_stride == 1 and inner.size >= lanes > 1:
         whole = inner.size // lanes * lanes
         middle = minimum(stop, whole)
         run(first, middle, lanes)
@@ -246,5 +224,5 @@ def _window(
             run(maximum(first, middle), stop, 1)
     else:
         run(first, stop, 1)
-    for loop in reversed(open_loops):
+    for loop in reversed(loops):
         loop.end()
