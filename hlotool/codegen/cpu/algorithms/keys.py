@@ -85,11 +85,11 @@ def _keys(root: Instruction) -> list[Key] | None:
 
 
 def _key(compare: Instruction) -> Key | None:
-    sides = [_side(o) for o in compare.operands]
+    sides = _sides(compare)
     direction = compare.attributes["direction"]
-    if sides[0] is None or sides[1] is None or direction not in ("LT", "GT"):
+    if len(sides) < 2 or direction not in ("LT", "GT"):
         return None
-    (left, canonical), (right, same) = sides[0], sides[1]
+    (left, canonical), (right, same) = sides
     if left // 2 != right // 2 or left == right or canonical != same:
         return None
     element_type = compare.operands[0].shape.element_type
@@ -106,13 +106,17 @@ def _key(compare: Instruction) -> Key | None:
 def _is_equality(compare: Instruction, key: Key) -> bool:
     if compare.opcode != "compare" or compare.attributes["direction"] != "EQ":
         return False
-    sides = [_side(o) for o in compare.operands]
-    if sides[0] is None or sides[1] is None or {sides[0][0], sides[1][0]} != {2 * key.operand, 2 * key.operand + 1}:
+    sides = _sides(compare)
+    if {number for number, _ in sides} != {2 * key.operand, 2 * key.operand + 1}:
         return False
     if kind(key.element_type) != "float":
         return True
     total = compare.attributes.get("type") == "TOTALORDER"
-    return all(side[1] or not total for side in sides if side) if key.canonical else total
+    return all(canonical or not total for _, canonical in sides) if key.canonical else total
+
+
+def _sides(compare: Instruction) -> list[tuple[int, bool]]:
+    return [side for operand in compare.operands if (side := _side(operand)) is not None]
 
 
 def _side(value: Instruction) -> tuple[int, bool] | None:

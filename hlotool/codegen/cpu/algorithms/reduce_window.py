@@ -132,16 +132,17 @@ def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
     while split and reduction.window[split - 1].is_trivial:
         split -= 1
     columns = prod(reduction.out[split:])
-    outer = reduction.out[:split]
+    outer = reduction.out[:split] or (1,)
     tasks = prod(outer[:-1])
+    parts = blocks(columns, reduction.lanes, _UNROLL)
     code = _open(unit, name, reduction)
     f = code.f
     task = begin_tasks(f)
     lead = positions(task.index, outer[:-1])
-    last = begin_loop(f, 0, outer[-1]) if outer else None
-    outputs = [*lead, last.index] if last else []
+    last = begin_loop(f, 0, outer[-1])
+    outputs = [*lead, last.index]
     element = offset(outputs, row_major_strides(outer)) * columns
-    for start, stop, lanes, times in blocks(columns, reduction.lanes, _UNROLL):
+    for start, stop, lanes, times in parts:
         column = begin_loop(f, start, stop, lanes * times)
 
         def visit(at: Index, tap: Index, carried: Carried, lanes: int = lanes, own: Index = column.index) -> Carried:
@@ -151,11 +152,10 @@ def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
         carried = for_each_tap(f, reduction.window[:split], reduction.base[:split], outputs, carried, visit)
         code.write(carried, element, column.index, lanes)
         column.end()
-    if last:
-        last.end()
+    last.end()
     task.end()
     f.finish()
-    sides = sum((stop - start) // (lanes * n) for start, stop, lanes, n in blocks(columns, reduction.lanes, _UNROLL))
+    sides = sum((stop - start) // (lanes * times) for start, stop, lanes, times in parts)
     taps = prod(outer) * prod(d.size for d in reduction.window) * sides
     return Step(name, tasks, _cost(reduction, reduction.lanes) + _TAP * taps)
 

@@ -43,14 +43,9 @@ def blocks(count: int, lanes: int, unroll: int) -> list[tuple[int, int, int, int
 
 
 def for_each_tap(
-    f: Function,
-    window: Sequence[WindowDimension],
-    base: Sequence[int],
-    outputs: Sequence[Index],
-    carried: Carried,
-    visit: Visit,
-    interior: Sequence[bool] = (),
-) -> Carried:
+    f: Function, window: Sequence[WindowDimension], base: Sequence[int], outputs: Sequence[Index], carried: Carried,
+    visit: Visit, interior: Sequence[bool] = (),
+) -> Carried:  # fmt: skip
     """Write loops over the existing taps of the window at `outputs`, in row-major order of taps.
 
     `interior` promises for a dimension that all taps exist there.
