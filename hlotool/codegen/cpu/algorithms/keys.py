@@ -17,7 +17,7 @@ from hlotool.ir import Computation, Instruction, byte_size, element_type
 
 __all__ = ["Key", "emit_key", "key_bits", "recognise"]
 
-_INFINITY = {"bf16": (16, 0x7F80), "f16": (16, 0x7C00), "f32": (32, 0x7F800000), "f64": (64, 0x7FF0000000000000)}
+_INFINITY = {"bf16": 0x7F80, "f16": 0x7C00, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
 
 _MOVES = ("bitcast", "copy", "reshape")
 
@@ -49,15 +49,11 @@ def emit_key(key: Key, x: Vector) -> Vector:
             x = x ^ top
         case "float":
             if key.canonical:
-                x = _canonical(x, *_INFINITY[key.element_type])
+                size, infinity = x & (top - 1), _INFINITY[key.element_type]
+                x = where(size.eq(0), 0, x)
+                x = where(size.compare("ugt", infinity), infinity + 1, x)
             x = x ^ (x.ashr(bits - 1) | top)
     return ~x if key.descending else x
-
-
-def _canonical(x: Vector, bits: int, infinity: int) -> Vector:
-    size = x & ((1 << (bits - 1)) - 1)
-    x = where(size.eq(0), 0, x)
-    return where(size.compare("ugt", infinity), infinity + 1, x)
 
 
 def recognise(comparator: Computation) -> tuple[Key, ...]:

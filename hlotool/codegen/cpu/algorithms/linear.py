@@ -241,7 +241,6 @@ def _store(matrix: _Matrix, target: Ptr, base: Index, n: int, lower: bool) -> No
 class _Solve:
     """``t x = b`` with ``t[i][k] = a[k][i]`` when `swapped`, conjugated when `conjugated`; x is m by n."""
 
-    type: str
     m: int
     n: int
     left: bool
@@ -272,7 +271,7 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
     widest = machine.lanes(BITS[compute_element(element_type)])
     lanes = min(widest, 1 << (n - 1).bit_length())
     solve = _Solve(
-        type=element_type, m=m, n=n, left=left, swapped=swapped, conjugated=transpose == "ADJOINT",
+        m=m, n=n, left=left, swapped=swapped, conjugated=transpose == "ADJOINT",
         forward=bool(attributes.get("lower")) != swapped, unit=bool(attributes.get("unit_diagonal")),
         lanes=lanes, vectors=2 if n > lanes and not is_complex(element_type) else 1,
     )  # fmt: skip
@@ -301,13 +300,13 @@ def _move(matrix: _Matrix, solve: _Solve, array: Ptr, base: Index, column: Index
 
     def move(place: Index, row: Index, column: Index, lanes: int) -> None:
         if store_back:
-            _write(array, solve.type, place, matrix.get(row, column, lanes))
+            _write(array, matrix.type, place, matrix.get(row, column, lanes))
         else:
-            matrix.put(row, column, parts(load(array, solve.type, place, lanes)))
+            matrix.put(row, column, parts(load(array, matrix.type, place, lanes)))
 
     width = minimum(solve.n - column, block)
     if not store_back and solve.n % block:
-        matrix.pointer.clear(_Matrix.bytes(solve.type, solve.m, block))
+        matrix.pointer.clear(_Matrix.bytes(matrix.type, solve.m, block))
     row = begin_loop(f, 0, solve.m)
     first: Index = 0
     if solve.left:
@@ -330,9 +329,9 @@ def _row(solve: _Solve, step: Index) -> Index:
     return step if solve.forward else solve.m - 1 - step
 
 
-def _coefficient(solve: _Solve, row: Ptr, k: Index) -> Number:
+def _coefficient(matrix: _Matrix, solve: _Solve, row: Ptr, k: Index) -> Number:
     """t[i][k] in all lanes, of the row that begins at `row`."""
-    scalar = parts(load(row, solve.type, k * (solve.m if solve.swapped else 1)))
+    scalar = parts(load(row, matrix.type, k * (solve.m if solve.swapped else 1)))
     wide = tuple(part.spread(solve.lanes) for part in scalar)
     return _conjugate(wide) if solve.conjugated else wide
 
@@ -342,24 +341,24 @@ def _tile(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, row
     lanes, vectors = solve.lanes, solve.vectors
     own = [_row(solve, first + r) for r in range(rows)]
     between = 1 if solve.swapped else solve.m
-    start = [a.at(address_type(solve.type), base + i * between) for i in own]  # of t[i]
+    start = [a.at(address_type(matrix.type), base + i * between) for i in own]  # of t[i]
     places = [(r, v) for r in range(rows) for v in range(vectors)]
     tile = [matrix.get(own[r], v * lanes, lanes) for r, v in places]
     inner = begin_loop(matrix.f, 0, first, 1, *(part for number in tile for part in number))
     tile = matrix.numbers(inner.values)
     k = _row(solve, inner.index)
     known = [matrix.get(k, v * lanes, lanes) for v in range(vectors)]
-    left = [_coefficient(solve, start[r], k) for r in range(rows)]
+    left = [_coefficient(matrix, solve, start[r], k) for r in range(rows)]
     result = [part for p, (r, v) in enumerate(places) for part in _multiply_subtract(tile[p], left[r], known[v])]
     tile = matrix.numbers(inner.end(*result))
     for r in range(rows):
-        pivot = None if solve.unit else _coefficient(solve, start[r], own[r])
+        pivot = None if solve.unit else _coefficient(matrix, solve, start[r], own[r])
         for v in range(vectors):
             if pivot is not None:
                 tile[r * vectors + v] = _divide(tile[r * vectors + v], pivot)
             matrix.put(own[r], v * lanes, tile[r * vectors + v])
         for later in range(r + 1, rows):
-            left_of = _coefficient(solve, start[later], own[r])
+            left_of = _coefficient(matrix, solve, start[later], own[r])
             for v in range(vectors):
                 place = later * vectors + v
                 tile[place] = _multiply_subtract(tile[place], left_of, tile[r * vectors + v])

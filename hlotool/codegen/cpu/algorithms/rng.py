@@ -105,12 +105,6 @@ def _word(state: Ptr, index: int) -> Int:
     return state.at("i64", index).load_int(align=8)
 
 
-def _halves(word: Int, lanes: int) -> tuple[Vector, Vector]:
-    """Low and high 32 bits of a number, in all lanes."""
-    low, high = _split(word.vector())
-    return low.spread(lanes), high.spread(lanes)
-
-
 def _split(x: Vector) -> tuple[Vector, Vector]:
     """Low and high 32 bits of i64 lanes."""
     return x.cast("trunc", "i32"), x.lshr(32).cast("trunc", "i32")
@@ -143,7 +137,9 @@ def _cipher(name: str, rounds: Rounds, counter: list[Vector], key: Int) -> list[
         inner = Function(f.unit, "")
         words = [word.named(f"%c{i}", inner) for i, word in enumerate(counter)]
         key_in = key.named("%key", inner)
-        define(inner, symbol, [*words, key_in], Struct.of(rounds(words, _halves(key_in, lanes))))
+        low, high = _split(key_in.vector())
+        results = rounds(words, (low.spread(lanes), high.spread(lanes)))
+        define(inner, symbol, [*words, key_in], Struct.of(results))
     return Callee(f"@{symbol}", Struct(f, counter, ""))(f, *counter, key).parts()
 
 

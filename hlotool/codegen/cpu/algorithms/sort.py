@@ -19,7 +19,7 @@ from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, indexed, 
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel, pass_status
 from hlotool.codegen.llvm.arrays import aligned, load
-from hlotool.codegen.llvm.control import Callee, begin_loop, define, phi, stop_early
+from hlotool.codegen.llvm.control import Callee, begin_loop, conditional, define, stop_early
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.types import BITS
@@ -290,16 +290,14 @@ def _define_merge(unit: Unit, name: str, less: Callee[Bool], n: int) -> Callee[N
     end = minimum(middle + width, n)
     out = begin_loop(f, pair.index, end, 1, number(f, pair.index), number(f, middle))
     left, right = out.values
-    start, decide, check, take = f.block, f.fresh("decide"), f.fresh("check"), f.fresh("take")
-    f.branch((left < middle).name, decide, take)
-    f.label(decide)
-    f.branch((right < end).name, check, take)
-    f.label(check)
-    a, b = (source.at("i64", side).load_int(align=8) for side in (left, right))
-    smaller = less(f, bases, b, a)
-    f.jump(take)
-    f.label(take)
-    from_right = phi((Bool(f, "true"), start), (Bool(f, "false"), decide), (smaller, check))
+
+    def right_is_less() -> tuple[Bool]:
+        a, b = (source.at("i64", side).load_int(align=8) for side in (left, right))
+        return (less(f, bases, b, a),)
+
+    (from_right,) = conditional(
+        left < middle, lambda: conditional(right < end, right_is_less, Bool(f, "false")), Bool(f, "true")
+    )  # fmt: skip
     index = source.at("i64", choose(from_right, right, left)).load_int(align=8)
     target.at("i64", out.index).store(index, align=8)
     step = from_right.number()
