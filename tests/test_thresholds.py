@@ -928,7 +928,6 @@ _NO_THRESHOLDS = {
     "value not in (2, 3, 4)": "the powers that are written out",
     "max(sizes, default=0) < 1 << 31": "what 32 bits hold",
     "total < 1 << 31": "what 32 bits hold",
-    "total <= 32": "what 32 bits hold",
     "length < 1 << 32": "what 32 bits hold",
     "kind.size == 8": "a type",
     "self.term == 4": "a type",

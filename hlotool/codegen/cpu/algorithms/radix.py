@@ -70,11 +70,10 @@ class Records:
         return rounds * (1.3 * count + 0.4 * (1 << width))
 
 
-def indexed(key_bits: int, index_bits: int) -> Records:
-    """Records of a key above an index, with room for `index_bits` bits of each."""
-    return Records(
-        2 * index_bits, key_bits, lambda record: record.lshr(index_bits).cast("trunc", f"i{key_bits}")
-    )  # fmt: skip
+def indexed(key_bits: int, length: int) -> Records:
+    """Records of a key above an index less than `length`, with half of the bits for each."""
+    half = 32 if key_bits <= 32 and length < 1 << 32 else 64
+    return Records(2 * half, key_bits, lambda record: record.lshr(half).cast("trunc", f"i{key_bits}"))
 
 
 def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[Ptr]:

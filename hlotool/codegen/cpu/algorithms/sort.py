@@ -174,7 +174,7 @@ def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], i
     """Sort (keys, index) records, one group of keys after the other, then permute the operands."""
     n = lines.length
     groups = _groups(keys)
-    kinds = [indexed(bits, 32 if bits <= 32 and n < 1 << 32 else 64) for bits in map(_bits, groups)]
+    kinds = [indexed(_bits(group), n) for group in groups]
     sorts = [define_sort(unit, f"sort{number}_{name}", records, n) for number, records in enumerate(kinds)]
     buffer, counters = aligned(n * 16), max(aligned(records.histogram_bytes(n)) for records in kinds)
 

@@ -88,7 +88,7 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
     small = k <= _LIST
     capacity = k if small else min(length, k + max(k, _SLACK))
     bits = key_bits(ordered)
-    records = indexed(bits, 32 if bits <= 32 else 64)
+    records = indexed(bits, length)
     selection = _Selection(length, k, key, source, records, capacity, machine.lanes(bits))
     buffer = aligned(capacity * records.bytes)
     slot = _HEADER + (buffer if small else 2 * buffer + records.histogram_bytes(capacity))
