@@ -19,7 +19,7 @@ from hlotool.codegen.cpu.algorithms.fourier import Complex, Rows, Sink, Source, 
 from hlotool.codegen.cpu.algorithms.items import for_each_vector
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel
-from hlotool.codegen.llvm.control import begin_loop, when
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Ptr, Vector, choose, either, equal, minimum, zeros
@@ -277,7 +277,7 @@ def _lines(steps: Steps, axis: _Axis) -> None:
         source, target = code.at(axis.source, first * (2 * n)), code.at(axis.target, first * (2 * n))
         data.read_lines(source, n)
         write(code, rest, data.get, lambda r, v: data.put(r, v.scaled(axis.scale)))
-        data.write_lines(target, n, lambda b, write: write())
+        data.write_lines(target, n, lambda b: True)
 
     steps.each_item("lines", blocks, size + own_bytes, _cost(count, n, lanes), block)
 
@@ -311,11 +311,10 @@ def _four_step(steps: Steps, axis: _Axis, split: tuple[int, int]) -> None:
 
         first_columns(code, own + own_bytes, lambda r: source.get(column + r * n2, lanes), turned)
 
-        def keep(b: int, store: Callable[[], None]) -> None:
-            # Columns that the block before has as well are its own: their twiddles round differently here.
-            when(n2 % lanes == 0 or column + b >= block, store)
-
-        data.write_lines(after.at(code.kind, column * (2 * n1)), n1, keep)
+        # Columns that the block before has as well are its own: their twiddles round differently here.
+        data.write_lines(
+            after.at(code.kind, column * (2 * n1)), n1, lambda b: n2 % lanes == 0 or column + b >= block
+        )  # fmt: skip
 
     def second(code: Code, item: Index, own: Ptr) -> None:
         line, block = _line_and_column(item, -(-n1 // lanes), lanes)

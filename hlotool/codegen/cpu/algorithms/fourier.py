@@ -17,10 +17,10 @@ from typing import Annotated
 import numpy as np
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.control import begin_loop
+from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, constants, minimum
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, Vector, constants, minimum
 from hlotool.codegen.llvm.vectors import from_lanes, transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 
@@ -75,8 +75,6 @@ Source = Callable[[Index], Complex]
 """Gives row number i of the input."""
 Sink = Callable[[Index, Complex], None]
 """Takes row number i of the result."""
-Guard = Callable[[int, Callable[[], None]], None]
-"""Takes the number of a lane, and what writes it."""
 
 
 def radices(n: int) -> list[int] | None:
@@ -260,8 +258,8 @@ class Rows:
                 self.put(start + k, _apart(low, high))
         loop.end()
 
-    def write_lines(self, lines: Ptr, n: int, guarded: Guard) -> None:
-        """Write the lanes as lines of `n` complex numbers that follow each other in memory."""
+    def write_lines(self, lines: Ptr, n: int, wanted: Callable[[int], Truth]) -> None:
+        """Write the lanes that are `wanted` as lines of `n` complex numbers that follow each other in memory."""
         kind, lanes, half = self.kind, self.lanes, self.lanes // 2
         scalar = lanes == 1 or n < half
         loop = begin_loop(lines.f, 0, n, 1 if scalar else half)
@@ -281,7 +279,7 @@ class Rows:
                 place.at(kind, b * 2 * n).store(wide[b], BITS[kind] // 8)
 
         for b in range(lanes):
-            guarded(b, partial(write, b))
+            when(wanted(b), partial(write, b))
         loop.end()
 
 

@@ -85,18 +85,14 @@ def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[P
     f = Function(unit, "")
     a, b, counters, n = Ptr(f, "%a"), Ptr(f, "%b"), Ptr(f, "%counters"), Int(f, "%n")
     if count <= _INSERTION:
-        _sort_by_insertion(records, a, n)
+        loop = begin_loop(f, 1, n)
+        record = records.load(a, loop.index)
+        key = records.key(record)
+        insert(a, 0, loop.index, record, lambda other: records.key(other).compare("ugt", key).bit())
+        loop.end()
         return define(f, name, [a, b, counters, n], a)
     stop_early(f, counters, a)
     return define(f, name, [a, b, counters, n], _sort_by_digits(records, records.digits(count), a, b, counters, n))
-
-
-def _sort_by_insertion(records: Records, a: Ptr, n: Int) -> None:
-    loop = begin_loop(a.f, 1, n)
-    record = records.load(a, loop.index)
-    key = records.key(record)
-    insert(a, 0, loop.index, record, lambda other: records.key(other).compare("ugt", key).bit())
-    loop.end()
 
 
 def insert(records: Ptr, first: Index, stop: Index, record: Vector, precedes: Callable[[Vector], Bool]) -> None:

@@ -193,10 +193,8 @@ def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:
 
 def _interior(row: WindowDimension, size: int, count: int, reduction: _Reduction) -> tuple[int, int, int]:
     """Output positions [first, after) that go in vectors of `lanes`, so that nothing outside the row is read."""
-    lanes = reduction.lanes
     widest = 1 if any(map(is_complex, reduction.types)) else _WIDEST_STRIDE
-    if row.base_dilation > 1 or row.stride > widest:
-        return 0, 0, 1
+    lanes = 1 if row.base_dilation > 1 or row.stride > widest else reduction.lanes
     first = max(0, -(-row.padding_low // row.stride))
     while lanes > 1:
         # The vector at o reads up to o * stride - low + (dilated window - 1) + lanes * stride - 1 < size.
