@@ -9,7 +9,7 @@ are transposed into lanes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated
 
@@ -288,8 +288,7 @@ def _four_step(steps: Steps, axis: _Axis, split: tuple[int, int]) -> None:
     n, count = axis.n, axis.outer
     lanes = _power_below(min(n1, n2, steps.lanes))
     roots = steps.roots(n, axis.sign)
-    first_size, first_columns = _column(steps, n1, axis.sign, lanes)
-    second_size, second_columns = _column(steps, n2, axis.sign, lanes)
+    size, first_columns = _column(steps, n1, axis.sign, lanes)
     middle = steps.reserve(count * n * steps.complex_bytes)
     own_bytes = n1 * lanes * steps.complex_bytes
     starts = steps.reserve(own_bytes)
@@ -316,19 +315,10 @@ def _four_step(steps: Steps, axis: _Axis, split: tuple[int, int]) -> None:
             after.at(code.kind, column * (2 * n1)), n1, lambda b: n2 % lanes == 0 or column + b >= block
         )  # fmt: skip
 
-    def second(code: Code, item: Index, own: Ptr) -> None:
-        line, block = _line_and_column(item, -(-n1 // lanes), lanes)
-        column = minimum(block, n1 - lanes)
-        before, target = code.line(middle, line * (2 * n)), code.line(axis.target, line * (2 * n))
-        second_columns(
-            code, own, lambda r: before.get(column + r * n1, lanes),
-            lambda k, v: target.put(column + k * n1, v.scaled(axis.scale)),
-        )  # fmt: skip
-
     steps.each_task("twiddles", n1, n1 * lanes * 4.0, tables)
     cost = _cost(count * n2, n1, lanes) * 1.5
-    steps.each_item("first", count * -(-n2 // lanes), first_size + own_bytes, cost, first)
-    steps.each_item("second", count * -(-n1 // lanes), second_size, _cost(count * n1, n2, lanes), second)
+    steps.each_item("first", count * -(-n2 // lanes), size + own_bytes, cost, first)
+    _columns(steps, replace(axis, source=middle, n=n2, inner=n1))
 
 
 def _line_and_column(item: Index, blocks: int, lanes: int) -> tuple[Index, Index]:
