@@ -127,10 +127,7 @@ def _cost(reduction: _Reduction, lanes: int) -> float:
 
 def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
     """Trailing dimensions without a window are columns; tasks are the leading output positions."""
-    rank = len(reduction.window)
-    split = rank
-    while split and reduction.window[split - 1].is_trivial:
-        split -= 1
+    split = max((dimension + 1 for dimension, row in enumerate(reduction.window) if not row.is_trivial), default=0)
     columns = prod(reduction.out[split:])
     outer = reduction.out[:split] or (1,)
     tasks = prod(outer[:-1])

@@ -50,11 +50,8 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     if operand.size == 0:
         return empty_kernel(name, machine)
     window = window_dimensions(instruction.attributes.get("window"), operand.rank)
-    first, after = 0, operand.rank
-    while first < after and window[first].is_trivial:
-        first += 1
-    while after > first and window[after - 1].is_trivial:
-        after -= 1
+    windowed = [dimension for dimension, row in enumerate(window) if not row.is_trivial]
+    first, after = (windowed[0], windowed[-1] + 1) if windowed else (operand.rank, operand.rank)
     element_type = operand.element_type
     tasks, columns = prod(operand.dimensions[:first]), prod(operand.dimensions[after:])
     base, inner = operand.dimensions[first:after], source.dimensions[first:after]
