@@ -320,6 +320,13 @@ def test_topk_orders_nan_and_zeros_as_xla_does() -> None:
     np.testing.assert_array_equal(got[1], [[0, 4, 6, 2, 3, 5, 1]])
 
 
+def test_topk_that_takes_long_looks_whether_to_go_on() -> None:
+    row = np.arange(1_100_000, dtype=np.float32)
+    values, places = run(topk_module("f32", row.shape, 1_000_000, True).entry.root, [row])
+    np.testing.assert_array_equal(values, row[:99_999:-1])
+    np.testing.assert_array_equal(places, np.arange(1_099_999, 99_999, -1))
+
+
 @pytest.mark.parametrize("k", [3, 100])
 def test_topk_of_a_rising_row_where_every_element_passes(k: int) -> None:
     values = np.arange(5000, dtype=np.float32)[None]

@@ -15,7 +15,7 @@ from hlotool.codegen.cpu.algorithms.items import item_kernel
 from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits
 from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, indexed, insert
 from hlotool.codegen.kernel import Kernel
-from hlotool.codegen.llvm.arguments import empty_kernel
+from hlotool.codegen.llvm.arguments import empty_kernel, pass_status
 from hlotool.codegen.llvm.arrays import aligned, load
 from hlotool.codegen.llvm.control import Callee, begin_loop, conditional, define, return_when
 from hlotool.codegen.llvm.math.elements import is_float, vector
@@ -91,16 +91,19 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
     records = indexed(bits, length)
     selection = _Selection(length, k, key, source, records, capacity, machine.lanes(bits))
     buffer = aligned(capacity * records.bytes)
-    slot = _HEADER + (buffer if small else 2 * buffer + records.histogram_bytes(capacity))
+    counters = _HEADER + 2 * buffer + 64  # ahead of which is the address of the execution's status
+    slot = _HEADER + buffer if small else counters + records.histogram_bytes(capacity)
     if small:
         offer, cut = _define_insert(unit, f"offer_{name}", selection), None
     else:
         sort = define_sort(unit, f"sort_{name}", records, capacity)
-        cut = _define_cut(unit, f"cut_{name}", selection, sort, buffer)
+        cut = _define_cut(unit, f"cut_{name}", selection, sort, buffer, counters)
         offer = _define_append(unit, f"offer_{name}", selection, cut)
 
     def search(arrays: list[Ptr], own: Ptr, row: Index) -> None:
         data = arrays[0] + row * (length * byte_size(source))
+        if cut is not None:
+            pass_status(own.f, own + counters)
         _select(selection, offer, data, own)
         if cut is not None:
             cut(own.f, own)
@@ -195,13 +198,13 @@ def _define_append(unit: Unit, name: str, selection: _Selection, cut: Callee[Vec
 
 
 def _define_cut(
-    unit: Unit, name: str, selection: _Selection, sort: Callee[Ptr], buffer: int
+    unit: Unit, name: str, selection: _Selection, sort: Callee[Ptr], buffer: int, counters: int
 ) -> Callee[Vector]:
     """``key @name(ptr own)``: sort the records and keep the best k; returns the key of the last of them."""
     f = Function(unit, "")
     own = Ptr(f, "%own")
     records = own + _HEADER
-    result = sort(f, records, records + buffer, records + 2 * buffer, own.load_int(align=8))
+    result = sort(f, records, records + buffer, own + counters, own.load_int(align=8))
     records.copy_from(result, selection.records.bytes * selection.k, may_overlap=True)
     own.store(selection.k, align=8)
     return define(f, name, [own], selection.key_at(records, selection.k - 1))
