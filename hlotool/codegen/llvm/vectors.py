@@ -12,10 +12,12 @@ __all__ = ["from_lanes", "quotient", "remainder", "transposed"]
 
 def from_lanes(scalars: Sequence[Vector]) -> Vector:
     """The vector of these lanes; a scalar stays one."""
-    first, lanes = scalars[0], len(scalars)
-    whole = first if lanes == 1 else Vector(first.f, first.element, lanes, "poison")
-    for lane in range(lanes if lanes > 1 else 0):
-        whole = whole.insert(lane, scalars[lane])
+    first = scalars[0]
+    if len(scalars) == 1:
+        return first
+    whole = Vector(first.f, first.element, len(scalars), "poison")
+    for lane, scalar in enumerate(scalars):
+        whole = whole.insert(lane, scalar)
     return whole
 
 

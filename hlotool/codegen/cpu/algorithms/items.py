@@ -47,7 +47,7 @@ def for_each_vector(f: Function, first: Index, stop: Index, lanes: int, body: Ca
     count = stop - first
     whole = first + (count // lanes * lanes if isinstance(count, int) else count & -lanes)
     for begin, end, width in ((first, whole, lanes), (whole, stop, 1)):
-        if begin != end:
+        if begin != end:  # numbers of the program are never the same here
             loop = begin_loop(f, begin, end, width)
             body(loop.index, width)
             loop.end()
