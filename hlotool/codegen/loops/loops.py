@@ -18,28 +18,15 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.math.elements import compute_element
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.loops.nodes import Node, body_of
+from hlotool.codegen.loops.nodes import Node, body_of, variables_of
 from hlotool.codegen.loops.trace import Dimension, Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = [
-    "HEAVY",
-    "Loop",
-    "bound_loops",
-    "copies_for",
-    "cost",
-    "is_long",
-    "merge",
-    "pick_lane",
-    "plain",
-    "refine",
-    "tile_loop",
-    "weight",
-    "width_for",
-    "work",
-]
-
+    "HEAVY", "LoopSpec", "bound_loops", "copies_for", "cost", "is_long", "merge", "pick_lane", "plain", "refine",
+    "tile_loop", "weight", "width_for", "work",
+]  # fmt: skip
 
 _FAR: Annotated[int, Threshold("elements")] = 16  # apart, so that each load is of another line of the caches
 _TILED: Annotated[int, Threshold("elements")] = 4  # of a loop, at least, that forms tiles
@@ -47,7 +34,7 @@ _TILE_WORK: Annotated[int, Threshold("cycles")] = 40  # of a body that is writte
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopSpec:
     """A loop to write: the variable `atom` counts from `start` to `stop`; `absorbed` outer variables stay zero.
 
     `lane` is (lanes of a vector, vectors) where this is the lane loop.
@@ -64,10 +51,7 @@ class Loop:
     variables: int = field(init=False)
 
     def __post_init__(self) -> None:
-        bits = self.atom.variables
-        for atom in self.absorbed:
-            bits |= atom.variables
-        object.__setattr__(self, "variables", bits)
+        object.__setattr__(self, "variables", variables_of((self.atom, *self.absorbed)))
 
     @property
     def block(self) -> int:
@@ -75,10 +59,10 @@ class Loop:
         return self.lane[0] * self.lane[1] if self.lane is not None else max(1, self.tile)
 
 
-def plain(atom: Atom) -> Loop:
+def plain(atom: Atom) -> LoopSpec:
     """The loop over all values of `atom`."""
     extent = atom.high - atom.low + 1
-    return Loop(atom, extent, start=atom.low, stop=atom.low + extent)
+    return LoopSpec(atom, extent, start=atom.low, stop=atom.low + extent)
 
 
 # ---- splitting
@@ -89,7 +73,7 @@ def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
     divisors: dict[Atom, set[int]] = {}
     seen: set[Index] = set()
     for node in tracer.nodes:
-        for index in node.indices():
+        for index in node.indices:
             _gather_divisors(index, divisors, seen)
     if not divisors:
         return None
@@ -126,9 +110,9 @@ def _gather_divisors(index: Index, divisors: dict[Atom, set[int]], seen: set[Ind
 # ---- merging
 
 
-def merge(loops: Sequence[Loop], nodes: Iterable[Node]) -> list[Loop]:
+def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
     """Join neighbouring loops where all indices of `nodes` see only their joint counter."""
-    merged: list[Loop] = []
+    merged: list[LoopSpec] = []
     nodes = list(nodes)
     for loop in loops:
         if loop.extent == 1:
@@ -137,25 +121,25 @@ def merge(loops: Sequence[Loop], nodes: Iterable[Node]) -> list[Loop]:
         if outer is not None and _as_one(outer, loop, nodes):
             absorbed = (*outer.absorbed, outer.atom, *loop.absorbed)
             extent = outer.extent * loop.extent
-            merged[-1] = Loop(loop.atom, extent, absorbed, stop=extent)
+            merged[-1] = LoopSpec(loop.atom, extent, absorbed, stop=extent)
         else:
             merged.append(loop)
     return merged
 
 
-def _as_one(outer: Loop, inner: Loop, nodes: Sequence[Node]) -> bool:
+def _as_one(outer: LoopSpec, inner: LoopSpec, nodes: Sequence[Node]) -> bool:
     if outer.atom.low or inner.atom.low:
         return False
     seen: set[Index] = set()
     for node in nodes:
         if node.kind == "reduce" and bool(node.variables & outer.variables) != bool(node.variables & inner.variables):
             return False
-        if not all(_proportional(x, outer, inner, seen) for x in node.indices()):
+        if not all(_proportional(x, outer, inner, seen) for x in node.indices):
             return False
     return True
 
 
-def _proportional(index: Index, outer: Loop, inner: Loop, seen: set[Index]) -> bool:
+def _proportional(index: Index, outer: LoopSpec, inner: LoopSpec, seen: set[Index]) -> bool:
     if not index.variables & (outer.variables | inner.variables) or index in seen:
         return True
     seen.add(index)
@@ -188,7 +172,7 @@ def is_long(node: Node) -> bool:
     return node.kind == "elementwise" and ELEMENTWISE_OPCODES[node.opcode].transcendental
 
 
-def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
+def cost(node: Node, lane: LoopSpec | None, machine: Machine) -> float:
     """Cycles of all executions of `node` when `lane` is the lane loop; of a reduction one step, not its loops."""
     trips = float(node.trips)
     if lane is None or not node.variables & lane.variables:
@@ -209,14 +193,14 @@ def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
     return vectors * weight(node)
 
 
-def _row_atom(node: Node, lane: Loop) -> Atom | None:
+def _row_atom(node: Node, lane: LoopSpec) -> Atom | None:
     """The variable whose neighbouring settings lie side by side for a load that does not so in the lane."""
     if node.guards or node.index is None:
         return None
     return next((a for a, c in node.index.terms if c == 1 and a.kind == "variable" and a != lane.atom), None)
 
 
-def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop | None:
+def tile_loop(loops: Sequence[LoopSpec], lane: LoopSpec, scope: Sequence[Node]) -> LoopSpec | None:
     """The loop that forms tiles with `lane`, so that loads along it are transposed in registers; None without need.
 
     All indices must be plain in its variable, and the body short: it is written for every column of a tile.
@@ -231,12 +215,12 @@ def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop 
         if loop is None or loop.extent < _TILED or lane.extent < _TILED:
             continue
         size = work(n for n in scope if n.variables & loop.variables)
-        if size <= _TILE_WORK and all(_plain_in(x, loop) for n in scope for x in n.indices()):
+        if size <= _TILE_WORK and all(_plain_in(x, loop) for n in scope for x in n.indices):
             return loop
     return None
 
 
-def _plain_in(index: Index, loop: Loop) -> bool:
+def _plain_in(index: Index, loop: LoopSpec) -> bool:
     return all(a.kind == "variable" or not a.variables & loop.variables for a, _ in index.terms)
 
 
@@ -254,7 +238,7 @@ FEW_WIDE: Annotated[int, Threshold("times")] = 4
 """The work on narrower elements, for that on the widest, from which on vectors are full of the narrower ones."""
 
 
-def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
+def width_for(nodes: Iterable[Node], lane: LoopSpec, machine: Machine) -> int:
     """Lanes of a vector, no more than useful: those of the widest element among nodes that depend on the lane, or
     twice as many where little is as wide, which takes two registers then."""
     amounts: dict[int, float] = {}
@@ -283,7 +267,7 @@ def work(nodes: Iterable[Node]) -> float:
 
 def copies_for(
     nodes: Sequence[Node],
-    lane: Loop,
+    lane: LoopSpec,
     width: int,
     machine: Machine,
     accumulators: int,
@@ -317,7 +301,7 @@ def _most_alive(nodes: Collection[Node]) -> int:
     length: dict[Node, int] = {}
     uses: Counter[Node] = Counter()
     for node in sorted(nodes, key=lambda n: n.serial):
-        inputs = {i for i in node.inputs() if i in length}
+        inputs = {i for i in node.inputs if i in length}
         length[node] = 1 + max((length[i] for i in inputs), default=0)
         uses.update(inputs)
     waiting = [(n, False) for n in length if not uses[n]]
@@ -327,7 +311,7 @@ def _most_alive(nodes: Collection[Node]) -> int:
         node, ready = waiting.pop()
         if node in done:
             continue
-        inputs = {i for i in node.inputs() if i in length}
+        inputs = {i for i in node.inputs if i in length}
         if not ready:
             waiting += [(node, True), *((i, False) for i in sorted(inputs, key=lambda i: (length[i], i.serial)))]
             continue
@@ -342,13 +326,13 @@ def _most_alive(nodes: Collection[Node]) -> int:
 
 
 def pick_lane(
-    candidates: Sequence[Loop], scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
-) -> Loop | None:
+    candidates: Sequence[LoopSpec], scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
+) -> LoopSpec | None:
     """The loop to vectorise among `candidates`; None when reductions inside should be vectorised by themselves.
 
     `scope` are the nodes written in the loops, `insides` the reductions among them with the nodes of their bodies.
     """
-    best: Loop | None = None
+    best: LoopSpec | None = None
     least = _total(None, scope, insides, machine)
     for loop in candidates:
         own = _total(loop, scope, insides, machine)
@@ -358,7 +342,7 @@ def pick_lane(
 
 
 def _total(
-    lane: Loop | None, scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
+    lane: LoopSpec | None, scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
 ) -> float:
     total = sum(cost(n, lane, machine) for n in scope)
     for node, body in insides:
@@ -371,7 +355,7 @@ def _total(
 
 def bound_loops(
     group: Sequence[Node], inner: Sequence[Node], machine: Machine, may_lane: bool, innermost: bool
-) -> list[Loop]:
+) -> list[LoopSpec]:
     """The loops of reductions `group` with bodies `inner`, with a lane loop where one `may` be and is worth it.
 
     With `innermost` the order of the loops must stay, so that only the last can be the lane loop.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from math import prod
+from operator import itemgetter
 from typing import Annotated
 
 import numpy as np
 
-from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
+from hlotool.analysis.indexing import Atom, Condition, Index, constant, delinearize, linearize
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.signs import is_nonpositive
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import is_low_precision
 from hlotool.codegen.llvm.reduce import reducer
-from hlotool.codegen.loops.nodes import Guards, Node, Partial, Scratch
+from hlotool.codegen.loops.nodes import Guards, Node, Partial, Scratch, joint_index, variables_of
 from hlotool.codegen.loops.trace import Reduction, Request, Rule, Tracer
 from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, Shape, UnsupportedError, byte_size, dtype_of
 
@@ -125,14 +126,34 @@ def _cut(t: Tracer, words: list[Node], offset: Index, width: int) -> Node:
     return chosen if size == width else t.elementwise("convert", whole, chosen)
 
 
-def _broadcast(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    return (yield i.operands[0], tuple(index[d] for d in i.attributes["dimensions"]), guards, 0)
+def _moved(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+    """An element of the only operand, that has moved."""
+    return (yield i.operands[0], tuple(_MOVES[i.opcode](i, index)), guards, leaf)
 
 
-def _reshape(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = i.operands[0].shape
-    position = linearize(index, i.shape.dimensions)
-    return (yield i.operands[0], delinearize(position, source.dimensions), guards, 0)
+def _reshape(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
+    return delinearize(linearize(index, i.shape.dimensions), i.operands[0].shape.dimensions)
+
+
+def _transpose(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
+    return [x for _, x in sorted(zip(i.attributes["dimensions"], index, strict=True), key=itemgetter(0))]
+
+
+def _reverse(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
+    turned, sizes = i.attributes["dimensions"], i.shape.dimensions
+    return [x * -1 + (sizes[d] - 1) if d in turned else x for d, x in enumerate(index)]
+
+
+_MOVES: dict[str, Callable[[Instruction, Sequence[Index]], Iterable[Index]]] = {
+    "broadcast": lambda i, index: [index[d] for d in i.attributes["dimensions"]],
+    "copy": lambda i, index: index,
+    "opt-barrier": lambda i, index: index,
+    "reshape": _reshape,
+    "reverse": _reverse,
+    "slice": lambda i, index: [x * s.stride + s.start for x, s in zip(index, i.attributes["slice"], strict=True)],
+    "transpose": _transpose,
+}
+"""Which element of its operand an instruction that only moves elements takes."""
 
 
 def _bitcast(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -152,25 +173,6 @@ def _bitcast(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards
 
 def _physical(shape: Shape) -> tuple[int, ...]:
     return tuple(range(shape.rank)) if shape.layout is None else shape.layout.minor_to_major[::-1]
-
-
-def _transpose(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = [constant(0)] * len(index)
-    for position, dimension in enumerate(i.attributes["dimensions"]):
-        source[dimension] = index[position]
-    return (yield i.operands[0], tuple(source), guards, 0)
-
-
-def _reverse(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = list(index)
-    for d in i.attributes["dimensions"]:
-        source[d] = index[d] * -1 + (i.shape.dimensions[d] - 1)
-    return (yield i.operands[0], tuple(source), guards, 0)
-
-
-def _slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = [x * s.stride + s.start for x, s in zip(index, i.attributes["slice"], strict=True)]
-    return (yield i.operands[0], tuple(source), guards, 0)
 
 
 def _pad(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -226,13 +228,8 @@ def _dynamic_starts(
 
 def _dynamic_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     whole = i.operands[0].shape.dimensions
-    starts = yield from _dynamic_starts(t, i, 1, i.shape.dimensions, whole) if whole else _nothing()
+    starts = yield from _dynamic_starts(t, i, 1, i.shape.dimensions, whole)
     return (yield i.operands[0], tuple(x + s for x, s in zip(index, starts, strict=True)), guards, 0)
-
-
-def _nothing() -> Generator[Request, Node, list[Index]]:
-    yield from ()
-    return []
 
 
 def _dynamic_update_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -295,7 +292,7 @@ def _reduction_loops(
     """The operands of a reduction, the variables that it binds, those that part it, and where there is an element."""
     count = len(i.operands) // 2
     shape = i.operands[0].shape
-    taken = _mask(index, guards)
+    taken = variables_of((*index, *(g.index for g in guards)))
     bound: list[Atom] = []
     source: list[Index] = []
     outer: tuple[Atom, ...] = ()
@@ -310,16 +307,14 @@ def _reduction_loops(
         if d == divided:
             size_of_part = -(-size // t.parts[i])
             part, outer = t.dimension(t.parts[i], taken)
-            for atom in outer:
-                taken |= atom.variables
+            taken |= variables_of(outer)
         own, atoms = t.dimension(size_of_part, taken)
         own = own + part * size_of_part
         if own.high >= size:
             valid = (Condition(own, 0, size),)
         source.append(own)
         bound += [a for a in atoms if a.high]
-        for atom in atoms:
-            taken |= atom.variables
+        taken |= variables_of(atoms)
     operands = []
     if shape.size:
         for operand in i.operands[:count]:
@@ -368,28 +363,21 @@ def _in_parts(
         )
         neutral = zip(how.types, how.neutral_numbers(), strict=True)
         first = [t.number("f32" if is_low_precision(k) else k, number) for k, number in neutral]
-    whole = t.node(
-        "reduce", "tuple" if count > 1 else inputs[0].type, (*inputs, *first),
-        computation=i.attributes["to_apply"], bound=bound, guards=valid, slot=i,
-    )  # fmt: skip
-    leaves = [whole] if count == 1 else [t.node("leaf", n.type, (whole,), slot=k) for k, n in enumerate(inputs)]
+    leaves = [_reduction(t, i, (*inputs, *first), bound, valid, k) for k in range(count)]
     loads = [partial_result(t, value, outer) for value in leaves]
     total = _reduction(t, i, (*loads, *initial), outer, (), leaf)
-    wanted = i_type(i, leaf)
+    wanted = list(i.shape.leaves())[leaf].element_type
     return total if total.type == wanted else t.elementwise("convert", wanted, total)
 
 
 def partial_result(t: Tracer, value: Node, outer: tuple[Atom, ...]) -> Node:
     """The load of a value that is to be stored in scratch first, for all settings of `outer` and its other atoms."""
     atoms = (*outer, *sorted((a for a in value.atoms if a not in outer), key=lambda a: a.variables))
-    position, stride = constant(0), 1
-    for atom in reversed(atoms):
-        position = position + atom_index(atom) * stride
-        stride *= atom.high + 1
+    position = joint_index(atoms)
     known = next((p for p in t.partials if p.value is value), None)
     if known is None:
         known = Partial(value, position, Scratch(t.scratch), atoms)
-        t.scratch += -(-stride * byte_size(value.type) // 64) * 64
+        t.scratch += -(-(position.high + 1) * byte_size(value.type) // 64) * 64
         t.partials.append(known)
     return t.node("load", value.type, index=position, slot=known.slot)
 
@@ -397,32 +385,22 @@ def partial_result(t: Tracer, value: Node, outer: tuple[Atom, ...]) -> Node:
 def _reduction(
     t: Tracer, i: Instruction, operands: tuple[Node, ...], bound: tuple[Atom, ...], valid: Guards, leaf: int
 ) -> Node:
-    computation = i.attributes["to_apply"]
-    if len(operands) == 2:
-        return t.node(
-            "reduce", operands[0].type, operands, computation=computation, bound=bound, guards=valid, slot=i
-        )
-    whole = t.node("reduce", "tuple", operands, computation=computation, bound=bound, guards=valid, slot=i)
-    return t.node("leaf", operands[leaf].type, (whole,), slot=leaf)
-
-
-def i_type(instruction: Instruction, leaf: int) -> str:
-    """Element type of result `leaf`."""
-    return list(instruction.shape.leaves())[leaf].element_type
+    kind = operands[0].type if len(operands) == 2 else "tuple"
+    whole = t.node("reduce", kind, operands, computation=i.attributes["to_apply"], bound=bound, guards=valid, slot=i)
+    return whole if kind != "tuple" else t.node("leaf", operands[leaf].type, (whole,), slot=leaf)
 
 
 def _reduce_window(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     count = len(i.operands) // 2
     shape = i.operands[0].shape
-    taken = _mask(index, guards)
+    taken = variables_of((*index, *(g.index for g in guards)))
     bound: list[Atom] = []
     source: list[Index] = []
     conditions: list[Condition] = []
     for x, w, size in zip(index, i.attributes["window"].dimensions, shape.dimensions, strict=True):
         own, atoms = t.dimension(w.size, taken)
         bound += [a for a in atoms if a.high]
-        for atom in atoms:
-            taken |= atom.variables
+        taken |= variables_of(atoms)
         x = x * w.stride + own * w.window_dilation - w.padding_low
         if w.base_dilation > 1:
             conditions.append(Condition(x % w.base_dilation, 0, 1))
@@ -442,13 +420,6 @@ def _reduce_window(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: 
     return _reduction(t, i, (*operands, *initial), tuple(bound), valid, leaf)
 
 
-def _mask(index: Sequence[Index], guards: Guards) -> int:
-    taken = 0
-    for x in (*index, *(g.index for g in guards)):
-        taken |= x.variables
-    return taken
-
-
 def _get_tuple_element(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     before = i.operands[0].shape.elements[: i.attributes["index"]]
     first = sum(1 for e in before for _ in e.leaves())
@@ -464,10 +435,6 @@ def _tuple(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, 
     raise IndexError(f"{i.name} has no such leaf")
 
 
-def _same(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    return (yield i.operands[0], index, guards, leaf)
-
-
 def _map(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     operands = []
     for operand in i.operands:
@@ -476,27 +443,21 @@ def _map(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, le
 
 
 _RULES: dict[str, Writer] = {
+    **dict.fromkeys(_MOVES, _moved),
     "bitcast": _bitcast,
     "bitcast-convert": _bitcast_convert,
-    "broadcast": _broadcast,
     "concatenate": _concatenate,
     "constant": _constant,
-    "copy": _same,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "gather": _gather,
     "get-tuple-element": _get_tuple_element,
     "iota": _iota,
     "map": _map,
-    "opt-barrier": _same,
     "pad": _pad,
     "parameter": _parameter,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
-    "reshape": _reshape,
-    "reverse": _reverse,
-    "slice": _slice,
-    "transpose": _transpose,
     "tuple": _tuple,
 }
 

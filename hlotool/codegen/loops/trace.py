@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from hlotool.analysis.indexing import Atom, Index, atom_index, constant, linearize, runtime, variable
-from hlotool.codegen.loops.nodes import Guards, Node, Number, Partial
+from hlotool.analysis.indexing import Atom, Index, atom_index, linearize, runtime, variable
+from hlotool.codegen.loops.nodes import Guards, Node, Number, Partial, joint_index
 from hlotool.ir import Instruction, Shape
 
 __all__ = ["Dimension", "Reduction", "Request", "Rule", "Tracer"]
@@ -67,7 +67,7 @@ class Tracer:
         known = self._variables.setdefault(extent, [])
         for atoms in known:
             if not any(a.variables & taken for a in atoms):
-                return self._joined(atoms), atoms
+                return joint_index(atoms), atoms
         name = extent, len(known)
         fresh = []
         for factor in self.factors.get(name, (extent,)):
@@ -75,7 +75,7 @@ class Tracer:
             self._count += 1
             fresh.append(atom)
         known.append(tuple(fresh))
-        return self._joined(known[-1]), known[-1]
+        return joint_index(known[-1]), known[-1]
 
     def dimensions(self) -> Iterator[tuple[Dimension, tuple[Atom, ...]]]:
         """All dimensions with their variables."""
@@ -94,15 +94,6 @@ class Tracer:
                 and list(instruction.shape.leaves())[leaf].dimensions == sizes
             )
         )
-
-    @staticmethod
-    def _joined(atoms: tuple[Atom, ...]) -> Index:
-        total = constant(0)
-        stride = 1
-        for atom in reversed(atoms):
-            total = total + atom_index(atom) * stride
-            stride *= atom.high + 1
-        return total
 
     # ---- elements
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -21,7 +20,7 @@ def place(result: Assignment) -> None:
     first.  Deterministic, and near-linear in the number of values.
     """
     pending = sorted(
-        (v for v in _roots(result.values) if is_temporary(v) and v.size > 0 and v.intervals),
+        (v for v in {value.find() for value in result.values} if is_temporary(v) and v.size > 0 and v.intervals),
         key=lambda v: (v.intervals[0][0], -v.size, v.number),
     )
     free = _Holes()
@@ -45,15 +44,6 @@ def place(result: Assignment) -> None:
 def is_temporary(value: Value) -> bool:
     """Whether a value that stands for others lies in the arena."""
     return value.writable and value.output is None and value.parameter is None
-
-
-def _roots(values: list[Value]) -> Iterator[Value]:
-    seen: set[int] = set()
-    for value in values:
-        root = value.find()
-        if id(root) not in seen:
-            seen.add(id(root))
-            yield root
 
 
 @dataclass(frozen=True, slots=True)

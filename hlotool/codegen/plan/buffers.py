@@ -112,13 +112,10 @@ class _Walker:
         self.stackings: dict[Instruction, dict[int, Stacking]] = {}  # by the loop
         self.joins: list[Instruction] = []  # concatenates whose operands may be computed where they belong
         self.ends: dict[Computation, int] = {}  # where a loop body or branch has computed its result
-        self.starts: dict[Instruction, list[int]] = {}  # of the elements of tuples: their first leaf
+        self.starts: dict[Instruction, list[int]] = {}  # of tuples, see `_starts`
 
     def new(self, shape: Shape) -> Value:
-        value = Value(len(self.result.values), shape, shape.byte_size)
-        value.intervals = [(self.now, self.now)]
-        self.result.values.append(value)
-        return value
+        return self.result.value(shape, shape.byte_size, self.now)
 
     def use(self, values: Iterable[Value]) -> None:
         for value in values:
@@ -186,12 +183,10 @@ class _Walker:
     def element(self, instruction: Instruction) -> slice:
         """The leaves of its operand that a get-tuple-element takes."""
         source = instruction.operands[0]
-        starts = self.starts.get(source)
-        if starts is None:
-            counts = (len(array_leaves(element)) for element in source.shape.elements)
-            starts = self.starts[source] = list(accumulate(counts, initial=0))
+        if source not in self.starts:
+            self.starts[source] = _starts(source.shape)
         index = instruction.attributes["index"]
-        return slice(starts[index], starts[index + 1])
+        return slice(*self.starts[source][index : index + 2])
 
     def loop(self, instruction: Instruction) -> None:
         leaves = self.result.leaves
@@ -240,22 +235,14 @@ class _Walker:
         self.control.append(instruction)
 
 
-def invariant_leaves(body: Computation) -> frozenset[int]:
+def invariant_leaves(body: Computation) -> set[int]:
     """Leaves of a loop's state that the body hands on as they came: the loop may read the initial value itself."""
-    if body.root.opcode != "tuple":
-        return frozenset()
-    found: set[int] = set()
-    leaf = 0
-    for index, operand in enumerate(body.root.operands):
-        count = len(array_leaves(operand.shape))
-        if (
-            operand.opcode == "get-tuple-element"
-            and operand.operands[0].opcode == "parameter"
-            and operand.attributes["index"] == index
-        ):
-            found.update(range(leaf, leaf + count))
-        leaf += count
-    return frozenset(found)
+    elements = frozenset(
+        index for index, operand in enumerate(body.root.operands if body.root.opcode == "tuple" else ())
+        if operand.opcode == "get-tuple-element" and operand.operands[0].opcode == "parameter"
+        and operand.attributes["index"] == index
+    )  # fmt: skip
+    return _leaves_of(body.root.shape, elements)
 
 
 def branch_computations(conditional: Instruction) -> tuple[Computation, ...]:
@@ -365,8 +352,13 @@ def _leaves_of(shape: Shape, elements: frozenset[int]) -> set[int]:
     """The numbers of the array leaves of some elements of a tuple."""
     if not elements:
         return set()
-    starts = list(accumulate((len(array_leaves(element)) for element in shape.elements), initial=0))
+    starts = _starts(shape)
     return {leaf for index in elements for leaf in range(starts[index], starts[index + 1])}
+
+
+def _starts(shape: Shape) -> list[int]:
+    """The number of the first array leaf of each element of a tuple, and the number of all."""
+    return list(accumulate((len(array_leaves(element)) for element in shape.elements), initial=0))
 
 
 def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: int) -> list[Copy]:
@@ -408,11 +400,9 @@ def _parallel(result: Assignment, copies: list[Copy], position: int) -> list[Cop
     while waiting:
         if not free:  # only cycles are left: save what one of their copies overwrites
             target = next(iter(waiting))
-            spare = Value(len(result.values), waiting[target].target.shape, waiting[target].target.size)
-            spare.intervals = [(position, position)]
-            result.values.append(spare)
-            ordered.append(Copy(waiting[target].target, spare))
-            spares[target] = spare
+            lost = waiting[target].target
+            spares[target] = result.value(lost.shape, lost.size, position)
+            ordered.append(Copy(lost, spares[target]))
             free.append(target)
         copy = waiting.pop(free.pop())
         source = copy.source.find()
@@ -440,9 +430,7 @@ def _merge_branches(result: Assignment, conditional: Instruction, ends: dict[Com
 
 def occupy(value: Value, start: int, end: int) -> None:
     """Mark the storage of `value` as taken from `start` to `end`."""
-    spare = Value(-1, value.shape, 0)
-    spare.intervals = [(start, end)]
-    _union(value.find(), spare)
+    _union(value, Value(-1, value.shape, 0, [(start, end)]))
 
 
 def _claim(result: Assignment, entry: Computation, donation: Donation, offers: dict[Value, list[_Offer]]) -> None:
@@ -507,9 +495,8 @@ def _merge_outputs(result: Assignment, entry: Computation, donation: Donation, l
     """Let results be computed where they are to be, or have them copied there at the end."""
     into_parameters: list[Copy] = []
     for number, value in enumerate(result.leaves[entry.root]):
-        output = Value(len(result.values), value.shape, value.size)
+        output = result.value(value.shape, value.size)
         output.output = number
-        result.values.append(output)
         result.outputs.append(output)
         if number in result.aliases:
             parameter = result.parameters[result.aliases[number]]

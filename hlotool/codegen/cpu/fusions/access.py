@@ -11,7 +11,7 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.indices import Indices, Terms, variables_of
+from hlotool.codegen.cpu.fusions.indices import Indices, Terms, terms_variables
 from hlotool.codegen.cpu.fusions.scope import Known
 from hlotool.codegen.llvm import memory, values
 from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
@@ -62,8 +62,8 @@ class Access:
         self.bases.update(bases)
         self.columns: dict[Column, list[Node]] = {}  # the loads of the loops being written
         self.coming: Sequence[tuple[Node, Index, int]] = ()  # to be fetched while a row is written; how far on
-        self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: variables_of(key[1]))
-        self._chunks: Known[tuple[Column, int, int], list[Chunk]] = scope.table(lambda key: variables_of(key[0][2]))
+        self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: terms_variables(key[1]))
+        self._chunks: Known[tuple[Column, int, int], list[Chunk]] = scope.table(lambda key: terms_variables(key[0][2]))
 
     # ---- addresses
 
@@ -79,7 +79,7 @@ class Access:
 
     def prepare(self, node: Node) -> None:
         """Write what is known already of the addresses and integers that `node` will need deeper inside."""
-        for index in node.indices():
+        for index in node.indices:
             if node.kind in ("load", "store") and index is node.index:
                 self._address(node.slot, node.type, index)
             else:

@@ -10,26 +10,16 @@ from hlotool.codegen.llvm.math.elements import Register, constant, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Int, Vector, constants, iota, number, plus
 from hlotool.codegen.llvm.vectors import quotient, remainder
-from hlotool.codegen.loops.nodes import Guards, Node, fits_in_32_bits
+from hlotool.codegen.loops.nodes import Guards, Node, fits_in_32_bits, variables_of
 
-__all__ = ["Indices", "Terms", "variables_of"]
+__all__ = ["Indices", "Terms", "terms_variables"]
 
 Terms = tuple[tuple[Atom, int], ...]
 
 
-def variables_of(terms: Terms) -> int:
+def terms_variables(terms: Terms) -> int:
     """The variables that a sum depends on."""
-    bits = 0
-    for atom, _ in terms:
-        bits |= atom.variables
-    return bits
-
-
-def _variables_of(guards: Guards) -> int:
-    bits = 0
-    for guard in guards:
-        bits |= guard.index.variables
-    return bits
+    return variables_of(atom for atom, _ in terms)
 
 
 class Indices:
@@ -38,8 +28,10 @@ class Indices:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.f = scope.f
-        self._sums: Known[Terms, int | Int] = scope.table(variables_of)
-        self._conditions: Known[tuple[Guards, int], Vector] = scope.table(lambda key: _variables_of(key[0]))
+        self._sums: Known[Terms, int | Int] = scope.table(terms_variables)
+        self._conditions: Known[tuple[Guards, int], Vector] = scope.table(
+            lambda key: variables_of(guard.index for guard in key[0])
+        )
 
     # ---- scalars
 

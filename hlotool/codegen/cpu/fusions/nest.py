@@ -23,7 +23,7 @@ from hlotool.codegen.llvm.math.elements import Register, constant
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Ptr, Vector, number, plus
 from hlotool.codegen.llvm.writer import Function
-from hlotool.codegen.loops.loops import Loop, bound_loops
+from hlotool.codegen.loops.loops import LoopSpec, bound_loops
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.loops.stages import BLOCK, Stage
 from hlotool.codegen.machine import Machine
@@ -67,7 +67,7 @@ class Nest:
     # ---- loops
 
     def run(
-        self, loops: Sequence[Loop], nodes: Sequence[Node], carried: Carried = (),
+        self, loops: Sequence[LoopSpec], nodes: Sequence[Node], carried: Carried = (),
         finish: Callable[[Carried], Carried] = lambda carried: carried,
     ) -> Carried:  # fmt: skip
         """Open `loops`, write `nodes` at their levels, and `finish` innermost; return the carried values after."""
@@ -91,7 +91,7 @@ class Nest:
 
         return at(0, carried)
 
-    def _loop(self, loop: Loop, carried: Carried, body: Callable[[Carried], Carried]) -> Carried:
+    def _loop(self, loop: LoopSpec, carried: Carried, body: Callable[[Carried], Carried]) -> Carried:
         if loop.counter is not None:
             with self.scope.inner():
                 self.scope.bind(loop, loop.counter)
@@ -117,7 +117,7 @@ class Nest:
         return carried
 
     def _counted(
-        self, loop: Loop, step: int, lane: Lane | None, carried: Carried, body: Callable[[Carried], Carried]
+        self, loop: LoopSpec, step: int, lane: Lane | None, carried: Carried, body: Callable[[Carried], Carried]
     ) -> Carried:
         """A loop that `step` settings of its variable share a trip of, with `lane` inside."""
         scope, start, stop = self.scope, loop.start, loop.stop
@@ -133,7 +133,7 @@ class Nest:
             after = body(opened.values)
         return opened.end(*after)
 
-    def _lane_of(self, loop: Loop, copies: int, active: int) -> Lane:
+    def _lane_of(self, loop: LoopSpec, copies: int, active: int) -> Lane:
         """The lane state inside `loop`, which is a lane loop or the outer loop of a tile."""
         if loop.lane is None:
             return Lane(NO_ATOM, 1, copies, 1, loop.atom, 1)
@@ -142,7 +142,7 @@ class Nest:
             return replace(lane, atom=loop.atom, width=width, active=active)
         return Lane(loop.atom, width, copies, active, loop.atom, width)
 
-    def _staged(self, loop: Loop) -> None:
+    def _staged(self, loop: LoopSpec) -> None:
         """Write the stages of the lane loop, one after the other for every block of its elements."""
         block = begin_loop(self.f, loop.start, loop.stop, BLOCK)
         stop = number(self.f, plus(block.index, BLOCK)).at_most(loop.stop)
@@ -156,7 +156,7 @@ class Nest:
                     self._stage(part, stage)
         block.end()
 
-    def _stage(self, part: Loop, stage: Stage) -> None:
+    def _stage(self, part: LoopSpec, stage: Stage) -> None:
         for node in stage.kept:
             self.rows.hide(node)
 
@@ -236,7 +236,7 @@ class Nest:
                 continue
             if scope.is_vector(node.variables) != scope.is_vector(first.variables):
                 continue
-            if node.inputs() == group[-1].inputs():  # another result of one reduction: what it needs is there
+            if node.inputs == group[-1].inputs:  # another result of one reduction: what it needs is there
                 group.append(node)
                 continue
             if not closure([node]).isdisjoint(group):

@@ -11,7 +11,7 @@ from hlotool.analysis.indexing import Atom, Index
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.math.elements import Register, broadcast
 from hlotool.codegen.llvm.writer import Function
-from hlotool.codegen.loops.loops import Loop
+from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.loops.nodes import Node
 from hlotool.codegen.machine import Machine
 
@@ -112,7 +112,7 @@ class Scope:
                     table[key] = old
             self.lane, self.open, self.stack = lane, variables, stack
 
-    def bind(self, loop: Loop, counter: values.Index) -> None:
+    def bind(self, loop: LoopSpec, counter: values.Index) -> None:
         """Let the variables of `loop` have values; what was known for others of the same name is hidden."""
         clash = self.open & loop.variables
         if clash:

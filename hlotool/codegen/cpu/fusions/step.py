@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated
 
-from hlotool.analysis.indexing import Atom, atom_index, constant
+from hlotool.analysis.indexing import Atom
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.kernel import Step, signature
@@ -18,7 +18,7 @@ from hlotool.codegen.llvm.values import Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import (
     HEAVY,
-    Loop,
+    LoopSpec,
     copies_for,
     cost,
     is_long,
@@ -29,7 +29,7 @@ from hlotool.codegen.loops.loops import (
     width_for,
     work,
 )
-from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, scope_of
+from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, joint_index, scope_of, variables_of
 from hlotool.codegen.loops.stages import Stage, stages_of
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
@@ -62,7 +62,7 @@ class Job:
     tracer: Tracer
     stores: list[Node]
     atoms: list[Atom]
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopSpec, ...] = ()
     may_lane: bool = True
     multiple: int = 0
     tiles: bool = False
@@ -171,7 +171,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
     return time, _write(nest, loops, limit if divide else 0, scope, time)
 
 
-def _is_reread(scope: Sequence[Node], loops: Sequence[Loop]) -> bool:
+def _is_reread(scope: Sequence[Node], loops: Sequence[LoopSpec]) -> bool:
     """Whether the innermost loop reads something that the one around it does not change."""
     if len(loops) < 2:
         return False
@@ -186,9 +186,7 @@ def _rows(
 
     They are kept in a buffer: the loads of each, and for the reduction that makes them their stores.
     """
-    looped = 0
-    for atom in atoms:
-        looped |= atom.variables
+    looped = variables_of(atoms)
     scope = scope_of(stores)
     rows: dict[Node, Node] = {}
     makers: dict[Node, list[Node]] = {}
@@ -203,11 +201,8 @@ def _rows(
         ]  # fmt: skip
         reached = set(scope_of(stores, costly))
         for node in costly:
-            position, stride = constant(0), 1
-            for atom in reversed(reduce.bound):
-                position = position + atom_index(atom) * stride
-                stride *= atom.high + 1
-            size = stride * byte_size(node.type)
+            position = joint_index(reduce.bound)
+            size = (position.high + 1) * byte_size(node.type)
             if node not in reached or size + sum(kept.slot.bytes for kept in rows.values()) > ROW_BYTES:
                 continue
             slot = Row(len(rows), -(-size // 64) * 64)
@@ -235,12 +230,12 @@ def _step_time(body: Sequence[Node], reduce: Node, machine: Machine) -> float:
     return work / 3.0 / prod(a.high + 1 for a in reduce.atoms)
 
 
-def _depth(node: Node, loops: Sequence[Loop]) -> int:
+def _depth(node: Node, loops: Sequence[LoopSpec]) -> int:
     return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
 
 
 def _time(
-    scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: Loop | None, machine: Machine
+    scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: LoopSpec | None, machine: Machine
 ) -> float:
     """Estimated nanoseconds of all tasks: cycles of the instructions, or the time of moving the bytes if longer.
 
@@ -267,7 +262,7 @@ def _combining(reduce: Node, machine: Machine) -> float:
     return elements * operations / machine.lanes(32) if operations > 1 else 0.0
 
 
-def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], time: float) -> int:
+def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node], time: float) -> int:
     """Distribute the outer loops over tasks and write everything; return the number of tasks."""
     f = nest.f
     want = int(min(max(time / TASK_NS, 1), MOST_TASKS))
@@ -295,7 +290,7 @@ def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], tim
         return count
     task = begin_tasks(f)
     left = number(f, task.index)
-    outer: list[Loop] = []
+    outer: list[LoopSpec] = []
     for loop, (parts, size) in zip(reversed(loops[:used]), reversed(digits), strict=True):
         own = left if loop is loops[0] else number(f, left % parts)
         left = left if loop is loops[0] else left // parts
