@@ -36,7 +36,7 @@ from hlotool.codegen.plan.steps import called as steps_of
 from hlotool.codegen.plan.task_loops import TaskLoop, task_loop
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
-from hlotool.codegen.target import Target, target_of
+from hlotool.codegen.target import FunctionPlan, Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
 
@@ -102,24 +102,20 @@ def build(
         is_entry = computation is module.entry
         assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
         kernels.add_all(assignment)
-        calls = [i for i in assignment.positions if i.opcode == "call"]
-        called = {call: routines[call.attributes["to_apply"]] for call in calls}
+        called = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
         for call, routine in called.items():
             kernels.call(call, routine, assignment)
         task_loops = _task_loops(target, assignment, kernels.of, kernels.scratch)
         steps = Steps(computation, assignment, kernels.of, kernels.scratch, task_loops, called)
-        plan = target.schedule(steps, log)
+        schedule = target.schedule(steps, log)
         place(assignment)
-        function = name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}"
-        entry = target.entry(
-            name=function, steps=steps, plan=plan, kernel_names=kernels.names,
-            constants=constants.offsets(assignment), machine=machine, host_calls=host_calls, uses=uses,
+        plan = FunctionPlan(
+            name=name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}", is_entry=is_entry,
+            steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
+            machine=machine, host_calls=host_calls, uses=uses,
         )  # fmt: skip
-        if is_entry:
-            entry.emit()
-        else:
-            routines[computation] = entry.emit_routine()
-        units.add(entry.piece())
+        piece, routines[computation] = target.function(plan)
+        units.add(piece)
     return Program(
         units=units.finish(),
         library=kernels.library(),

@@ -7,10 +7,11 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.control import allocate
+from hlotool.codegen.llvm.control import allocate, when
 from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, memory_type, to_memory, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, STOPPED
@@ -185,6 +186,33 @@ class Body:
         for number, value in enumerate(values, first):
             slot = self.table + 8 * number
             slot.store(self.address(value))
+
+    # ---- storage that loops exchange in every trip, instead of copying the new state to where the old one was
+
+    def begin_swaps(self, loop: Instruction) -> dict[Copy, Ptr]:
+        """Put down where the two storages of every swap are; the addresses of those that are the state's own."""
+        homes = {}
+        for copy in self.assignment.swaps.get(loop, ()):
+            homes[copy] = self.address(copy.target)
+            self._put_down(copy, homes[copy], self.address(copy.source))
+            self.places.update(zip((copy.target.find(), copy.source.find()), self.spots[copy], strict=True))
+        return homes
+
+    def swap(self, copies: Iterable[Copy]) -> None:
+        """Let the values of this trip be the state of the next."""
+        for copy in copies:
+            self._put_down(copy, self.address(copy.source), self.address(copy.target))
+
+    def _put_down(self, copy: Copy, *addresses: Ptr) -> None:
+        for address, spot in zip(addresses, self.spots[copy], strict=True):
+            spot.store(address)
+
+    def end_swaps(self, homes: Mapping[Copy, Ptr]) -> None:
+        """Behind a loop, copy state that is not in its own storage there."""
+        for copy, home in homes.items():
+            address = self.address(copy.target)
+            del self.places[copy.target.find()], self.places[copy.source.find()]
+            when(address.ne(home), partial(home.copy_from, address, copy.source.size))
 
 
 def table_size(instruction: Instruction, assignment: Assignment) -> int:
