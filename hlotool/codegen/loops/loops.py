@@ -179,7 +179,7 @@ def cost(node: Node, lane: LoopSpec | None, machine: Machine) -> float:
         return trips * weight(node)
     width = min(machine.lanes(_bits(node.type)), _power_of_two(lane.extent))
     vectors = trips / lane.extent * -(-lane.extent // width)
-    if node.kind in ("load", "store") and node.index is not None:
+    if node.kind in ("load", "store"):
         even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
         step = node.index.coefficient(lane.atom) if even else None
         if step in (0, 1):
@@ -195,7 +195,7 @@ def cost(node: Node, lane: LoopSpec | None, machine: Machine) -> float:
 
 def _row_atom(node: Node, lane: LoopSpec) -> Atom | None:
     """The variable whose neighbouring settings lie side by side for a load that does not so in the lane."""
-    if node.guards or node.index is None:
+    if node.guards:
         return None
     return next((a for a, c in node.index.terms if c == 1 and a.kind == "variable" and a != lane.atom), None)
 
@@ -206,7 +206,7 @@ def tile_loop(loops: Sequence[LoopSpec], lane: LoopSpec, scope: Sequence[Node]) 
     All indices must be plain in its variable, and the body short: it is written for every column of a tile.
     """
     for node in scope:
-        if node.kind != "load" or node.index is None or not node.variables & lane.variables:
+        if node.kind != "load" or not node.variables & lane.variables:
             continue
         if abs(node.index.coefficient(lane.atom)) <= 1:
             continue

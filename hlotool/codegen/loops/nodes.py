@@ -11,7 +11,7 @@ from math import prod
 from operator import attrgetter
 from typing import Any
 
-from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, linearize
+from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, linearize
 from hlotool.ir import ELEMENT_TYPES, Computation
 
 __all__ = [
@@ -20,6 +20,9 @@ __all__ = [
 ]  # fmt: skip
 
 Guards = tuple[Condition, ...]
+
+NO_INDEX = constant(0)
+"""The index of nodes that have none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +51,7 @@ class Node:
     operands: tuple[Node, ...] = ()
     opcode: str = ""
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    index: Index | None = None
+    index: Index = NO_INDEX
     guards: Guards = ()
     slot: Any = None
     computation: Computation | None = None
@@ -61,7 +64,7 @@ class Node:
     trips: int = field(init=False)  # settings of the variables
 
     def __post_init__(self) -> None:
-        self.indices = (*(() if self.index is None else (self.index,)), *[g.index for g in self.guards])
+        self.indices = (*(() if self.index is NO_INDEX else (self.index,)), *[g.index for g in self.guards])
         inside = [atom for x in self.indices for atom in x.atoms()]
         self.inputs = (*self.operands, *[a.source for a in inside if isinstance(a.source, Node)])
         self.hidden = variables_of(self.bound)

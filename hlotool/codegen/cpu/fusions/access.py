@@ -100,7 +100,6 @@ class Access:
 
     def place(self, node: Node, copy: int, further: int = 0) -> Ptr:
         """The address of the first lane of `copy`, or of the element so much `further` on."""
-        assert node.index is not None
         return self._place(node, node.index, copy, further)
 
     def _place(self, node: Node, index: Index, copy: int, further: int) -> Ptr:
@@ -115,7 +114,6 @@ class Access:
 
     def _places(self, node: Node, copy: int, lanes: int) -> Vector:
         """The addresses of a node whose lanes do not lie side by side."""
-        assert node.index is not None
         offsets = self.indices.lanes(node.index, copy, lanes)
         return self.base(node.slot).at_each(memory.address_type(node.type), offsets)
 
@@ -126,15 +124,13 @@ class Access:
         lanes = self.scope.lanes(node)
         if lanes > 1:
             return self._load_vector(node, copy, lanes)
-        condition = self.indices.condition(node.guards, copy) if node.guards else None
-        place = self.place(node, copy)
-        if condition is not None:
-            place = either(condition.bit(), place, self.base(node.slot))
-        return memory.load(node.type, 1, place)
+        if not node.guards:
+            return memory.load(node.type, 1, self.place(node, copy))
+        condition = self.indices.condition(node.guards, copy).bit()
+        return memory.load(node.type, 1, either(condition, self.place(node, copy), self.base(node.slot)))
 
     def _load_vector(self, node: Node, copy: int, lanes: int) -> Register:
-        lane, mask, step = self.scope.lane, self._active(copy, lanes), self._step(node)
-        assert lane is not None
+        lane, mask, step = self.scope.lane, self._active(copy, lanes), self.scope.step(node.index)
         if node.guards:
             condition = self.indices.condition(node.guards, copy)
             if condition.lanes == 1 and step == 1:
@@ -165,7 +161,7 @@ class Access:
 
     def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Register:
         """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
-        active, own, column = self._count(copy, lanes), _constant(node), _column(node)
+        active, own, column = self.scope.lane.active_in(copy), _constant(node), _column(node)
         constants = [_constant(n) for n in self.columns.get(column, ())]
         first = next((c for c in constants if c <= own < c + step and c + step - 1 in constants), None)
         if first is None:
@@ -180,7 +176,7 @@ class Access:
     def is_tiled(self, node: Node) -> bool:
         """Whether the copies of a load are the columns of a tile whose rows lie in memory."""
         lane, index = self.scope.lane, node.index
-        if lane is None or index is None or not lane.is_tile or node.kind != "load" or node.guards:
+        if not lane.is_tile or node.kind != "load" or node.guards:
             return False
         if not self.scope.is_vector(node.variables) or index.coefficient(lane.copied) != 1:
             return False
@@ -189,8 +185,6 @@ class Access:
     def load_tile(self, node: Node) -> tuple[Register, ...]:
         """Load a row for every lane and transpose: copy c gets element c of each row."""
         lane, index = self.scope.lane, node.index
-        assert lane is not None
-        assert index is not None
         place, address_type, step = self.place(node, 0), memory.address_type(node.type), index.coefficient(lane.atom)
         mask = memory.first_lanes(self.f, lane.copies, lane.width)
         rows = [memory.load(node.type, lane.width, place.at(address_type, step * k), mask) for k in range(lane.active)]
@@ -207,7 +201,7 @@ class Access:
         if lanes == 1:
             memory.store(node.type, self.place(node, copy), value)
             return
-        active, step = self._count(copy, lanes), self._step(node)
+        active, step = self.scope.lane.active_in(copy), self.scope.step(node.index)
         if step == 1:
             self._store_consecutive(node, copy, lanes, value)
         elif step is None:
@@ -233,7 +227,7 @@ class Access:
         """The stores whose lanes lie between those of others without gaps: all of these, in order."""
         found: dict[Node, list[Node]] = {}
         for (_, kind, _), among in columns_of(n for n in stores if self.scope.is_vector(n.variables)).items():
-            step = self._step(among[0])
+            step = self.scope.step(among[0].index)
             if step is None or not _is_close(kind, step):
                 continue
             for first in range(len(among) - step + 1):
@@ -246,27 +240,17 @@ class Access:
         """Write what lies side by side in all lanes, `stores` in the order of their places."""
         first, lanes = stores[0], self.scope.lanes(stores[0])
         values = [self.scope.value(store.operands[0], copy, lanes) for store in stores]
-        store_interleaved(first.type, self.place(first, copy), self._count(copy, lanes), values)
+        store_interleaved(first.type, self.place(first, copy), self.scope.lane.active_in(copy), values)
 
     # ---- lanes
 
-    def _count(self, copy: int, lanes: int) -> int:
-        """How many lanes of `copy` count."""
-        return lanes if self.scope.lane is None else self.scope.lane.active_in(copy)
-
     def _active(self, copy: int, lanes: int) -> Vector | None:
         """The mask of the lanes of `copy` that count; None for all."""
-        return memory.first_lanes(self.f, self._count(copy, lanes), lanes)
-
-    def _step(self, node: Node) -> int | None:
-        assert node.index is not None
-        return self.scope.step(node.index)
+        return memory.first_lanes(self.f, self.scope.lane.active_in(copy), lanes)
 
     def _is_aligned(self, node: Node, lanes: int) -> bool:
         """Whether vectors of the lane begin at multiples of their size (lane loops begin at multiples of `lanes`)."""
         index, lane = node.index, self.scope.lane
-        assert index is not None
-        assert lane is not None
         steps = [coefficient for atom, coefficient in index.terms if atom != lane.atom]
         return lanes * byte_size(node.type) in (16, 32, 64) and not any(n % lanes for n in (*steps, index.constant))
 
@@ -285,10 +269,8 @@ def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
 
 
 def _column(node: Node) -> Column:
-    assert node.index is not None
     return node.slot, node.type, node.index.terms
 
 
 def _constant(node: Node) -> int:
-    assert node.index is not None
     return node.index.constant

@@ -105,14 +105,11 @@ class Indices:
         if lanes == 1 or not self.scope.is_vector(index.variables):
             return number(self.f, self.scalar(index, copy)).vector().spread(lanes)
         lane = self.scope.lane
-        assert lane is not None
         kind = "i32" if fits_in_32_bits(index, lane.width * lane.copies) else "i64"
         return self._vector(index, copy, lanes, kind)
 
     def _vector(self, index: Index, copy: int, lanes: int, kind: str) -> Vector:
-        scope, f = self.scope, self.f
-        assert scope.lane is not None
-        lane = scope.lane.atom
+        scope, f, lane = self.scope, self.f, self.scope.lane.atom
         step = index.coefficient(lane)
         scalars = [(a, c) for a, c in index.terms if not scope.is_vector(a.variables) or a == lane]
         base = plus(self.sum(scalars), index.constant + scope.shift(index, copy))
@@ -167,7 +164,7 @@ class Indices:
     def _within(self, guard: Condition, copy: int) -> Vector | None:
         """Whether `guard` holds, for each lane where it depends on that; None where it always does."""
         index, scope = guard.index, self.scope
-        lanes = scope.lane.width if scope.lane is not None and scope.is_vector(index.variables) else 1
+        lanes = scope.lane.width if scope.is_vector(index.variables) else 1
         rises, falls = index.low < guard.low, index.high >= guard.high
         if not rises and not falls:
             return None

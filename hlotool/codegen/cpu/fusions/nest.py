@@ -15,7 +15,7 @@ from hlotool.analysis.indexing import Index, atom_index
 from hlotool.codegen.cpu.fusions.access import Access, columns_of
 from hlotool.codegen.cpu.fusions.indices import Indices
 from hlotool.codegen.cpu.fusions.reductions import Accumulators, reducer_of
-from hlotool.codegen.cpu.fusions.scope import NO_ATOM, Known, Lane, Scope
+from hlotool.codegen.cpu.fusions.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.inline import emit_inline
@@ -117,7 +117,7 @@ class Nest:
         return carried
 
     def _counted(
-        self, loop: LoopSpec, step: int, lane: Lane | None, carried: Carried, body: Callable[[Carried], Carried]
+        self, loop: LoopSpec, step: int, lane: Lane, carried: Carried, body: Callable[[Carried], Carried]
     ) -> Carried:
         """A loop that `step` settings of its variable share a trip of, with `lane` inside."""
         scope, start, stop = self.scope, loop.start, loop.stop
@@ -138,7 +138,7 @@ class Nest:
         if loop.lane is None:
             return Lane(NO_ATOM, 1, copies, 1, loop.atom, 1)
         width, lane = loop.lane[0], self.scope.lane
-        if lane is not None and lane.is_tile:
+        if lane.is_tile:
             return replace(lane, atom=loop.atom, width=width, active=active)
         return Lane(loop.atom, width, copies, active, loop.atom, width)
 
@@ -203,7 +203,6 @@ class Nest:
             case "load":
                 return self.access.load(node, copy)
             case "position":
-                assert node.index is not None
                 position = self.indices.lanes(node.index, copy, lanes)
                 source = "s32" if position.element == "i32" else "s64"
                 return emit_elementwise("convert", {}, [source], node.type, [position])
@@ -251,23 +250,23 @@ class Nest:
     def _reduce(self, group: list[Node]) -> None:
         """Write reductions over the same variables as one nest of loops; their values become known here."""
         scope, reducers = self.scope, [reducer_of(node) for node in group]
-        outer = scope.lane if scope.is_vector(group[0].variables) else None
+        outer = scope.lane if scope.is_vector(group[0].variables) else NO_LANE
         stores = [store for node in group for store in self.row_stores.get(node, ())]
         kept = {store.operands[0] for store in stores}
         cut = [n for n in self.rows if n not in kept]
         body = {n for node in group for n in body_of(node, cut)}
         inner = sorted(body, key=lambda n: n.serial) + stores
-        may_lane = outer is None and not reducers[0].in_order
+        may_lane = outer is NO_LANE and not reducers[0].in_order
         loops = bound_loops(group, inner, self.machine, may_lane, any(own.place is not None for own in reducers))
         own = next((loop.lane for loop in loops if loop.lane is not None), None)
-        lanes, copies = own or ((outer.width, outer.copies) if outer is not None else (1, 1))
+        lanes, copies = own or (outer.width, outer.copies)
         accumulators = Accumulators(self.indices, group, reducers, lanes, copies, folds=own is not None)
         carried: Carried = accumulators.first()
         with scope.inner():
             for node in kept:
                 self.rows.hide(node)
             if own is not None:
-                scope.lane = None
+                scope.lane = NO_LANE
             self.access.coming = self._next_row(group[0], inner) if stores else ()
             carried = self.run(loops, inner, carried, accumulators.step)
             self.access.coming = ()
@@ -286,7 +285,7 @@ class Nest:
         found: dict[tuple[object, int], tuple[Node, Index, int]] = {}
         for node in (*inner, *self.outputs):
             index = node.index
-            if index is None or not isinstance(node.slot, int) or node.guards:
+            if not isinstance(node.slot, int) or node.guards:
                 continue
             if byte_size(node.type) * node.trips <= self.machine.l2:  # what it moves in all stays in that cache
                 continue

@@ -219,7 +219,6 @@ def _bytes(node: Node) -> int:
 
 def _keeps_alignment(store: Node) -> bool:
     """Whether vectors of 16 elements start at multiples of 16 in the output of `store`."""
-    assert store.index is not None
     outer = [c for _, c in store.index.terms if c != 1]
     return isinstance(store.slot, int) and not any(n % 16 for n in (*outer, store.index.constant))
 
