@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import prod
 from operator import itemgetter
 from typing import Annotated
@@ -55,10 +55,18 @@ def _iota(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, l
     return t.node("position", i.shape.element_type, index=index[i.attributes["iota_dimension"]])
 
 
+def _elements(
+    operands: Sequence[Instruction], index: tuple[Index, ...], guards: Guards
+) -> Generator[Request, Node, list[Node]]:
+    """The same element of some operands, and the only one of scalars among them."""
+    found = []
+    for operand in operands:
+        found.append((yield operand, index[: operand.shape.rank], guards, 0))
+    return found
+
+
 def _elementwise(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    operands = []
-    for operand in i.operands:
-        operands.append((yield operand, () if operand.shape.rank < i.shape.rank else index, guards, 0))
+    operands = yield from _elements(i.operands, index, guards)
     attributes = {k: v for k, v in i.attributes.items() if k in _MEANING}
     if i.opcode == "exponential" and is_nonpositive(i.operands[0]):
         attributes["nonpositive"] = True
@@ -184,11 +192,19 @@ def _pad(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, le
             x = x // (p.interior + 1)
         conditions.append(Condition(x, 0, size))
         source.append(x)
+    return (yield from _inside(t, guards, conditions, (i.operands[0], tuple(source)), (i.operands[1], ())))
+
+
+_Element = tuple[Instruction, tuple[Index, ...]]
+
+
+def _inside(t: Tracer, guards: Guards, conditions: Iterable[Condition], inside: _Element, outside: _Element) -> Rule:
+    """One element where all conditions hold, else another."""
     own = tuple(c for c in conditions if not c.always)
     if any(c.never for c in own):
-        return (yield i.operands[1], (), guards, 0)
-    inside = yield i.operands[0], tuple(source), _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield i.operands[1], (), guards, 0), "source")
+        return (yield *outside, guards, 0)
+    value = yield *inside, _and(guards, own), 0
+    return t.choice(own, value, (yield *outside, guards, 0), "source") if own else value
 
 
 def _and(guards: Guards, more: Guards) -> Guards:
@@ -212,40 +228,33 @@ def _concatenate(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Gu
     return result
 
 
-def _dynamic_starts(
-    t: Tracer, i: Instruction, first: int, sizes: Sequence[int], dimensions: Sequence[int]
-) -> Generator[Request, Node, list[Index]]:
-    """Start indices from operand `first` on (scalars, or one vector), clamped so that `sizes` fit `dimensions`."""
-    starts = []
-    for d, (size, whole) in enumerate(zip(sizes, dimensions, strict=True)):
-        if i.operands[first].shape.rank == 1:
-            source = yield i.operands[first], (constant(d),), (), 0
-        else:
-            source = yield i.operands[first + d], (), (), 0
-        starts.append(t.clamped(source, 0, whole - size))
-    return starts
+def _starts(i: Instruction, first: int, part: Shape) -> Iterator[tuple[Request, int]]:
+    """The start indices from operand `first` on (scalars, or one vector), each with its largest value at which `part`
+    fits the first operand."""
+    for d, (size, whole) in enumerate(zip(part.dimensions, i.operands[0].shape.dimensions, strict=True)):
+        vector = i.operands[first].shape.rank == 1
+        yield (i.operands[first if vector else first + d], (constant(d),) if vector else (), (), 0), whole - size
 
 
 def _dynamic_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    whole = i.operands[0].shape.dimensions
-    starts = yield from _dynamic_starts(t, i, 1, i.shape.dimensions, whole)
-    return (yield i.operands[0], tuple(x + s for x, s in zip(index, starts, strict=True)), guards, 0)
+    source = []
+    for x, (start, most) in zip(index, _starts(i, 1, i.shape), strict=True):
+        source.append(x + t.clamped((yield start), 0, most))
+    return (yield i.operands[0], tuple(source), guards, 0)
 
 
 def _dynamic_update_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     whole, update = i.operands[:2]
     if not whole.shape.rank:
         return (yield update, index, guards, 0)
-    starts = yield from _dynamic_starts(t, i, 2, update.shape.dimensions, whole.shape.dimensions)
+    starts = []
+    for start, most in _starts(i, 2, update.shape):
+        starts.append(t.clamped((yield start), 0, most))
     if not update.shape.size:
         return (yield whole, index, guards, 0)
     source = tuple(x - s for x, s in zip(index, starts, strict=True))
-    own = tuple(Condition(x, 0, n) for x, n in zip(source, update.shape.dimensions, strict=True))
-    own = tuple(c for c in own if not c.always)
-    if any(c.never for c in own):
-        return (yield whole, index, guards, 0)
-    inside = yield update, source, _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield whole, index, guards, 0), "source")
+    conditions = (Condition(x, 0, n) for x, n in zip(source, update.shape.dimensions, strict=True))
+    return (yield from _inside(t, guards, conditions, (update, source), (whole, index)))
 
 
 def _gather(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -315,12 +324,9 @@ def _reduction_loops(
         source.append(own)
         bound += [a for a in atoms if a.high]
         taken |= variables_of(atoms)
-    operands = []
-    if shape.size:
-        for operand in i.operands[:count]:
-            operands.append((yield operand, tuple(source), _and(guards, valid), 0))
-    for initial in i.operands[count:]:
-        operands.append((yield initial, (), guards, 0))
+    inputs = i.operands[: count if shape.size else 0]
+    operands = yield from _elements(inputs, tuple(source), _and(guards, valid))
+    operands += yield from _elements(i.operands[count:], (), guards)
     return tuple(operands), tuple(bound), outer, valid
 
 
@@ -408,16 +414,11 @@ def _reduce_window(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: 
         conditions.append(Condition(x, 0, size))
         source.append(x)
     valid = tuple(c for c in conditions if not c.always)
-    operands = []
-    if not any(c.never for c in valid):
-        for operand in i.operands[:count]:
-            operands.append((yield operand, tuple(source), _and(guards, valid), 0))
-    initial = []
-    for operand in i.operands[count:]:
-        initial.append((yield operand, (), guards, 0))
-    if not operands:
-        return initial[leaf]
-    return _reduction(t, i, (*operands, *initial), tuple(bound), valid, leaf)
+    if any(c.never for c in valid):
+        return (yield i.operands[count + leaf], (), guards, 0)
+    operands = yield from _elements(i.operands[:count], tuple(source), _and(guards, valid))
+    operands += yield from _elements(i.operands[count:], (), guards)
+    return _reduction(t, i, tuple(operands), tuple(bound), valid, leaf)
 
 
 def _get_tuple_element(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -436,9 +437,7 @@ def _tuple(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, 
 
 
 def _map(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    operands = []
-    for operand in i.operands:
-        operands.append((yield operand, index, guards, 0))
+    operands = yield from _elements(i.operands, index, guards)
     return t.node("inline", i.shape.element_type, tuple(operands), computation=i.attributes["to_apply"])
 
 
@@ -467,16 +466,7 @@ FUSIBLE: frozenset[str] = frozenset(_RULES)
 
 def region_starts(t: Tracer, update: Instruction) -> list[Index]:
     """Where the region of a dynamic-update-slice begins."""
-    whole, part = (o.shape.dimensions for o in update.operands[:2])
-    asking = _dynamic_starts(t, update, 2, part, whole)
-    request = next(asking, None)
-    while request is not None:
-        try:
-            request = asking.send(t.element(*request))
-        except StopIteration as finished:
-            found: list[Index] = finished.value
-            return found
-    return []
+    return [t.clamped(t.element(*start), 0, most) for start, most in _starts(update, 2, update.operands[1].shape)]
 
 
 def rule_of(instruction: Instruction) -> Writer:

@@ -103,27 +103,22 @@ class Tracer:
         It is asked for only where all `guards` hold; where they do not its value is of no interest, but
         computing it is harmless.
         """
-        first: Request = (instruction, index, guards, leaf)
-        stack: list[tuple[Request, Rule]] = []
-        asked: Request = first
-        answer: Node | None = None
-        while True:
+        asked: Request = (instruction, index, guards, leaf)
+        answer = self._memo.get(asked)
+        stack = [(asked, self._rule(asked))] if answer is None else []
+        while stack:
+            request, rule = stack[-1]
+            try:
+                asked = next(rule) if answer is None else rule.send(answer)
+            except StopIteration as finished:
+                answer = self._memo[request] = finished.value
+                stack.pop()
+                continue
             answer = self._memo.get(asked)
             if answer is None:
                 stack.append((asked, self._rule(asked)))
-            while stack:
-                request, rule = stack[-1]
-                try:
-                    asked = rule.send(answer) if answer is not None else next(rule)
-                    break
-                except StopIteration as finished:
-                    answer = finished.value
-                    assert answer is not None
-                    self._memo[request] = answer
-                    stack.pop()
-            else:
-                assert answer is not None
-                return answer
+        assert answer is not None
+        return answer
 
     def node(self, kind: str, type: str, operands: tuple[Node, ...] = (), **fields: Any) -> Node:
         """The node with these fields (one for equal fields)."""
