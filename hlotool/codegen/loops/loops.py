@@ -24,8 +24,8 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = [
-    "HEAVY", "LoopSpec", "bound_loops", "copies_for", "cost", "is_long", "merge", "pick_lane", "plain", "refine",
-    "tile_loop", "weight", "width_for", "work",
+    "HEAVY", "LoopSpec", "bound_loops", "copies_for", "cost", "depth_in", "is_long", "merge", "pick_lane", "plain",
+    "refine", "tile_loop", "total_cost", "weight", "width_for", "work",
 ]  # fmt: skip
 
 _FAR: Annotated[int, Threshold("elements")] = 16  # apart, so that each load is of another line of the caches
@@ -59,6 +59,11 @@ class LoopSpec:
         return self.lane[0] * self.lane[1] if self.lane is not None else max(1, self.tile)
 
 
+def depth_in(loops: Sequence[LoopSpec], node: Node) -> int:
+    """How many of `loops` are open around the innermost that `node` depends on, and with it."""
+    return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
+
+
 def plain(atom: Atom) -> LoopSpec:
     """The loop over all values of `atom`."""
     extent = atom.high - atom.low + 1
@@ -71,10 +76,11 @@ def plain(atom: Atom) -> LoopSpec:
 def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
     """Finer factors that remove quotients and remainders of single variables; None when there are none to remove."""
     divisors: dict[Atom, set[int]] = {}
-    seen: set[Index] = set()
-    for node in tracer.nodes:
-        for index in node.indices:
-            _gather_divisors(index, divisors, seen)
+    for atom in (atom for index in _indices(tracer.nodes) for atom, _ in index.terms):
+        match atom.inner:
+            case Index(terms=((inner, 1),), constant=0) if inner.kind == "variable":
+                if inner.low == 0 and (inner.high + 1) % atom.divisor == 0:
+                    divisors.setdefault(inner, set()).add(atom.divisor)
     if not divisors:
         return None
     factors = dict(tracer.factors)
@@ -92,19 +98,15 @@ def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
     return factors
 
 
-def _gather_divisors(index: Index, divisors: dict[Atom, set[int]], seen: set[Index]) -> None:
-    if index in seen:
-        return
-    seen.add(index)
-    for atom, _ in index.terms:
-        x = atom.inner
-        if x is None:
-            continue
-        _gather_divisors(x, divisors, seen)
-        if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.constant:
-            inner = x.terms[0][0]
-            if inner.kind == "variable" and inner.low == 0 and (inner.high + 1) % atom.divisor == 0:
-                divisors.setdefault(inner, set()).add(atom.divisor)
+def _indices(nodes: Iterable[Node]) -> dict[Index, None]:
+    """All indices of nodes, those inside of quotients and remainders too."""
+    found = dict.fromkeys(index for node in nodes for index in node.indices)
+    waiting = list(found)
+    while waiting:
+        inside = [atom.inner for atom, _ in waiting.pop().terms if atom.inner is not None and atom.inner not in found]
+        found.update(dict.fromkeys(inside))
+        waiting += inside
+    return found
 
 
 # ---- merging
@@ -114,11 +116,20 @@ def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
     """Join neighbouring loops where all indices of `nodes` see only their joint counter."""
     merged: list[LoopSpec] = []
     nodes = list(nodes)
+    reduces, indices = [node for node in nodes if node.kind == "reduce"], _indices(nodes)
+
+    def as_one(outer: LoopSpec, inner: LoopSpec) -> bool:
+        return (
+            not (outer.atom.low or inner.atom.low)
+            and all(bool(n.variables & outer.variables) == bool(n.variables & inner.variables) for n in reduces)
+            and all(x.coefficient(outer.atom) == inner.extent * x.coefficient(inner.atom) for x in indices)
+        )
+
     for loop in loops:
         if loop.extent == 1:
             continue
-        outer = merged[-1] if merged else None
-        if outer is not None and _as_one(outer, loop, nodes):
+        if merged and as_one(merged[-1], loop):
+            outer = merged[-1]
             absorbed = (*outer.absorbed, outer.atom, *loop.absorbed)
             extent = outer.extent * loop.extent
             merged[-1] = LoopSpec(loop.atom, extent, absorbed, stop=extent)
@@ -127,28 +138,8 @@ def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
     return merged
 
 
-def _as_one(outer: LoopSpec, inner: LoopSpec, nodes: Sequence[Node]) -> bool:
-    if outer.atom.low or inner.atom.low:
-        return False
-    seen: set[Index] = set()
-    for node in nodes:
-        if node.kind == "reduce" and bool(node.variables & outer.variables) != bool(node.variables & inner.variables):
-            return False
-        if not all(_proportional(x, outer, inner, seen) for x in node.indices):
-            return False
-    return True
-
-
-def _proportional(index: Index, outer: LoopSpec, inner: LoopSpec, seen: set[Index]) -> bool:
-    if not index.variables & (outer.variables | inner.variables) or index in seen:
-        return True
-    seen.add(index)
-    if index.coefficient(outer.atom) != inner.extent * index.coefficient(inner.atom):
-        return False
-    return all(a.inner is None or _proportional(a.inner, outer, inner, seen) for a, _ in index.terms)
-
-
 # ---- costs
+
 
 def weight(node: Node) -> float:
     """Rough cost of one vector (or scalar) of an operation, in cycles."""
@@ -333,17 +324,19 @@ def pick_lane(
     `scope` are the nodes written in the loops, `insides` the reductions among them with the nodes of their bodies.
     """
     best: LoopSpec | None = None
-    least = _total(None, scope, insides, machine)
+    least = total_cost(None, scope, insides, machine)
     for loop in candidates:
-        own = _total(loop, scope, insides, machine)
+        own = total_cost(loop, scope, insides, machine)
         if own <= least:
             best, least = loop, own
     return best
 
 
-def _total(
+def total_cost(
     lane: LoopSpec | None, scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
 ) -> float:
+    """Cycles of `scope` and of the reductions in it: those that do not depend on `lane` have the best of their own
+    loops for it."""
     total = sum(cost(n, lane, machine) for n in scope)
     for node, body in insides:
         if lane is not None and node.variables & lane.variables:
@@ -361,14 +354,11 @@ def bound_loops(
     With `innermost` the order of the loops must stay, so that only the last can be the lane loop.
     """
     loops = merge([plain(a) for a in group[0].bound], [*inner, *group])
-    if not may_lane or not loops:
+    if not may_lane:
         return loops
     nested = [(n, body_of(n)) for n in inner if n.kind == "reduce"]
     lane = pick_lane(loops[-1:] if innermost else loops, inner, nested, machine)
-    if lane is None:
-        return loops
-    width = max(width_for(inner, lane, machine), 1)
-    if width == 1:
+    if lane is None or (width := width_for(inner, lane, machine)) == 1:
         return loops
     copies = copies_for(inner, lane, width, machine, len(group))
     return [*(loop for loop in loops if loop is not lane), replace(lane, lane=(width, copies))]

@@ -23,7 +23,7 @@ from hlotool.codegen.llvm.math.elements import Register, constant
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Ptr, Vector, number, plus
 from hlotool.codegen.llvm.writer import Function
-from hlotool.codegen.loops.loops import LoopSpec, bound_loops
+from hlotool.codegen.loops.loops import LoopSpec, bound_loops, depth_in
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.loops.stages import BLOCK, Stage
 from hlotool.codegen.machine import Machine
@@ -74,8 +74,7 @@ class Nest:
         self.access.columns = columns_of(n for n in nodes if n.kind == "load" and not n.guards)
         levels: list[list[Node]] = [[] for _ in range(len(loops) + 1)]
         for node in nodes:
-            depth = max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
-            levels[depth].append(node)
+            levels[depth_in(loops, node)].append(node)
 
         def at(depth: int, carried: Carried) -> Carried:
             self.write(levels[depth])

@@ -21,11 +21,13 @@ from hlotool.codegen.loops.loops import (
     LoopSpec,
     copies_for,
     cost,
+    depth_in,
     is_long,
     merge,
     pick_lane,
     plain,
     tile_loop,
+    total_cost,
     width_for,
     work,
 )
@@ -165,7 +167,7 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
             loops = [*outer, replace(tile, tile=width), replace(lane, lane=(width, 1))]
     time = _time(scope, reduces, lane, machine)
     fixed = stores + [n for n, body in reduces if _step_time(body, n, machine) > REPEATED_NS]
-    limit = min((_depth(n, loops) for n in fixed), default=0)
+    limit = min((depth_in(loops, n) for n in fixed), default=0)
     nest.keep_rows(rows, row_stores)
     nest.stages, nest.outputs = stages, stores
     return time, _write(nest, loops, limit if divide else 0, scope, time)
@@ -229,10 +231,6 @@ def _step_time(body: Sequence[Node], reduce: Node, machine: Machine) -> float:
     return work / 3.0 / prod(a.high + 1 for a in reduce.atoms)
 
 
-def _depth(node: Node, loops: Sequence[LoopSpec]) -> int:
-    return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
-
-
 def _time(
     scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: LoopSpec | None, machine: Machine
 ) -> float:
@@ -240,14 +238,9 @@ def _time(
 
     Arrays that are read at several places near each other come from memory once.
     """
-    cycles = sum(cost(n, lane, machine) for n in scope)
-    everything = list(scope)
-    for node, body in reduces:
-        own = [lane] if lane is not None and node.variables & lane.variables else [None, *map(plain, node.bound)]
-        cycles += min(sum(cost(n, k, machine) for n in body) for k in own) + _combining(node, machine)
-        everything += body
+    cycles = total_cost(lane, scope, reduces, machine) + sum(_combining(node, machine) for node, _ in reduces)
     touched: dict[object, int] = {}
-    for node in everything:
+    for node in (*scope, *(n for _, body in reduces for n in body)):
         if node.kind in ("load", "store"):
             size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
             touched[node.slot] = max(touched.get(node.slot, 0), size)
