@@ -47,9 +47,8 @@ __all__ = ["Program", "build", "kernel_texts"]
 class Program:
     """Everything that the runtime needs: IR texts and the frame's layout.
 
-    `units` are the program's own texts, `library` those of functions that other programs call as well.  `aliases` maps
-    results to the donated parameters whose memory they are in: the frame has the same pointer twice.  `overwritten` are
-    all parameters that are written to.
+    `units` are the program's own texts, `library` those of functions that other programs call as well.  `assignment`
+    has the bytes of the arena, and which parameters are written to or hold results.
     """
 
     units: tuple[str, ...]
@@ -57,13 +56,10 @@ class Program:
     entry: str
     parameters: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
-    arena_bytes: int
     constants: npt.NDArray[np.uint8]
     host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
     assignment: Assignment
-    aliases: Mapping[int, int]
-    overwritten: tuple[int, ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -122,13 +118,10 @@ def build(
         entry=name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)),
-        arena_bytes=assignment.arena_bytes,
         constants=constants.block(),
         host_calls=tuple(host_calls),
         kernels=tuple(uses),
         assignment=assignment,
-        aliases=assignment.aliases,
-        overwritten=assignment.overwritten,
     )
 
 
@@ -218,7 +211,7 @@ class _Kernels:
     def call(self, instruction: Instruction, routine: Routine, assignment: Assignment) -> None:
         """Let a call be a kernel whose only step is the function of what it calls."""
         self.names[instruction] = routine.function
-        self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost),), routine.arena_bytes)
+        self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost, True),), routine.arena_bytes)
         self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes)
 
     def library(self) -> tuple[str, ...]:
@@ -261,8 +254,7 @@ class _Constants:
     """One block with all literals that kernels read, equal ones once."""
 
     def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self._known: dict[bytes, int] = {}
+        self._places: dict[bytes, int] = {}
         self._size = 0
 
     def offsets(self, assignment: Assignment) -> dict[Value, int]:
@@ -273,16 +265,18 @@ class _Constants:
                 continue
             for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
                 data = np.ascontiguousarray(leaf.value()).tobytes()
-                if data not in self._known:
-                    self._known[data] = self._size
-                    padded = -(-len(data) // ALIGNMENT) * ALIGNMENT
-                    self._chunks.append(data.ljust(padded, b"\0"))
-                    self._size += padded
-                offsets[value] = self._known[data]
+                if data not in self._places:
+                    self._places[data] = self._size
+                    self._size += _padded(data)
+                offsets[value] = self._places[data]
         return offsets
 
     def block(self) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(b"".join(self._chunks), np.uint8)
+        return np.frombuffer(b"".join(data.ljust(_padded(data), b"\0") for data in self._places), np.uint8)
+
+
+def _padded(data: bytes) -> int:
+    return -(-len(data) // ALIGNMENT) * ALIGNMENT
 
 
 def _identifier(name: str) -> str:

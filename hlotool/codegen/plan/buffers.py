@@ -117,6 +117,10 @@ class _Walker:
     def new(self, shape: Shape) -> Value:
         return self.result.value(shape, shape.byte_size, self.now)
 
+    def results(self, instruction: Instruction) -> tuple[Value, ...]:
+        """A new value for each of its array leaves."""
+        return tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+
     def use(self, values: Iterable[Value]) -> None:
         for value in values:
             used: Value | None = value
@@ -126,16 +130,11 @@ class _Walker:
                 used = used.whole
 
     def entry(self, computation: Computation) -> None:
-        number = 0
         for parameter in computation.parameters:
-            own = []
-            for shape in array_leaves(parameter.shape):
-                value = self.new(shape)
-                value.parameter = number
-                number += 1
-                own.append(value)
-            self.result.leaves[parameter] = tuple(own)
-            self.result.parameters.extend(own)
+            self.result.leaves[parameter] = self.results(parameter)
+            self.result.parameters.extend(self.result.leaves[parameter])
+        for number, value in enumerate(self.result.parameters):
+            value.parameter = number
         self.body(computation)
         self.now += 2
         self.use(self.result.leaves[computation.root])
@@ -154,16 +153,11 @@ class _Walker:
                 case "parameter":
                     pass
                 case "constant":
-                    own = [self.new(shape) for shape in array_leaves(instruction.shape)]
-                    for value in own:
+                    leaves[instruction] = self.results(instruction)
+                    for value in leaves[instruction]:
                         value.constant = instruction
-                    leaves[instruction] = tuple(own)
                 case "get-tuple-element":
                     leaves[instruction] = operands[0][self.element(instruction)]
-                case "after-all":
-                    leaves[instruction] = ()
-                case "add-dependency":
-                    leaves[instruction] = operands[0]
                 case opcode if opcode in ALIASES:
                     leaves[instruction] = tuple(value for values in operands for value in values)
                 case "while":
@@ -176,7 +170,7 @@ class _Walker:
                     (value.whole,) = operands[0]
                     leaves[instruction] = (value,)
                 case _:
-                    leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+                    leaves[instruction] = self.results(instruction)
                     if instruction.opcode == "concatenate" and instruction.shape.is_static:
                         self.joins.append(instruction)
 
@@ -196,12 +190,9 @@ class _Walker:
             self.stackings[instruction] = found
             self.result.stacked[instruction] = stacked_elements(instruction, found)
         kept = invariant_leaves(body)
-        state = tuple(
-            initial if number in kept else self.new(shape)
-            for number, (initial, shape) in enumerate(
-                zip(leaves[instruction.operands[0]], array_leaves(instruction.shape), strict=True)
-            )
-        )
+        shapes = enumerate(array_leaves(instruction.shape))
+        initial = leaves[instruction.operands[0]]
+        state = tuple(initial[number] if number in kept else self.new(shape) for number, shape in shapes)
         leaves[instruction] = leaves[condition.parameters[0]] = leaves[body.parameters[0]] = state
         self.body(condition)
         self.now += 2
@@ -231,7 +222,7 @@ class _Walker:
             self.use(leaves[branch.root])
             self.ends[branch] = self.now
         self.now += 2
-        leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+        leaves[instruction] = self.results(instruction)
         self.control.append(instruction)
 
 

@@ -114,24 +114,21 @@ class Body:
 
     def part(self, instruction: Instruction) -> Ptr:
         """Where the elements of a slice or dynamic-slice begin that lie side by side."""
-        whole, sizes = instruction.operands[0], instruction.shape.dimensions
-        if instruction.opcode != "slice":
-            return self.run_of(whole, sizes, instruction.operands[1:])
-        fixed, stride = 0, byte_size(whole.shape.element_type)
-        for row, size in zip(reversed(instruction.attributes["slice"]), reversed(whole.shape.dimensions), strict=True):
-            fixed += row.start * stride
-            stride *= size
-        return self.address(self.assignment.leaves[whole][0]) + fixed
+        starts = instruction.operands[1:]
+        if instruction.opcode == "slice":
+            starts = [row.start for row in instruction.attributes["slice"]]
+        return self.run_of(instruction.operands[0], instruction.shape.dimensions, starts)
 
-    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction]) -> Ptr:
+    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction | int]) -> Ptr:
         """Where a part of `whole` with these sizes begins."""
-        place, stride = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type)
-        for d in reversed(range(whole.shape.rank)):
-            room = whole.shape.dimensions[d] - sizes[d]
-            if room:
-                place = place + self._start(starts[d], room) * stride
-            stride *= whole.shape.dimensions[d]
-        return place
+        place, stride, fixed = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type), 0
+        for start, size, extent in zip(starts[::-1], sizes[::-1], whole.shape.dimensions[::-1], strict=True):
+            if isinstance(start, int):
+                fixed += start * stride
+            elif extent > size:
+                place = place + self._start(start, extent - size) * stride
+            stride *= extent
+        return place + fixed
 
     def _start(self, index: Instruction, room: int) -> Int:
         """An index, clamped to 0..room."""

@@ -166,12 +166,16 @@ class _Writer:
         body.find_targets(instruction)
         match instruction.opcode:
             case "while":
-                self.enter(instruction)
-                self.loop(instruction)
+                self.copy_all(self.assignment.loop_copies[instruction][0])
+                if instruction in self.steps.task_loops:
+                    self.task_loop(instruction, self.steps.task_loops[instruction])
+                else:
+                    self.trips(instruction)
             case "conditional":
                 self.conditional(instruction)
             case "call":
-                self.call(instruction)
+                self.kernel(instruction)
+                self.forks |= self.steps.routines[instruction].forks
             case opcode if opcode in HOST:
                 body.fill_table(self._arguments(instruction))
                 self.host_call(instruction)
@@ -211,7 +215,8 @@ class _Writer:
     def kernel(self, instruction: Instruction) -> None:
         body = self.body
         body.fill_table(self._kernel_arguments(instruction))
-        parallel = body.span is not None
+        routine = self.steps.routines.get(instruction)
+        parallel = body.span is not None or (routine is not None and routine.forks)
         for number, step in enumerate(self.kernels[instruction].steps):
             self._declare(step.function)
             if body.span is not None:
@@ -227,16 +232,6 @@ class _Writer:
             if step.polls:
                 self.check()
         self._note_use(instruction, parallel)
-
-    def call(self, instruction: Instruction) -> None:
-        """Call the function of a computation."""
-        routine = self.steps.routines[instruction]
-        self.body.fill_table(self._kernel_arguments(instruction))
-        self._declare(routine.function)
-        call(self.body.f, f"@{routine.function}", self.body.table, 0, 1)
-        self.check()
-        self.forks |= routine.forks
-        self._note_use(instruction, routine.forks)
 
     def _declare(self, function: str) -> None:
         """Declare a step function."""
@@ -298,7 +293,7 @@ class _Writer:
                 self._note_use(instruction, True)
             else:
                 if instruction.opcode == "while":
-                    self.enter(instruction)
+                    self.copy_all(self.assignment.loop_copies[instruction][0])
                 name = f"{self.name}_task{self.regions}_{len(calls)}"
                 calls[instruction] = [Call(name, first)]
                 (body.table + 8 * first).store(body.frame)
@@ -325,16 +320,6 @@ class _Writer:
                 self.instruction(instruction)
 
     # ---- control flow
-
-    def enter(self, loop: Instruction) -> None:
-        """Give a loop its initial state."""
-        self.copy_all(self.assignment.loop_copies[loop][0])
-
-    def loop(self, instruction: Instruction) -> None:
-        if instruction in self.steps.task_loops:
-            self.task_loop(instruction, self.steps.task_loops[instruction])
-        else:
-            self.trips(instruction)
 
     def task_loop(self, instruction: Instruction, plan: TaskLoop) -> None:
         """The loop as a function for some of the tasks; the first task leaves its own values in the table, behind the

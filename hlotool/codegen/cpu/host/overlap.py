@@ -177,14 +177,9 @@ class _Scheduler:
         chosen = set(window.steps)
         first = self.assignment.positions[window.steps[0]]
         for instruction in taken[:last]:
-            if instruction in chosen:
-                continue
-            if instruction in late:
-                window.after.append(instruction)
-            elif self.assignment.positions[instruction] < first:
-                window.ahead.append(instruction)
-            else:
-                window.moved.append(instruction)
+            if instruction not in chosen:
+                early = window.ahead if self.assignment.positions[instruction] < first else window.moved
+                (window.after if instruction in late else early).append(instruction)
         return window
 
     def _is_step(self, instruction: Instruction, looped: bool) -> bool:
@@ -243,11 +238,11 @@ class _Scheduler:
         numbers = {"tasks": len(tasks), "nanoseconds_before": round(now), "nanoseconds_after": round(then)}
         little = now - then < max(_LEAST_SHARE * now, 0.0 if looped else _LEAST_GAIN)
         if little or not self.storage.reserve([*steps, *window.moved]):
+            rule, reason = "memory", "all that they need and make would be alive at once"
+            if little:
+                rule, reason = "little-gain", "it takes hardly longer than side by side"
             if self.refused.isdisjoint(steps):  # the next window has most of them again
-                if little:
-                    self.log.refuse("little-gain", steps, "it takes hardly longer than side by side", **numbers)
-                else:
-                    self.log.refuse("memory", steps, "all that they need and make would be alive at once", **numbers)
+                self.log.refuse(rule, steps, reason, **numbers)
             self.refused.update(steps)
             return None
         self.log.note("side-by-side", steps, "they do not wait for each other", **numbers)
