@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
@@ -192,19 +193,14 @@ def _caches() -> dict[str, Any]:
     """Bytes of the data caches of the first processor by level, as Linux gives them; empty where it does not."""
     found: dict[str, Any] = {}
     for index in range(8):
-        folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
+        folder = Path(f"/sys/devices/system/cpu/cpu0/cache/index{index}")
         try:
-            level, kind, size = (_line(f"{folder}/{name}") for name in ("level", "type", "size"))
+            level, kind, size = ((folder / name).read_text("ascii").strip() for name in ("level", "type", "size"))
         except OSError:
             break
         if kind != "Instruction" and level in ("1", "2", "3") and size[:-1].isdecimal() and size.endswith("K"):
             found[f"l{level}"] = int(size[:-1]) << 10
     return found
-
-
-def _line(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.readline().strip()
 
 
 def _may_use_tiles() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,27 +13,13 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT, place
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.sharing import Functions
-from hlotool.codegen.plan.steps import (
-    CONTROL,
-    HOST,
-    HostCall,
-    KernelUse,
-    Routine,
-    Steps,
-    is_element,
-    is_scalar_code,
-    is_there,
-    named,
-    needs_kernel,
-)  # fmt: skip
-from hlotool.codegen.plan.steps import called as steps_of
-from hlotool.codegen.plan.task_loops import TaskLoop, task_loop
+from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps, called, is_there, named, needs_kernel
+from hlotool.codegen.plan.task_loops import task_loops
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.codegen.target import FunctionPlan, Target, target_of
@@ -98,11 +84,11 @@ def build(
         is_entry = computation is module.entry
         assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
         kernels.add_all(assignment)
-        called = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
-        for call, routine in called.items():
+        calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
+        for call, routine in calls.items():
             kernels.call(call, routine, assignment)
-        task_loops = _task_loops(target, assignment, kernels.of, kernels.scratch)
-        steps = Steps(computation, assignment, kernels.of, kernels.scratch, task_loops, called)
+        shared = task_loops(assignment, kernels.of, kernels.scratch, target.shares_loop)
+        steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls)
         schedule = target.schedule(steps, log)
         place(assignment)
         plan = FunctionPlan(
@@ -152,7 +138,7 @@ def _functions(module: Module) -> list[Computation]:
     for computation in reversed(order):
         if computation in running and computation.callees:
             for instruction in computation:
-                running.update(steps_of(instruction))
+                running.update(called(instruction))
                 if instruction.opcode == "call":
                     running.add(instruction.attributes["to_apply"])
                     found.add(instruction.attributes["to_apply"])
@@ -223,31 +209,6 @@ class _Kernels:
             self.helpers[helper] = None
             if not helper.kept:
                 self.units.add(Piece(helper.declarations, helper.definitions, (helper.declared,)))
-
-
-def _task_loops(
-    target: Target, assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value]
-) -> dict[Instruction, TaskLoop]:
-    """The loops whose tasks can go through them alone, and of which that is worth it."""
-    found = {}
-    moving = assignment.swapped(assignment.swaps)
-    for loop in assignment.loop_copies:
-        running = [i for part in ("condition", "body") for i in loop.attributes[part]]
-        own = [i for i in running if i in kernels]
-        if len(own) != 1 or any(i.opcode in HOST | CONTROL for i in running):
-            continue
-        steps, trips = kernels[own[0]].steps, known_trip_count(loop) or 1
-        if len(steps) != 1 or steps[0].tasks < 2 or own[0] in scratch:
-            continue
-        if any(value.storage() in moving for i in running for value in assignment.leaves[i]):
-            continue
-        if target.shares_loop(steps[0], trips):
-            scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
-            views = [i for i in running if i in assignment.views and i not in scalars]
-            plan = task_loop(loop, own[0], scalars, views, assignment)
-            if plan is not None:
-                found[loop] = plan
-    return found
 
 
 class _Constants:

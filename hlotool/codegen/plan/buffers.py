@@ -64,8 +64,7 @@ def assign(
     result = Assignment()
     walker = _Walker(result)
     walker.entry(entry)
-    in_place = {instruction: pairs for instruction, pairs in in_place.items() if instruction in result.leaves}
-    offers = [(instruction, *pair) for instruction, pairs in in_place.items() for pair in pairs]
+    offers = [(i, *pair) for i, pairs in in_place.items() if i in result.leaves for pair in pairs]
     of_value: dict[Value, list[_Offer]] = {}
     for offer in offers:
         of_value.setdefault(result.leaves[offer[0]][offer[1]], []).append(offer)
@@ -93,12 +92,10 @@ def assign(
     if donation.arguments:
         joined = {value.find() for value in result.values if value.find() is not value}
         result.overwritten = tuple(n for n in sorted(donation.arguments) if result.parameters[n].find() in joined)
-    for instruction, pairs in in_place.items():
-        own = result.leaves[instruction]
-        operands = [result.leaves[o] for o in instruction.operands]
-        shared = [leaf for leaf, operand in pairs if own[leaf].find() is operands[operand][0].find()]
-        if shared:
-            result.in_place[instruction] = frozenset(shared)
+    for offer in offers:
+        instruction, leaf, _ = offer
+        if result.leaves[instruction][leaf].find() is _operand(result, offer).find():
+            result.in_place[instruction] = result.in_place.get(instruction, frozenset()) | {leaf}
     return result
 
 
@@ -332,9 +329,7 @@ def _merge_loop(
             log.note("state-swapped", loop, "the next trip finds it where it was computed", bytes=copy.source.size)
     written = _leaves_of(loop.shape, result.stacked.get(loop, frozenset()))
     for number, (own, initial) in enumerate(zip(state, result.leaves[loop.operands[0]], strict=True)):
-        if own is initial:
-            continue
-        if not _try_merge(initial, own, result.positions[loop]) and number not in written:
+        if own is not initial and not _try_merge(initial, own, result.positions[loop]) and number not in written:
             entering.append(Copy(initial, own))
     result.loop_copies[loop] = (entering, _parallel(result, repeating, last))
 

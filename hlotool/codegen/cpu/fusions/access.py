@@ -13,17 +13,8 @@ from hlotool.analysis.indexing import Index
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.indices import Indices, Terms, terms_variables
 from hlotool.codegen.cpu.fusions.scope import Known
-from hlotool.codegen.llvm import memory, values
+from hlotool.codegen.llvm import memory, strided, values
 from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
-from hlotool.codegen.llvm.strided import (
-    WIDEST_STEP,
-    Chunk,
-    load_chunks,
-    load_strided,
-    pick,
-    store_interleaved,
-    store_strided,
-)
 from hlotool.codegen.llvm.values import Ptr, Vector, either
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.loops.nodes import Node, Row
@@ -63,7 +54,9 @@ class Access:
         self.columns: dict[Column, list[Node]] = {}  # the loads of the loops being written
         self.coming: Sequence[tuple[Node, Index, int]] = ()  # to be fetched while a row is written; how far on
         self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: terms_variables(key[1]))
-        self._chunks: Known[tuple[Column, int, int], list[Chunk]] = scope.table(lambda key: terms_variables(key[0][2]))
+        self._chunks: Known[tuple[Column, int, int], list[strided.Chunk]] = scope.table(
+            lambda key: terms_variables(key[0][2])
+        )
 
     # ---- addresses
 
@@ -98,12 +91,10 @@ class Access:
             self._addresses.keep(key, (done, pointer))
         return pointer
 
-    def place(self, node: Node, copy: int, further: int = 0) -> Ptr:
-        """The address of the first lane of `copy`, or of the element so much `further` on."""
-        return self._place(node, node.index, copy, further)
-
-    def _place(self, node: Node, index: Index, copy: int, further: int) -> Ptr:
-        kind = memory.address_type(node.type)
+    def place(self, node: Node, copy: int, further: int = 0, index: Index | None = None) -> Ptr:
+        """The address of the first lane of `copy`, or of the element so much `further` on; at another `index` if one
+        is given."""
+        kind, index = memory.address_type(node.type), index or node.index
         pointer = self._address(node.slot, node.type, index)
         return pointer.at(kind, index.constant + self.scope.shift(index, copy)).at(kind, further)
 
@@ -165,13 +156,13 @@ class Access:
         constants = [_constant(n) for n in self.columns.get(column, ())]
         first = next((c for c in constants if c <= own < c + step and c + step - 1 in constants), None)
         if first is None:
-            return load_strided(node.type, lanes, self.place(node, copy), step, active)
+            return strided.load_strided(node.type, lanes, self.place(node, copy), step, active)
         key = column, first, copy
         chunks = self._chunks.get(key)
         if chunks is None:
-            chunks = load_chunks(node.type, lanes, self.place(node, copy, first - own), step * active)
+            chunks = strided.load_chunks(node.type, lanes, self.place(node, copy, first - own), step * active)
             self._chunks.keep(key, chunks)
-        return pick(node.type, chunks, step, own - first, active)
+        return strided.pick(node.type, chunks, step, own - first, active)
 
     def is_tiled(self, node: Node) -> bool:
         """Whether the copies of a load are the columns of a tile whose rows lie in memory."""
@@ -208,7 +199,7 @@ class Access:
             places = self._places(node, copy, lanes)
             memory.store_scattered(node.type, [Ptr(self.f, places[k].name) for k in range(active)], value)
         elif _is_close(node.type, step) and memory.has_masks(self.scope.machine, node.type):
-            store_strided(node.type, self.place(node, copy), step, active, value)
+            strided.store_strided(node.type, self.place(node, copy), step, active, value)
         else:
             place, kind = self.place(node, copy), memory.address_type(node.type)
             memory.store_scattered(node.type, [place.at(kind, step * k) for k in range(active)], value)
@@ -221,7 +212,7 @@ class Access:
         memory.store(node.type, place, value, mask)
         if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
             for coming, index, further in self.coming:
-                self._place(coming, index, copy, further).fetch()
+                self.place(coming, copy, further, index).fetch()
 
     def side_by_side(self, stores: Sequence[Node]) -> dict[Node, list[Node]]:
         """The stores whose lanes lie between those of others without gaps: all of these, in order."""
@@ -240,7 +231,7 @@ class Access:
         """Write what lies side by side in all lanes, `stores` in the order of their places."""
         first, lanes = stores[0], self.scope.lanes(stores[0])
         values = [self.scope.value(store.operands[0], copy, lanes) for store in stores]
-        store_interleaved(first.type, self.place(first, copy), self.scope.lane.active_in(copy), values)
+        strided.store_interleaved(first.type, self.place(first, copy), self.scope.lane.active_in(copy), values)
 
     # ---- lanes
 
@@ -257,7 +248,7 @@ class Access:
 
 def _is_close(kind: str, step: int) -> bool:
     """Whether lanes so far apart are picked from whole vectors, or put into them."""
-    return 1 < step <= WIDEST_STEP and kind != "pred" and not is_complex(kind)
+    return 1 < step <= strided.WIDEST_STEP and kind != "pred" and not is_complex(kind)
 
 
 def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:

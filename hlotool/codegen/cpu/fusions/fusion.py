@@ -8,6 +8,7 @@ group such as softmax is one pass over rows with several short passes inside eac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -50,10 +51,8 @@ def emit_fusion(
     Raises UnsupportedError when the body holds an instruction that no loop can compute.
     """
     body = _body(instruction)
-    slots, count = [], 0
-    for operand in instruction.operands:
-        slots.append(count)
-        count += sum(1 for _ in operand.shape.leaves())
+    leaves = (sum(1 for _ in operand.shape.leaves()) for operand in instruction.operands)
+    *slots, count = accumulate(leaves, initial=0)
     groups = groups_of(body.root, count, in_place)
     return emit_outputs(name, groups, slots, count + sum(1 for _ in instruction.shape.leaves()), machine)
 

@@ -205,19 +205,15 @@ def _stores(tracer: Tracer, groups: Sequence[Sequence[Output]], box: Box) -> Pla
         space.append((starts[0], variables))
         taken |= variables_of(variables)
         atoms += variables
-    stores = [store for place in product(*index) for store in _store_all(tracer, groups[0], place)]
+    stores = [store_output(tracer, output, place) for place in product(*index) for output in groups[0]]
     left = []
     for group in groups[1:]:
         at = _known_index(tracer, group)
         if at is None or groups[0][0].region is not None:
             left.append(list(group))
         else:
-            stores += _store_all(tracer, group, at)
+            stores += [store_output(tracer, output, at) for output in group]
     return Plan(tracer, stores, [a for a in atoms if a.high], space, left)
-
-
-def _store_all(tracer: Tracer, group: Sequence[Output], index: tuple[Index, ...]) -> list[Node]:
-    return [store_output(tracer, output, index) for output in group]
 
 
 def store_output(tracer: Tracer, output: Output, index: tuple[Index, ...]) -> Node:

@@ -258,7 +258,7 @@ def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node],
     """Distribute the outer loops over tasks and write everything; return the number of tasks."""
     f = nest.f
     want = int(min(max(time / TASK_NS, 1), MOST_TASKS))
-    count, used = 1, 0
+    count = 1
     digits: list[tuple[int, int]] = []  # per distributed loop: how many parts, iterations in each
     for loop in loops[:limit]:
         if count >= want:
@@ -269,13 +269,12 @@ def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node],
         parts = -(-loop.extent // size)
         digits.append((parts, size))
         count *= parts
-        used += 1
         if size > 1:
             break
     if count == 1:
         nest.run(loops, scope)
         return 1
-    if used == 1:
+    if len(digits) == 1:
         parts, size = digits[0]
         start, stop = _chunk(Int(f, "%begin"), Int(f, "%end"), size, loops[0].extent)
         nest.run([replace(loops[0], start=start, stop=stop), *loops[1:]], scope)
@@ -283,7 +282,7 @@ def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node],
     task = begin_tasks(f)
     left = number(f, task.index)
     outer: list[LoopSpec] = []
-    for loop, (parts, size) in zip(reversed(loops[:used]), reversed(digits), strict=True):
+    for loop, (parts, size) in zip(loops[len(digits) - 1 :: -1], digits[::-1], strict=True):
         own = left if loop is loops[0] else number(f, left % parts)
         left = left if loop is loops[0] else left // parts
         if size == 1:
@@ -291,7 +290,7 @@ def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node],
         else:
             start, stop = _chunk(own, own.plus(1), size, loop.extent)
             outer.insert(0, replace(loop, start=start, stop=stop))
-    nest.run([*outer, *loops[used:]], scope)
+    nest.run([*outer, *loops[len(digits) :]], scope)
     task.end()
     return count
 

@@ -19,7 +19,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import trip_count
 from hlotool.codegen.cpu.host.body import Body, table_size
-from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_parts, define_tasks
+from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_calls, define_tasks
 from hlotool.codegen.cpu.host.step_costs import StepCosts
 from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, when
@@ -34,16 +34,15 @@ from hlotool.codegen.plan.buffers import branch_computations
 from hlotool.codegen.plan.region import Region
 from hlotool.codegen.plan.steps import (
     HOST,
-    NO_KERNEL,
     HostCall,
     KernelUse,
     Routine,
+    TaskLoop,
     inside,
     is_element,
     is_scalar_code,
     named,
 )
-from hlotool.codegen.plan.task_loops import TaskLoop
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Copy, Value
 from hlotool.codegen.target import FunctionPlan
@@ -173,22 +172,17 @@ class _Writer:
                     self.trips(instruction)
             case "conditional":
                 self.conditional(instruction)
-            case "call":
-                self.kernel(instruction)
-                self.forks |= self.steps.routines[instruction].forks
             case opcode if opcode in HOST:
                 body.fill_table(self._arguments(instruction))
                 self.host_call(instruction)
-            case opcode if opcode in NO_KERNEL:
-                pass
+            case _ if instruction in self.kernels:
+                self.kernel(instruction)
             case _ if is_scalar_code(instruction):
                 self.scalar(instruction)
             case _ if instruction in self.assignment.views:
                 body.views[self.assignment.leaves[instruction][0]] = body.part(instruction)
             case _ if is_element(instruction):
                 body.store(instruction, body.load_from(body.part(instruction), instruction.shape.element_type))
-            case _ if instruction in self.kernels:
-                self.kernel(instruction)
 
     def scalar(self, instruction: Instruction) -> None:
         with named(instruction):
@@ -217,6 +211,7 @@ class _Writer:
         body.fill_table(self._kernel_arguments(instruction))
         routine = self.steps.routines.get(instruction)
         parallel = body.span is not None or (routine is not None and routine.forks)
+        self.forks |= parallel
         for number, step in enumerate(self.kernels[instruction].steps):
             self._declare(step.function)
             if body.span is not None:
@@ -300,7 +295,7 @@ class _Writer:
                 first += 2
                 self.control_task(name, instruction)
         constants = f"{self.name}_region{self.regions}"
-        define_parts(self.unit, constants, region, calls)
+        define_calls(self.unit, constants, region, calls)
         body.table.store(Ptr(body.f, f"@{constants}"))
         (body.table + 8).store(Ptr(body.f, f"@{constants}_starts"))
         if not self.regions:
