@@ -143,19 +143,15 @@ def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
 
 def weight(node: Node) -> float:
     """Rough cost of one vector (or scalar) of an operation, in cycles."""
-    match node.kind:
-        case "elementwise":
-            own = ELEMENTWISE_OPCODES[node.opcode].weight
-            if own is not None:
-                return own
-            return 4.0 if node.type in ("bf16", "f16") else 1.0
-        case "inline":
-            return 4.0
-        case "constant" | "leaf":
-            return 0.0
-        case "reduce":
-            return 2.0
-    return 1.0
+    if node.kind != "elementwise":
+        return _WEIGHTS.get(node.kind, 1.0)
+    own = ELEMENTWISE_OPCODES[node.opcode].weight
+    if own is not None:
+        return own
+    return 4.0 if node.type in ("bf16", "f16") else 1.0
+
+
+_WEIGHTS = {"constant": 0.0, "inline": 4.0, "leaf": 0.0, "reduce": 2.0}
 
 
 def is_long(node: Node) -> bool:
@@ -257,14 +253,9 @@ def work(nodes: Iterable[Node]) -> float:
 
 
 def copies_for(
-    nodes: Sequence[Node],
-    lane: LoopSpec,
-    width: int,
-    machine: Machine,
-    accumulators: int,
-    waits: bool = False,
+    nodes: Sequence[Node], lane: LoopSpec, width: int, machine: Machine, accumulators: int, waits: bool = False,
     within: bool = False,
-) -> int:
+) -> int:  # fmt: skip
     """Vectors per trip: several for short bodies, so that loop overhead and latency do not count; in long ones two
     where that `waits` for what takes so long that more code pays: numbers from afar, or, where they are near, the
     computation itself, of which a processor looks ahead of little more than one vector's.  Long ones of many elements
@@ -323,13 +314,8 @@ def pick_lane(
 
     `scope` are the nodes written in the loops, `insides` the reductions among them with the nodes of their bodies.
     """
-    best: LoopSpec | None = None
-    least = total_cost(None, scope, insides, machine)
-    for loop in candidates:
-        own = total_cost(loop, scope, insides, machine)
-        if own <= least:
-            best, least = loop, own
-    return best
+    # Of equal ones the innermost.
+    return min([*reversed(candidates), None], key=lambda loop: total_cost(loop, scope, insides, machine))
 
 
 def total_cost(

@@ -136,20 +136,16 @@ def body_of(reduce: Node, cut: Collection[Node] = ()) -> list[Node]:
     return [n for n in scope_of([*inputs, *sources], cut) if n.variables & reduce.hidden]
 
 
+@dataclass(frozen=True, slots=True)
 class Number:
     """A constant's value, equal to another only with the same bits."""
 
-    __slots__ = ("bits", "value")
+    value: Any = field(compare=False)
+    bits: tuple[str, object] = field(init=False)
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.bits = (type(value).__name__, value.tobytes() if hasattr(value, "tobytes") else repr(value))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Number) and self.bits == other.bits
-
-    def __hash__(self) -> int:
-        return hash(self.bits)
+    def __post_init__(self) -> None:
+        written = self.value.tobytes() if hasattr(self.value, "tobytes") else repr(self.value)
+        object.__setattr__(self, "bits", (type(self.value).__name__, written))
 
 
 @dataclass(frozen=True, slots=True)

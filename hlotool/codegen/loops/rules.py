@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import prod
-from operator import itemgetter
 from typing import Annotated
 
 import numpy as np
@@ -139,14 +138,6 @@ def _moved(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, 
     return (yield i.operands[0], tuple(_MOVES[i.opcode](i, index)), guards, leaf)
 
 
-def _reshape(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
-    return delinearize(linearize(index, i.shape.dimensions), i.operands[0].shape.dimensions)
-
-
-def _transpose(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
-    return [x for _, x in sorted(zip(i.attributes["dimensions"], index, strict=True), key=itemgetter(0))]
-
-
 def _reverse(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
     turned, sizes = i.attributes["dimensions"], i.shape.dimensions
     return [x * -1 + (sizes[d] - 1) if d in turned else x for d, x in enumerate(index)]
@@ -156,10 +147,10 @@ _MOVES: dict[str, Callable[[Instruction, Sequence[Index]], Iterable[Index]]] = {
     "broadcast": lambda i, index: [index[d] for d in i.attributes["dimensions"]],
     "copy": lambda i, index: index,
     "opt-barrier": lambda i, index: index,
-    "reshape": _reshape,
+    "reshape": lambda i, index: delinearize(linearize(index, i.shape.dimensions), i.operands[0].shape.dimensions),
     "reverse": _reverse,
     "slice": lambda i, index: [x * s.stride + s.start for x, s in zip(index, i.attributes["slice"], strict=True)],
-    "transpose": _transpose,
+    "transpose": lambda i, index: [index[i.attributes["dimensions"].index(d)] for d in range(i.shape.rank)],
 }
 """Which element of its operand an instruction that only moves elements takes."""
 
@@ -488,13 +479,10 @@ def can_trace(instruction: Instruction) -> bool:
         case "constant":
             small = instruction.shape.is_array and instruction.shape.byte_size <= SMALL_CONSTANT
             return isinstance(instruction.literal, Literal) and (small or instruction.literal.is_splat)
-        case "reduce" | "map":
-            return can_inline(instruction.attributes["to_apply"])
-        case "reduce-window":
-            window = instruction.attributes["window"]
-            return prod(w.size for w in window.dimensions) <= WINDOW_LIMIT and can_inline(
-                instruction.attributes["to_apply"]
-            )
+        case "reduce" | "map" | "reduce-window":
+            window = instruction.attributes.get("window")
+            few = window is None or prod(w.size for w in window.dimensions) <= WINDOW_LIMIT
+            return few and can_inline(instruction.attributes["to_apply"])
         case "bitcast":
             source, target = instruction.operands[0].shape, instruction.shape
             return source.size == target.size and byte_size(source.element_type) == byte_size(target.element_type)

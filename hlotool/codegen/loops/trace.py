@@ -8,6 +8,7 @@ selections under bound conditions, and reductions.  What each opcode means stand
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from hlotool.analysis.indexing import Atom, Index, atom_index, linearize, runtime, variable
@@ -53,7 +54,7 @@ class Tracer:
         self.scratch = 0
         self.nodes: list[Node] = []
         self._variables: dict[int, list[tuple[Atom, ...]]] = {}
-        self._count = 0
+        self._numbers = count()
         self._memo: dict[Request, Node] = {}
         self._unique: dict[tuple[object, ...], Node] = {}
 
@@ -69,12 +70,7 @@ class Tracer:
             if not any(a.variables & taken for a in atoms):
                 return joint_index(atoms), atoms
         name = extent, len(known)
-        fresh = []
-        for factor in self.factors.get(name, (extent,)):
-            atom = variable(self._count, factor)
-            self._count += 1
-            fresh.append(atom)
-        known.append(tuple(fresh))
+        known.append(tuple([variable(next(self._numbers), factor) for factor in self.factors.get(name, (extent,))]))
         return joint_index(known[-1]), known[-1]
 
     def dimensions(self) -> Iterator[tuple[Dimension, tuple[Atom, ...]]]:
@@ -85,15 +81,8 @@ class Tracer:
 
     def found(self, opcode: str, sizes: tuple[int, ...]) -> list[tuple[Index, ...]]:
         """The indices at which results of `sizes` of instructions with `opcode` were asked for, unguarded."""
-        return list(
-            dict.fromkeys(
-                index
-                for instruction, index, guards, leaf in self._memo
-                if instruction.opcode == opcode
-                and not guards
-                and list(instruction.shape.leaves())[leaf].dimensions == sizes
-            )
-        )
+        unguarded = [(i, index, leaf) for i, index, guards, leaf in self._memo if i.opcode == opcode and not guards]
+        return list(dict.fromkeys(x for i, x, leaf in unguarded if list(i.shape.leaves())[leaf].dimensions == sizes))
 
     # ---- elements
 

@@ -112,12 +112,8 @@ def _body(instruction: Instruction) -> Computation:
     if instruction.opcode == "fusion":
         calls: Computation = instruction.attributes["calls"]
         return calls
-    body = Computation(instruction.name or "single")
-    parameters = [
-        body.add(Instruction("parameter", o.shape, (), {"parameter_number": n}, f"operand.{n}"))
-        for n, o in enumerate(instruction.operands)
-    ]
-    body.root = body.add(
-        Instruction(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
-    )
-    return body
+    build = Builder(Computation(instruction.name or "single"))
+    parameters = [build.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]
+    own = build.add(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
+    build.computation.root = own
+    return build.computation

@@ -77,7 +77,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
     bases = load_bases(f, jobs, scratch_slot)
     for job in jobs:
         nodes = closure(job.stores)
-        far = {n for n in nodes if isinstance(n.slot, int) and _bytes(n) > machine.l3}
+        far = {n for n in nodes if isinstance(n.slot, int) and byte_size(n.type) * n.trips > machine.l3}
         aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
             time, tasks = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
@@ -212,11 +212,6 @@ def _rows(
             store = tracer.node("store", node.type, (node,), index=position, slot=slot)
             makers.setdefault(reduce, []).append(store)
     return rows, makers
-
-
-def _bytes(node: Node) -> int:
-    """Bytes that all executions of a load or store move."""
-    return byte_size(node.type) * node.trips
 
 
 def _keeps_alignment(store: Node) -> bool:
