@@ -121,13 +121,12 @@ class Reservations:
         end = max(_end(i, self.steps.assignment) for i in moved)
         storage = dict.fromkeys(value for i in moved for value in touched(i, self.steps).storage() if value.intervals)
         longer = [value for value in storage if value.intervals[0][0] > start or value.intervals[-1][1] < end]
-        there = {value: range(value.intervals[0][0], value.intervals[-1][1] + 1) for value in longer}
         more = self.alive[start : end + 1]
-        for value in longer:
-            if _is_temporary(value):
-                for position in range(start, end + 1):
-                    if position not in there[value]:
-                        more[position - start] += value.size
+        for value in filter(_is_temporary, longer):
+            alive = range(value.intervals[0][0], value.intervals[-1][1] + 1)
+            for position in range(start, end + 1):
+                if position not in alive:
+                    more[position - start] += value.size
         if max(more) > self.most * (1 + _MORE_SHARE) + _MORE_BYTES:
             return False
         self.alive[start : end + 1] = more

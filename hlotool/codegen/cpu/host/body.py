@@ -146,10 +146,6 @@ class Body:
 
     # ---- data
 
-    def copy(self, copy: Copy) -> None:
-        if copy.source.find() is not copy.target.find() and copy.source.size:
-            self.address(copy.target).copy_from(self.address(copy.source), copy.source.size)
-
     def load(self, instruction: Instruction) -> Register:
         """The single element of an instruction's result, loaded once."""
         if instruction not in self.registers:

@@ -135,7 +135,7 @@ class _Writer:
                 rows.append((*source, *target, copy.source.size))
         if not rows or len(rows) < len(copies):
             for copy in copies:
-                body.copy(copy)
+                body.address(copy.target).copy_from(body.address(copy.source), copy.source.size)
             return
         table = f"{self.name}_copies{self.tables}"
         self.tables += 1
