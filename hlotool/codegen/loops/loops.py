@@ -60,7 +60,7 @@ class LoopSpec:
 
 
 def depth_in(loops: Sequence[LoopSpec], node: Node) -> int:
-    """How many of `loops` are open around the innermost that `node` depends on, and with it."""
+    """The number of `loops` down to the innermost that `node` depends on."""
     return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
 
 
@@ -76,11 +76,12 @@ def plain(atom: Atom) -> LoopSpec:
 def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
     """Finer factors that remove quotients and remainders of single variables; None when there are none to remove."""
     divisors: dict[Atom, set[int]] = {}
-    for atom in (atom for index in _indices(tracer.nodes) for atom, _ in index.terms):
-        match atom.inner:
-            case Index(terms=((inner, 1),), constant=0) if inner.kind == "variable":
-                if inner.low == 0 and (inner.high + 1) % atom.divisor == 0:
-                    divisors.setdefault(inner, set()).add(atom.divisor)
+    for index in _indices(tracer.nodes):
+        for atom, _ in index.terms:
+            match atom.inner:
+                case Index(terms=((inner, 1),), constant=0) if inner.kind == "variable" and not inner.low:
+                    if (inner.high + 1) % atom.divisor == 0:
+                        divisors.setdefault(inner, set()).add(atom.divisor)
     if not divisors:
         return None
     factors = dict(tracer.factors)

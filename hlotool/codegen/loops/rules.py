@@ -32,6 +32,8 @@ _LONG: Annotated[int, Threshold("elements")] = 64
 
 Writer = Callable[[Tracer, Instruction, tuple[Index, ...], Guards, int], Rule]
 
+_Element = tuple[Instruction, tuple[Index, ...]]
+
 
 def _parameter(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     yield from ()
@@ -186,11 +188,8 @@ def _pad(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, le
     return (yield from _inside(t, guards, conditions, (i.operands[0], tuple(source)), (i.operands[1], ())))
 
 
-_Element = tuple[Instruction, tuple[Index, ...]]
-
-
 def _inside(t: Tracer, guards: Guards, conditions: Iterable[Condition], inside: _Element, outside: _Element) -> Rule:
-    """One element where all conditions hold, else another."""
+    """The element `inside` where all conditions hold, else that `outside`."""
     own = tuple(c for c in conditions if not c.always)
     if any(c.never for c in own):
         return (yield *outside, guards, 0)
