@@ -100,7 +100,7 @@ def test_a_place_that_is_not_known() -> None:
 def test_less_memory_moves() -> None:
     """The next state is the only array beside the state, and nothing is copied between them."""
     executable = compile_module(parse(stencil([64, 64], [62, 62], [[0, 1], [2, 1], [1, 1]], 500)))
-    assert executable.program.arena_bytes < 64 * 64 * 4 + 1024
+    assert executable.program.assignment.arena_bytes < 64 * 64 * 4 + 1024
     assert len(executable.program.kernels) == 1
 
 

@@ -331,7 +331,7 @@ ENTRY e {
     executable = hlotool.compile(hlotool.parse(text), donate=[0, 1])
     x.flags.writeable = y.flags.writeable = False
     assert executable.program is not None
-    for number in executable.program.overwritten:
+    for number in executable.program.assignment.overwritten:
         with pytest.raises(InputError, match=f"parameter {number}: it is donated"):
             executable(*(a if n >= number else a.copy() for n, a in enumerate((x, y))))
     (got,) = executable(x.copy(), y.copy())

@@ -159,7 +159,7 @@ def test_less_is_moved_and_held() -> None:
     names = ", ".join(f"s{n}" for n in range(20))
     text = entry(*steps, f"ROOT c = f32[20,64,64] concatenate({names}), dimensions={{0}}", parameters="f32[64,64]")
     program, _ = planned(text)
-    assert program.arena_bytes == 0
+    assert program.assignment.arena_bytes == 0
     assert not any(use.instruction == "c" for use in program.kernels)
     agrees(parse(text.replace("sine", "abs")))
 

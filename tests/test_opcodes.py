@@ -23,7 +23,7 @@ from conftest import ROOT, environment
 from semantics.sample import FAMILIES, TYPES, Sample
 
 from hlotool.analysis import cost_rules
-from hlotool.codegen.cpu.emitters import EMITTERS
+from hlotool.codegen.cpu.target import CPU
 from hlotool.codegen.llvm.math import elementwise, integer
 from hlotool.codegen.llvm.math.elements import constant
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
@@ -79,7 +79,7 @@ def _bounded() -> set[str]:
 
 
 def _native() -> set[str]:
-    return {*EMITTERS, *FUSIBLE, *HOST, *NO_KERNEL, *_mathematics()}
+    return {*CPU.emitters, *FUSIBLE, *HOST, *NO_KERNEL, *_mathematics()}
 
 
 def _mathematics() -> set[str]:

@@ -19,7 +19,7 @@ from hlotool.analysis.donation import Donation
 from hlotool.codegen.cpu.host import overlap, step_costs
 from hlotool.codegen.cpu.host.step_costs import StepCosts
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.plan import region, reserve
+from hlotool.codegen.plan import arena, region
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.steps import Steps
 from hlotool.driver import LOWERING, compile_module, optimise
@@ -38,7 +38,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(step_costs, name, -1e30)
     for name in ("_SMALL", "_LEAST_SHARE", "_LEAST_GAIN"):
         monkeypatch.setattr(overlap, name, -1e30)
-    monkeypatch.setattr(reserve, "_MORE_BYTES", 1 << 40)
+    monkeypatch.setattr(arena, "_MORE_BYTES", 1 << 40)
     monkeypatch.setattr(region, "_TASK", 1.0)
 
 
@@ -206,7 +206,7 @@ def test_flushed_denormals_in_every_thread() -> None:
 
 def test_much_memory_at_once_is_refused(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sorted product is needed for a column only; side by side all would be there at the same time."""
-    monkeypatch.setattr(reserve, "_MORE_BYTES", 1 << 16)
+    monkeypatch.setattr(arena, "_MORE_BYTES", 1 << 16)
     lines = [
         f"  d{n} = f32[4096,16] dot(x, w{n}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
         f"  s{n} = f32[4096,16] sort(d{n}), dimensions={{1}}, to_apply=less\n"
@@ -222,7 +222,7 @@ def test_much_memory_at_once_is_refused(eager: None, monkeypatch: pytest.MonkeyP
     checker = Checker(module, side_by_side=True)
     together, apart = checker.check().arena_bytes, Checker(module).check().arena_bytes
     assert "memory" in {d.rule for d in checker.log if d.action == "refuse"}
-    assert together <= apart * (1 + reserve._MORE_SHARE) + reserve._MORE_BYTES
+    assert together <= apart * (1 + arena._MORE_SHARE) + arena._MORE_BYTES
 
 
 # ---- errors, time limits, donated arguments

@@ -741,7 +741,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.llvm.polling._CALL": of_work(solve, 10),
     "codegen.plan.region._TASKS": (branches,),
     "codegen.plan.region._TASK": of_work(lambda n: branches(3, n), 1, 2),
-    "codegen.plan.reserve._MORE_BYTES": (swapped_state, lambda size: branches(4, elements_of(size))),
+    "codegen.plan.arena._MORE_BYTES": (swapped_state, lambda size: branches(4, elements_of(size))),
     "codegen.cpu.host.step_costs.ASLEEP": of_work(elementwise, 1, 2, 4),
     "codegen.cpu.host.step_costs.LOOPED": (lambda work: swapped_state(4 * work), lambda work: swapped_state(2 * work)),
     "codegen.cpu.host.step_costs._AWAKE": of_work(lambda n: branches(3, n), 1, 2),

@@ -257,7 +257,7 @@ def _contestants(program: Program, options: BenchOptions) -> list[Contestant]:
 
 def _overwritten(executable: Executable) -> Sequence[int]:
     """The arguments that a call writes to."""
-    return executable.program.overwritten if executable.program is not None else ()
+    return executable.program.assignment.overwritten if executable.program is not None else ()
 
 
 def _cases(program: Program, timings: Sequence[Timing], excess_precision: bool) -> list[Case]:

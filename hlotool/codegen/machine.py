@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
 
@@ -123,7 +124,7 @@ def _processor() -> Machine:
         features=found.flatten(),
         vector_bits=vector_bits_of(frozenset(name for name, on in found.items() if on)),
     )
-    return _with_sizes(machine, _caches())
+    return replace(machine, **_caches())
 
 
 def named(text: str) -> Machine:
@@ -147,14 +148,14 @@ def named(text: str) -> Machine:
         machine = replace(mine, triple=triple, cpu=name, features=features, vector_bits=128, portable=True)
     else:
         raise ValueError(f"unknown cpu {name!r}; known: host, {', '.join(_LEVELS)}, aarch64, generic")
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     for change in changes:
         key, _, value = change.partition("=")
         number = re.fullmatch(r"([1-9][0-9]{0,9})([KMG]?)", value)
         if key not in ("l1", "l2", "l3", "cores") or number is None or (key == "cores" and number[2]):
             raise ValueError(f"{change!r}: expected l1, l2, l3 or cores = a number of bytes (K, M, G) or of cores")
         values[key] = int(number[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[number[2]]
-    return _with_sizes(machine, values)
+    return replace(machine, **values)
 
 
 def without_tiles(machine: Machine) -> Machine:
@@ -177,17 +178,6 @@ def _triple(changes: list[str], usual: str) -> tuple[str, list[str]]:
     return given[-1], [change for change in changes if not change.startswith("triple=")]
 
 
-def _with_sizes(machine: Machine, values: Mapping[str, int]) -> Machine:
-    get = values.get
-    return replace(
-        machine,
-        l1=get("l1", machine.l1),
-        l2=get("l2", machine.l2),
-        l3=get("l3", machine.l3),
-        cores=get("cores", machine.cores),
-    )
-
-
 def runs_here(machine: Machine) -> bool:
     """Whether this process can run code for `machine`."""
     mine = host()
@@ -199,23 +189,18 @@ def runs_here(machine: Machine) -> bool:
     return wanted <= set(mine.features.split(","))
 
 
-def _caches() -> dict[str, int]:
+def _caches() -> dict[str, Any]:
     """Bytes of the data caches of the first processor by level, as Linux gives them; empty where it does not."""
-    found: dict[str, int] = {}
+    found: dict[str, Any] = {}
     for index in range(8):
-        folder = f"/sys/devices/system/cpu/cpu0/cache/index{index}"
+        folder = Path(f"/sys/devices/system/cpu/cpu0/cache/index{index}")
         try:
-            level, kind, size = (_line(f"{folder}/{name}") for name in ("level", "type", "size"))
+            level, kind, size = ((folder / name).read_text("ascii").strip() for name in ("level", "type", "size"))
         except OSError:
             break
-        if kind != "Instruction" and size[:-1].isdecimal() and size.endswith("K"):
+        if kind != "Instruction" and level in ("1", "2", "3") and size[:-1].isdecimal() and size.endswith("K"):
             found[f"l{level}"] = int(size[:-1]) << 10
     return found
-
-
-def _line(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.readline().strip()
 
 
 def _may_use_tiles() -> bool:

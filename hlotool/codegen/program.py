@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,30 +13,16 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT, place
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.sharing import Functions
-from hlotool.codegen.plan.steps import (
-    CONTROL,
-    HOST,
-    HostCall,
-    KernelUse,
-    Routine,
-    Steps,
-    is_element,
-    is_scalar_code,
-    is_there,
-    named,
-    needs_kernel,
-)  # fmt: skip
-from hlotool.codegen.plan.steps import called as steps_of
-from hlotool.codegen.plan.task_loops import TaskLoop, task_loop
+from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps, called, is_there, named, needs_kernel
+from hlotool.codegen.plan.task_loops import task_loops
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
-from hlotool.codegen.target import Target, target_of
+from hlotool.codegen.target import FunctionPlan, Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
 
@@ -47,9 +33,8 @@ __all__ = ["Program", "build", "kernel_texts"]
 class Program:
     """Everything that the runtime needs: IR texts and the frame's layout.
 
-    `units` are the program's own texts, `library` those of functions that other programs call as well.  `aliases` maps
-    results to the donated parameters whose memory they are in: the frame has the same pointer twice.  `overwritten` are
-    all parameters that are written to.
+    `units` are the program's own texts, `library` those of functions that other programs call as well.  `assignment`
+    has the bytes of the arena, and which parameters are written to or hold results.
     """
 
     units: tuple[str, ...]
@@ -57,13 +42,10 @@ class Program:
     entry: str
     parameters: tuple[Shape, ...]
     outputs: tuple[Shape, ...]
-    arena_bytes: int
     constants: npt.NDArray[np.uint8]
     host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
     assignment: Assignment
-    aliases: Mapping[int, int]
-    overwritten: tuple[int, ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -102,37 +84,30 @@ def build(
         is_entry = computation is module.entry
         assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
         kernels.add_all(assignment)
-        calls = [i for i in assignment.positions if i.opcode == "call"]
-        called = {call: routines[call.attributes["to_apply"]] for call in calls}
-        for call, routine in called.items():
+        calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
+        for call, routine in calls.items():
             kernels.call(call, routine, assignment)
-        task_loops = _task_loops(target, assignment, kernels.of, kernels.scratch)
-        steps = Steps(computation, assignment, kernels.of, kernels.scratch, task_loops, called)
-        plan = target.schedule(steps, log)
+        shared = task_loops(assignment, kernels.of, kernels.scratch, target.shares_loop)
+        steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls)
+        schedule = target.schedule(steps, log)
         place(assignment)
-        function = name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}"
-        entry = target.entry(
-            name=function, steps=steps, plan=plan, kernel_names=kernels.names,
-            constants=constants.offsets(assignment), machine=machine, host_calls=host_calls, uses=uses,
+        plan = FunctionPlan(
+            name=name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}", is_entry=is_entry,
+            steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
+            machine=machine, host_calls=host_calls, uses=uses,
         )  # fmt: skip
-        if is_entry:
-            entry.emit()
-        else:
-            routines[computation] = entry.emit_routine()
-        units.add(entry.piece())
+        piece, routines[computation] = target.function(plan)
+        units.add(piece)
     return Program(
         units=units.finish(),
         library=kernels.library(),
         entry=name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)),
-        arena_bytes=assignment.arena_bytes,
         constants=constants.block(),
         host_calls=tuple(host_calls),
         kernels=tuple(uses),
         assignment=assignment,
-        aliases=assignment.aliases,
-        overwritten=assignment.overwritten,
     )
 
 
@@ -163,7 +138,7 @@ def _functions(module: Module) -> list[Computation]:
     for computation in reversed(order):
         if computation in running and computation.callees:
             for instruction in computation:
-                running.update(steps_of(instruction))
+                running.update(called(instruction))
                 if instruction.opcode == "call":
                     running.add(instruction.attributes["to_apply"])
                     found.add(instruction.attributes["to_apply"])
@@ -222,7 +197,7 @@ class _Kernels:
     def call(self, instruction: Instruction, routine: Routine, assignment: Assignment) -> None:
         """Let a call be a kernel whose only step is the function of what it calls."""
         self.names[instruction] = routine.function
-        self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost),), routine.arena_bytes)
+        self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost, True),), routine.arena_bytes)
         self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes)
 
     def library(self) -> tuple[str, ...]:
@@ -236,37 +211,11 @@ class _Kernels:
                 self.units.add(Piece(helper.declarations, helper.definitions, (helper.declared,)))
 
 
-def _task_loops(
-    target: Target, assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value]
-) -> dict[Instruction, TaskLoop]:
-    """The loops whose tasks can go through them alone, and of which that is worth it."""
-    found = {}
-    moving = assignment.swapped(assignment.swaps)
-    for loop in assignment.loop_copies:
-        running = [i for part in ("condition", "body") for i in loop.attributes[part]]
-        own = [i for i in running if i in kernels]
-        if len(own) != 1 or any(i.opcode in HOST | CONTROL for i in running):
-            continue
-        steps, trips = kernels[own[0]].steps, known_trip_count(loop) or 1
-        if len(steps) != 1 or steps[0].tasks < 2 or own[0] in scratch:
-            continue
-        if any(value.storage() in moving for i in running for value in assignment.leaves[i]):
-            continue
-        if target.shares_loop(steps[0], trips):
-            scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
-            views = [i for i in running if i in assignment.views and i not in scalars]
-            plan = task_loop(loop, own[0], scalars, views, assignment)
-            if plan is not None:
-                found[loop] = plan
-    return found
-
-
 class _Constants:
     """One block with all literals that kernels read, equal ones once."""
 
     def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-        self._known: dict[bytes, int] = {}
+        self._places: dict[bytes, int] = {}
         self._size = 0
 
     def offsets(self, assignment: Assignment) -> dict[Value, int]:
@@ -277,16 +226,18 @@ class _Constants:
                 continue
             for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
                 data = np.ascontiguousarray(leaf.value()).tobytes()
-                if data not in self._known:
-                    self._known[data] = self._size
-                    padded = -(-len(data) // ALIGNMENT) * ALIGNMENT
-                    self._chunks.append(data.ljust(padded, b"\0"))
-                    self._size += padded
-                offsets[value] = self._known[data]
+                if data not in self._places:
+                    self._places[data] = self._size
+                    self._size += _padded(data)
+                offsets[value] = self._places[data]
         return offsets
 
     def block(self) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(b"".join(self._chunks), np.uint8)
+        return np.frombuffer(b"".join(data.ljust(_padded(data), b"\0") for data in self._places), np.uint8)
+
+
+def _padded(data: bytes) -> int:
+    return -(-len(data) // ALIGNMENT) * ALIGNMENT
 
 
 def _identifier(name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from hlotool.analysis.costs import Costs
 from hlotool.analysis.decisions import DecisionLog
@@ -22,7 +22,7 @@ from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Value
 from hlotool.ir import Instruction
 
-__all__ = ["Emitter", "EntryFunction", "EntryWriter", "Target", "target_of"]
+__all__ = ["Emitter", "FunctionPlan", "Target", "target_of"]
 
 Emitter: TypeAlias = Callable[[str, Instruction, Machine, frozenset[int], frozenset[int]], Kernel]
 """Writes the kernel with this name for an instruction.  The numbers are those of output leaves that share memory with
@@ -30,38 +30,23 @@ the operand they update, and of operands of a concatenate that lie in its result
 is no native code for the instruction."""
 
 
-class EntryFunction(Protocol):
-    """The function that runs a computation."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionPlan:
+    """The function `name` of a computation, the entry or what calls run: its `steps`, and how they run.
 
-    def emit(self) -> None:
-        """Write it as the entry of the program: ``void @name(ptr %frame)``."""
-
-    def emit_routine(self) -> Routine:
-        """Write it for those who call the computation."""
-
-    def piece(self) -> Piece:
-        """The text that was written."""
-
-
-class EntryWriter(Protocol):
-    """Begins the function `name` for `steps` that run as `plan` says.
-
-    `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.  The calls of the
-    runtime and the kernels that it uses are added to `host_calls` and `uses`.
+    `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.  Who writes the
+    function adds the calls of the runtime and the kernels that it uses to `host_calls` and `uses`.
     """
 
-    def __call__(
-        self,
-        *,
-        name: str,
-        steps: Steps,
-        plan: Schedule,
-        kernel_names: Mapping[Instruction, str],
-        constants: Mapping[Value, int],
-        machine: Machine,
-        host_calls: list[HostCall],
-        uses: list[KernelUse],
-    ) -> EntryFunction: ...
+    name: str
+    is_entry: bool
+    steps: Steps
+    schedule: Schedule
+    kernel_names: Mapping[Instruction, str]
+    constants: Mapping[Value, int]
+    machine: Machine
+    host_calls: list[HostCall]
+    uses: list[KernelUse]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +56,9 @@ class Target:
     `emitters` has one for each kind of kernel: an opcode, ``product fusion`` for a product and what is fused with it,
     and ``fusion`` for whatever has none of its own, as a fusion of itself.  `schedule` says in which order the steps of
     a computation run, and which of them on several threads; `shares_loop` whether threads should share a loop of so
-    many trips around one step; `entry` writes the functions that run steps.  `library` has the texts of functions that
-    all programs for a machine may call: a process compiles them once.  `costs` are what passes and kernels go by.
+    many trips around one step; `function` writes the function of a computation: ``void @name(ptr %frame)`` for the
+    entry, a step for others.  `library` has the texts of functions that all programs for a machine may call: a process
+    compiles them once.  `costs` are what passes and kernels go by.
     """
 
     name: str
@@ -80,7 +66,7 @@ class Target:
     emitters: Mapping[str, Emitter]
     schedule: Callable[[Steps, DecisionLog], Schedule]
     shares_loop: Callable[[Step, int], bool]
-    entry: EntryWriter
+    function: Callable[[FunctionPlan], tuple[Piece, Routine]]
     library: Callable[[Machine], tuple[str, ...]]
 
     def emitter(self, instruction: Instruction) -> Emitter:

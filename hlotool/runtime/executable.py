@@ -208,12 +208,12 @@ def link(
         program.entry,
         program.parameters,
         program.outputs,
-        program.arena_bytes,
+        program.assignment.arena_bytes,
         program.constants,
         # Without the GIL other devices, and whoever waits for the end, have their turn.
         releases_gil=_takes_long(program, module) or devices > 1 or timeout is not None,
-        aliases=tuple(program.aliases.items()),
-        overwritten=program.overwritten,
+        aliases=tuple(program.assignment.aliases.items()),
+        overwritten=program.assignment.overwritten,
     )
     entry = load_image(image, threads, symbols, sites)
     call = entry.function(image.releases_gil)
@@ -241,7 +241,7 @@ def link(
         into=None if needs_device or devices > 1 else entry.run_into,
         devices=devices,
         timeout=timeout,
-        donated=program.aliases,
+        donated=program.assignment.aliases,
     )
 
 
@@ -252,9 +252,9 @@ def _takes_long(program: Program, module: Module) -> bool:
 
 
 def _memory(program: Program) -> Memory:
-    own = (shape for number, shape in enumerate(program.outputs) if number not in program.aliases)
+    own = (shape for number, shape in enumerate(program.outputs) if number not in program.assignment.aliases)
     return Memory(
-        program.arena_bytes,
+        program.assignment.arena_bytes,
         sum(shape.byte_size for shape in program.parameters),
         sum(shape.byte_size for shape in own),
         program.constants.nbytes,

@@ -18,28 +18,15 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.math.elements import compute_element
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.loops.nodes import Node, body_of
+from hlotool.codegen.loops.nodes import Node, body_of, variables_of
 from hlotool.codegen.loops.trace import Dimension, Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = [
-    "HEAVY",
-    "Loop",
-    "bound_loops",
-    "copies_for",
-    "cost",
-    "is_long",
-    "merge",
-    "pick_lane",
-    "plain",
-    "refine",
-    "tile_loop",
-    "weight",
-    "width_for",
-    "work",
-]
-
+    "HEAVY", "LoopSpec", "bound_loops", "copies_for", "cost", "depth_in", "is_long", "merge", "pick_lane", "plain",
+    "refine", "tile_loop", "total_cost", "weight", "width_for", "work",
+]  # fmt: skip
 
 _FAR: Annotated[int, Threshold("elements")] = 16  # apart, so that each load is of another line of the caches
 _TILED: Annotated[int, Threshold("elements")] = 4  # of a loop, at least, that forms tiles
@@ -47,7 +34,7 @@ _TILE_WORK: Annotated[int, Threshold("cycles")] = 40  # of a body that is writte
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
+class LoopSpec:
     """A loop to write: the variable `atom` counts from `start` to `stop`; `absorbed` outer variables stay zero.
 
     `lane` is (lanes of a vector, vectors) where this is the lane loop.
@@ -64,10 +51,7 @@ class Loop:
     variables: int = field(init=False)
 
     def __post_init__(self) -> None:
-        bits = self.atom.variables
-        for atom in self.absorbed:
-            bits |= atom.variables
-        object.__setattr__(self, "variables", bits)
+        object.__setattr__(self, "variables", variables_of((self.atom, *self.absorbed)))
 
     @property
     def block(self) -> int:
@@ -75,10 +59,15 @@ class Loop:
         return self.lane[0] * self.lane[1] if self.lane is not None else max(1, self.tile)
 
 
-def plain(atom: Atom) -> Loop:
+def depth_in(loops: Sequence[LoopSpec], node: Node) -> int:
+    """The number of `loops` down to the innermost that `node` depends on."""
+    return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
+
+
+def plain(atom: Atom) -> LoopSpec:
     """The loop over all values of `atom`."""
     extent = atom.high - atom.low + 1
-    return Loop(atom, extent, start=atom.low, stop=atom.low + extent)
+    return LoopSpec(atom, extent, start=atom.low, stop=atom.low + extent)
 
 
 # ---- splitting
@@ -87,10 +76,12 @@ def plain(atom: Atom) -> Loop:
 def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
     """Finer factors that remove quotients and remainders of single variables; None when there are none to remove."""
     divisors: dict[Atom, set[int]] = {}
-    seen: set[Index] = set()
-    for node in tracer.nodes:
-        for index in node.indices():
-            _gather_divisors(index, divisors, seen)
+    for index in _indices(tracer.nodes):
+        for atom, _ in index.terms:
+            match atom.inner:
+                case Index(terms=((inner, 1),), constant=0) if inner.kind == "variable" and not inner.low:
+                    if (inner.high + 1) % atom.divisor == 0:
+                        divisors.setdefault(inner, set()).add(atom.divisor)
     if not divisors:
         return None
     factors = dict(tracer.factors)
@@ -108,79 +99,60 @@ def refine(tracer: Tracer) -> dict[Dimension, tuple[int, ...]] | None:
     return factors
 
 
-def _gather_divisors(index: Index, divisors: dict[Atom, set[int]], seen: set[Index]) -> None:
-    if index in seen:
-        return
-    seen.add(index)
-    for atom, _ in index.terms:
-        x = atom.inner
-        if x is None:
-            continue
-        _gather_divisors(x, divisors, seen)
-        if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.constant:
-            inner = x.terms[0][0]
-            if inner.kind == "variable" and inner.low == 0 and (inner.high + 1) % atom.divisor == 0:
-                divisors.setdefault(inner, set()).add(atom.divisor)
+def _indices(nodes: Iterable[Node]) -> dict[Index, None]:
+    """All indices of nodes, those inside of quotients and remainders too."""
+    found = dict.fromkeys(index for node in nodes for index in node.indices)
+    waiting = list(found)
+    while waiting:
+        inside = [atom.inner for atom, _ in waiting.pop().terms if atom.inner is not None and atom.inner not in found]
+        found.update(dict.fromkeys(inside))
+        waiting += inside
+    return found
 
 
 # ---- merging
 
 
-def merge(loops: Sequence[Loop], nodes: Iterable[Node]) -> list[Loop]:
+def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
     """Join neighbouring loops where all indices of `nodes` see only their joint counter."""
-    merged: list[Loop] = []
+    merged: list[LoopSpec] = []
     nodes = list(nodes)
+    reduces, indices = [node for node in nodes if node.kind == "reduce"], _indices(nodes)
+
+    def as_one(outer: LoopSpec, inner: LoopSpec) -> bool:
+        return (
+            not (outer.atom.low or inner.atom.low)
+            and all(bool(n.variables & outer.variables) == bool(n.variables & inner.variables) for n in reduces)
+            and all(x.coefficient(outer.atom) == inner.extent * x.coefficient(inner.atom) for x in indices)
+        )
+
     for loop in loops:
         if loop.extent == 1:
             continue
-        outer = merged[-1] if merged else None
-        if outer is not None and _as_one(outer, loop, nodes):
+        if merged and as_one(merged[-1], loop):
+            outer = merged[-1]
             absorbed = (*outer.absorbed, outer.atom, *loop.absorbed)
             extent = outer.extent * loop.extent
-            merged[-1] = Loop(loop.atom, extent, absorbed, stop=extent)
+            merged[-1] = LoopSpec(loop.atom, extent, absorbed, stop=extent)
         else:
             merged.append(loop)
     return merged
 
 
-def _as_one(outer: Loop, inner: Loop, nodes: Sequence[Node]) -> bool:
-    if outer.atom.low or inner.atom.low:
-        return False
-    seen: set[Index] = set()
-    for node in nodes:
-        if node.kind == "reduce" and bool(node.variables & outer.variables) != bool(node.variables & inner.variables):
-            return False
-        if not all(_proportional(x, outer, inner, seen) for x in node.indices()):
-            return False
-    return True
-
-
-def _proportional(index: Index, outer: Loop, inner: Loop, seen: set[Index]) -> bool:
-    if not index.variables & (outer.variables | inner.variables) or index in seen:
-        return True
-    seen.add(index)
-    if index.coefficient(outer.atom) != inner.extent * index.coefficient(inner.atom):
-        return False
-    return all(a.inner is None or _proportional(a.inner, outer, inner, seen) for a, _ in index.terms)
-
-
 # ---- costs
+
 
 def weight(node: Node) -> float:
     """Rough cost of one vector (or scalar) of an operation, in cycles."""
-    match node.kind:
-        case "elementwise":
-            own = ELEMENTWISE_OPCODES[node.opcode].weight
-            if own is not None:
-                return own
-            return 4.0 if node.type in ("bf16", "f16") else 1.0
-        case "inline":
-            return 4.0
-        case "constant" | "leaf":
-            return 0.0
-        case "reduce":
-            return 2.0
-    return 1.0
+    if node.kind != "elementwise":
+        return _WEIGHTS.get(node.kind, 1.0)
+    own = ELEMENTWISE_OPCODES[node.opcode].weight
+    if own is not None:
+        return own
+    return 4.0 if node.type in ("bf16", "f16") else 1.0
+
+
+_WEIGHTS = {"constant": 0.0, "inline": 4.0, "leaf": 0.0, "reduce": 2.0}
 
 
 def is_long(node: Node) -> bool:
@@ -188,14 +160,14 @@ def is_long(node: Node) -> bool:
     return node.kind == "elementwise" and ELEMENTWISE_OPCODES[node.opcode].transcendental
 
 
-def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
+def cost(node: Node, lane: LoopSpec | None, machine: Machine) -> float:
     """Cycles of all executions of `node` when `lane` is the lane loop; of a reduction one step, not its loops."""
     trips = float(node.trips)
     if lane is None or not node.variables & lane.variables:
         return trips * weight(node)
     width = min(machine.lanes(_bits(node.type)), _power_of_two(lane.extent))
     vectors = trips / lane.extent * -(-lane.extent // width)
-    if node.kind in ("load", "store") and node.index is not None:
+    if node.kind in ("load", "store"):
         even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
         step = node.index.coefficient(lane.atom) if even else None
         if step in (0, 1):
@@ -209,20 +181,20 @@ def cost(node: Node, lane: Loop | None, machine: Machine) -> float:
     return vectors * weight(node)
 
 
-def _row_atom(node: Node, lane: Loop) -> Atom | None:
+def _row_atom(node: Node, lane: LoopSpec) -> Atom | None:
     """The variable whose neighbouring settings lie side by side for a load that does not so in the lane."""
-    if node.guards or node.index is None:
+    if node.guards:
         return None
     return next((a for a, c in node.index.terms if c == 1 and a.kind == "variable" and a != lane.atom), None)
 
 
-def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop | None:
+def tile_loop(loops: Sequence[LoopSpec], lane: LoopSpec, scope: Sequence[Node]) -> LoopSpec | None:
     """The loop that forms tiles with `lane`, so that loads along it are transposed in registers; None without need.
 
     All indices must be plain in its variable, and the body short: it is written for every column of a tile.
     """
     for node in scope:
-        if node.kind != "load" or node.index is None or not node.variables & lane.variables:
+        if node.kind != "load" or not node.variables & lane.variables:
             continue
         if abs(node.index.coefficient(lane.atom)) <= 1:
             continue
@@ -231,12 +203,12 @@ def tile_loop(loops: Sequence[Loop], lane: Loop, scope: Sequence[Node]) -> Loop 
         if loop is None or loop.extent < _TILED or lane.extent < _TILED:
             continue
         size = work(n for n in scope if n.variables & loop.variables)
-        if size <= _TILE_WORK and all(_plain_in(x, loop) for n in scope for x in n.indices()):
+        if size <= _TILE_WORK and all(_plain_in(x, loop) for n in scope for x in n.indices):
             return loop
     return None
 
 
-def _plain_in(index: Index, loop: Loop) -> bool:
+def _plain_in(index: Index, loop: LoopSpec) -> bool:
     return all(a.kind == "variable" or not a.variables & loop.variables for a, _ in index.terms)
 
 
@@ -254,7 +226,7 @@ FEW_WIDE: Annotated[int, Threshold("times")] = 4
 """The work on narrower elements, for that on the widest, from which on vectors are full of the narrower ones."""
 
 
-def width_for(nodes: Iterable[Node], lane: Loop, machine: Machine) -> int:
+def width_for(nodes: Iterable[Node], lane: LoopSpec, machine: Machine) -> int:
     """Lanes of a vector, no more than useful: those of the widest element among nodes that depend on the lane, or
     twice as many where little is as wide, which takes two registers then."""
     amounts: dict[int, float] = {}
@@ -282,14 +254,9 @@ def work(nodes: Iterable[Node]) -> float:
 
 
 def copies_for(
-    nodes: Sequence[Node],
-    lane: Loop,
-    width: int,
-    machine: Machine,
-    accumulators: int,
-    waits: bool = False,
+    nodes: Sequence[Node], lane: LoopSpec, width: int, machine: Machine, accumulators: int, waits: bool = False,
     within: bool = False,
-) -> int:
+) -> int:  # fmt: skip
     """Vectors per trip: several for short bodies, so that loop overhead and latency do not count; in long ones two
     where that `waits` for what takes so long that more code pays: numbers from afar, or, where they are near, the
     computation itself, of which a processor looks ahead of little more than one vector's.  Long ones of many elements
@@ -317,7 +284,7 @@ def _most_alive(nodes: Collection[Node]) -> int:
     length: dict[Node, int] = {}
     uses: Counter[Node] = Counter()
     for node in sorted(nodes, key=lambda n: n.serial):
-        inputs = {i for i in node.inputs() if i in length}
+        inputs = {i for i in node.inputs if i in length}
         length[node] = 1 + max((length[i] for i in inputs), default=0)
         uses.update(inputs)
     waiting = [(n, False) for n in length if not uses[n]]
@@ -327,7 +294,7 @@ def _most_alive(nodes: Collection[Node]) -> int:
         node, ready = waiting.pop()
         if node in done:
             continue
-        inputs = {i for i in node.inputs() if i in length}
+        inputs = {i for i in node.inputs if i in length}
         if not ready:
             waiting += [(node, True), *((i, False) for i in sorted(inputs, key=lambda i: (length[i], i.serial)))]
             continue
@@ -342,24 +309,21 @@ def _most_alive(nodes: Collection[Node]) -> int:
 
 
 def pick_lane(
-    candidates: Sequence[Loop], scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
-) -> Loop | None:
+    candidates: Sequence[LoopSpec], scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
+) -> LoopSpec | None:
     """The loop to vectorise among `candidates`; None when reductions inside should be vectorised by themselves.
 
     `scope` are the nodes written in the loops, `insides` the reductions among them with the nodes of their bodies.
     """
-    best: Loop | None = None
-    least = _total(None, scope, insides, machine)
-    for loop in candidates:
-        own = _total(loop, scope, insides, machine)
-        if own <= least:
-            best, least = loop, own
-    return best
+    # Of equal ones the innermost.
+    return min([*reversed(candidates), None], key=lambda loop: total_cost(loop, scope, insides, machine))
 
 
-def _total(
-    lane: Loop | None, scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
+def total_cost(
+    lane: LoopSpec | None, scope: Sequence[Node], insides: Sequence[tuple[Node, list[Node]]], machine: Machine
 ) -> float:
+    """Cycles of `scope` and of the reductions in it: those that do not depend on `lane` have the best of their own
+    loops for it."""
     total = sum(cost(n, lane, machine) for n in scope)
     for node, body in insides:
         if lane is not None and node.variables & lane.variables:
@@ -371,20 +335,17 @@ def _total(
 
 def bound_loops(
     group: Sequence[Node], inner: Sequence[Node], machine: Machine, may_lane: bool, innermost: bool
-) -> list[Loop]:
+) -> list[LoopSpec]:
     """The loops of reductions `group` with bodies `inner`, with a lane loop where one `may` be and is worth it.
 
     With `innermost` the order of the loops must stay, so that only the last can be the lane loop.
     """
     loops = merge([plain(a) for a in group[0].bound], [*inner, *group])
-    if not may_lane or not loops:
+    if not may_lane:
         return loops
     nested = [(n, body_of(n)) for n in inner if n.kind == "reduce"]
     lane = pick_lane(loops[-1:] if innermost else loops, inner, nested, machine)
-    if lane is None:
-        return loops
-    width = max(width_for(inner, lane, machine), 1)
-    if width == 1:
+    if lane is None or (width := width_for(inner, lane, machine)) == 1:
         return loops
     copies = copies_for(inner, lane, width, machine, len(group))
     return [*(loop for loop in loops if loop is not lane), replace(lane, lane=(width, copies))]

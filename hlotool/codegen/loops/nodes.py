@@ -6,19 +6,26 @@ Equal values are one `Node` (see `trace`); `nest` writes them once the loops hav
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from operator import attrgetter
 from typing import Any
 
-from hlotool.analysis.indexing import Atom, Condition, Index
+from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, linearize
 from hlotool.ir import ELEMENT_TYPES, Computation
 
-__all__ = ["Guards", "Node", "Number", "Partial", "Row", "Scratch", "body_of", "closure", "fits_in_32_bits", "scope_of"]
+__all__ = [
+    "Guards", "Node", "Number", "Partial", "Row", "Scratch", "body_of", "closure", "fits_in_32_bits", "joint_index",
+    "scope_of", "variables_of",
+]  # fmt: skip
 
 Guards = tuple[Condition, ...]
 
+NO_INDEX = constant(0)
+"""The index of nodes that have none."""
 
+
+@dataclass(slots=True, eq=False)
 class Node:
     """A value: one scalar for every setting of the loop variables whose bits are in `variables`.
 
@@ -38,67 +45,32 @@ class Node:
     ============  ==========================================================================
     """
 
-    __slots__ = (
-        "_indices",
-        "_inputs",
-        "atoms",
-        "attributes",
-        "bound",
-        "computation",
-        "guards",
-        "hidden",
-        "index",
-        "kind",
-        "opcode",
-        "operands",
-        "serial",
-        "slot",
-        "trips",
-        "type",
-        "variables",
-    )
+    serial: int
+    kind: str
+    type: str
+    operands: tuple[Node, ...] = ()
+    opcode: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    index: Index = NO_INDEX
+    guards: Guards = ()
+    slot: Any = None
+    computation: Computation | None = None
+    bound: tuple[Atom, ...] = ()
+    indices: tuple[Index, ...] = field(init=False)  # that this node itself evaluates
+    inputs: tuple[Node, ...] = field(init=False)  # what is computed before: operands, sources of run-time integers
+    atoms: tuple[Atom, ...] = field(init=False)
+    variables: int = field(init=False)
+    hidden: int = field(init=False)  # of the variables that a reduction binds
+    trips: int = field(init=False)  # settings of the variables
 
-    def __init__(
-        self,
-        serial: int,
-        kind: str,
-        type: str,
-        operands: tuple[Node, ...] = (),
-        *,
-        opcode: str = "",
-        attributes: Mapping[str, Any] | None = None,
-        index: Index | None = None,
-        guards: Guards = (),
-        slot: Any = None,
-        computation: Computation | None = None,
-        bound: tuple[Atom, ...] = (),
-    ) -> None:
-        self.serial = serial
-        self.kind = kind
-        self.type = type
-        self.operands = operands
-        self.opcode = opcode
-        self.attributes = attributes or {}
-        self.index = index
-        self.guards = guards
-        self.slot = slot
-        self.computation = computation
-        self.bound = bound
-        self._indices = (*(() if index is None else (index,)), *[g.index for g in guards])
-        inside = [atom for x in self._indices for atom in x.atoms()]
-        self._inputs = (*operands, *[a.source for a in inside if isinstance(a.source, Node)])
-        self.hidden = _variables(bound)  # of the variables that a reduction binds
-        self.atoms: tuple[Atom, ...] = _atoms([node.atoms for node in self._inputs if node.atoms], inside, bound)
-        self.variables = _variables(self.atoms)
-        self.trips = prod([atom.high - atom.low + 1 for atom in self.atoms])  # settings of the variables
-
-    def indices(self) -> tuple[Index, ...]:
-        """Indices that this node itself evaluates."""
-        return self._indices
-
-    def inputs(self) -> tuple[Node, ...]:
-        """Nodes that must have been computed before: operands, and sources of run-time integers."""
-        return self._inputs
+    def __post_init__(self) -> None:
+        self.indices = (*(() if self.index is NO_INDEX else (self.index,)), *[g.index for g in self.guards])
+        inside = [atom for x in self.indices for atom in x.atoms()]
+        self.inputs = (*self.operands, *[a.source for a in inside if isinstance(a.source, Node)])
+        self.hidden = variables_of(self.bound)
+        self.atoms = _atoms([node.atoms for node in self.inputs if node.atoms], inside, self.bound)
+        self.variables = variables_of(self.atoms)
+        self.trips = prod([atom.high - atom.low + 1 for atom in self.atoms])
 
 
 def _atoms(of_inputs: Sequence[tuple[Atom, ...]], inside: Sequence[Atom], bound: tuple[Atom, ...]) -> tuple[Atom, ...]:
@@ -112,12 +84,17 @@ def _atoms(of_inputs: Sequence[tuple[Atom, ...]], inside: Sequence[Atom], bound:
     return tuple([atom for atom in free if atom not in bound] if bound else free)
 
 
-def _variables(atoms: Iterable[Atom]) -> int:
-    """The bits of all variables that `atoms` depend on."""
+def variables_of(things: Iterable[Atom | Index]) -> int:
+    """The bits of all variables that these depend on."""
     bits = 0
-    for atom in atoms:
-        bits |= atom.variables
+    for thing in things:
+        bits |= thing.variables
     return bits
+
+
+def joint_index(atoms: Sequence[Atom]) -> Index:
+    """The position of a setting of `atoms`, which count from 0, among all of them; the last varies fastest."""
+    return linearize([atom_index(atom) for atom in atoms], [atom.high + 1 for atom in atoms])
 
 
 def scope_of(roots: Sequence[Node], cut: Collection[Node] = ()) -> list[Node]:
@@ -135,7 +112,7 @@ def scope_of(roots: Sequence[Node], cut: Collection[Node] = ()) -> list[Node]:
             if node in cut:
                 continue
         inner |= node.hidden
-        new = [entry for n in node.inputs() if (entry := (n, inner)) not in seen]
+        new = [entry for n in node.inputs if (entry := (n, inner)) not in seen]
         seen.update(new)
         stack += new
     return sorted(found, key=attrgetter("serial"))
@@ -146,7 +123,7 @@ def closure(roots: Iterable[Node]) -> set[Node]:
     stack = list(roots)
     seen = set(stack)
     while stack:
-        new = [node for node in stack.pop().inputs() if node not in seen]
+        new = [node for node in stack.pop().inputs if node not in seen]
         seen.update(new)
         stack += new
     return seen
@@ -159,20 +136,16 @@ def body_of(reduce: Node, cut: Collection[Node] = ()) -> list[Node]:
     return [n for n in scope_of([*inputs, *sources], cut) if n.variables & reduce.hidden]
 
 
+@dataclass(frozen=True, slots=True)
 class Number:
     """A constant's value, equal to another only with the same bits."""
 
-    __slots__ = ("bits", "value")
+    value: Any = field(compare=False)
+    bits: tuple[str, object] = field(init=False)
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.bits = (type(value).__name__, value.tobytes() if hasattr(value, "tobytes") else repr(value))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Number) and self.bits == other.bits
-
-    def __hash__(self) -> int:
-        return hash(self.bits)
+    def __post_init__(self) -> None:
+        written = self.value.tobytes() if hasattr(self.value, "tobytes") else repr(self.value)
+        object.__setattr__(self, "bits", (type(self.value).__name__, written))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,20 +156,21 @@ class Row:
     bytes: int
 
 
-class Partial:
-    """Partial results: element ``index`` of scratch at `slot` is `value`, for all settings of `atoms`."""
-
-    __slots__ = ("atoms", "index", "slot", "value")
-
-    def __init__(self, value: Node, index: Index, slot: Scratch, atoms: tuple[Atom, ...]) -> None:
-        self.value, self.index, self.slot, self.atoms = value, index, slot, atoms
-
-
 @dataclass(frozen=True, slots=True)
 class Scratch:
     """A place in the scratch buffer, as the slot of a node."""
 
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """Partial results: element ``index`` of scratch at `slot` is `value`, for all settings of `atoms`."""
+
+    value: Node
+    index: Index
+    slot: Scratch
+    atoms: tuple[Atom, ...]
 
 
 def fits_in_32_bits(index: Index, slack: int) -> bool:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from math import prod
 from typing import Annotated
 
 import numpy as np
 
-from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
+from hlotool.analysis.indexing import Atom, Condition, Index, constant, delinearize, linearize
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.signs import is_nonpositive
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import is_low_precision
 from hlotool.codegen.llvm.reduce import reducer
-from hlotool.codegen.loops.nodes import Guards, Node, Partial, Scratch
+from hlotool.codegen.loops.nodes import Guards, Node, Partial, Scratch, joint_index, variables_of
 from hlotool.codegen.loops.trace import Reduction, Request, Rule, Tracer
 from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, Shape, UnsupportedError, byte_size, dtype_of
 
@@ -31,6 +31,8 @@ _LONG: Annotated[int, Threshold("elements")] = 64
 """Of a dimension that is worth dividing among threads, from which on the first is taken."""
 
 Writer = Callable[[Tracer, Instruction, tuple[Index, ...], Guards, int], Rule]
+
+_Element = tuple[Instruction, tuple[Index, ...]]
 
 
 def _parameter(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -54,10 +56,18 @@ def _iota(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, l
     return t.node("position", i.shape.element_type, index=index[i.attributes["iota_dimension"]])
 
 
+def _elements(
+    operands: Sequence[Instruction], index: tuple[Index, ...], guards: Guards
+) -> Generator[Request, Node, list[Node]]:
+    """The same element of some operands, and the only one of scalars among them."""
+    found = []
+    for operand in operands:
+        found.append((yield operand, index[: operand.shape.rank], guards, 0))
+    return found
+
+
 def _elementwise(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    operands = []
-    for operand in i.operands:
-        operands.append((yield operand, () if operand.shape.rank < i.shape.rank else index, guards, 0))
+    operands = yield from _elements(i.operands, index, guards)
     attributes = {k: v for k, v in i.attributes.items() if k in _MEANING}
     if i.opcode == "exponential" and is_nonpositive(i.operands[0]):
         attributes["nonpositive"] = True
@@ -125,14 +135,26 @@ def _cut(t: Tracer, words: list[Node], offset: Index, width: int) -> Node:
     return chosen if size == width else t.elementwise("convert", whole, chosen)
 
 
-def _broadcast(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    return (yield i.operands[0], tuple(index[d] for d in i.attributes["dimensions"]), guards, 0)
+def _moved(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+    """An element of the only operand, that has moved."""
+    return (yield i.operands[0], tuple(_MOVES[i.opcode](i, index)), guards, leaf)
 
 
-def _reshape(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = i.operands[0].shape
-    position = linearize(index, i.shape.dimensions)
-    return (yield i.operands[0], delinearize(position, source.dimensions), guards, 0)
+def _reverse(i: Instruction, index: Sequence[Index]) -> Iterable[Index]:
+    turned, sizes = i.attributes["dimensions"], i.shape.dimensions
+    return [x * -1 + (sizes[d] - 1) if d in turned else x for d, x in enumerate(index)]
+
+
+_MOVES: dict[str, Callable[[Instruction, Sequence[Index]], Iterable[Index]]] = {
+    "broadcast": lambda i, index: [index[d] for d in i.attributes["dimensions"]],
+    "copy": lambda i, index: index,
+    "opt-barrier": lambda i, index: index,
+    "reshape": lambda i, index: delinearize(linearize(index, i.shape.dimensions), i.operands[0].shape.dimensions),
+    "reverse": _reverse,
+    "slice": lambda i, index: [x * s.stride + s.start for x, s in zip(index, i.attributes["slice"], strict=True)],
+    "transpose": lambda i, index: [index[i.attributes["dimensions"].index(d)] for d in range(i.shape.rank)],
+}
+"""Which element of its operand an instruction that only moves elements takes."""
 
 
 def _bitcast(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -154,25 +176,6 @@ def _physical(shape: Shape) -> tuple[int, ...]:
     return tuple(range(shape.rank)) if shape.layout is None else shape.layout.minor_to_major[::-1]
 
 
-def _transpose(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = [constant(0)] * len(index)
-    for position, dimension in enumerate(i.attributes["dimensions"]):
-        source[dimension] = index[position]
-    return (yield i.operands[0], tuple(source), guards, 0)
-
-
-def _reverse(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = list(index)
-    for d in i.attributes["dimensions"]:
-        source[d] = index[d] * -1 + (i.shape.dimensions[d] - 1)
-    return (yield i.operands[0], tuple(source), guards, 0)
-
-
-def _slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    source = [x * s.stride + s.start for x, s in zip(index, i.attributes["slice"], strict=True)]
-    return (yield i.operands[0], tuple(source), guards, 0)
-
-
 def _pad(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     source, conditions = [], []
     for x, p, size in zip(index, i.attributes["padding"], i.operands[0].shape.dimensions, strict=True):
@@ -182,11 +185,16 @@ def _pad(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, le
             x = x // (p.interior + 1)
         conditions.append(Condition(x, 0, size))
         source.append(x)
+    return (yield from _inside(t, guards, conditions, (i.operands[0], tuple(source)), (i.operands[1], ())))
+
+
+def _inside(t: Tracer, guards: Guards, conditions: Iterable[Condition], inside: _Element, outside: _Element) -> Rule:
+    """The element `inside` where all conditions hold, else that `outside`."""
     own = tuple(c for c in conditions if not c.always)
     if any(c.never for c in own):
-        return (yield i.operands[1], (), guards, 0)
-    inside = yield i.operands[0], tuple(source), _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield i.operands[1], (), guards, 0), "source")
+        return (yield *outside, guards, 0)
+    value = yield *inside, _and(guards, own), 0
+    return t.choice(own, value, (yield *outside, guards, 0), "source") if own else value
 
 
 def _and(guards: Guards, more: Guards) -> Guards:
@@ -210,45 +218,33 @@ def _concatenate(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Gu
     return result
 
 
-def _dynamic_starts(
-    t: Tracer, i: Instruction, first: int, sizes: Sequence[int], dimensions: Sequence[int]
-) -> Generator[Request, Node, list[Index]]:
-    """Start indices from operand `first` on (scalars, or one vector), clamped so that `sizes` fit `dimensions`."""
-    starts = []
-    for d, (size, whole) in enumerate(zip(sizes, dimensions, strict=True)):
-        if i.operands[first].shape.rank == 1:
-            source = yield i.operands[first], (constant(d),), (), 0
-        else:
-            source = yield i.operands[first + d], (), (), 0
-        starts.append(t.clamped(source, 0, whole - size))
-    return starts
+def _starts(i: Instruction, first: int, part: Shape) -> Iterator[tuple[Request, int]]:
+    """The start indices from operand `first` on (scalars, or one vector), each with its largest value at which `part`
+    fits the first operand."""
+    for d, (size, whole) in enumerate(zip(part.dimensions, i.operands[0].shape.dimensions, strict=True)):
+        vector = i.operands[first].shape.rank == 1
+        yield (i.operands[first if vector else first + d], (constant(d),) if vector else (), (), 0), whole - size
 
 
 def _dynamic_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    whole = i.operands[0].shape.dimensions
-    starts = yield from _dynamic_starts(t, i, 1, i.shape.dimensions, whole) if whole else _nothing()
-    return (yield i.operands[0], tuple(x + s for x, s in zip(index, starts, strict=True)), guards, 0)
-
-
-def _nothing() -> Generator[Request, Node, list[Index]]:
-    yield from ()
-    return []
+    source = []
+    for x, (start, most) in zip(index, _starts(i, 1, i.shape), strict=True):
+        source.append(x + t.clamped((yield start), 0, most))
+    return (yield i.operands[0], tuple(source), guards, 0)
 
 
 def _dynamic_update_slice(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     whole, update = i.operands[:2]
     if not whole.shape.rank:
         return (yield update, index, guards, 0)
-    starts = yield from _dynamic_starts(t, i, 2, update.shape.dimensions, whole.shape.dimensions)
+    starts = []
+    for start, most in _starts(i, 2, update.shape):
+        starts.append(t.clamped((yield start), 0, most))
     if not update.shape.size:
         return (yield whole, index, guards, 0)
     source = tuple(x - s for x, s in zip(index, starts, strict=True))
-    own = tuple(Condition(x, 0, n) for x, n in zip(source, update.shape.dimensions, strict=True))
-    own = tuple(c for c in own if not c.always)
-    if any(c.never for c in own):
-        return (yield whole, index, guards, 0)
-    inside = yield update, source, _and(guards, own), 0
-    return t.choice(own, inside, inside if not own else (yield whole, index, guards, 0), "source")
+    conditions = (Condition(x, 0, n) for x, n in zip(source, update.shape.dimensions, strict=True))
+    return (yield from _inside(t, guards, conditions, (update, source), (whole, index)))
 
 
 def _gather(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -295,7 +291,7 @@ def _reduction_loops(
     """The operands of a reduction, the variables that it binds, those that part it, and where there is an element."""
     count = len(i.operands) // 2
     shape = i.operands[0].shape
-    taken = _mask(index, guards)
+    taken = variables_of((*index, *(g.index for g in guards)))
     bound: list[Atom] = []
     source: list[Index] = []
     outer: tuple[Atom, ...] = ()
@@ -310,22 +306,17 @@ def _reduction_loops(
         if d == divided:
             size_of_part = -(-size // t.parts[i])
             part, outer = t.dimension(t.parts[i], taken)
-            for atom in outer:
-                taken |= atom.variables
+            taken |= variables_of(outer)
         own, atoms = t.dimension(size_of_part, taken)
         own = own + part * size_of_part
         if own.high >= size:
             valid = (Condition(own, 0, size),)
         source.append(own)
         bound += [a for a in atoms if a.high]
-        for atom in atoms:
-            taken |= atom.variables
-    operands = []
-    if shape.size:
-        for operand in i.operands[:count]:
-            operands.append((yield operand, tuple(source), _and(guards, valid), 0))
-    for initial in i.operands[count:]:
-        operands.append((yield initial, (), guards, 0))
+        taken |= variables_of(atoms)
+    inputs = i.operands[: count if shape.size else 0]
+    operands = yield from _elements(inputs, tuple(source), _and(guards, valid))
+    operands += yield from _elements(i.operands[count:], (), guards)
     return tuple(operands), tuple(bound), outer, valid
 
 
@@ -368,28 +359,21 @@ def _in_parts(
         )
         neutral = zip(how.types, how.neutral_numbers(), strict=True)
         first = [t.number("f32" if is_low_precision(k) else k, number) for k, number in neutral]
-    whole = t.node(
-        "reduce", "tuple" if count > 1 else inputs[0].type, (*inputs, *first),
-        computation=i.attributes["to_apply"], bound=bound, guards=valid, slot=i,
-    )  # fmt: skip
-    leaves = [whole] if count == 1 else [t.node("leaf", n.type, (whole,), slot=k) for k, n in enumerate(inputs)]
+    leaves = [_reduction(t, i, (*inputs, *first), bound, valid, k) for k in range(count)]
     loads = [partial_result(t, value, outer) for value in leaves]
     total = _reduction(t, i, (*loads, *initial), outer, (), leaf)
-    wanted = i_type(i, leaf)
+    wanted = list(i.shape.leaves())[leaf].element_type
     return total if total.type == wanted else t.elementwise("convert", wanted, total)
 
 
 def partial_result(t: Tracer, value: Node, outer: tuple[Atom, ...]) -> Node:
     """The load of a value that is to be stored in scratch first, for all settings of `outer` and its other atoms."""
     atoms = (*outer, *sorted((a for a in value.atoms if a not in outer), key=lambda a: a.variables))
-    position, stride = constant(0), 1
-    for atom in reversed(atoms):
-        position = position + atom_index(atom) * stride
-        stride *= atom.high + 1
+    position = joint_index(atoms)
     known = next((p for p in t.partials if p.value is value), None)
     if known is None:
         known = Partial(value, position, Scratch(t.scratch), atoms)
-        t.scratch += -(-stride * byte_size(value.type) // 64) * 64
+        t.scratch += -(-(position.high + 1) * byte_size(value.type) // 64) * 64
         t.partials.append(known)
     return t.node("load", value.type, index=position, slot=known.slot)
 
@@ -397,32 +381,22 @@ def partial_result(t: Tracer, value: Node, outer: tuple[Atom, ...]) -> Node:
 def _reduction(
     t: Tracer, i: Instruction, operands: tuple[Node, ...], bound: tuple[Atom, ...], valid: Guards, leaf: int
 ) -> Node:
-    computation = i.attributes["to_apply"]
-    if len(operands) == 2:
-        return t.node(
-            "reduce", operands[0].type, operands, computation=computation, bound=bound, guards=valid, slot=i
-        )
-    whole = t.node("reduce", "tuple", operands, computation=computation, bound=bound, guards=valid, slot=i)
-    return t.node("leaf", operands[leaf].type, (whole,), slot=leaf)
-
-
-def i_type(instruction: Instruction, leaf: int) -> str:
-    """Element type of result `leaf`."""
-    return list(instruction.shape.leaves())[leaf].element_type
+    kind = operands[0].type if len(operands) == 2 else "tuple"
+    whole = t.node("reduce", kind, operands, computation=i.attributes["to_apply"], bound=bound, guards=valid, slot=i)
+    return whole if kind != "tuple" else t.node("leaf", operands[leaf].type, (whole,), slot=leaf)
 
 
 def _reduce_window(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
     count = len(i.operands) // 2
     shape = i.operands[0].shape
-    taken = _mask(index, guards)
+    taken = variables_of((*index, *(g.index for g in guards)))
     bound: list[Atom] = []
     source: list[Index] = []
     conditions: list[Condition] = []
     for x, w, size in zip(index, i.attributes["window"].dimensions, shape.dimensions, strict=True):
         own, atoms = t.dimension(w.size, taken)
         bound += [a for a in atoms if a.high]
-        for atom in atoms:
-            taken |= atom.variables
+        taken |= variables_of(atoms)
         x = x * w.stride + own * w.window_dilation - w.padding_low
         if w.base_dilation > 1:
             conditions.append(Condition(x % w.base_dilation, 0, 1))
@@ -430,23 +404,11 @@ def _reduce_window(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: 
         conditions.append(Condition(x, 0, size))
         source.append(x)
     valid = tuple(c for c in conditions if not c.always)
-    operands = []
-    if not any(c.never for c in valid):
-        for operand in i.operands[:count]:
-            operands.append((yield operand, tuple(source), _and(guards, valid), 0))
-    initial = []
-    for operand in i.operands[count:]:
-        initial.append((yield operand, (), guards, 0))
-    if not operands:
-        return initial[leaf]
-    return _reduction(t, i, (*operands, *initial), tuple(bound), valid, leaf)
-
-
-def _mask(index: Sequence[Index], guards: Guards) -> int:
-    taken = 0
-    for x in (*index, *(g.index for g in guards)):
-        taken |= x.variables
-    return taken
+    if any(c.never for c in valid):
+        return (yield i.operands[count + leaf], (), guards, 0)
+    operands = yield from _elements(i.operands[:count], tuple(source), _and(guards, valid))
+    operands += yield from _elements(i.operands[count:], (), guards)
+    return _reduction(t, i, tuple(operands), tuple(bound), valid, leaf)
 
 
 def _get_tuple_element(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -464,39 +426,27 @@ def _tuple(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, 
     raise IndexError(f"{i.name} has no such leaf")
 
 
-def _same(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    return (yield i.operands[0], index, guards, leaf)
-
-
 def _map(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-    operands = []
-    for operand in i.operands:
-        operands.append((yield operand, index, guards, 0))
+    operands = yield from _elements(i.operands, index, guards)
     return t.node("inline", i.shape.element_type, tuple(operands), computation=i.attributes["to_apply"])
 
 
 _RULES: dict[str, Writer] = {
+    **dict.fromkeys(_MOVES, _moved),
     "bitcast": _bitcast,
     "bitcast-convert": _bitcast_convert,
-    "broadcast": _broadcast,
     "concatenate": _concatenate,
     "constant": _constant,
-    "copy": _same,
     "dynamic-slice": _dynamic_slice,
     "dynamic-update-slice": _dynamic_update_slice,
     "gather": _gather,
     "get-tuple-element": _get_tuple_element,
     "iota": _iota,
     "map": _map,
-    "opt-barrier": _same,
     "pad": _pad,
     "parameter": _parameter,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
-    "reshape": _reshape,
-    "reverse": _reverse,
-    "slice": _slice,
-    "transpose": _transpose,
     "tuple": _tuple,
 }
 
@@ -506,16 +456,7 @@ FUSIBLE: frozenset[str] = frozenset(_RULES)
 
 def region_starts(t: Tracer, update: Instruction) -> list[Index]:
     """Where the region of a dynamic-update-slice begins."""
-    whole, part = (o.shape.dimensions for o in update.operands[:2])
-    asking = _dynamic_starts(t, update, 2, part, whole)
-    request = next(asking, None)
-    while request is not None:
-        try:
-            request = asking.send(t.element(*request))
-        except StopIteration as finished:
-            found: list[Index] = finished.value
-            return found
-    return []
+    return [t.clamped(t.element(*start), 0, most) for start, most in _starts(update, 2, update.operands[1].shape)]
 
 
 def rule_of(instruction: Instruction) -> Writer:
@@ -537,13 +478,10 @@ def can_trace(instruction: Instruction) -> bool:
         case "constant":
             small = instruction.shape.is_array and instruction.shape.byte_size <= SMALL_CONSTANT
             return isinstance(instruction.literal, Literal) and (small or instruction.literal.is_splat)
-        case "reduce" | "map":
-            return can_inline(instruction.attributes["to_apply"])
-        case "reduce-window":
-            window = instruction.attributes["window"]
-            return prod(w.size for w in window.dimensions) <= WINDOW_LIMIT and can_inline(
-                instruction.attributes["to_apply"]
-            )
+        case "reduce" | "map" | "reduce-window":
+            window = instruction.attributes.get("window")
+            few = window is None or prod(w.size for w in window.dimensions) <= WINDOW_LIMIT
+            return few and can_inline(instruction.attributes["to_apply"])
         case "bitcast":
             source, target = instruction.operands[0].shape, instruction.shape
             return source.size == target.size and byte_size(source.element_type) == byte_size(target.element_type)

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import atom_index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.loops.loops import Loop, weight
+from hlotool.codegen.loops.loops import LoopSpec, weight
 from hlotool.codegen.loops.nodes import Node, Row
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.ir import byte_size
@@ -53,7 +53,7 @@ class Stage:
     kept: tuple[Node, ...]
 
 
-def stages_of(tracer: Tracer, scope: Sequence[Node], lane: Loop) -> tuple[list[Stage], dict[Node, Node]]:
+def stages_of(tracer: Tracer, scope: Sequence[Node], lane: LoopSpec) -> tuple[list[Stage], dict[Node, Node]]:
     """The stages of what `scope` computes in the loop `lane`, and the loads of all rows; none where one stage will do.
 
     Loads, and what is quickly computed of nothing else, are repeated in every stage; all outputs are written in the
@@ -66,7 +66,7 @@ def stages_of(tracer: Tracer, scope: Sequence[Node], lane: Loop) -> tuple[list[S
         return [], {}
     if 2 * sum(_DIVIDER.get(n.opcode, 0.0) for n in own) > work or any(n.kind in ("reduce", "leaf") for n in own):
         return [], {}
-    needs = {n: [i for i in n.inputs() if i.variables & lane.variables] for n in inside}
+    needs = {n: [i for i in n.inputs if i.variables & lane.variables] for n in inside}
     if any(needs[n] for n in inside if n.kind == "load"):
         return [], {}  # elements that lie where another one says
     steps = [n for n in own if weight(n) > 1 or any(i.kind != "load" for i in needs[n])]

@@ -8,10 +8,11 @@ selections under bound conditions, and reductions.  What each opcode means stand
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
-from hlotool.analysis.indexing import Atom, Index, atom_index, constant, linearize, runtime, variable
-from hlotool.codegen.loops.nodes import Guards, Node, Number, Partial
+from hlotool.analysis.indexing import Atom, Index, atom_index, linearize, runtime, variable
+from hlotool.codegen.loops.nodes import Guards, Node, Number, Partial, joint_index
 from hlotool.ir import Instruction, Shape
 
 __all__ = ["Dimension", "Reduction", "Request", "Rule", "Tracer"]
@@ -53,7 +54,7 @@ class Tracer:
         self.scratch = 0
         self.nodes: list[Node] = []
         self._variables: dict[int, list[tuple[Atom, ...]]] = {}
-        self._count = 0
+        self._numbers = count()
         self._memo: dict[Request, Node] = {}
         self._unique: dict[tuple[object, ...], Node] = {}
 
@@ -67,15 +68,10 @@ class Tracer:
         known = self._variables.setdefault(extent, [])
         for atoms in known:
             if not any(a.variables & taken for a in atoms):
-                return self._joined(atoms), atoms
+                return joint_index(atoms), atoms
         name = extent, len(known)
-        fresh = []
-        for factor in self.factors.get(name, (extent,)):
-            atom = variable(self._count, factor)
-            self._count += 1
-            fresh.append(atom)
-        known.append(tuple(fresh))
-        return self._joined(known[-1]), known[-1]
+        known.append(tuple([variable(next(self._numbers), factor) for factor in self.factors.get(name, (extent,))]))
+        return joint_index(known[-1]), known[-1]
 
     def dimensions(self) -> Iterator[tuple[Dimension, tuple[Atom, ...]]]:
         """All dimensions with their variables."""
@@ -85,24 +81,8 @@ class Tracer:
 
     def found(self, opcode: str, sizes: tuple[int, ...]) -> list[tuple[Index, ...]]:
         """The indices at which results of `sizes` of instructions with `opcode` were asked for, unguarded."""
-        return list(
-            dict.fromkeys(
-                index
-                for instruction, index, guards, leaf in self._memo
-                if instruction.opcode == opcode
-                and not guards
-                and list(instruction.shape.leaves())[leaf].dimensions == sizes
-            )
-        )
-
-    @staticmethod
-    def _joined(atoms: tuple[Atom, ...]) -> Index:
-        total = constant(0)
-        stride = 1
-        for atom in reversed(atoms):
-            total = total + atom_index(atom) * stride
-            stride *= atom.high + 1
-        return total
+        unguarded = [(i, index, leaf) for i, index, guards, leaf in self._memo if i.opcode == opcode and not guards]
+        return list(dict.fromkeys(x for i, x, leaf in unguarded if list(i.shape.leaves())[leaf].dimensions == sizes))
 
     # ---- elements
 
@@ -112,27 +92,22 @@ class Tracer:
         It is asked for only where all `guards` hold; where they do not its value is of no interest, but
         computing it is harmless.
         """
-        first: Request = (instruction, index, guards, leaf)
-        stack: list[tuple[Request, Rule]] = []
-        asked: Request = first
-        answer: Node | None = None
-        while True:
+        asked: Request = (instruction, index, guards, leaf)
+        answer = self._memo.get(asked)
+        stack = [(asked, self._rule(asked))] if answer is None else []
+        while stack:
+            request, rule = stack[-1]
+            try:
+                asked = next(rule) if answer is None else rule.send(answer)
+            except StopIteration as finished:
+                answer = self._memo[request] = finished.value
+                stack.pop()
+                continue
             answer = self._memo.get(asked)
             if answer is None:
                 stack.append((asked, self._rule(asked)))
-            while stack:
-                request, rule = stack[-1]
-                try:
-                    asked = rule.send(answer) if answer is not None else next(rule)
-                    break
-                except StopIteration as finished:
-                    answer = finished.value
-                    assert answer is not None
-                    self._memo[request] = answer
-                    stack.pop()
-            else:
-                assert answer is not None
-                return answer
+        assert answer is not None
+        return answer
 
     def node(self, kind: str, type: str, operands: tuple[Node, ...] = (), **fields: Any) -> Node:
         """The node with these fields (one for equal fields)."""

@@ -1,17 +1,30 @@
-"""The arena: one block of memory for all values that are neither arguments, constants nor results."""
+"""The arena: one block of memory for all values that are neither arguments, constants nor results.
+
+Steps that move are run earlier or later than they stand: their storage is taken for longer, if that is not too much.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import accumulate
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.plan.buffers import occupy
+from hlotool.codegen.plan.dependencies import touched
+from hlotool.codegen.plan.steps import CONTROL, Steps, called
 from hlotool.codegen.plan.values import Assignment, Value
+from hlotool.ir import Instruction
 
-__all__ = ["ALIGNMENT", "is_temporary", "place"]
+__all__ = ["ALIGNMENT", "Reservations", "place"]
 
 ALIGNMENT = 64
+
+_MORE_BYTES: Annotated[int, Threshold("bytes")] = 256 << 10  # that may be alive at once beyond the peak
+_MORE_SHARE: Annotated[float, Threshold("share")] = 1 / 16  # of the peak, likewise
+"""What may be alive at once beyond the peak: so many bytes, and this share of the peak."""
 
 
 def place(result: Assignment) -> None:
@@ -21,7 +34,7 @@ def place(result: Assignment) -> None:
     first.  Deterministic, and near-linear in the number of values.
     """
     pending = sorted(
-        (v for v in _roots(result.values) if is_temporary(v) and v.size > 0 and v.intervals),
+        (v for v in {value.find() for value in result.values} if _is_temporary(v) and v.size > 0 and v.intervals),
         key=lambda v: (v.intervals[0][0], -v.size, v.number),
     )
     free = _Holes()
@@ -42,18 +55,9 @@ def place(result: Assignment) -> None:
     result.arena_bytes = top
 
 
-def is_temporary(value: Value) -> bool:
+def _is_temporary(value: Value) -> bool:
     """Whether a value that stands for others lies in the arena."""
     return value.writable and value.output is None and value.parameter is None
-
-
-def _roots(values: list[Value]) -> Iterator[Value]:
-    seen: set[int] = set()
-    for value in values:
-        root = value.find()
-        if id(root) not in seen:
-            seen.add(id(root))
-            yield root
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +102,53 @@ class _Holes:
         offset, size = self.by_offset.pop(index)
         del self.by_size[bisect_left(self.by_size, (size, offset))]
         return offset, size
+
+
+class Reservations:
+    """The storage of a program, of which some is taken for longer where steps move."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.alive: list[int] = []  # bytes of the arena, by position
+        self.most = 0
+
+    def reserve(self, moved: list[Instruction]) -> bool:
+        """Take the storage of what moves for as long as it moves, if that is not too much."""
+        if not self.alive:
+            self._count()
+        positions = self.steps.assignment.positions
+        start = min(positions[i] for i in moved)
+        end = max(_end(i, self.steps.assignment) for i in moved)
+        storage = dict.fromkeys(value for i in moved for value in touched(i, self.steps).storage() if value.intervals)
+        longer = [value for value in storage if value.intervals[0][0] > start or value.intervals[-1][1] < end]
+        more = self.alive[start : end + 1]
+        for value in filter(_is_temporary, longer):
+            alive = range(value.intervals[0][0], value.intervals[-1][1] + 1)
+            for position in range(start, end + 1):
+                if position not in alive:
+                    more[position - start] += value.size
+        if max(more) > self.most * (1 + _MORE_SHARE) + _MORE_BYTES:
+            return False
+        self.alive[start : end + 1] = more
+        for value in longer:
+            occupy(value, start, end)
+        return True
+
+    def _count(self) -> None:
+        """Count the bytes that are alive at each position."""
+        roots = {value.find() for value in self.steps.assignment.values}
+        changes = [0] * (max(value.intervals[-1][1] for value in roots if value.intervals) + 2)
+        for value in roots:
+            if _is_temporary(value) and value.intervals:
+                changes[value.intervals[0][0]] += value.size
+                changes[value.intervals[-1][1] + 1] -= value.size
+        self.alive = list(accumulate(changes))
+        self.most = max(self.alive)
+
+
+def _end(instruction: Instruction, assignment: Assignment) -> int:
+    """The last position that belongs to an instruction."""
+    if instruction.opcode not in CONTROL:
+        return assignment.positions[instruction]
+    *_, last = called(instruction)[-1]
+    return _end(last, assignment) + 4

@@ -64,8 +64,7 @@ def assign(
     result = Assignment()
     walker = _Walker(result)
     walker.entry(entry)
-    in_place = {instruction: pairs for instruction, pairs in in_place.items() if instruction in result.leaves}
-    offers = [(instruction, *pair) for instruction, pairs in in_place.items() for pair in pairs]
+    offers = [(i, *pair) for i, pairs in in_place.items() if i in result.leaves for pair in pairs]
     of_value: dict[Value, list[_Offer]] = {}
     for offer in offers:
         of_value.setdefault(result.leaves[offer[0]][offer[1]], []).append(offer)
@@ -93,12 +92,10 @@ def assign(
     if donation.arguments:
         joined = {value.find() for value in result.values if value.find() is not value}
         result.overwritten = tuple(n for n in sorted(donation.arguments) if result.parameters[n].find() in joined)
-    for instruction, pairs in in_place.items():
-        own = result.leaves[instruction]
-        operands = [result.leaves[o] for o in instruction.operands]
-        shared = [leaf for leaf, operand in pairs if own[leaf].find() is operands[operand][0].find()]
-        if shared:
-            result.in_place[instruction] = frozenset(shared)
+    for offer in offers:
+        instruction, leaf, _ = offer
+        if result.leaves[instruction][leaf].find() is _operand(result, offer).find():
+            result.in_place[instruction] = result.in_place.get(instruction, frozenset()) | {leaf}
     return result
 
 
@@ -112,13 +109,14 @@ class _Walker:
         self.stackings: dict[Instruction, dict[int, Stacking]] = {}  # by the loop
         self.joins: list[Instruction] = []  # concatenates whose operands may be computed where they belong
         self.ends: dict[Computation, int] = {}  # where a loop body or branch has computed its result
-        self.starts: dict[Instruction, list[int]] = {}  # of the elements of tuples: their first leaf
+        self.starts: dict[Instruction, list[int]] = {}  # of tuples, see `_starts`
 
     def new(self, shape: Shape) -> Value:
-        value = Value(len(self.result.values), shape, shape.byte_size)
-        value.intervals = [(self.now, self.now)]
-        self.result.values.append(value)
-        return value
+        return self.result.value(shape, shape.byte_size, self.now)
+
+    def results(self, instruction: Instruction) -> tuple[Value, ...]:
+        """A new value for each of its array leaves."""
+        return tuple(self.new(shape) for shape in array_leaves(instruction.shape))
 
     def use(self, values: Iterable[Value]) -> None:
         for value in values:
@@ -129,16 +127,11 @@ class _Walker:
                 used = used.whole
 
     def entry(self, computation: Computation) -> None:
-        number = 0
         for parameter in computation.parameters:
-            own = []
-            for shape in array_leaves(parameter.shape):
-                value = self.new(shape)
-                value.parameter = number
-                number += 1
-                own.append(value)
-            self.result.leaves[parameter] = tuple(own)
-            self.result.parameters.extend(own)
+            self.result.leaves[parameter] = self.results(parameter)
+            self.result.parameters.extend(self.result.leaves[parameter])
+        for number, value in enumerate(self.result.parameters):
+            value.parameter = number
         self.body(computation)
         self.now += 2
         self.use(self.result.leaves[computation.root])
@@ -157,16 +150,11 @@ class _Walker:
                 case "parameter":
                     pass
                 case "constant":
-                    own = [self.new(shape) for shape in array_leaves(instruction.shape)]
-                    for value in own:
+                    leaves[instruction] = self.results(instruction)
+                    for value in leaves[instruction]:
                         value.constant = instruction
-                    leaves[instruction] = tuple(own)
                 case "get-tuple-element":
                     leaves[instruction] = operands[0][self.element(instruction)]
-                case "after-all":
-                    leaves[instruction] = ()
-                case "add-dependency":
-                    leaves[instruction] = operands[0]
                 case opcode if opcode in ALIASES:
                     leaves[instruction] = tuple(value for values in operands for value in values)
                 case "while":
@@ -179,19 +167,17 @@ class _Walker:
                     (value.whole,) = operands[0]
                     leaves[instruction] = (value,)
                 case _:
-                    leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+                    leaves[instruction] = self.results(instruction)
                     if instruction.opcode == "concatenate" and instruction.shape.is_static:
                         self.joins.append(instruction)
 
     def element(self, instruction: Instruction) -> slice:
         """The leaves of its operand that a get-tuple-element takes."""
         source = instruction.operands[0]
-        starts = self.starts.get(source)
-        if starts is None:
-            counts = (len(array_leaves(element)) for element in source.shape.elements)
-            starts = self.starts[source] = list(accumulate(counts, initial=0))
+        if source not in self.starts:
+            self.starts[source] = _starts(source.shape)
         index = instruction.attributes["index"]
-        return slice(starts[index], starts[index + 1])
+        return slice(*self.starts[source][index : index + 2])
 
     def loop(self, instruction: Instruction) -> None:
         leaves = self.result.leaves
@@ -201,12 +187,9 @@ class _Walker:
             self.stackings[instruction] = found
             self.result.stacked[instruction] = stacked_elements(instruction, found)
         kept = invariant_leaves(body)
-        state = tuple(
-            initial if number in kept else self.new(shape)
-            for number, (initial, shape) in enumerate(
-                zip(leaves[instruction.operands[0]], array_leaves(instruction.shape), strict=True)
-            )
-        )
+        shapes = enumerate(array_leaves(instruction.shape))
+        initial = leaves[instruction.operands[0]]
+        state = tuple(initial[number] if number in kept else self.new(shape) for number, shape in shapes)
         leaves[instruction] = leaves[condition.parameters[0]] = leaves[body.parameters[0]] = state
         self.body(condition)
         self.now += 2
@@ -236,26 +219,18 @@ class _Walker:
             self.use(leaves[branch.root])
             self.ends[branch] = self.now
         self.now += 2
-        leaves[instruction] = tuple(self.new(shape) for shape in array_leaves(instruction.shape))
+        leaves[instruction] = self.results(instruction)
         self.control.append(instruction)
 
 
-def invariant_leaves(body: Computation) -> frozenset[int]:
+def invariant_leaves(body: Computation) -> set[int]:
     """Leaves of a loop's state that the body hands on as they came: the loop may read the initial value itself."""
-    if body.root.opcode != "tuple":
-        return frozenset()
-    found: set[int] = set()
-    leaf = 0
-    for index, operand in enumerate(body.root.operands):
-        count = len(array_leaves(operand.shape))
-        if (
-            operand.opcode == "get-tuple-element"
-            and operand.operands[0].opcode == "parameter"
-            and operand.attributes["index"] == index
-        ):
-            found.update(range(leaf, leaf + count))
-        leaf += count
-    return frozenset(found)
+    elements = frozenset(
+        index for index, operand in enumerate(body.root.operands if body.root.opcode == "tuple" else ())
+        if operand.opcode == "get-tuple-element" and operand.operands[0].opcode == "parameter"
+        and operand.attributes["index"] == index
+    )  # fmt: skip
+    return _leaves_of(body.root.shape, elements)
 
 
 def branch_computations(conditional: Instruction) -> tuple[Computation, ...]:
@@ -354,9 +329,7 @@ def _merge_loop(
             log.note("state-swapped", loop, "the next trip finds it where it was computed", bytes=copy.source.size)
     written = _leaves_of(loop.shape, result.stacked.get(loop, frozenset()))
     for number, (own, initial) in enumerate(zip(state, result.leaves[loop.operands[0]], strict=True)):
-        if own is initial:
-            continue
-        if not _try_merge(initial, own, result.positions[loop]) and number not in written:
+        if own is not initial and not _try_merge(initial, own, result.positions[loop]) and number not in written:
             entering.append(Copy(initial, own))
     result.loop_copies[loop] = (entering, _parallel(result, repeating, last))
 
@@ -365,8 +338,13 @@ def _leaves_of(shape: Shape, elements: frozenset[int]) -> set[int]:
     """The numbers of the array leaves of some elements of a tuple."""
     if not elements:
         return set()
-    starts = list(accumulate((len(array_leaves(element)) for element in shape.elements), initial=0))
+    starts = _starts(shape)
     return {leaf for index in elements for leaf in range(starts[index], starts[index + 1])}
+
+
+def _starts(shape: Shape) -> list[int]:
+    """The number of the first array leaf of each element of a tuple, and the number of all."""
+    return list(accumulate((len(array_leaves(element)) for element in shape.elements), initial=0))
 
 
 def _swaps(result: Assignment, loop: Instruction, repeating: list[Copy], last: int) -> list[Copy]:
@@ -408,11 +386,9 @@ def _parallel(result: Assignment, copies: list[Copy], position: int) -> list[Cop
     while waiting:
         if not free:  # only cycles are left: save what one of their copies overwrites
             target = next(iter(waiting))
-            spare = Value(len(result.values), waiting[target].target.shape, waiting[target].target.size)
-            spare.intervals = [(position, position)]
-            result.values.append(spare)
-            ordered.append(Copy(waiting[target].target, spare))
-            spares[target] = spare
+            lost = waiting[target].target
+            spares[target] = result.value(lost.shape, lost.size, position)
+            ordered.append(Copy(lost, spares[target]))
             free.append(target)
         copy = waiting.pop(free.pop())
         source = copy.source.find()
@@ -440,9 +416,7 @@ def _merge_branches(result: Assignment, conditional: Instruction, ends: dict[Com
 
 def occupy(value: Value, start: int, end: int) -> None:
     """Mark the storage of `value` as taken from `start` to `end`."""
-    spare = Value(-1, value.shape, 0)
-    spare.intervals = [(start, end)]
-    _union(value.find(), spare)
+    _union(value, Value(-1, value.shape, 0, [(start, end)]))
 
 
 def _claim(result: Assignment, entry: Computation, donation: Donation, offers: dict[Value, list[_Offer]]) -> None:
@@ -507,9 +481,8 @@ def _merge_outputs(result: Assignment, entry: Computation, donation: Donation, l
     """Let results be computed where they are to be, or have them copied there at the end."""
     into_parameters: list[Copy] = []
     for number, value in enumerate(result.leaves[entry.root]):
-        output = Value(len(result.values), value.shape, value.size)
+        output = result.value(value.shape, value.size)
         output.output = number
-        result.values.append(output)
         result.outputs.append(output)
         if number in result.aliases:
             parameter = result.parameters[result.aliases[number]]

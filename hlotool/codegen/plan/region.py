@@ -11,17 +11,17 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["Part", "Region", "Schedule", "Tasks", "dealt", "tasks_of", "time_of"]
+__all__ = ["Region", "Schedule", "TaskRange", "Tasks", "dealt", "tasks_of", "time_of"]
 
 _TASKS: Annotated[int, Threshold("tasks")] = 15
-"""Tasks of a region, about, if it has parts enough."""
+"""Tasks of a region, about, if it has tasks of steps enough."""
 
 _TASK: Annotated[float, Threshold("nanoseconds")] = 2_000.0
-"""Nanoseconds that a part of a kernel takes at least."""
+"""Nanoseconds that a range of a kernel's tasks takes at least."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TaskRange:
     """Tasks of a step's only function, or a whole step (`end` is 0)."""
 
     instruction: Instruction
@@ -31,10 +31,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Steps that run side by side: what each task of the parallel job does, one part after the other."""
+    """Steps that run side by side: what each task of the parallel job does, one range after the other."""
 
     steps: tuple[Instruction, ...]
-    tasks: tuple[tuple[Part, ...], ...]
+    tasks: tuple[tuple[TaskRange, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,16 @@ class Schedule:
     split_awake: Set[tuple[Instruction, int]]
 
 
-Tasks = list[tuple[float, list[Part]]]
-"""Nanoseconds of each task, and the parts that it does."""
+Tasks = list[tuple[float, list[TaskRange]]]
+"""Nanoseconds of each task, and what it does."""
 
 
 def tasks_of(times: Mapping[Instruction, float], kernels: Mapping[Instruction, Kernel]) -> Tasks:
     """The tasks of a region, longest first, and their times; from the times of its steps.
 
-    Steps are cut, and small parts put together, to make about as many tasks as wanted.
+    Steps are cut, and small ranges put together, to make about as many tasks as wanted.
     """
-    parts: list[tuple[float, Part]] = []
+    ranges: list[tuple[float, TaskRange]] = []
     least = max(_TASK, sum(times.values()) / _TASKS)
     for instruction, time in times.items():
         kernel = kernels.get(instruction)
@@ -64,34 +64,34 @@ def tasks_of(times: Mapping[Instruction, float], kernels: Mapping[Instruction, K
             total = kernel.steps[0].tasks
             count = max(1, min(total, int(time / least)))
             edges = [total * n // count for n in range(count + 1)]
-            parts += [(time * (b - a) / total, Part(instruction, a, b)) for a, b in pairwise(edges)]
+            ranges += [(time * (b - a) / total, TaskRange(instruction, a, b)) for a, b in pairwise(edges)]
         else:
-            parts.append((time, Part(instruction)))
-    parts.sort(key=lambda part: -part[0])
+            ranges.append((time, TaskRange(instruction)))
+    ranges.sort(key=lambda timed: -timed[0])
     capacity = sum(times.values()) / _TASKS
     tasks: Tasks = []
-    for time, part in parts:
-        for number, (filled, own) in enumerate(tasks):
+    for time, own in ranges:
+        for number, (filled, others) in enumerate(tasks):
             if filled + time <= capacity:
-                tasks[number] = (filled + time, [*own, part])
+                tasks[number] = (filled + time, [*others, own])
                 break
         else:
-            tasks.append((time, [part]))
+            tasks.append((time, [own]))
     return sorted(tasks, key=lambda task: -task[0])
 
 
-def dealt(tasks: Tasks) -> tuple[tuple[Part, ...], ...]:
+def dealt(tasks: Tasks) -> tuple[tuple[TaskRange, ...], ...]:
     """What tasks do, in the order in which the pool deals them out: the first half is for one thread, the second for
     another one, each with the longest tasks first, which nobody else takes.  Empty tasks make halves of the same size.
     """
-    halves: tuple[list[list[Part]], ...] = ([], [])
+    halves: tuple[list[list[TaskRange]], ...] = ([], [])
     filled = [0.0, 0.0]
-    for time, parts in tasks:
+    for time, ranges in tasks:
         number = filled.index(min(filled))
         filled[number] += time
-        halves[number].append(parts)
+        halves[number].append(ranges)
     size = max(map(len, halves))
-    return tuple(tuple(parts) for half in halves for parts in half + [[]] * (size - len(half)))
+    return tuple(tuple(ranges) for half in halves for ranges in half + [[]] * (size - len(half)))
 
 
 def time_of(tasks: Tasks) -> float:

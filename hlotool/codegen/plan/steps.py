@@ -15,13 +15,12 @@ from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.plan.buffers import ALIASES, branch_computations
-from hlotool.codegen.plan.task_loops import TaskLoop
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
 
 __all__ = [
-    "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "called", "inside", "is_element",
-    "is_scalar_code", "is_there", "named", "needs_kernel",
+    "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "TaskLoop", "called", "inside",
+    "is_element", "is_scalar_code", "is_there", "named", "needs_kernel",
 ]  # fmt: skip
 
 CONTROL = frozenset({"while", "conditional"})
@@ -64,6 +63,14 @@ class KernelUse:
     kernel: str
     cost: float
     parallel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoop:
+    """A loop with one `kernel`, and the values of single elements that each task has for itself, its `own`."""
+
+    kernel: Instruction
+    own: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,38 +15,54 @@ The scalars of a loop, such as its counter, are computed by every task for itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.thresholds import Threshold
+from hlotool.analysis.trip_count import known_trip_count
+from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.plan.steps import CONTROL, HOST, TaskLoop, is_element, is_scalar_code
 from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.ir import Instruction
 
-__all__ = ["TaskLoop", "task_loop"]
+__all__ = ["task_loops"]
 
 _SLOT: Annotated[int, Threshold("bytes")] = 8
 """Most bytes of a value that every task has for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskLoop:
-    """A loop with one `kernel`, and the values of single elements that each task has for itself, its `own`."""
+def task_loops(
+    assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value],
+    shares_loop: Callable[[Step, int], bool],
+) -> dict[Instruction, TaskLoop]:  # fmt: skip
+    """The loops whose tasks can go through them alone, and of which that is worth it (`shares_loop`)."""
+    found = {}
+    moving = assignment.swapped(assignment.swaps)
+    for loop in assignment.loop_copies:
+        running = [i for part in ("condition", "body") for i in loop.attributes[part]]
+        own = [i for i in running if i in kernels]
+        if len(own) != 1 or own[0] in scratch or any(i.opcode in HOST | CONTROL for i in running):
+            continue
+        steps, trips = kernels[own[0]].steps, known_trip_count(loop) or 1
+        if len(steps) != 1 or steps[0].tasks < 2 or not shares_loop(steps[0], trips):
+            continue
+        if any(value.storage() in moving for i in running for value in assignment.leaves[i]):
+            continue
+        plan = _task_loop(loop, own[0], running, assignment)
+        if plan is not None:
+            found[loop] = plan
+    return found
 
-    kernel: Instruction
-    own: tuple[Value, ...]
 
-
-def task_loop(
-    loop: Instruction, kernel: Instruction, scalars: Sequence[Instruction], views: Sequence[Instruction],
-    assignment: Assignment,
+def _task_loop(
+    loop: Instruction, kernel: Instruction, running: Sequence[Instruction], assignment: Assignment
 ) -> TaskLoop | None:
-    """How the tasks of `kernel` go through `loop` alone; None if they cannot.
-
-    The kernel has one step and no scratch memory; `scalars` and `views` are all else that the loop does.
-    """
+    """How the tasks of `kernel` go through `loop` alone, in which all else that is `running` are scalars and views;
+    None if they cannot."""
     leaves = assignment.leaves
+    scalars = [i for i in running if is_scalar_code(i) or is_element(i)]
+    views = [i for i in running if i in assignment.views and i not in scalars]
     written = {value.find() for value in leaves[kernel]}
     for number in assignment.in_place.get(kernel, ()):
         if updates_part(kernel, number) and not _stays_with_its_task(_update(kernel, number)):

@@ -40,7 +40,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Part:
+class _Waiting:
     """Pieces that wait for others to make a unit with: their numbers among all, they, and how long they take."""
 
     pieces: dict[int, Piece] = field(default_factory=dict)
@@ -57,36 +57,36 @@ class Units:
         self._begun: list[str] = []
         self._called: set[str] = set()
         self._count = 0
-        self._work, self._plumbing = _Part(), _Part()
+        self._work, self._plumbing = _Waiting(), _Waiting()
 
     def add(self, piece: Piece) -> None:
         """Take another piece; those of its kind that are there make a unit once they take long enough."""
         plumbing = is_plumbing("\n".join([*piece.declarations, piece.definitions]))
-        part = self._plumbing if plumbing else self._work
+        waiting = self._plumbing if plumbing else self._work
         size = _microseconds(piece) // (_QUICK if plumbing else 1)
-        if part.size >= _LEAST and part.size + size > _UNIT:
-            self._cut(part)
-        part.pieces[self._count] = piece
-        part.size += size
+        if waiting.size >= _LEAST and waiting.size + size > _UNIT:
+            self._cut(waiting)
+        waiting.pieces[self._count] = piece
+        waiting.size += size
         self._count += 1
-        if part.size >= (_UNIT if self._begun or plumbing else _FIRST):
-            self._cut(part)
+        if waiting.size >= (_UNIT if self._begun or plumbing else _FIRST):
+            self._cut(waiting)
 
-    def _cut(self, part: _Part) -> None:
-        pieces = list(part.pieces.values())
+    def _cut(self, waiting: _Waiting) -> None:
+        pieces = list(waiting.pieces.values())
         self._begun.append(_text(pieces, {line for one in pieces for line in one.offers}))
         self._begin(self._begun[-1])
         self._called.update(line for one in pieces for line in one.declarations)
-        part.pieces, part.size = {}, 0
+        waiting.pieces, waiting.size = {}, 0
 
     def finish(self) -> tuple[str, ...]:
         """All units: those that have begun, and what is left; pieces of a kind keep their order."""
-        parts = [self._plumbing.pieces, self._work.pieces]
+        left = [self._plumbing.pieces, self._work.pieces]
         if not self._begun and self._plumbing.size + self._work.size < _LEAST:
-            parts = [dict(sorted((parts[0] | parts[1]).items()))]
+            left = [dict(sorted((left[0] | left[1]).items()))]
         texts = []
-        for pieces in filter(None, parts):
-            others = (one for part in parts if part is not pieces for one in part.values())
+        for pieces in filter(None, left):
+            others = (one for rest in left if rest is not pieces for one in rest.values())
             called = self._called.union(line for one in others for line in one.declarations)
             texts.append(_text(list(pieces.values()), called))
         return *self._begun, *texts

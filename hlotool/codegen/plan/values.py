@@ -15,28 +15,26 @@ from hlotool.ir import Instruction, Shape, UnsupportedError
 __all__ = ["Assignment", "Copy", "Value", "array_leaves", "later", "merged", "overlap"]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Value:
     """One piece of storage, in a union-find forest; the root of a tree speaks for all."""
 
-    __slots__ = (
-        "claim", "constant", "intervals", "number", "offset", "output", "parameter", "parent", "result", "shape",
-        "size", "start", "whole",
-    )  # fmt: skip
+    number: int
+    shape: Shape | None
+    size: int
+    intervals: list[tuple[int, int]] = field(default_factory=list)
+    parent: Value = field(init=False)
+    parameter: int | None = None
+    constant: Instruction | None = None
+    output: int | None = None
+    offset: int | None = None
+    whole: Value | None = None  # what this is a part of
+    start: int | None = None  # the byte of the whole that it begins at; None where that is known when it runs
+    result: int | None = None  # the number of the result that this is (of a root, if it is settled)
+    claim: int | None = None  # of a donated parameter, and of values that may lie there: the result for it
 
-    def __init__(self, number: int, shape: Shape | None, size: int) -> None:
-        self.number = number
-        self.shape = shape
-        self.size = size
-        self.parent: Value = self
-        self.intervals: list[tuple[int, int]] = []
-        self.parameter: int | None = None
-        self.constant: Instruction | None = None
-        self.output: int | None = None
-        self.offset: int | None = None
-        self.whole: Value | None = None  # what this is a part of
-        self.start: int | None = None  # the byte of the whole that it begins at; None where that is known when it runs
-        self.result: int | None = None  # the number of the result that this is (of a root, if it is settled)
-        self.claim: int | None = None  # of a donated parameter, and of values that may lie there: the result for it
+    def __post_init__(self) -> None:
+        self.parent = self
 
     def find(self) -> Value:
         root = self
@@ -62,10 +60,8 @@ class Value:
 
     def storage(self) -> Value:
         """The value that holds the bytes: of a part the whole."""
-        root = self.find()
-        while root.whole is not None:
-            root = root.whole.find()
-        return root
+        *_, last = self.find(), *self.wholes()
+        return last
 
     def __repr__(self) -> str:
         return f"<value {self.number} {self.shape} {self.intervals}>"
@@ -110,11 +106,12 @@ class Assignment:
 
     def scratch(self, instruction: Instruction, size: int) -> Value:
         """Working memory that lives only while `instruction` runs."""
-        value = Value(len(self.values), None, size)
-        position = self.positions[instruction]
-        value.intervals = [(position, position)]
-        self.values.append(value)
-        return value
+        return self.value(None, size, self.positions[instruction])
+
+    def value(self, shape: Shape | None, size: int, *positions: int) -> Value:
+        """Another value, alive at some positions."""
+        self.values.append(Value(len(self.values), shape, size, [(position, position) for position in positions]))
+        return self.values[-1]
 
 
 def array_leaves(shape: Shape) -> list[Shape]:

@@ -11,19 +11,10 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.indices import Indices, Terms, variables_of
+from hlotool.codegen.cpu.fusions.indices import Indices, Terms, terms_variables
 from hlotool.codegen.cpu.fusions.scope import Known
-from hlotool.codegen.llvm import memory, values
+from hlotool.codegen.llvm import memory, strided, values
 from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
-from hlotool.codegen.llvm.strided import (
-    WIDEST_STEP,
-    Chunk,
-    load_chunks,
-    load_strided,
-    pick,
-    store_interleaved,
-    store_strided,
-)
 from hlotool.codegen.llvm.values import Ptr, Vector, either
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.loops.nodes import Node, Row
@@ -62,8 +53,10 @@ class Access:
         self.bases.update(bases)
         self.columns: dict[Column, list[Node]] = {}  # the loads of the loops being written
         self.coming: Sequence[tuple[Node, Index, int]] = ()  # to be fetched while a row is written; how far on
-        self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: variables_of(key[1]))
-        self._chunks: Known[tuple[Column, int, int], list[Chunk]] = scope.table(lambda key: variables_of(key[0][2]))
+        self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: terms_variables(key[1]))
+        self._chunks: Known[tuple[Column, int, int], list[strided.Chunk]] = scope.table(
+            lambda key: terms_variables(key[0][2])
+        )
 
     # ---- addresses
 
@@ -79,7 +72,7 @@ class Access:
 
     def prepare(self, node: Node) -> None:
         """Write what is known already of the addresses and integers that `node` will need deeper inside."""
-        for index in node.indices():
+        for index in node.indices:
             if node.kind in ("load", "store") and index is node.index:
                 self._address(node.slot, node.type, index)
             else:
@@ -98,13 +91,10 @@ class Access:
             self._addresses.keep(key, (done, pointer))
         return pointer
 
-    def place(self, node: Node, copy: int, further: int = 0) -> Ptr:
-        """The address of the first lane of `copy`, or of the element so much `further` on."""
-        assert node.index is not None
-        return self._place(node, node.index, copy, further)
-
-    def _place(self, node: Node, index: Index, copy: int, further: int) -> Ptr:
-        kind = memory.address_type(node.type)
+    def place(self, node: Node, copy: int, further: int = 0, index: Index | None = None) -> Ptr:
+        """The address of the first lane of `copy`, or of the element so much `further` on; at another `index` if one
+        is given."""
+        kind, index = memory.address_type(node.type), index or node.index
         pointer = self._address(node.slot, node.type, index)
         return pointer.at(kind, index.constant + self.scope.shift(index, copy)).at(kind, further)
 
@@ -115,7 +105,6 @@ class Access:
 
     def _places(self, node: Node, copy: int, lanes: int) -> Vector:
         """The addresses of a node whose lanes do not lie side by side."""
-        assert node.index is not None
         offsets = self.indices.lanes(node.index, copy, lanes)
         return self.base(node.slot).at_each(memory.address_type(node.type), offsets)
 
@@ -126,15 +115,13 @@ class Access:
         lanes = self.scope.lanes(node)
         if lanes > 1:
             return self._load_vector(node, copy, lanes)
-        condition = self.indices.condition(node.guards, copy) if node.guards else None
-        place = self.place(node, copy)
-        if condition is not None:
-            place = either(condition.bit(), place, self.base(node.slot))
-        return memory.load(node.type, 1, place)
+        if not node.guards:
+            return memory.load(node.type, 1, self.place(node, copy))
+        condition = self.indices.condition(node.guards, copy).bit()
+        return memory.load(node.type, 1, either(condition, self.place(node, copy), self.base(node.slot)))
 
     def _load_vector(self, node: Node, copy: int, lanes: int) -> Register:
-        lane, mask, step = self.scope.lane, self._active(copy, lanes), self._step(node)
-        assert lane is not None
+        lane, mask, step = self.scope.lane, self._active(copy, lanes), self.scope.step(node.index)
         if node.guards:
             condition = self.indices.condition(node.guards, copy)
             if condition.lanes == 1 and step == 1:
@@ -165,22 +152,22 @@ class Access:
 
     def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Register:
         """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
-        active, own, column = self._count(copy, lanes), _constant(node), _column(node)
+        active, own, column = self.scope.lane.active_in(copy), _constant(node), _column(node)
         constants = [_constant(n) for n in self.columns.get(column, ())]
         first = next((c for c in constants if c <= own < c + step and c + step - 1 in constants), None)
         if first is None:
-            return load_strided(node.type, lanes, self.place(node, copy), step, active)
+            return strided.load_strided(node.type, lanes, self.place(node, copy), step, active)
         key = column, first, copy
         chunks = self._chunks.get(key)
         if chunks is None:
-            chunks = load_chunks(node.type, lanes, self.place(node, copy, first - own), step * active)
+            chunks = strided.load_chunks(node.type, lanes, self.place(node, copy, first - own), step * active)
             self._chunks.keep(key, chunks)
-        return pick(node.type, chunks, step, own - first, active)
+        return strided.pick(node.type, chunks, step, own - first, active)
 
     def is_tiled(self, node: Node) -> bool:
         """Whether the copies of a load are the columns of a tile whose rows lie in memory."""
         lane, index = self.scope.lane, node.index
-        if lane is None or index is None or not lane.is_tile or node.kind != "load" or node.guards:
+        if not lane.is_tile or node.kind != "load" or node.guards:
             return False
         if not self.scope.is_vector(node.variables) or index.coefficient(lane.copied) != 1:
             return False
@@ -189,8 +176,6 @@ class Access:
     def load_tile(self, node: Node) -> tuple[Register, ...]:
         """Load a row for every lane and transpose: copy c gets element c of each row."""
         lane, index = self.scope.lane, node.index
-        assert lane is not None
-        assert index is not None
         place, address_type, step = self.place(node, 0), memory.address_type(node.type), index.coefficient(lane.atom)
         mask = memory.first_lanes(self.f, lane.copies, lane.width)
         rows = [memory.load(node.type, lane.width, place.at(address_type, step * k), mask) for k in range(lane.active)]
@@ -207,14 +192,14 @@ class Access:
         if lanes == 1:
             memory.store(node.type, self.place(node, copy), value)
             return
-        active, step = self._count(copy, lanes), self._step(node)
+        active, step = self.scope.lane.active_in(copy), self.scope.step(node.index)
         if step == 1:
             self._store_consecutive(node, copy, lanes, value)
         elif step is None:
             places = self._places(node, copy, lanes)
             memory.store_scattered(node.type, [Ptr(self.f, places[k].name) for k in range(active)], value)
         elif _is_close(node.type, step) and memory.has_masks(self.scope.machine, node.type):
-            store_strided(node.type, self.place(node, copy), step, active, value)
+            strided.store_strided(node.type, self.place(node, copy), step, active, value)
         else:
             place, kind = self.place(node, copy), memory.address_type(node.type)
             memory.store_scattered(node.type, [place.at(kind, step * k) for k in range(active)], value)
@@ -227,13 +212,13 @@ class Access:
         memory.store(node.type, place, value, mask)
         if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
             for coming, index, further in self.coming:
-                self._place(coming, index, copy, further).fetch()
+                self.place(coming, copy, further, index).fetch()
 
     def side_by_side(self, stores: Sequence[Node]) -> dict[Node, list[Node]]:
         """The stores whose lanes lie between those of others without gaps: all of these, in order."""
         found: dict[Node, list[Node]] = {}
         for (_, kind, _), among in columns_of(n for n in stores if self.scope.is_vector(n.variables)).items():
-            step = self._step(among[0])
+            step = self.scope.step(among[0].index)
             if step is None or not _is_close(kind, step):
                 continue
             for first in range(len(among) - step + 1):
@@ -246,34 +231,24 @@ class Access:
         """Write what lies side by side in all lanes, `stores` in the order of their places."""
         first, lanes = stores[0], self.scope.lanes(stores[0])
         values = [self.scope.value(store.operands[0], copy, lanes) for store in stores]
-        store_interleaved(first.type, self.place(first, copy), self._count(copy, lanes), values)
+        strided.store_interleaved(first.type, self.place(first, copy), self.scope.lane.active_in(copy), values)
 
     # ---- lanes
 
-    def _count(self, copy: int, lanes: int) -> int:
-        """How many lanes of `copy` count."""
-        return lanes if self.scope.lane is None else self.scope.lane.active_in(copy)
-
     def _active(self, copy: int, lanes: int) -> Vector | None:
         """The mask of the lanes of `copy` that count; None for all."""
-        return memory.first_lanes(self.f, self._count(copy, lanes), lanes)
-
-    def _step(self, node: Node) -> int | None:
-        assert node.index is not None
-        return self.scope.step(node.index)
+        return memory.first_lanes(self.f, self.scope.lane.active_in(copy), lanes)
 
     def _is_aligned(self, node: Node, lanes: int) -> bool:
         """Whether vectors of the lane begin at multiples of their size (lane loops begin at multiples of `lanes`)."""
         index, lane = node.index, self.scope.lane
-        assert index is not None
-        assert lane is not None
         steps = [coefficient for atom, coefficient in index.terms if atom != lane.atom]
         return lanes * byte_size(node.type) in (16, 32, 64) and not any(n % lanes for n in (*steps, index.constant))
 
 
 def _is_close(kind: str, step: int) -> bool:
     """Whether lanes so far apart are picked from whole vectors, or put into them."""
-    return 1 < step <= WIDEST_STEP and kind != "pred" and not is_complex(kind)
+    return 1 < step <= strided.WIDEST_STEP and kind != "pred" and not is_complex(kind)
 
 
 def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
@@ -285,10 +260,8 @@ def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
 
 
 def _column(node: Node) -> Column:
-    assert node.index is not None
     return node.slot, node.type, node.index.terms
 
 
 def _constant(node: Node) -> int:
-    assert node.index is not None
     return node.index.constant

@@ -8,6 +8,7 @@ group such as softmax is one pass over rows with several short passes inside eac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -50,10 +51,8 @@ def emit_fusion(
     Raises UnsupportedError when the body holds an instruction that no loop can compute.
     """
     body = _body(instruction)
-    slots, count = [], 0
-    for operand in instruction.operands:
-        slots.append(count)
-        count += sum(1 for _ in operand.shape.leaves())
+    leaves = (sum(1 for _ in operand.shape.leaves()) for operand in instruction.operands)
+    *slots, count = accumulate(leaves, initial=0)
     groups = groups_of(body.root, count, in_place)
     return emit_outputs(name, groups, slots, count + sum(1 for _ in instruction.shape.leaves()), machine)
 
@@ -113,12 +112,8 @@ def _body(instruction: Instruction) -> Computation:
     if instruction.opcode == "fusion":
         calls: Computation = instruction.attributes["calls"]
         return calls
-    body = Computation(instruction.name or "single")
-    parameters = [
-        body.add(Instruction("parameter", o.shape, (), {"parameter_number": n}, f"operand.{n}"))
-        for n, o in enumerate(instruction.operands)
-    ]
-    body.root = body.add(
-        Instruction(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
-    )
-    return body
+    build = Builder(Computation(instruction.name or "single"))
+    parameters = [build.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]
+    own = build.add(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
+    build.computation.root = own
+    return build.computation

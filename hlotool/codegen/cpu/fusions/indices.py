@@ -10,26 +10,16 @@ from hlotool.codegen.llvm.math.elements import Register, constant, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Int, Vector, constants, iota, number, plus
 from hlotool.codegen.llvm.vectors import quotient, remainder
-from hlotool.codegen.loops.nodes import Guards, Node, fits_in_32_bits
+from hlotool.codegen.loops.nodes import Guards, Node, fits_in_32_bits, variables_of
 
-__all__ = ["Indices", "Terms", "variables_of"]
+__all__ = ["Indices", "Terms", "terms_variables"]
 
 Terms = tuple[tuple[Atom, int], ...]
 
 
-def variables_of(terms: Terms) -> int:
+def terms_variables(terms: Terms) -> int:
     """The variables that a sum depends on."""
-    bits = 0
-    for atom, _ in terms:
-        bits |= atom.variables
-    return bits
-
-
-def _variables_of(guards: Guards) -> int:
-    bits = 0
-    for guard in guards:
-        bits |= guard.index.variables
-    return bits
+    return variables_of(atom for atom, _ in terms)
 
 
 class Indices:
@@ -38,8 +28,10 @@ class Indices:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.f = scope.f
-        self._sums: Known[Terms, int | Int] = scope.table(variables_of)
-        self._conditions: Known[tuple[Guards, int], Vector] = scope.table(lambda key: _variables_of(key[0]))
+        self._sums: Known[Terms, int | Int] = scope.table(terms_variables)
+        self._conditions: Known[tuple[Guards, int], Vector] = scope.table(
+            lambda key: variables_of(guard.index for guard in key[0])
+        )
 
     # ---- scalars
 
@@ -113,14 +105,11 @@ class Indices:
         if lanes == 1 or not self.scope.is_vector(index.variables):
             return number(self.f, self.scalar(index, copy)).vector().spread(lanes)
         lane = self.scope.lane
-        assert lane is not None
         kind = "i32" if fits_in_32_bits(index, lane.width * lane.copies) else "i64"
         return self._vector(index, copy, lanes, kind)
 
     def _vector(self, index: Index, copy: int, lanes: int, kind: str) -> Vector:
-        scope, f = self.scope, self.f
-        assert scope.lane is not None
-        lane = scope.lane.atom
+        scope, f, lane = self.scope, self.f, self.scope.lane.atom
         step = index.coefficient(lane)
         scalars = [(a, c) for a, c in index.terms if not scope.is_vector(a.variables) or a == lane]
         base = plus(self.sum(scalars), index.constant + scope.shift(index, copy))
@@ -175,7 +164,7 @@ class Indices:
     def _within(self, guard: Condition, copy: int) -> Vector | None:
         """Whether `guard` holds, for each lane where it depends on that; None where it always does."""
         index, scope = guard.index, self.scope
-        lanes = scope.lane.width if scope.lane is not None and scope.is_vector(index.variables) else 1
+        lanes = scope.lane.width if scope.is_vector(index.variables) else 1
         rises, falls = index.low < guard.low, index.high >= guard.high
         if not rises and not falls:
             return None

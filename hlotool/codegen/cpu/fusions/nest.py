@@ -15,7 +15,7 @@ from hlotool.analysis.indexing import Index, atom_index
 from hlotool.codegen.cpu.fusions.access import Access, columns_of
 from hlotool.codegen.cpu.fusions.indices import Indices
 from hlotool.codegen.cpu.fusions.reductions import Accumulators, reducer_of
-from hlotool.codegen.cpu.fusions.scope import NO_ATOM, Known, Lane, Scope
+from hlotool.codegen.cpu.fusions.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.inline import emit_inline
@@ -23,7 +23,7 @@ from hlotool.codegen.llvm.math.elements import Register, constant
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Ptr, Vector, number, plus
 from hlotool.codegen.llvm.writer import Function
-from hlotool.codegen.loops.loops import Loop, bound_loops
+from hlotool.codegen.loops.loops import LoopSpec, bound_loops, depth_in
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.loops.stages import BLOCK, Stage
 from hlotool.codegen.machine import Machine
@@ -67,15 +67,14 @@ class Nest:
     # ---- loops
 
     def run(
-        self, loops: Sequence[Loop], nodes: Sequence[Node], carried: Carried = (),
+        self, loops: Sequence[LoopSpec], nodes: Sequence[Node], carried: Carried = (),
         finish: Callable[[Carried], Carried] = lambda carried: carried,
     ) -> Carried:  # fmt: skip
         """Open `loops`, write `nodes` at their levels, and `finish` innermost; return the carried values after."""
         self.access.columns = columns_of(n for n in nodes if n.kind == "load" and not n.guards)
         levels: list[list[Node]] = [[] for _ in range(len(loops) + 1)]
         for node in nodes:
-            depth = max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
-            levels[depth].append(node)
+            levels[depth_in(loops, node)].append(node)
 
         def at(depth: int, carried: Carried) -> Carried:
             self.write(levels[depth])
@@ -91,7 +90,7 @@ class Nest:
 
         return at(0, carried)
 
-    def _loop(self, loop: Loop, carried: Carried, body: Callable[[Carried], Carried]) -> Carried:
+    def _loop(self, loop: LoopSpec, carried: Carried, body: Callable[[Carried], Carried]) -> Carried:
         if loop.counter is not None:
             with self.scope.inner():
                 self.scope.bind(loop, loop.counter)
@@ -117,7 +116,7 @@ class Nest:
         return carried
 
     def _counted(
-        self, loop: Loop, step: int, lane: Lane | None, carried: Carried, body: Callable[[Carried], Carried]
+        self, loop: LoopSpec, step: int, lane: Lane, carried: Carried, body: Callable[[Carried], Carried]
     ) -> Carried:
         """A loop that `step` settings of its variable share a trip of, with `lane` inside."""
         scope, start, stop = self.scope, loop.start, loop.stop
@@ -133,16 +132,16 @@ class Nest:
             after = body(opened.values)
         return opened.end(*after)
 
-    def _lane_of(self, loop: Loop, copies: int, active: int) -> Lane:
+    def _lane_of(self, loop: LoopSpec, copies: int, active: int) -> Lane:
         """The lane state inside `loop`, which is a lane loop or the outer loop of a tile."""
         if loop.lane is None:
             return Lane(NO_ATOM, 1, copies, 1, loop.atom, 1)
         width, lane = loop.lane[0], self.scope.lane
-        if lane is not None and lane.is_tile:
+        if lane.is_tile:
             return replace(lane, atom=loop.atom, width=width, active=active)
         return Lane(loop.atom, width, copies, active, loop.atom, width)
 
-    def _staged(self, loop: Loop) -> None:
+    def _staged(self, loop: LoopSpec) -> None:
         """Write the stages of the lane loop, one after the other for every block of its elements."""
         block = begin_loop(self.f, loop.start, loop.stop, BLOCK)
         stop = number(self.f, plus(block.index, BLOCK)).at_most(loop.stop)
@@ -156,7 +155,7 @@ class Nest:
                     self._stage(part, stage)
         block.end()
 
-    def _stage(self, part: Loop, stage: Stage) -> None:
+    def _stage(self, part: LoopSpec, stage: Stage) -> None:
         for node in stage.kept:
             self.rows.hide(node)
 
@@ -203,7 +202,6 @@ class Nest:
             case "load":
                 return self.access.load(node, copy)
             case "position":
-                assert node.index is not None
                 position = self.indices.lanes(node.index, copy, lanes)
                 source = "s32" if position.element == "i32" else "s64"
                 return emit_elementwise("convert", {}, [source], node.type, [position])
@@ -236,7 +234,7 @@ class Nest:
                 continue
             if scope.is_vector(node.variables) != scope.is_vector(first.variables):
                 continue
-            if node.inputs() == group[-1].inputs():  # another result of one reduction: what it needs is there
+            if node.inputs == group[-1].inputs:  # another result of one reduction: what it needs is there
                 group.append(node)
                 continue
             if not closure([node]).isdisjoint(group):
@@ -251,23 +249,23 @@ class Nest:
     def _reduce(self, group: list[Node]) -> None:
         """Write reductions over the same variables as one nest of loops; their values become known here."""
         scope, reducers = self.scope, [reducer_of(node) for node in group]
-        outer = scope.lane if scope.is_vector(group[0].variables) else None
+        outer = scope.lane if scope.is_vector(group[0].variables) else NO_LANE
         stores = [store for node in group for store in self.row_stores.get(node, ())]
         kept = {store.operands[0] for store in stores}
         cut = [n for n in self.rows if n not in kept]
         body = {n for node in group for n in body_of(node, cut)}
         inner = sorted(body, key=lambda n: n.serial) + stores
-        may_lane = outer is None and not reducers[0].in_order
+        may_lane = outer is NO_LANE and not reducers[0].in_order
         loops = bound_loops(group, inner, self.machine, may_lane, any(own.place is not None for own in reducers))
         own = next((loop.lane for loop in loops if loop.lane is not None), None)
-        lanes, copies = own or ((outer.width, outer.copies) if outer is not None else (1, 1))
+        lanes, copies = own or (outer.width, outer.copies)
         accumulators = Accumulators(self.indices, group, reducers, lanes, copies, folds=own is not None)
         carried: Carried = accumulators.first()
         with scope.inner():
             for node in kept:
                 self.rows.hide(node)
             if own is not None:
-                scope.lane = None
+                scope.lane = NO_LANE
             self.access.coming = self._next_row(group[0], inner) if stores else ()
             carried = self.run(loops, inner, carried, accumulators.step)
             self.access.coming = ()
@@ -286,7 +284,7 @@ class Nest:
         found: dict[tuple[object, int], tuple[Node, Index, int]] = {}
         for node in (*inner, *self.outputs):
             index = node.index
-            if index is None or not isinstance(node.slot, int) or node.guards:
+            if not isinstance(node.slot, int) or node.guards:
                 continue
             if byte_size(node.type) * node.trips <= self.machine.l2:  # what it moves in all stays in that cache
                 continue

@@ -14,8 +14,8 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.step import Job
 from hlotool.codegen.llvm.memory import has_masks
 from hlotool.codegen.llvm.strided import WIDEST_STEP
-from hlotool.codegen.loops.loops import Loop, cost, merge, pick_lane, plain, refine, work
-from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
+from hlotool.codegen.loops.loops import LoopSpec, cost, merge, pick_lane, plain, refine, work
+from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of, variables_of
 from hlotool.codegen.loops.rules import can_split, region_starts, rule_of, split_dimension
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
@@ -203,22 +203,17 @@ def _stores(tracer: Tracer, groups: Sequence[Sequence[Output]], box: Box) -> Pla
         own, variables = tracer.dimension(extent, taken)
         index.append([own + start for start in starts])
         space.append((starts[0], variables))
-        for atom in variables:
-            taken |= atom.variables
-            atoms.append(atom)
-    stores = [store for place in product(*index) for store in _store_all(tracer, groups[0], place)]
+        taken |= variables_of(variables)
+        atoms += variables
+    stores = [store_output(tracer, output, place) for place in product(*index) for output in groups[0]]
     left = []
     for group in groups[1:]:
         at = _known_index(tracer, group)
         if at is None or groups[0][0].region is not None:
             left.append(list(group))
         else:
-            stores += _store_all(tracer, group, at)
+            stores += [store_output(tracer, output, at) for output in group]
     return Plan(tracer, stores, [a for a in atoms if a.high], space, left)
-
-
-def _store_all(tracer: Tracer, group: Sequence[Output], index: tuple[Index, ...]) -> list[Node]:
-    return [store_output(tracer, output, index) for output in group]
 
 
 def store_output(tracer: Tracer, output: Output, index: tuple[Index, ...]) -> Node:
@@ -272,7 +267,7 @@ def _parts(plan: Plan, machine: Machine) -> dict[Instruction, int]:
     return parts
 
 
-def part_count(node: Node, body: Sequence[Node], lane: Loop | None, extent: int, machine: Machine) -> int:
+def part_count(node: Node, body: Sequence[Node], lane: LoopSpec | None, extent: int, machine: Machine) -> int:
     """In how many parts to do a reduction with loops over `body`, of which one goes over `extent` values."""
     work = sum(cost(n, None, machine) for n in body)
     results = prod(a.high + 1 for a in node.atoms)

@@ -47,8 +47,7 @@ class Accumulators:
 
     def step(self, carried: Sequence[Vector]) -> list[Vector]:
         """What they carry after a trip in which the inputs have become known."""
-        lane = self.scope.lane
-        active = lane.copies if self.lanes > 1 and lane is not None else 1
+        active = self.scope.lane.copies if self.lanes > 1 else 1
         stepped: list[Register] = []
         for node, own, totals in self._totals(carried):
             for copy, total in enumerate(totals):
@@ -57,12 +56,10 @@ class Accumulators:
 
     def _step(self, node: Node, own: Reducer, old: list[Register], copy: int) -> list[Register]:
         """One step of one accumulator; lanes that do not count, or where guards fail, keep what they have."""
-        lanes, lane = self.lanes, self.scope.lane
+        lanes = self.lanes
         inputs = [self.scope.value(n, copy, lanes) for n in node.operands[: len(node.operands) // 2]]
         new = own.step(old, inputs)
-        mask: Vector | None = None
-        if self.folds and lane is not None:
-            mask = memory.first_lanes(self.f, lane.active_in(copy), lanes)
+        mask = memory.first_lanes(self.f, self.scope.lane.active_in(copy), lanes) if self.folds else None
         if node.guards:
             condition = self.indices.mask(node.guards, copy, lanes)
             mask = condition if mask is None else condition & mask

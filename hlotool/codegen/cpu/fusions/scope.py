@@ -11,11 +11,11 @@ from hlotool.analysis.indexing import Atom, Index
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.math.elements import Register, broadcast
 from hlotool.codegen.llvm.writer import Function
-from hlotool.codegen.loops.loops import Loop
+from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.loops.nodes import Node
 from hlotool.codegen.machine import Machine
 
-__all__ = ["NO_ATOM", "Known", "Lane", "Scope"]
+__all__ = ["NO_ATOM", "NO_LANE", "Known", "Lane", "Scope"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,6 +47,10 @@ class Lane:
     def active_in(self, copy: int) -> int:
         """How many lanes of a copy count: the first ones."""
         return self.active if self.is_tile or copy == self.copies - 1 else self.width
+
+
+NO_LANE = Lane(NO_ATOM, 1, 1, 1, NO_ATOM, 1)
+"""Outside of any: single elements."""
 
 
 class Known(dict[K, V]):
@@ -82,7 +86,7 @@ class Scope:
     def __init__(self, f: Function, machine: Machine) -> None:
         self.f = f
         self.machine = machine
-        self.lane: Lane | None = None
+        self.lane = NO_LANE
         self.open = 0  # the variables of open loops
         self.stack: tuple[int, ...] = ()  # those of each, without what deeper ones use again
         self._journal: list[tuple[Known[Any, Any], Any, Any]] = []
@@ -112,7 +116,7 @@ class Scope:
                     table[key] = old
             self.lane, self.open, self.stack = lane, variables, stack
 
-    def bind(self, loop: Loop, counter: values.Index) -> None:
+    def bind(self, loop: LoopSpec, counter: values.Index) -> None:
         """Let the variables of `loop` have values; what was known for others of the same name is hidden."""
         clash = self.open & loop.variables
         if clash:
@@ -132,24 +136,23 @@ class Scope:
         return -1
 
     def is_vector(self, variables: int) -> bool:
-        return self.lane is not None and bool(variables & self.lane.atom.variables)
+        return bool(variables & self.lane.atom.variables)
 
     def is_copied(self, variables: int) -> bool:
-        return self.lane is not None and bool(variables & self.lane.copied.variables)
+        return bool(variables & self.lane.copied.variables)
 
     def copies(self, node: Node) -> int:
-        return self.lane.copies if self.lane is not None and self.is_copied(node.variables) else 1
+        return self.lane.copies if self.is_copied(node.variables) else 1
 
     def lanes(self, node: Node) -> int:
-        return self.lane.width if self.lane is not None and self.is_vector(node.variables) else 1
+        return self.lane.width if self.is_vector(node.variables) else 1
 
     def shift(self, index: Index, copy: int) -> int:
         """How much larger `index` is for `copy` than for the first."""
-        return index.coefficient(self.lane.copied) * self.lane.step * copy if self.lane is not None else 0
+        return index.coefficient(self.lane.copied) * self.lane.step * copy
 
     def step(self, index: Index) -> int | None:
         """How far apart neighbouring lanes are; None when they are not evenly spaced."""
-        assert self.lane is not None
         if any(self.is_vector(a.variables) and a != self.lane.atom for a, _ in index.terms):
             return None
         return index.coefficient(self.lane.atom)

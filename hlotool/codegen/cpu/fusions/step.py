@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated
 
-from hlotool.analysis.indexing import Atom, atom_index, constant
+from hlotool.analysis.indexing import Atom
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.kernel import Step, signature
@@ -18,18 +18,20 @@ from hlotool.codegen.llvm.values import Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import (
     HEAVY,
-    Loop,
+    LoopSpec,
     copies_for,
     cost,
+    depth_in,
     is_long,
     merge,
     pick_lane,
     plain,
     tile_loop,
+    total_cost,
     width_for,
     work,
 )
-from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, scope_of
+from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, joint_index, scope_of, variables_of
 from hlotool.codegen.loops.stages import Stage, stages_of
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
@@ -62,7 +64,7 @@ class Job:
     tracer: Tracer
     stores: list[Node]
     atoms: list[Atom]
-    loops: tuple[Loop, ...] = ()
+    loops: tuple[LoopSpec, ...] = ()
     may_lane: bool = True
     multiple: int = 0
     tiles: bool = False
@@ -75,7 +77,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
     bases = load_bases(f, jobs, scratch_slot)
     for job in jobs:
         nodes = closure(job.stores)
-        far = {n for n in nodes if isinstance(n.slot, int) and _bytes(n) > machine.l3}
+        far = {n for n in nodes if isinstance(n.slot, int) and byte_size(n.type) * n.trips > machine.l3}
         aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
             time, tasks = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
@@ -165,13 +167,13 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
             loops = [*outer, replace(tile, tile=width), replace(lane, lane=(width, 1))]
     time = _time(scope, reduces, lane, machine)
     fixed = stores + [n for n, body in reduces if _step_time(body, n, machine) > REPEATED_NS]
-    limit = min((_depth(n, loops) for n in fixed), default=0)
+    limit = min((depth_in(loops, n) for n in fixed), default=0)
     nest.keep_rows(rows, row_stores)
     nest.stages, nest.outputs = stages, stores
     return time, _write(nest, loops, limit if divide else 0, scope, time)
 
 
-def _is_reread(scope: Sequence[Node], loops: Sequence[Loop]) -> bool:
+def _is_reread(scope: Sequence[Node], loops: Sequence[LoopSpec]) -> bool:
     """Whether the innermost loop reads something that the one around it does not change."""
     if len(loops) < 2:
         return False
@@ -186,9 +188,7 @@ def _rows(
 
     They are kept in a buffer: the loads of each, and for the reduction that makes them their stores.
     """
-    looped = 0
-    for atom in atoms:
-        looped |= atom.variables
+    looped = variables_of(atoms)
     scope = scope_of(stores)
     rows: dict[Node, Node] = {}
     makers: dict[Node, list[Node]] = {}
@@ -203,11 +203,8 @@ def _rows(
         ]  # fmt: skip
         reached = set(scope_of(stores, costly))
         for node in costly:
-            position, stride = constant(0), 1
-            for atom in reversed(reduce.bound):
-                position = position + atom_index(atom) * stride
-                stride *= atom.high + 1
-            size = stride * byte_size(node.type)
+            position = joint_index(reduce.bound)
+            size = (position.high + 1) * byte_size(node.type)
             if node not in reached or size + sum(kept.slot.bytes for kept in rows.values()) > ROW_BYTES:
                 continue
             slot = Row(len(rows), -(-size // 64) * 64)
@@ -217,14 +214,8 @@ def _rows(
     return rows, makers
 
 
-def _bytes(node: Node) -> int:
-    """Bytes that all executions of a load or store move."""
-    return byte_size(node.type) * node.trips
-
-
 def _keeps_alignment(store: Node) -> bool:
     """Whether vectors of 16 elements start at multiples of 16 in the output of `store`."""
-    assert store.index is not None
     outer = [c for _, c in store.index.terms if c != 1]
     return isinstance(store.slot, int) and not any(n % 16 for n in (*outer, store.index.constant))
 
@@ -235,25 +226,16 @@ def _step_time(body: Sequence[Node], reduce: Node, machine: Machine) -> float:
     return work / 3.0 / prod(a.high + 1 for a in reduce.atoms)
 
 
-def _depth(node: Node, loops: Sequence[Loop]) -> int:
-    return max((k + 1 for k, loop in enumerate(loops) if loop.variables & node.variables), default=0)
-
-
 def _time(
-    scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: Loop | None, machine: Machine
+    scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]], lane: LoopSpec | None, machine: Machine
 ) -> float:
     """Estimated nanoseconds of all tasks: cycles of the instructions, or the time of moving the bytes if longer.
 
     Arrays that are read at several places near each other come from memory once.
     """
-    cycles = sum(cost(n, lane, machine) for n in scope)
-    everything = list(scope)
-    for node, body in reduces:
-        own = [lane] if lane is not None and node.variables & lane.variables else [None, *map(plain, node.bound)]
-        cycles += min(sum(cost(n, k, machine) for n in body) for k in own) + _combining(node, machine)
-        everything += body
+    cycles = total_cost(lane, scope, reduces, machine) + sum(_combining(node, machine) for node, _ in reduces)
     touched: dict[object, int] = {}
-    for node in everything:
+    for node in (*scope, *(n for _, body in reduces for n in body)):
         if node.kind in ("load", "store"):
             size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
             touched[node.slot] = max(touched.get(node.slot, 0), size)
@@ -267,11 +249,11 @@ def _combining(reduce: Node, machine: Machine) -> float:
     return elements * operations / machine.lanes(32) if operations > 1 else 0.0
 
 
-def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], time: float) -> int:
+def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node], time: float) -> int:
     """Distribute the outer loops over tasks and write everything; return the number of tasks."""
     f = nest.f
     want = int(min(max(time / TASK_NS, 1), MOST_TASKS))
-    count, used = 1, 0
+    count = 1
     digits: list[tuple[int, int]] = []  # per distributed loop: how many parts, iterations in each
     for loop in loops[:limit]:
         if count >= want:
@@ -282,21 +264,20 @@ def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], tim
         parts = -(-loop.extent // size)
         digits.append((parts, size))
         count *= parts
-        used += 1
         if size > 1:
             break
     if count == 1:
         nest.run(loops, scope)
         return 1
-    if used == 1:
+    if len(digits) == 1:
         parts, size = digits[0]
         start, stop = _chunk(Int(f, "%begin"), Int(f, "%end"), size, loops[0].extent)
         nest.run([replace(loops[0], start=start, stop=stop), *loops[1:]], scope)
         return count
     task = begin_tasks(f)
     left = number(f, task.index)
-    outer: list[Loop] = []
-    for loop, (parts, size) in zip(reversed(loops[:used]), reversed(digits), strict=True):
+    outer: list[LoopSpec] = []
+    for loop, (parts, size) in zip(loops[len(digits) - 1 :: -1], digits[::-1], strict=True):
         own = left if loop is loops[0] else number(f, left % parts)
         left = left if loop is loops[0] else left // parts
         if size == 1:
@@ -304,7 +285,7 @@ def _write(nest: Nest, loops: list[Loop], limit: int, scope: Sequence[Node], tim
         else:
             start, stop = _chunk(own, own.plus(1), size, loop.extent)
             outer.insert(0, replace(loop, start=start, stop=stop))
-    nest.run([*outer, *loops[used:]], scope)
+    nest.run([*outer, *loops[len(digits) :]], scope)
     task.end()
     return count
 

@@ -7,10 +7,11 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.control import allocate
+from hlotool.codegen.llvm.control import allocate, when
 from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, memory_type, to_memory, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, STOPPED
@@ -113,24 +114,21 @@ class Body:
 
     def part(self, instruction: Instruction) -> Ptr:
         """Where the elements of a slice or dynamic-slice begin that lie side by side."""
-        whole, sizes = instruction.operands[0], instruction.shape.dimensions
-        if instruction.opcode != "slice":
-            return self.run_of(whole, sizes, instruction.operands[1:])
-        fixed, stride = 0, byte_size(whole.shape.element_type)
-        for row, size in zip(reversed(instruction.attributes["slice"]), reversed(whole.shape.dimensions), strict=True):
-            fixed += row.start * stride
-            stride *= size
-        return self.address(self.assignment.leaves[whole][0]) + fixed
+        starts = instruction.operands[1:]
+        if instruction.opcode == "slice":
+            starts = [row.start for row in instruction.attributes["slice"]]
+        return self.run_of(instruction.operands[0], instruction.shape.dimensions, starts)
 
-    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction]) -> Ptr:
+    def run_of(self, whole: Instruction, sizes: Sequence[int], starts: Sequence[Instruction | int]) -> Ptr:
         """Where a part of `whole` with these sizes begins."""
-        place, stride = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type)
-        for d in reversed(range(whole.shape.rank)):
-            room = whole.shape.dimensions[d] - sizes[d]
-            if room:
-                place = place + self._start(starts[d], room) * stride
-            stride *= whole.shape.dimensions[d]
-        return place
+        place, stride, fixed = self.address(self.assignment.leaves[whole][0]), byte_size(whole.shape.element_type), 0
+        for start, size, extent in zip(starts[::-1], sizes[::-1], whole.shape.dimensions[::-1], strict=True):
+            if isinstance(start, int):
+                fixed += start * stride
+            elif extent > size:
+                place = place + self._start(start, extent - size) * stride
+            stride *= extent
+        return place + fixed
 
     def _start(self, index: Instruction, room: int) -> Int:
         """An index, clamped to 0..room."""
@@ -147,10 +145,6 @@ class Body:
             self.views[value.find()] = self.run_of(stacking.array, sizes, stacking.starts)
 
     # ---- data
-
-    def copy(self, copy: Copy) -> None:
-        if copy.source.find() is not copy.target.find() and copy.source.size:
-            self.address(copy.target).copy_from(self.address(copy.source), copy.source.size)
 
     def load(self, instruction: Instruction) -> Register:
         """The single element of an instruction's result, loaded once."""
@@ -185,6 +179,33 @@ class Body:
         for number, value in enumerate(values, first):
             slot = self.table + 8 * number
             slot.store(self.address(value))
+
+    # ---- storage that loops exchange in every trip, instead of copying the new state to where the old one was
+
+    def begin_swaps(self, loop: Instruction) -> dict[Copy, Ptr]:
+        """Put down where the two storages of every swap are; the addresses of those that are the state's own."""
+        homes = {}
+        for copy in self.assignment.swaps.get(loop, ()):
+            homes[copy] = self.address(copy.target)
+            self._put_down(copy, homes[copy], self.address(copy.source))
+            self.places.update(zip((copy.target.find(), copy.source.find()), self.spots[copy], strict=True))
+        return homes
+
+    def swap(self, copies: Iterable[Copy]) -> None:
+        """Let the values of this trip be the state of the next."""
+        for copy in copies:
+            self._put_down(copy, self.address(copy.source), self.address(copy.target))
+
+    def _put_down(self, copy: Copy, *addresses: Ptr) -> None:
+        for address, spot in zip(addresses, self.spots[copy], strict=True):
+            spot.store(address)
+
+    def end_swaps(self, homes: Mapping[Copy, Ptr]) -> None:
+        """Behind a loop, copy state that is not in its own storage there."""
+        for copy, home in homes.items():
+            address = self.address(copy.target)
+            del self.places[copy.target.find()], self.places[copy.source.find()]
+            when(address.ne(home), partial(home.copy_from, address, copy.source.size))
 
 
 def table_size(instruction: Instruction, assignment: Assignment) -> int:

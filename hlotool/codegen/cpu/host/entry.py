@@ -12,16 +12,15 @@ What may take long looks at the clock on the way and asks the runtime whether to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import trip_count
 from hlotool.codegen.cpu.host.body import Body, table_size
-from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_parts, define_tasks
+from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_calls, define_tasks
 from hlotool.codegen.cpu.host.step_costs import StepCosts
-from hlotool.codegen.cpu.host.swaps import begin_swaps, end_swaps, swap
 from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, when
 from hlotool.codegen.llvm.denormals import define_flushing
@@ -31,27 +30,25 @@ from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET, COMPLETE, POLL, SHORT
 from hlotool.codegen.llvm.values import Bool, Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
-from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.buffers import branch_computations
-from hlotool.codegen.plan.region import Region, Schedule
+from hlotool.codegen.plan.region import Region
 from hlotool.codegen.plan.steps import (
     HOST,
-    NO_KERNEL,
     HostCall,
     KernelUse,
     Routine,
-    Steps,
+    TaskLoop,
     inside,
     is_element,
     is_scalar_code,
     named,
 )
-from hlotool.codegen.plan.task_loops import TaskLoop
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Copy, Value
+from hlotool.codegen.target import FunctionPlan
 from hlotool.ir import Computation, Instruction
 
-__all__ = ["Entry"]
+__all__ = ["write_function"]
 
 _MOST_COPIES: Annotated[int, Threshold("copies")] = 64
 """That are written one after the other; more are a loop over a table."""
@@ -60,81 +57,56 @@ _ABANDON = "abandon"
 """The block that ends an execution which failed."""
 
 
-class Entry:
-    """The function `name` for `steps` that run as `plan` says: of the entry, or of what calls run.
+def write_function(plan: FunctionPlan) -> tuple[Piece, Routine]:
+    """Write the function of a computation; its text, and what its callers have to know."""
+    name, steps = plan.name, plan.steps
+    flushed = plan.is_entry and plan.machine.numerics.flush_denormals
+    own = f"internal void @{name}_flushed" if flushed else f"void @{name}"
+    writer = _Writer(plan)
+    writer.whole(f"{own}(ptr %frame)" if plan.is_entry else f"{own}(ptr %frame, i64 %begin, i64 %end)")
+    if flushed:
+        define_flushing(writer.unit, name, f"@{name}_flushed", ["ptr"], internal=False)
+    offered = () if plan.is_entry else (f"declare void @{name}(ptr, i64, i64)",)
+    asks = any(steps.stays(i) and steps.runs(i) for i in steps.assignment.positions)
+    routine = Routine(name, steps.assignment.arena_bytes, writer.costs.whole(steps.entry), asks, writer.forks)
+    return Piece(writer.unit.declared, writer.unit.defined, offered), routine
 
-    `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.  The calls of the
-    runtime and the kernels that it uses are added to `host_calls` and `uses`.
-    """
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        steps: Steps,
-        plan: Schedule,
-        kernel_names: Mapping[Instruction, str],
-        constants: Mapping[Value, int],
-        machine: Machine,
-        host_calls: list[HostCall],
-        uses: list[KernelUse],
-    ) -> None:
-        self.name = name
-        self.steps = steps
+class _Writer:
+    """Writes the function of a computation, and those of the tasks in it."""
+
+    def __init__(self, plan: FunctionPlan) -> None:
         self.plan = plan
-        self.assignment = steps.assignment
-        self.kernels = steps.kernels
-        self.kernel_names = kernel_names
-        self.unit = Unit(machine)
-        self.constants = constants
-        self.flushes = machine.numerics.flush_denormals
-        self.host_calls = host_calls
-        self.uses = uses
+        self.name = plan.name
+        self.steps = plan.steps
+        self.assignment = plan.steps.assignment
+        self.kernels = plan.steps.kernels
+        self.schedule = plan.schedule
+        self.unit = Unit(plan.machine)
+        self.flushes = plan.machine.numerics.flush_denormals
         self.flushing: set[str] = set()  # functions that are there with flushing for other threads
         self.forks = False
         self.regions = 0
         self.polled = 0
         self.tables = 0
-        self.costs = StepCosts(steps)
-        self.is_routine = False
-        self.offered: tuple[str, ...] = ()
+        self.costs = StepCosts(plan.steps)
 
-    def emit(self) -> None:
-        """Write the function that runs the whole program."""
-        whole = f"internal void @{self.name}_flushed" if self.flushes else f"void @{self.name}"
-        self._whole(f"{whole}(ptr %frame)")
-        if self.flushes:
-            define_flushing(self.unit, self.name, f"@{self.name}_flushed", ["ptr"], internal=False)
-
-    def emit_routine(self) -> Routine:
-        """Write a function for those who call the computation."""
-        self.is_routine = True
-        self._whole(f"void @{self.name}(ptr %frame, i64 %begin, i64 %end)")
-        self.offered = (f"declare void @{self.name}(ptr, i64, i64)",)
-        asks = any(self.steps.stays(i) and self.steps.runs(i) for i in self.assignment.positions)
-        cost = self.costs.whole(self.steps.entry)
-        return Routine(self.name, self.assignment.arena_bytes, cost, asks, self.forks)
-
-    def _whole(self, head: str) -> None:
+    def whole(self, head: str) -> None:
         """Write the function that runs the computation."""
         head = f"{head} nounwind{self._quality(self.assignment.positions)}"
-        regions = (item for order in self.plan.orders.values() for item in order if isinstance(item, Region))
+        regions = (item for order in self.schedule.orders.values() for item in order if isinstance(item, Region))
         widths = [FIRST + sum(1 + table_size(i, self.assignment) for i in region.steps) for region in regions]
         widths += [1 + len(found.own) for found in self.steps.task_loops.values()]
         f = Function(self.unit, head)
         body = self.body = Body(
-            f, self.assignment, self.constants, Ptr(f, "%frame"), instructions=self.assignment.positions,
-            width=max(widths, default=1), is_table=self.is_routine,
+            f, self.assignment, self.plan.constants, Ptr(f, "%frame"), instructions=self.assignment.positions,
+            width=max(widths, default=1), is_table=not self.plan.is_entry,
         )  # fmt: skip
         self.computation(self.steps.entry)
         self.copy_all(self.assignment.output_copies)
-        if not self.is_routine:
+        if self.plan.is_entry:
             body.status.store(COMPLETE)
-        body.end_early(_ABANDON, tells=self.is_routine)
-
-    def piece(self) -> Piece:
-        """The text of the function."""
-        return Piece(self.unit.declared, self.unit.defined, self.offered)
+        body.end_early(_ABANDON, tells=not self.plan.is_entry)
 
     def _quality(self, instructions: Iterable[Instruction]) -> str:
         """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""
@@ -163,7 +135,7 @@ class Entry:
                 rows.append((*source, *target, copy.source.size))
         if not rows or len(rows) < len(copies):
             for copy in copies:
-                body.copy(copy)
+                body.address(copy.target).copy_from(body.address(copy.source), copy.source.size)
             return
         table = f"{self.name}_copies{self.tables}"
         self.tables += 1
@@ -180,7 +152,7 @@ class Entry:
     # ---- instructions
 
     def computation(self, computation: Computation) -> None:
-        for item in self.plan.orders.get(computation, computation):
+        for item in self.schedule.orders.get(computation, computation):
             if isinstance(item, Region):
                 self.region(item)
             else:
@@ -193,25 +165,24 @@ class Entry:
         body.find_targets(instruction)
         match instruction.opcode:
             case "while":
-                self.enter(instruction)
-                self.loop(instruction)
+                self.copy_all(self.assignment.loop_copies[instruction][0])
+                if instruction in self.steps.task_loops:
+                    self.task_loop(instruction, self.steps.task_loops[instruction])
+                else:
+                    self.trips(instruction)
             case "conditional":
                 self.conditional(instruction)
-            case "call":
-                self.call(instruction)
             case opcode if opcode in HOST:
                 body.fill_table(self._arguments(instruction))
                 self.host_call(instruction)
-            case opcode if opcode in NO_KERNEL:
-                pass
+            case _ if instruction in self.kernels:
+                self.kernel(instruction)
             case _ if is_scalar_code(instruction):
                 self.scalar(instruction)
             case _ if instruction in self.assignment.views:
                 body.views[self.assignment.leaves[instruction][0]] = body.part(instruction)
             case _ if is_element(instruction):
                 body.store(instruction, body.load_from(body.part(instruction), instruction.shape.element_type))
-            case _ if instruction in self.kernels:
-                self.kernel(instruction)
 
     def scalar(self, instruction: Instruction) -> None:
         with named(instruction):
@@ -238,15 +209,17 @@ class Entry:
     def kernel(self, instruction: Instruction) -> None:
         body = self.body
         body.fill_table(self._kernel_arguments(instruction))
-        parallel = body.span is not None
+        routine = self.steps.routines.get(instruction)
+        parallel = body.span is not None or (routine is not None and routine.forks)
+        self.forks |= parallel
         for number, step in enumerate(self.kernels[instruction].steps):
             self._declare(step.function)
             if body.span is not None:
                 call(body.f, f"@{step.function}", body.table, *body.span)
-            elif (instruction, number) in self.plan.split:
+            elif (instruction, number) in self.schedule.split:
                 parallel = True
                 self.fork(step.function, step.tasks)
-            elif (instruction, number) in self.plan.split_awake:
+            elif (instruction, number) in self.schedule.split_awake:
                 parallel = True
                 self.fork(step.function, step.tasks, "hlo_parallel_awake")
             else:
@@ -255,23 +228,13 @@ class Entry:
                 self.check()
         self._note_use(instruction, parallel)
 
-    def call(self, instruction: Instruction) -> None:
-        """Call the function of a computation."""
-        routine = self.steps.routines[instruction]
-        self.body.fill_table(self._kernel_arguments(instruction))
-        self._declare(routine.function)
-        call(self.body.f, f"@{routine.function}", self.body.table, 0, 1)
-        self.check()
-        self.forks |= routine.forks
-        self._note_use(instruction, routine.forks)
-
     def _declare(self, function: str) -> None:
         """Declare a step function."""
         self.unit.declarations[function] = f"declare void @{function}(ptr, i64, i64)"
 
     def _note_use(self, instruction: Instruction, parallel: bool) -> None:
         cost = sum(step.cost for step in self.kernels[instruction].steps)
-        self.uses.append(KernelUse(instruction.name, self.kernel_names[instruction], cost, parallel))
+        self.plan.uses.append(KernelUse(instruction.name, self.plan.kernel_names[instruction], cost, parallel))
 
     def fork(self, function: str, tasks: int, pool: str = "hlo_parallel") -> None:
         """Let threads share the tasks of step function `function`."""
@@ -287,8 +250,8 @@ class Entry:
 
     def host_call(self, instruction: Instruction) -> None:
         """A call of the runtime; where it fails the execution ends: what follows might wait for its outputs forever."""
-        symbol = f"hlo_host_{len(self.host_calls)}"
-        self.host_calls.append(HostCall(symbol, instruction))
+        symbol = f"hlo_host_{len(self.plan.host_calls)}"
+        self.plan.host_calls.append(HostCall(symbol, instruction))
         self.unit.declarations[symbol] = f"@{symbol} = external global i8"
         callee = self.unit.declare("i64", "hlo_host", ["ptr", "ptr"])
         f = self.body.f
@@ -325,14 +288,14 @@ class Entry:
                 self._note_use(instruction, True)
             else:
                 if instruction.opcode == "while":
-                    self.enter(instruction)
+                    self.copy_all(self.assignment.loop_copies[instruction][0])
                 name = f"{self.name}_task{self.regions}_{len(calls)}"
                 calls[instruction] = [Call(name, first)]
                 (body.table + 8 * first).store(body.frame)
                 first += 2
                 self.control_task(name, instruction)
         constants = f"{self.name}_region{self.regions}"
-        define_parts(self.unit, constants, region, calls)
+        define_calls(self.unit, constants, region, calls)
         body.table.store(Ptr(body.f, f"@{constants}"))
         (body.table + 8).store(Ptr(body.f, f"@{constants}_starts"))
         if not self.regions:
@@ -353,20 +316,10 @@ class Entry:
 
     # ---- control flow
 
-    def enter(self, loop: Instruction) -> None:
-        """Give a loop its initial state."""
-        self.copy_all(self.assignment.loop_copies[loop][0])
-
-    def loop(self, instruction: Instruction) -> None:
-        if instruction in self.steps.task_loops:
-            self.task_loop(instruction, self.steps.task_loops[instruction])
-        else:
-            self.trips(instruction)
-
     def task_loop(self, instruction: Instruction, plan: TaskLoop) -> None:
         """The loop as a function for some of the tasks; the first task leaves its own values in the table, behind the
         frame."""
-        name = f"{self.name}_{len(self.uses)}_loop"
+        name = f"{self.name}_{len(self.plan.uses)}_loop"
         with self._function(f"internal {signature(name, plumbing=True)}", [plan.kernel]) as inner:
             f = inner.f
             own = {value: allocate(f, "i64") for value in plan.own}
@@ -392,7 +345,7 @@ class Entry:
         f = self.body.f
         _, repeating = self.assignment.loop_copies[instruction]
         condition, body = instruction.attributes["condition"], instruction.attributes["body"]
-        homes = begin_swaps(self.body, instruction)
+        homes = self.body.begin_swaps(instruction)
         test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
         f.jump(test)
         f.label(test)
@@ -401,12 +354,12 @@ class Entry:
         f.label(again)
         self.computation(body)
         self.copy_all(repeating)
-        swap(self.body, homes)
+        self.body.swap(homes)
         if self._polls(instruction):
             self.spend(instruction)
         f.jump(test)
         f.label(leave)
-        end_swaps(self.body, homes)
+        self.body.end_swaps(homes)
 
     def _polls(self, instruction: Instruction) -> bool:
         """Whether an instruction is a loop that may take long.

@@ -10,7 +10,7 @@ arena gives no two of them the same bytes, in whatever order they run.  The init
 before it begins: another loop may go on where it came from.
 
 `plan.dependencies` knows which steps wait for each other, `step_costs` how long they take, `plan.region` how they are
-dealt out to threads, `plan.reserve` whether there is room.
+dealt out to threads, `plan.arena` whether there is room.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Annotated
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.host.step_costs import FORK, StepCosts, is_split, least_work
+from hlotool.codegen.plan.arena import Reservations
 from hlotool.codegen.plan.dependencies import Waits, dependencies, touched
 from hlotool.codegen.plan.region import Region, Schedule, dealt, tasks_of, time_of
-from hlotool.codegen.plan.reserve import Storage
 from hlotool.codegen.plan.steps import CONTROL, Steps, called, inside
 from hlotool.ir import Computation, Instruction
 
@@ -80,7 +80,7 @@ class _Scheduler:
         self.steps = steps
         self.assignment = steps.assignment
         self.costs = StepCosts(steps)
-        self.storage = Storage(steps)
+        self.reservations = Reservations(steps)
         self.log = log
         self.orders: dict[Computation, list[Instruction | Region]] = {}
         self.split: set[tuple[Instruction, int]] = set()
@@ -177,14 +177,9 @@ class _Scheduler:
         chosen = set(window.steps)
         first = self.assignment.positions[window.steps[0]]
         for instruction in taken[:last]:
-            if instruction in chosen:
-                continue
-            if instruction in late:
-                window.after.append(instruction)
-            elif self.assignment.positions[instruction] < first:
-                window.ahead.append(instruction)
-            else:
-                window.moved.append(instruction)
+            if instruction not in chosen:
+                early = window.ahead if self.assignment.positions[instruction] < first else window.moved
+                (window.after if instruction in late else early).append(instruction)
         return window
 
     def _is_step(self, instruction: Instruction, looped: bool) -> bool:
@@ -242,12 +237,12 @@ class _Scheduler:
         then = time_of(tasks) + FORK
         numbers = {"tasks": len(tasks), "nanoseconds_before": round(now), "nanoseconds_after": round(then)}
         little = now - then < max(_LEAST_SHARE * now, 0.0 if looped else _LEAST_GAIN)
-        if little or not self.storage.reserve([*steps, *window.moved]):
+        if little or not self.reservations.reserve([*steps, *window.moved]):
+            rule, reason = "memory", "all that they need and make would be alive at once"
+            if little:
+                rule, reason = "little-gain", "it takes hardly longer than side by side"
             if self.refused.isdisjoint(steps):  # the next window has most of them again
-                if little:
-                    self.log.refuse("little-gain", steps, "it takes hardly longer than side by side", **numbers)
-                else:
-                    self.log.refuse("memory", steps, "all that they need and make would be alive at once", **numbers)
+                self.log.refuse(rule, steps, reason, **numbers)
             self.refused.update(steps)
             return None
         self.log.note("side-by-side", steps, "they do not wait for each other", **numbers)

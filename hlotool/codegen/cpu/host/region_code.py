@@ -1,7 +1,7 @@
 """What threads read when they run a region: constants that say what each task calls, and the function that does it.
 
-A task runs parts one after the other.  A part is a function, the offset of its arguments in the table of the region,
-and the tasks it does of its own; ``starts`` has the first part of every task.  The table begins with the addresses of
+A task makes calls one after the other.  A call is a function, the offset of its arguments in the table of the region,
+and a range of its own tasks; ``starts`` has the first call of every task.  The table begins with the addresses of
 the two constants.
 """
 
@@ -17,12 +17,12 @@ from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.plan.region import Region
 from hlotool.ir import Instruction
 
-__all__ = ["FIRST", "Call", "define_parts", "define_tasks"]
+__all__ = ["FIRST", "Call", "define_calls", "define_tasks"]
 
 FIRST = 2
 """The first slot of a region's table that is free for arguments."""
 
-_PART = "{ ptr, i64, i64, i64 }"
+_CALL = "{ ptr, i64, i64, i64 }"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Call:
     tasks: int = 1
 
 
-def define_parts(unit: Unit, name: str, region: Region, calls: Mapping[Instruction, Sequence[Call]]) -> None:
+def define_calls(unit: Unit, name: str, region: Region, calls: Mapping[Instruction, Sequence[Call]]) -> None:
     """Define the constants ``@name`` and ``@name_starts`` of a region whose steps make `calls`."""
-    parts: list[str] = []
+    lines: list[str] = []
     starts = [0]
     for task in region.tasks:
-        for part in task:
-            for step in calls[part.instruction]:
-                span = f"i64 {part.begin}, i64 {part.end or step.tasks}"
-                parts.append(f"{_PART} {{ ptr @{step.function}, i64 {8 * step.first}, {span} }}")
-        starts.append(len(parts))
-    unit.constant(name, f"[{len(parts)} x {_PART}] [{', '.join(parts)}]")
+        for own in task:
+            for step in calls[own.instruction]:
+                span = f"i64 {own.begin}, i64 {own.end or step.tasks}"
+                lines.append(f"{_CALL} {{ ptr @{step.function}, i64 {8 * step.first}, {span} }}")
+        starts.append(len(lines))
+    unit.constant(name, f"[{len(lines)} x {_CALL}] [{', '.join(lines)}]")
     numbers = ", ".join(f"i64 {start}" for start in starts)
     unit.constant(f"{name}_starts", f"[{len(starts)} x i64] [{numbers}]")
 
@@ -53,13 +53,13 @@ def define_tasks(unit: Unit, name: str) -> None:
     """Define the function that does the tasks of any region."""
     f = Function(unit, f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind {PLUMBING}")
     table = Ptr(f, "%args")
-    parts = table.load_ptr()
+    calls = table.load_ptr()
     starts = table.at("ptr", 1).load_ptr()
     first, last = (starts.at("i64", task).load_int() for task in (Int(f, "%begin"), Int(f, "%end")))
     loop = begin_loop(f, first, last)
-    part = parts.at(_PART, loop.index)
-    function = part.field(_PART, 0).load_ptr()
-    offset, begin, end = (part.field(_PART, number).load_int() for number in (1, 2, 3))
+    own = calls.at(_CALL, loop.index)
+    function = own.field(_CALL, 0).load_ptr()
+    offset, begin, end = (own.field(_CALL, number).load_int() for number in (1, 2, 3))
     call(f, function.name, table + offset, begin, end)
     loop.end()
     f.finish()

@@ -26,7 +26,7 @@ from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
 from hlotool.codegen.llvm.control import call, open_function
 from hlotool.codegen.llvm.values import Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
-from hlotool.codegen.loops.loops import Loop, merge, plain
+from hlotool.codegen.loops.loops import LoopSpec, merge, plain
 from hlotool.codegen.loops.nodes import Guards, Node, closure
 from hlotool.codegen.loops.rules import rule_of
 from hlotool.codegen.loops.trace import Rule, Tracer
@@ -162,9 +162,9 @@ class Epilogue:
             at = delinearize((item * block.rows + row) * width + column, output.space)
             stores.append(store_output(tracer, output, at))
         loops = [
-            Loop(atoms[0], block.items, counter=Int(f, "%item")),
-            Loop(atoms[1], block.rows, start=Int(f, "%row"), stop=Int(f, "%row_end")),
-            Loop(atoms[2], width, start=Int(f, "%column"), stop=Int(f, "%column_end")),
+            LoopSpec(atoms[0], block.items, counter=Int(f, "%item")),
+            LoopSpec(atoms[1], block.rows, start=Int(f, "%row"), stop=Int(f, "%row_end")),
+            LoopSpec(atoms[2], width, start=Int(f, "%column"), stop=Int(f, "%column_end")),
         ]
         multiple = block.width
         if self.whole_rows or block.width >= width:

@@ -22,7 +22,7 @@ from hlotool.codegen.llvm.arguments import argument, begin_tasks, unravel
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.values import Index, Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
-from hlotool.codegen.loops.loops import Loop
+from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.loops.nodes import Guards, Node
 from hlotool.codegen.loops.rules import rule_of
 from hlotool.codegen.loops.trace import Tracer
@@ -76,12 +76,12 @@ class Prologue:
         left, right = _span(f, at_panel, width, copy.columns.extent)
         write = write + to * copy.panel + left * -copy.columns.target
         loops = [
-            Loop(atom, atom.high + 1, counter=number(f, at))
+            LoopSpec(atom, atom.high + 1, counter=number(f, at))
             for atom, at in zip(atoms[:-2], outer, strict=True) if atom.high
         ]
         for atom, start, stop in ((atoms[-2], first, last), (atoms[-1], left, right)):
             if atom.high:
-                loops.append(Loop(atom, atom.high + 1, start=start, stop=stop))
+                loops.append(LoopSpec(atom, atom.high + 1, start=start, stop=stop))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
         time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}), own, False)
         panel.end()
