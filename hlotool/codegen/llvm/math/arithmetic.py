@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hlotool.codegen.llvm.math.vector import exact_fma, mantissa_bits, outlined
+from hlotool.codegen.llvm.control import conditional
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, mantissa_bits, outlined
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where
 
-__all__ = ["any_lane", "clamp", "compare", "maximum", "minimum", "remainder", "round_away", "sign"]
+__all__ = ["clamp", "compare", "maximum", "minimum", "remainder", "round_away", "sign"]
 
 
 def maximum(a: Vector, b: Vector) -> Vector:
@@ -70,14 +71,6 @@ def _ordered_bits(x: Vector) -> Vector:
     return bits ^ bits.ashr(BITS[bits.element] - 1).lshr(1)
 
 
-def any_lane(mask: Vector) -> str:
-    """An i1 that says whether any lane of `mask` is set."""
-    if mask.lanes == 1:
-        return mask.name
-    packed = mask.f.let(f"bitcast {mask.type} {mask.name} to i{mask.lanes}")
-    return mask.f.let(f"icmp ne i{mask.lanes} {packed}, 0")
-
-
 def remainder(a: Vector, b: Vector) -> Vector:
     """C's fmod, exact: the sign of the dividend."""
     return outlined("fmod", [a, b], lambda p: _remainder_body(p[0], p[1]))
@@ -88,7 +81,6 @@ def _remainder_body(a: Vector, b: Vector) -> Vector:
 
     The quotient may have been rounded up to the next integer, which one addition of the divisor mends.
     """
-    f = a.f
     magnitude, divisor = a.fabs(), b.fabs()
     if a.element == "float":  # products of 24 and up to 28 bits are exact in double
         wide, by = magnitude.cast("fpext", "double"), divisor.cast("fpext", "double")
@@ -102,11 +94,6 @@ def _remainder_body(a: Vector, b: Vector) -> Vector:
         limit = 2.0 ** mantissa_bits("double")
     result = where(divisor.compare("oeq", float("inf")) & magnitude.lt(float("inf")), magnitude, result)
     result = result.copysign(a)
-    slow, done, fast_block = f.fresh("slow"), f.fresh("done"), f.block
     large = quotient.ge(limit) & magnitude.lt(float("inf")) & divisor.gt(0.0)
-    f.branch(any_lane(large), slow, done)
-    f.label(slow)
-    exact = a.let(f"frem {a.type} {a.name}, {b.name}")
-    f.jump(done)
-    f.label(done)
-    return a.let(f"phi {a.type} [ {result.name}, %{fast_block} ], [ {exact.name}, %{slow} ]")
+    (result,) = conditional(any_lane(large), lambda: (a.binary("frem", "srem", b),), result)
+    return result

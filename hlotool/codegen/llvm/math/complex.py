@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hlotool.codegen.llvm.control import conditional
 from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
-from hlotool.codegen.llvm.math.arithmetic import any_lane
 from hlotool.codegen.llvm.math.elements import Register, compute_element, is_complex, part_type, vector
-from hlotool.codegen.llvm.math.vector import exact_fma, fma, outlined_many
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, outlined_many
 from hlotool.codegen.llvm.values import Vector, where
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
@@ -135,10 +135,10 @@ def _is_special(real: Vector, imaginary: Vector) -> Vector:
 def _with_infinities(z: Pair, w: Pair, quotient: Pair, where_special: Vector) -> Pair:
     """The quotient of z and w as C99 Annex G has it where a part of them is infinite or w is zero: nowhere else than
     `where_special`."""
-    f = where_special.f
-    special, done, before = f.fresh("special"), f.fresh("done"), f.block
-    f.branch(any_lane(where_special), special, done)
-    f.label(special)
+    return conditional(any_lane(where_special), lambda: _at_infinities(z, w, quotient), *quotient)
+
+
+def _at_infinities(z: Pair, w: Pair, quotient: Pair) -> Pair:
     a, b, c, d = (x.cast("fpext", "double") for x in (*z, *w))
     infinite = [x.fabs().eq(INFINITY) for x in (a, b, c, d)]
     finite = a.fabs().lt(INFINITY) & b.fabs().lt(INFINITY)
@@ -160,12 +160,7 @@ def _with_infinities(z: Pair, w: Pair, quotient: Pair, where_special: Vector) ->
         result,
     )
     pole = c.like(INFINITY).copysign(c)
-    result = replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
-    f.jump(done)
-    f.label(done)
-    ends = zip(quotient, result, strict=True)
-    real, imaginary = (x.let(f"phi {x.type} [ {x.name}, %{before} ], [ {y.name}, %{special} ]") for x, y in ends)
-    return real, imaginary
+    return replace(c.eq(0.0) & d.eq(0.0), (pole * a, pole * b), result)
 
 
 def _scaled(z: Pair) -> tuple[Vector, Vector, Vector]:
@@ -368,18 +363,15 @@ def raise_to(z: Pair, w: Pair) -> Pair:
 
 def _size_to(z: Pair, size: Vector, c: Vector) -> Vector:
     """|z|^c; where |z| is subnormal, and so has lost bits, or too large, from its two factors."""
-    f = size.f
     plain = power.power(size, c)
-    lost, done, fast_block = f.fresh("lost"), f.fresh("done"), f.block
-    f.branch(any_lane(size.lt(2.0**-1022) | size.eq(INFINITY)), lost, done)
-    f.label(lost)
-    a, b, back = _scaled(z)
-    whole = power.power(fma(a, a, b * b).sqrt(), c) * power.power(back, c)
-    full = where(size.lt(2.0**-1022) | size.eq(INFINITY), whole, plain)
-    slow_block = f.block
-    f.jump(done)
-    f.label(done)
-    return size.let(f"phi {size.type} [ {plain.name}, %{fast_block} ], [ {full.name}, %{slow_block} ]")
+
+    def whole() -> tuple[Vector]:
+        a, b, back = _scaled(z)
+        product = power.power(fma(a, a, b * b).sqrt(), c) * power.power(back, c)
+        return (where(size.lt(2.0**-1022) | size.eq(INFINITY), product, plain),)
+
+    (result,) = conditional(any_lane(size.lt(2.0**-1022) | size.eq(INFINITY)), whole, plain)
+    return result
 
 
 def inverse_sine(z: Pair) -> Pair:

@@ -25,27 +25,10 @@ from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = [
-    "Register",
-    "broadcast",
-    "compute_element",
-    "constant",
-    "from_memory",
-    "integer_bits",
-    "is_complex",
-    "is_float",
-    "is_integer",
-    "is_low_precision",
-    "is_signed",
-    "joined",
-    "kind",
-    "memory_type",
-    "part_type",
-    "parts",
-    "round_to",
-    "to_memory",
-    "vector",
-    "wrap",
-]
+    "Register", "broadcast", "compute_element", "constant", "from_memory", "integer_bits", "is_complex", "is_float",
+    "is_integer", "is_low_precision", "is_signed", "joined", "kind", "memory_type", "part_type", "parts", "round_to",
+    "to_memory", "vector", "wrap",
+]  # fmt: skip
 
 Register = Vector | tuple[Vector, Vector]
 """What is computed with: a scalar or a vector, and two of them for complex numbers."""

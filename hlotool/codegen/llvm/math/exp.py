@@ -14,20 +14,9 @@ from hlotool.codegen.llvm.math.vector import exponent_bias, fma, has_scalef, hor
 from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = [
-    "DOUBLE",
-    "LOG2_E",
-    "SINGLE",
-    "Constants",
-    "expm1_parts",
-    "exponential",
-    "exponential_minus_one",
-    "for_type",
-    "logistic",
-    "power_of_two",
-    "reduce",
-    "scale",
-    "scaled_exponential",
-]
+    "DOUBLE", "LOG2_E", "SINGLE", "Constants", "expm1_parts", "exponential", "exponential_minus_one", "for_type",
+    "logistic", "power_of_two", "reduce", "scale", "scaled_exponential",
+]  # fmt: skip
 
 LOG2_E = 1.4426950408889634
 

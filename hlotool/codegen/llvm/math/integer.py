@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.elements import integer_bits, is_signed, wrap
 from hlotool.codegen.llvm.math.vector import outlined
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Vector, where
+from hlotool.codegen.llvm.values import Vector, where, zeros
 
 __all__ = ["BINARY", "PRED", "UNARY", "absolute", "compare", "divide", "power", "remainder"]
-
-
-def _minimum_value(x: Vector) -> int:
-    return -(1 << (BITS[x.element] - 1))
 
 
 def _constant_value(x: Vector) -> int | None:
@@ -51,7 +48,7 @@ def _safe_divisor(a: Vector, b: Vector, signed: bool) -> tuple[Vector, Vector | 
     if value is not None and value not in (0, -1):
         return b, None
     zero = b.eq(0)
-    unsafe = zero | (a.eq(_minimum_value(a)) & b.eq(-1)) if signed else zero
+    unsafe = zero | (a.eq(-(1 << (BITS[a.element] - 1))) & b.eq(-1)) if signed else zero
     return where(unsafe, 1, b), zero
 
 
@@ -99,13 +96,11 @@ def _constant_power(a: Vector, exponent: int) -> Vector:
 
 
 def _power_loop(a: Vector, b: Vector, signed: bool) -> Vector:
-    f = a.f
     one = a.like(1)
-    loop = f.begin_loop(0, BITS[a.element], 1, [(a.type, one.name), (a.type, a.name), (a.type, b.name)])
-    result, square, exponent = (Vector(f, a.element, a.lanes, v) for v in loop.values)
+    loop = begin_loop(a.f, 0, BITS[a.element], 1, one, a, b)
+    result, square, exponent = loop.values
     following = where((exponent & 1).ne(0), result * square, result)
-    ends = f.end_loop(loop, [following.name, (square * square).name, exponent.lshr(1).name])
-    result = Vector(f, a.element, a.lanes, ends[0])
+    result, _, _ = loop.end(following, square * square, exponent.lshr(1))
     if not signed:
         return result
     odd_sign = where((b & 1).ne(0), a, one)
@@ -150,31 +145,20 @@ def population_count(a: Vector, element_type: str) -> Vector:
 
 def count_leading_zeros(a: Vector, element_type: str) -> Vector:
     a = _unsigned(a, element_type)
-    name = a.f.intrinsic(a.type, f"llvm.ctlz.{a.suffix}", [(a.type, a.name), ("i1", "false")])
-    zeros = Vector(a.f, a.element, a.lanes, name)
-    return wrap(zeros - (BITS[a.element] - integer_bits(element_type)), element_type)
+    return wrap(a.call("ctlz", zeros(a.f, "i1")) - (BITS[a.element] - integer_bits(element_type)), element_type)
 
 
 def absolute(a: Vector, element_type: str) -> Vector:
     """|a|; the most negative number gives itself."""
     if not is_signed(element_type):
         return a
-    name = a.f.intrinsic(a.type, f"llvm.abs.{a.suffix}", [(a.type, a.name), ("i1", "false")])
-    return wrap(Vector(a.f, a.element, a.lanes, name), element_type)
+    return wrap(a.call("abs", zeros(a.f, "i1")), element_type)
 
 
 def sign(a: Vector, element_type: str) -> Vector:
     if not is_signed(element_type):
         return where(a.ne(0), 1, a)
     return where(a.gt(0), 1, a.ashr(BITS[a.element] - 1))
-
-
-def maximum(a: Vector, b: Vector, element_type: str) -> Vector:
-    return a.call("smax" if is_signed(element_type) else "umax", b)
-
-
-def minimum(a: Vector, b: Vector, element_type: str) -> Vector:
-    return a.call("smin" if is_signed(element_type) else "umin", b)
 
 
 def compare(a: Vector, b: Vector, direction: str, signed: bool) -> Vector:
@@ -195,8 +179,8 @@ BINARY: dict[str, Callable[[Vector, Vector, str], Vector]] = {
     "add": lambda a, b, t: wrap(a + b, t),
     "and": lambda a, b, t: a & b,
     "divide": divide,
-    "maximum": maximum,
-    "minimum": minimum,
+    "maximum": lambda a, b, t: a.call("smax" if is_signed(t) else "umax", b),
+    "minimum": lambda a, b, t: a.call("smin" if is_signed(t) else "umin", b),
     "mulhi": multiply_high,
     "multiply": lambda a, b, t: wrap(a * b, t),
     "or": lambda a, b, t: a | b,

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hlotool.codegen.llvm.control import conditional
 from hlotool.codegen.llvm.math import avx512
-from hlotool.codegen.llvm.math.arithmetic import any_lane
 from hlotool.codegen.llvm.math.exp import DOUBLE, LOG2_E, scale
 from hlotool.codegen.llvm.math.log import exponent_and_fraction, log_pair
 from hlotool.codegen.llvm.math.vector import (
+    any_lane,
     exact_fma,
     exponent_bias,
     fma,
@@ -63,18 +64,12 @@ _SIMPLE_POWERS: dict[float, Callable[[Vector], Vector]] = {
 
 def _power_body(x: Vector, y: Vector) -> Vector:
     """The edges are looked at only where a lane has one."""
-    f = x.f
     infinity = float("inf")
     a = x.fabs()
     plain = _power_double(a, y) if x.element == "double" else _power_single(a, y)
     inside = x.gt(0.0) & x.lt(infinity) & y.fabs().lt(infinity)
-    slow, done, fast_block = f.fresh("slow"), f.fresh("done"), f.block
-    f.branch(any_lane(inside ^ 1), slow, done)
-    f.label(slow)
-    full = _power_edges(x, y, plain)
-    f.jump(done)
-    f.label(done)
-    return x.let(f"phi {x.type} [ {plain.name}, %{fast_block} ], [ {full.name}, %{slow} ]")
+    (result,) = conditional(any_lane(inside ^ 1), lambda: (_power_edges(x, y, plain),), plain)
+    return result
 
 
 def _power_edges(x: Vector, y: Vector, result: Vector) -> Vector:

@@ -10,10 +10,9 @@ The polynomials are minimax fits (Remez exchange in extended precision).
 
 from __future__ import annotations
 
-from hlotool.codegen.llvm.math.arithmetic import any_lane
-from hlotool.codegen.llvm.math.vector import exact_fma, fma, has_fma, horner, outlined, product_error
-from hlotool.codegen.llvm.types import type_text
-from hlotool.codegen.llvm.values import Vector, where
+from hlotool.codegen.llvm.control import Callee, begin_loop, conditional
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, has_fma, horner, outlined, product_error
+from hlotool.codegen.llvm.values import Ptr, Struct, Vector, operand, where, zeros
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = ["cosine", "sine", "tangent"]
@@ -79,7 +78,7 @@ def tangent(x: Vector) -> Vector:
 
 def _half_turns(name: str, x: Vector, turn: int) -> Vector:
     """sin(x + turn pi/2) of f32: with x = n pi + r it is (-1)^n sin(r), with x = (n + 1/2) pi - r (-1)^n sin(r)."""
-    f, wide = x.f, x.cast("fpext", "double")
+    wide = x.cast("fpext", "double")
     if turn:
         shifted = fma(wide, _TWO_OVER_PI / 2, -0.5) + _MAGIC
         r = _take_off(-wide, (shifted - _MAGIC) + 0.5, -2.0)
@@ -89,15 +88,13 @@ def _half_turns(name: str, x: Vector, turn: int) -> Vector:
     fast = _sine_to_half_turn(r, shifted.bits())
     magnitude = x.fabs()
     large = magnitude.ge(_LIMIT)
-    slow, done, fast_block = f.fresh("slow"), f.fresh("done"), f.block
-    f.branch(any_lane(large), slow, done)
-    f.label(slow)
-    exact = outlined(f"{name}_large", [x], lambda p: _half_turns_large(p[0], turn), cold=True)
-    exact = where(large & magnitude.lt(float("inf")), exact, fast)
-    slow_block = f.block
-    f.jump(done)
-    f.label(done)
-    return x.let(f"phi {x.type} [ {fast.name}, %{fast_block} ], [ {exact.name}, %{slow_block} ]")
+
+    def exact() -> tuple[Vector]:
+        result = outlined(f"{name}_large", [x], lambda p: _half_turns_large(p[0], turn), cold=True)
+        return (where(large & magnitude.lt(float("inf")), result, fast),)
+
+    (result,) = conditional(any_lane(large), exact, fast)
+    return result
 
 
 def _take_off(x: Vector, n: Vector, scale: float) -> Vector:
@@ -220,40 +217,25 @@ def _reduce(x: Vector) -> tuple[Vector, Vector, Vector]:
 
 def _joined(x: Vector, mask: Vector, fast: list[Vector]) -> list[Vector]:
     """Quotient, rest (and its low part): `fast`, in finite lanes of `mask` the exact ones."""
-    f = x.f
     mask = mask & x.fabs().lt(float("inf"))
-    slow, done, fast_block = f.fresh("slow"), f.fresh("done"), f.block
-    f.branch(any_lane(mask), slow, done)
-    f.label(slow)
-    exact = [where(mask, a, b) for a, b in zip(_exact(x), fast, strict=False)]
-    slow_block = f.block
-    f.jump(done)
-    f.label(done)
-    return [
-        a.let(f"phi {a.type} [ {a.name}, %{fast_block} ], [ {b.name}, %{slow_block} ]")
-        for a, b in zip(fast, exact, strict=True)
-    ]
+
+    def exact() -> tuple[Vector, ...]:
+        return tuple(where(mask, a, b) for a, b in zip(_exact(x), fast, strict=False))
+
+    return list(conditional(any_lane(mask), exact, *fast))
 
 
 def _exact(x: Vector) -> tuple[Vector, Vector, Vector]:
     """The exact reduction of every lane (of anything where |x| < 2^-10 or infinite)."""
-    f = x.f
-    reduce = _define_exact_reduction(f.unit)
-    kinds = ("i64", "double", "double")
+    f, kinds = x.f, ("i64", "double", "double")
+    whole = Struct(f, [zeros(f, kind) for kind in kinds], "")
+    reduction = Callee(_define_exact_reduction(f.unit), whole)
     if x.lanes == 1:
-        whole = f.let(f"call {{ i64, double, double }} {reduce}(double {x.name})")
-        parts = (x.let(f"extractvalue {{ i64, double, double }} {whole}, {i}", kind) for i, kind in enumerate(kinds))
-        n, r, low = parts
+        n, r, low = reduction(f, x).parts()
         return n, r, low
-    loop = f.begin_loop(0, x.lanes, 1, [(type_text(kind, x.lanes), "zeroinitializer") for kind in kinds])
-    lane = f.let(f"extractelement {x.type} {x.name}, i64 {loop.index}")
-    whole = f.let(f"call {{ i64, double, double }} {reduce}(double {lane})")
-    filled = []
-    for i, (kind, carried) in enumerate(zip(kinds, loop.values, strict=True)):
-        part = f.let(f"extractvalue {{ i64, double, double }} {whole}, {i}")
-        into = type_text(kind, x.lanes)
-        filled.append(f.let(f"insertelement {into} {carried}, {kind} {part}, i64 {loop.index}"))
-    n, r, low = (Vector(f, kind, x.lanes, e) for kind, e in zip(kinds, f.end_loop(loop, filled), strict=True))
+    loop = begin_loop(f, 0, x.lanes, 1, *(zeros(f, kind, x.lanes) for kind in kinds))
+    parts = reduction(f, x[loop.index]).parts()
+    n, r, low = loop.end(*(into.insert(loop.index, part) for into, part in zip(loop.values, parts, strict=True)))
     return n, r, low
 
 
@@ -275,46 +257,32 @@ def _define_exact_reduction(unit: Unit) -> str:
     start = where(start.lt(0), 0, start)
     start = where(start.gt(1033), 1033, start)
     word, offset = start.lshr(6), start & 63
-    loaded = []
-    for i in range(4):
-        address = f.let(f"getelementptr i64, ptr @{table}, i64 {(word + i).name}")
-        loaded.append(bits.let(f"load i64, ptr {address}"))
+    loaded = [Ptr(f, f"@{table}").at("i64", (word + i).index()).load("i64") for i in range(4)]
     window = [loaded[i].call("fshl", loaded[i + 1], offset) for i in range(3)]
-    m = _wide(mantissa)
-    bottom = _wide(window[2]) * m
-    middle = _wide(window[1]) * m + bottom.lshr(64)
-    top = window[0] * mantissa + _low(middle.lshr(64))
+    m = mantissa.cast("zext", "i128")
+    bottom = window[2].cast("zext", "i128") * m
+    middle = window[1].cast("zext", "i128") * m + bottom.lshr(64)
+    top = window[0] * mantissa + middle.lshr(64).cast("trunc", "i64")
     n = (top + (1 << 61)).lshr(62)
     top = top - n.shl(62)
     negative = top.lt(0)
-    fraction = _wide(top).shl(64) | _wide(_low(middle))
+    fraction = top.cast("zext", "i128").shl(64) | middle.cast("trunc", "i64").cast("zext", "i128")
     fraction = where(negative, 0 - fraction, fraction)
-    count = Vector(f, "i128", 1, f.intrinsic("i128", "llvm.ctlz.i128", [("i128", fraction.name), ("i1", "false")]))
+    count = fraction.call("ctlz", zeros(f, "i1"))
     shifted = fraction.shl(count)
-    leading = _low(shifted.lshr(75)).cast("sitofp", "double")
-    following = _low(shifted.lshr(22)) & ((1 << 53) - 1)
+    leading = shifted.lshr(75).cast("trunc", "i64").cast("sitofp", "double")
+    following = shifted.lshr(22).cast("trunc", "i64") & ((1 << 53) - 1)
     following_value = following.cast("sitofp", "double") * 2.0**-53
     # The fraction is (leading + following) 2^(75 - 126 - count).
-    scale = ((1023 - 51) - _low(count)).shl(52).as_float()
+    scale = ((1023 - 51) - count.cast("trunc", "i64")).shl(52).as_float()
     high = leading * _HALF_PI[0]
     low = exact_fma(leading, _HALF_PI[0], -high) + (leading * _HALF_PI[1] + following_value * _HALF_PI[0])
     total = high + low
     rest = low - (total - high)
-    flip = negative.let(f"xor i1 {negative.name}, {bits.lt(0).name}")
+    flip = negative ^ bits.lt(0)
     n = where(bits.lt(0), 0 - n, n)
     outputs = [n, *(where(flip, -part, part) for part in (total * scale, rest * scale))]
-    whole = "poison"
-    for i, part in enumerate(outputs):
-        whole = f.let(f"insertvalue {{ i64, double, double }} {whole}, {part.type} {part.name}, {i}")
-    f.do(f"ret {{ i64, double, double }} {whole}")
+    f.leave(operand(Struct.of(outputs)))
     head = f"define internal {{ i64, double, double }} @{name}(double %x) nounwind {{"
     unit.library[name] = "\n".join([head, "entry:", *f.lines, "}"])
     return f"@{name}"
-
-
-def _wide(x: Vector) -> Vector:
-    return x.let(f"zext i64 {x.name} to i128", "i128")
-
-
-def _low(x: Vector) -> Vector:
-    return x.let(f"trunc i128 {x.name} to i64", "i64")

@@ -7,23 +7,13 @@ from collections.abc import Callable, Sequence
 from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.llvm.control import Callee
 from hlotool.codegen.llvm.types import Number
-from hlotool.codegen.llvm.values import Struct, Vector, operand
+from hlotool.codegen.llvm.values import Bool, Struct, Vector, operand
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = [
-    "exact_fma",
-    "exponent_bias",
-    "fma",
-    "has_fma",
-    "has_half",
-    "has_scalef",
-    "horner",
-    "keeps_excess",
-    "mantissa_bits",
-    "outlined",
-    "outlined_many",
-    "product_error",
-]
+    "any_lane", "exact_fma", "exponent_bias", "fma", "has_fma", "has_half", "has_scalef", "horner", "keeps_excess",
+    "mantissa_bits", "outlined", "outlined_many", "product_error",
+]  # fmt: skip
 
 
 def mantissa_bits(element: str) -> int:
@@ -67,6 +57,11 @@ def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
     for coefficient in reversed(rest):
         result = fma(x, result, coefficient) if result.is_constant else fma(result, x, coefficient)
     return result
+
+
+def any_lane(mask: Vector) -> Bool:
+    """Whether any lane of `mask` is set."""
+    return mask.bit() if mask.lanes == 1 else mask.mask().ne(0).bit()
 
 
 def has_scalef(unit: Unit) -> bool:
