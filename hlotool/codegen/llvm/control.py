@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast, get_type_hints
 
-from hlotool.codegen.llvm import writer
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, operand
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, number, operand
+from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
 
 __all__ = [
     "Callee", "Header", "Loop", "allocate", "ask", "begin_loop", "call", "conditional", "declaration", "define",
@@ -24,40 +23,77 @@ _TYPES = {Int: "i64", Ptr: "ptr", Bool: "i1"}
 
 
 class Loop(Generic[*Ts]):
-    """An open loop: `index` counts, `values` are what it carries, at the top of its body.
+    """An open loop: `index` counts, `values` are what it carries, at the top of its body."""
 
-    `text` is the loop as it is written, without a label where the body runs once and there is none.
-    """
+    __slots__ = (
+        "_entry", "_exit", "_f", "_guarded", "_label", "_most", "_phi_lines", "_start", "_starts", "_step", "_stop",
+        "index", "values",
+    )  # fmt: skip
 
-    __slots__ = ("_f", "index", "text", "values")
-
-    def __init__(self, f: Function, text: writer.Loop, carried: tuple[*Ts]) -> None:
-        self._f = f
-        self.text = text
-        self.index: Index = Int(f, text.index) if text.index.startswith("%") else int(text.index)
-        self.values = _named(carried, text.values)
+    def __init__(
+        self, f: Function, start: Index, stop: Index, step: Index, carried: tuple[*Ts], guarded: bool, most: int | None
+    ) -> None:
+        self._f, self._start, self._stop, self._step = f, start, stop, step
+        self.index, self.values = start, carried
+        if _trips(start, stop, step) == 1:
+            return
+        self._guarded, self._most = guarded, most
+        self._entry, self._label, self._exit = f.block, f.fresh("loop"), f.fresh("done")
+        f.jump(self._label)
+        f.label(self._label)
+        self._starts = [number(f, start), *_values(carried)]
+        self._phi_lines = range(len(f.lines), len(f.lines) + len(self._starts))
+        index, *names = [f.let(f"phi {value.type} ") for value in self._starts]
+        self.index, self.values = Int(f, index), _named(carried, names)
+        if guarded:
+            body = f.fresh("body")
+            f.branch((self.index < stop).name, body, self._exit)
+            f.label(body)
 
     def step_by(self, step: Index) -> None:
         """Go on by so much instead, which the body has found out."""
-        self.text.step = _plain(step)
+        self._step = step
 
     def end(self, *values: *Ts) -> tuple[*Ts]:
         """Close the loop, carrying `values` to the next trip; what they are after the last one."""
-        return _named(values, self._f.end_loop(self.text, [value.name for value in _values(values)]))
+        if isinstance(self.index, int):
+            return values
+        f, step, latch, latch_line = self._f, self._step, self._f.block, len(self._f.lines)
+        following = self.index.plus(step)
+        for line, first, again in zip(self._phi_lines, self._starts, (following, *_values(values)), strict=True):
+            f.lines[line] += f"[ {first.name}, %{self._entry} ], [ {again.name}, %{latch} ]"
+        if self._guarded:
+            f.jump(self._label)
+        else:
+            f.branch((following < self._stop).name, self._label, self._exit)
+        f.loops.append(ClosedLoop(
+            index=self.index.name, step=step if isinstance(step, int) else step.name,
+            trips=_trips(self._start, self._stop, step), most=self._most, phi_lines=self._phi_lines,
+            latch=latch, latch_line=latch_line, last_line=len(f.lines),
+        ))  # fmt: skip
+        f.label(self._exit)
+        return self.values if self._guarded else values
 
 
 def begin_loop(
     f: Function, start: Index, stop: Index, step: Index = 1, *carried: *Ts, at_least_once: bool = False,
     most: int | None = None,
 ) -> Loop[*Ts]:  # fmt: skip
-    """Open a loop that carries values, which are `carried` at first; see `writer.Function.begin_loop`."""
-    pairs = [(value.type, value.name) for value in _values(carried)]
-    text = f.begin_loop(_plain(start), _plain(stop), _plain(step), pairs, at_least_once, most)
-    return Loop(f, text, carried)
+    """Open ``for (i64 index = start; index < stop; index += step)``, with `most` trips where the bounds do not say.
+
+    It carries values, which are `carried` at first.  Bounds known as integers with at least one trip, or the caller's
+    word for it, give a loop tested at the bottom; any other is tested at the top and may run zero times.  A single trip
+    known in advance is no loop at all: `index` is then `start`.
+    """
+    known = isinstance(start, int) and isinstance(stop, int) and start < stop
+    return Loop(f, start, stop, step, carried, not (known or at_least_once), most)
 
 
-def _plain(value: Index) -> writer.Operand:
-    return value if isinstance(value, int) else value.name
+def _trips(start: Index, stop: Index, step: Index) -> int | None:
+    """How often a loop goes round; None where that is not known."""
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(0, -((start - stop) // step))
+    return None
 
 
 def _values(carried: tuple[*Ts]) -> tuple[Value, ...]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.codegen.llvm.control import allocate
+from hlotool.codegen.llvm.values import Int
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.ir import UnsupportedError
 
@@ -24,19 +26,17 @@ def define_flushing(unit: Unit, name: str, callee: str, types: Sequence[str], in
     call = f"call void {callee}({', '.join(parameters)})"
     architecture = unit.machine.architecture if unit.machine else ""
     if architecture == "x86_64":
-        old, new = f.let("alloca i32, align 4"), f.let("alloca i32, align 4")
-        f.intrinsic("void", "llvm.x86.sse.stmxcsr", [("ptr", old)])
-        flags = f.let(f"load i32, ptr {old}")
-        f.do(f"store i32 {f.let(f'or i32 {flags}, {_MXCSR_FLAGS}')}, ptr {new}")
-        f.intrinsic("void", "llvm.x86.sse.ldmxcsr", [("ptr", new)])
+        old, new = allocate(f, "i32", align=4), allocate(f, "i32", align=4)
+        f.intrinsic("void", "llvm.x86.sse.stmxcsr", [old])
+        new.store(old.load("i32") | _MXCSR_FLAGS)
+        f.intrinsic("void", "llvm.x86.sse.ldmxcsr", [new])
         f.do(call)
-        f.intrinsic("void", "llvm.x86.sse.ldmxcsr", [("ptr", old)])
+        f.intrinsic("void", "llvm.x86.sse.ldmxcsr", [old])
     elif architecture == "aarch64":
-        flags = f.intrinsic("i64", "llvm.aarch64.get.fpcr", [])
-        changed = f.let(f"or i64 {flags}, {_FPCR_FLAG}")
-        f.intrinsic("void", "llvm.aarch64.set.fpcr", [("i64", changed)])
+        flags = Int(f, f.intrinsic("i64", "llvm.aarch64.get.fpcr", []))
+        f.intrinsic("void", "llvm.aarch64.set.fpcr", [flags | _FPCR_FLAG])
         f.do(call)
-        f.intrinsic("void", "llvm.aarch64.set.fpcr", [("i64", flags)])
+        f.intrinsic("void", "llvm.aarch64.set.fpcr", [flags])
     else:
         raise UnsupportedError("denormals cannot be flushed by portable code: that takes flags of the processor")
     f.finish()

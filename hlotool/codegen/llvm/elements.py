@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.lowprecision import decode, encode, round_result
-from hlotool.codegen.llvm.types import FLOATS, type_text
+from hlotool.codegen.llvm.types import FLOATS
 from hlotool.codegen.llvm.values import Ptr, Vector, zeros
 from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError
@@ -211,11 +211,10 @@ def multiply_add(arithmetic: Arithmetic, x: Vector, y: Vector, to: Vector) -> Ve
     """
     f, lanes = x.f, x.lanes
     if arithmetic.pairs:
-        halves = type_text("bfloat" if x.is_float else "i16", 2 * lanes)
-        both = [(halves, f.let(f"bitcast {value.type} {value.name} to {halves}")) for value in (x, y)]
+        halves = Vector(f, "bfloat" if x.is_float else "i16", 2 * lanes, "")
+        both = [halves.let(f"bitcast {value.type} {value.name} to {halves.type}") for value in (x, y)]
         if x.is_float:
-            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
-            return x.named(f.intrinsic(x.type, name, [(to.type, to.name), *both]))
+            return x.named(f.intrinsic(x.type, f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", [to, *both]))
         return plus(arithmetic, x.named(f.intrinsic(x.type, f"llvm.x86.{_PAIRS_OF_SHORTS[lanes]}", both)), to)
     if x.is_float:
         return x.call("fmuladd", y, to)
@@ -236,8 +235,7 @@ def sum_of_lanes(arithmetic: Arithmetic, value: Vector) -> Vector:
     if not value.is_float:
         return value.reduce("or" if arithmetic.boolean else "add")
     start, name = Vector(value.f, value.element, 1, "-0.0"), f"llvm.vector.reduce.fadd.{value.suffix}"
-    arguments = [(start.type, start.name), (value.type, value.name)]
-    return start.named(value.f.intrinsic(start.type, name, arguments, "reassoc"))
+    return start.named(value.f.intrinsic(start.type, name, [start, value], "reassoc"))
 
 
 def alternating(value: Vector, even: str, odd: str) -> Vector:

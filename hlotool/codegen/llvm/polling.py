@@ -22,7 +22,7 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.writer import Function, Loop, Unit
+from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
 
 __all__ = ["BUDGET", "COMPLETE", "LEAST", "POLL", "SHORT", "STOPPED", "Work", "add_polls", "finish_kernel", "work"]
 
@@ -97,7 +97,7 @@ def _polled(unit: Unit, step: Step) -> Step:
 class _Nest:
     """A loop and those in it: instructions of a trip, at least and at most."""
 
-    loop: Loop
+    loop: ClosedLoop
     inner: list[_Nest] = field(default_factory=list)
     least: int = 0
     most: int = 0
@@ -110,7 +110,7 @@ class _Nest:
 
     def count(self, lines: Sequence[str], calls: Sequence[int]) -> None:
         """Find out how many there are."""
-        first, last = self.loop.first_line, self.loop.last_line
+        first, last = self.loop.phi_lines[0], self.loop.last_line
         own = last - first + _CALL * (bisect_left(calls, last) - bisect_left(calls, first))
         self.least = self.most = own
         for nest in self.inner:
@@ -134,8 +134,8 @@ def work(f: Function, tasks: int) -> Work:
     """The work of step function `f`, which has `tasks` tasks."""
     nests: list[_Nest] = []
     open_: list[_Nest] = []
-    for loop in sorted(f.loops, key=lambda loop: loop.first_line):
-        while open_ and open_[-1].loop.last_line <= loop.first_line:
+    for loop in sorted(f.loops, key=lambda loop: loop.phi_lines[0]):
+        while open_ and open_[-1].loop.last_line <= loop.phi_lines[0]:
             open_.pop()
         nest = _Nest(loop)
         (open_[-1].inner if open_ else nests).append(nest)

@@ -113,8 +113,7 @@ class Int(Value):
 
     def call(self, intrinsic: str, other: Index) -> Int:
         """``llvm.<intrinsic>.i64`` of this and another number."""
-        arguments = [("i64", self.name), ("i64", _text(other))]
-        return self.named(self.f.intrinsic("i64", f"llvm.{intrinsic}.i64", arguments))
+        return Int(self.f, self.f.intrinsic("i64", f"llvm.{intrinsic}.i64", [self, number(self.f, other)]))
 
     def at_most(self, limit: Index) -> Int:
         """The smaller of two numbers with signs, where LLVM takes its time; see `minimum`."""
@@ -286,19 +285,18 @@ class Ptr(Value):
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
         if not _is(size, 0):
-            self.f.clear(self.name, _text(size))
+            arguments = [self, zeros(self.f, "i8"), number(self.f, size), zeros(self.f, "i1")]
+            self.f.intrinsic("void", "llvm.memset.p0.i64", arguments)
 
     def copy_from(self, source: Ptr, size: Index, may_overlap: bool = False) -> None:
         """Copy `size` bytes to here; those of `source` may be some of them where that is said."""
-        if may_overlap:
-            arguments = [("ptr", self.name), ("ptr", source.name), ("i64", _text(size)), ("i1", "false")]
-            self.f.intrinsic("void", "llvm.memmove.p0.p0.i64", arguments)
-        else:
-            self.f.copy(self.name, source.name, _text(size))
+        name = f"llvm.{'memmove' if may_overlap else 'memcpy'}.p0.p0.i64"
+        self.f.intrinsic("void", name, [self, source, number(self.f, size), zeros(self.f, "i1")])
 
     def fetch(self) -> None:
-        """Ask for what will be read soon; see `writer.Function.fetch`."""
-        self.f.fetch(self.name)
+        """Ask for the line of the caches that lies here, which will be read soon; any address will do."""
+        modes = (Vector(self.f, "i32", 1, mode) for mode in ("0", "3", "1"))
+        self.f.intrinsic("void", "llvm.prefetch.p0", [self, *modes])
 
     def eq(self, other: Ptr) -> Bool:
         return Bool(self.f, self.f.let(f"icmp eq ptr {self.name}, {other.name}"))
@@ -444,16 +442,12 @@ class Vector(Value):
 
     def call(self, intrinsic: str, *others: Vector, flags: str = "") -> Vector:
         """``llvm.<intrinsic>`` overloaded on this type, all operands of this type, with fast-math `flags`."""
-        arguments = [(self.type, self.name), *((o.type, o.name) for o in others)]
-        return Vector(
-            self.f, self.element, self.lanes,
-            self.f.intrinsic(self.type, f"llvm.{intrinsic}.{self.suffix}", arguments, flags),
-        )  # fmt: skip
+        return self.named(self.f.intrinsic(self.type, f"llvm.{intrinsic}.{self.suffix}", [self, *others], flags))
 
     def reduce(self, operation: str) -> Vector:
         """All lanes in one, by ``llvm.vector.reduce.<operation>``."""
         name = f"llvm.vector.reduce.{operation}.{self.suffix}"
-        return Vector(self.f, self.element, 1, self.f.intrinsic(self.element, name, [(self.type, self.name)]))
+        return Vector(self.f, self.element, 1, self.f.intrinsic(self.element, name, [self]))
 
     def fabs(self) -> Vector:
         return self.call("fabs")
@@ -539,7 +533,7 @@ class Vector(Value):
 
 def zeros(f: Function, element: str, lanes: int = 1) -> Vector:
     """The constant 0 in all lanes."""
-    text = "zeroinitializer" if lanes > 1 else "0.0" if element in FLOATS else "0"
+    text = "zeroinitializer" if lanes > 1 else "0.0" if element in FLOATS else "false" if element == "i1" else "0"
     return Vector(f, element, lanes, text)
 
 
@@ -574,10 +568,13 @@ class Struct(Value):
     def named(self, name: str, f: Function | None = None) -> Struct:
         return Struct(f or self.f, self.fields, name)
 
+    def part(self, number: int) -> Vector:
+        """A vector in it."""
+        return self.fields[number].named(self.f.let(f"extractvalue {self.type} {self.name}, {number}"), self.f)
+
     def parts(self) -> list[Vector]:
         """The vectors in it."""
-        texts = [f"extractvalue {self.type} {self.name}, {number}" for number in range(len(self.fields))]
-        return [field.named(self.f.let(text), self.f) for field, text in zip(self.fields, texts, strict=True)]
+        return [self.part(number) for number in range(len(self.fields))]
 
 
 def constants(f: Function, element: str, values: Sequence[Number]) -> Vector:

@@ -9,14 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
 
-__all__ = ["LIBRARY", "Function", "Loop", "Unit", "symbols"]
+__all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "symbols"]
 
-Operand = str | int
+
+class Typed(Protocol):
+    """A value, as `values` has them."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
 
 LIBRARY = ".hlo"
 """How the names end of functions and data that stand for all of their text, so that a module needs each but once."""
@@ -91,41 +101,22 @@ class Unit:
         return "\n".join([*self.declared, self.defined]) + "\n"
 
 
-@dataclass(slots=True)
-class Loop:
-    """A loop: `index` counts, `values` are the carried values at the top of the body.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoop:
+    """A loop that is written: its `index` grows by `step`.
 
-    `label` is empty where the body runs once and no loop is made.  When it is closed, the lines from `latch_line` to
-    `last_line`, in block `latch`, go to the next trip or past the last.
+    The lines `phi_lines` are its index and what it carries; those from `latch_line` to `last_line`, in block `latch`,
+    go to the next trip or past the last.
     """
 
     index: str
-    values: list[str]
-    label: str
-    exit: str
-    stop: Operand
-    step: Operand
-    types: list[str]
-    guarded: bool
-    phi_lines: list[int]
-    entry: str
-    starts: list[str]
-    most: int | None = None  # trips, where they are not known
-    latch: str = ""
-    latch_line: int = 0
-    last_line: int = 0
-
-    @property
-    def first_line(self) -> int:
-        """The first of its lines in the function."""
-        return self.phi_lines[0]
-
-    @property
-    def trips(self) -> int | None:
-        """How often it goes round; None where the text does not say."""
-        if not (isinstance(self.stop, int) and isinstance(self.step, int) and self.starts[0].isdecimal()):
-            return None
-        return max(0, -((int(self.starts[0]) - self.stop) // self.step))
+    step: int | str
+    trips: int | None  # None where the text does not say
+    most: int | None  # trips, where they are not known
+    phi_lines: range
+    latch: str
+    latch_line: int
+    last_line: int
 
 
 class Function:
@@ -143,7 +134,7 @@ class Function:
         self.lines: list[str] = []
         self.counter = 0
         self.block = "entry"
-        self.loops: list[Loop] = []  # those that are closed
+        self.loops: list[ClosedLoop] = []
         self.watch = "%args"  # ahead of what it points to is the address of the execution's status
         self.stop: tuple[str, ...] = ()  # how it returns early; what it leaves must do no harm
 
@@ -179,10 +170,11 @@ class Function:
         cases = " ".join(f"{kind} {n}, label %{label}" for n, label in enumerate(labels[:-1]))
         self.do(f"switch {kind} {number}, label %{labels[-1]} [ {cases} ]")
 
-    def intrinsic(self, result: str, name: str, arguments: Sequence[tuple[str, str]], flags: str = "") -> str:
-        """Call function `name` (declared on first use) with (type, value) pairs and `flags`; return its value."""
-        callee = self.unit.declare(result, name, [t for t, _ in arguments])
-        call = f"call {flags}{' ' * bool(flags)}{result} {callee}({', '.join(f'{t} {v}' for t, v in arguments)})"
+    def intrinsic(self, result: str, name: str, arguments: Sequence[Typed], flags: str = "") -> str:
+        """Call function `name` (declared on first use) with `arguments` and `flags`; return its value."""
+        callee = self.unit.declare(result, name, [argument.type for argument in arguments])
+        operands = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
+        call = f"call {flags}{' ' * bool(flags)}{result} {callee}({operands})"
         if result == "void":
             self.do(call)
             return ""
@@ -191,86 +183,6 @@ class Function:
     def fence(self) -> None:
         """Whatever was written before is seen before what is written later."""
         self.do("fence seq_cst")
-
-    def fetch(self, pointer: str) -> None:
-        """Ask for the line of the caches at `pointer`, which will be read soon; any address will do."""
-        self.intrinsic("void", "llvm.prefetch.p0", [("ptr", pointer), ("i32", "0"), ("i32", "3"), ("i32", "1")])
-
-    def clear(self, pointer: str, size: Operand) -> None:
-        """Zero `size` bytes."""
-        arguments = [("ptr", pointer), ("i8", "0"), ("i64", str(size)), ("i1", "false")]
-        self.intrinsic("void", "llvm.memset.p0.i64", arguments)
-
-    def copy(self, target: str, source: str, size: Operand) -> None:
-        """Copy `size` bytes to where none of them lies."""
-        arguments = [("ptr", target), ("ptr", source), ("i64", str(size)), ("i1", "false")]
-        self.intrinsic("void", "llvm.memcpy.p0.p0.i64", arguments)
-
-    def begin_loop(
-        self,
-        start: Operand,
-        stop: Operand,
-        step: Operand = 1,
-        carried: Iterable[tuple[str, str]] = (),
-        at_least_once: bool = False,
-        most: int | None = None,
-    ) -> Loop:
-        """Open ``for (i64 index = start; index < stop; index += step)``, with `most` trips where the bounds do not say.
-
-        `carried` lists (type, initial value).  Bounds known as integers with at least one trip, or
-        the caller's word for it, give a loop tested at the bottom; any other is tested at the top
-        and may run zero times.  A single trip known in advance is no loop at all: `index` is then `start`.
-        """
-        carried = list(carried)
-        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and start < stop <= start + step:
-            return Loop(str(start), [v for _, v in carried], "", "", stop, step, [], False, [], "", [])
-        guarded = not (at_least_once or (isinstance(start, int) and isinstance(stop, int) and start < stop))
-        entry, label, leave = self.block, self.fresh("loop"), self.fresh("done")
-        self.jump(label)
-        self.label(label)
-        index = f"%v{self.counter}"
-        self.counter += 1
-        phi_lines = [len(self.lines)]
-        self.lines.append(f"  {index} = phi i64")
-        values = []
-        for _ in carried:
-            name = f"%v{self.counter}"
-            self.counter += 1
-            phi_lines.append(len(self.lines))
-            self.lines.append("")
-            values.append(name)
-        loop = Loop(
-            index, values, label, leave, stop, step, [t for t, _ in carried], guarded, phi_lines, entry,
-            [str(start), *(v for _, v in carried)], most,
-        )  # fmt: skip
-        if guarded:
-            body = self.fresh("body")
-            self.branch(self.let(f"icmp slt i64 {index}, {stop}"), body, leave)
-            self.label(body)
-        return loop
-
-    def end_loop(self, loop: Loop, values: Sequence[str] = ()) -> list[str]:
-        """Close `loop`, carrying `values` to the next trip; return the carried values after it."""
-        if not loop.label:
-            return list(values)
-        loop.latch_line = len(self.lines)
-        following = self.let(f"add nsw i64 {loop.index}, {loop.step}")
-        latch = loop.latch = self.block
-        self.loops.append(loop)
-        names = [loop.index, *loop.values]
-        for line, name, kind, first, again in zip(
-            loop.phi_lines, names, ["i64", *loop.types], loop.starts, [following, *values], strict=True
-        ):
-            self.lines[line] = f"  {name} = phi {kind} [ {first}, %{loop.entry} ], [ {again}, %{latch} ]"
-        if loop.guarded:
-            self.jump(loop.label)
-            loop.last_line = len(self.lines)
-            self.label(loop.exit)
-            return loop.values
-        self.branch(self.let(f"icmp slt i64 {following}, {loop.stop}"), loop.label, loop.exit)
-        loop.last_line = len(self.lines)
-        self.label(loop.exit)
-        return list(values)
 
     def leave(self, result: str = "void") -> None:
         """Return `result` (``void`` or ``type value``)."""

@@ -393,7 +393,7 @@ class _Writer:
         self.polled += 1
         text = "".join(f"\\{byte:02x}" for byte in (*instruction.name.encode(), 0))
         self.unit.constant(name, f'[{len(text) // 3} x i8] c"{text}"')
-        stop = body.f.intrinsic("i32", POLL, [("ptr", body.status.name), ("ptr", f"@{name}")])
+        stop = body.f.intrinsic("i32", POLL, [body.status, Ptr(body.f, f"@{name}")])
         self._end_if(Vector(body.f, "i32", 1, stop).gt(0).bit())
 
     def conditional(self, instruction: Instruction) -> None:

@@ -459,7 +459,7 @@ def _beside(low: Vector, high: Vector) -> Vector:
     """`low`, and the upper halves of the words of `high`.  Written as `or` and `and` LLVM takes it for a shuffle, which
     costs three times as much."""
     truth = Vector(low.f, "i32", 1, str(0xF0 | 0xCC & 0xAA))
-    operands = [(v.type, v.name) for v in (low, high, low.like(-1 << 16), truth)]
+    operands = [low, high, low.like(-1 << 16), truth]
     return low.named(low.f.intrinsic(low.type, "llvm.x86.avx512.pternlog.d.512", operands))
 
 

@@ -17,7 +17,7 @@ from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Micro
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import PAIR, store
-from hlotool.codegen.llvm.values import Index, Ptr, equal, number
+from hlotool.codegen.llvm.values import Index, Ptr, Vector, equal, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = ["SIDE", "TILE_REGISTERS", "configure", "move_tile", "operate", "tile_config"]
@@ -48,7 +48,7 @@ class _Calls(Calls):
 
 def configure(shapes: Ptr) -> None:
     """Give the tile registers the shapes that a tile function wants."""
-    shapes.f.intrinsic("void", "llvm.x86.ldtilecfg", [(shapes.type, shapes.name)])
+    shapes.f.intrinsic("void", "llvm.x86.ldtilecfg", [shapes])
 
 
 def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates: bool) -> None:
@@ -118,12 +118,12 @@ def tile_config(rows: list[int], columns: list[int]) -> bytes:
 
 def operate(f: Function, operation: str, *registers: int) -> None:
     """An instruction on tile registers, by LLVM's name for it."""
-    f.intrinsic("void", f"llvm.x86.{operation}", [("i8", str(register)) for register in registers])
+    f.intrinsic("void", f"llvm.x86.{operation}", [Vector(f, "i8", 1, str(register)) for register in registers])
 
 
 def move_tile(operation: str, register: int, at: Ptr, pitch: Index) -> None:
     """Load or store a tile register whose rows lie `pitch` bytes apart."""
-    place = [("i8", str(register)), (at.type, at.name), ("i64", number(at.f, pitch).name)]
+    place = [Vector(at.f, "i8", 1, str(register)), at, number(at.f, pitch)]
     at.f.intrinsic("void", f"llvm.x86.{operation}", place)
 
 

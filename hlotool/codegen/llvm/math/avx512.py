@@ -21,25 +21,23 @@ def scaled(x: Vector, k: Vector, mask: Vector | None = None) -> Vector:
     """x 2^k for an integral float k, rounded once; 0 in lanes outside `mask`, which cost nothing."""
     zero = x.like(0.0)
     if mask is not None and x.lanes < 8:  # whose masks are wider than the vector
-        return where(mask, _masked("scalef", x, [k], zero, None), 0.0)
-    return _masked("scalef", x, [k], zero, mask)
+        return where(mask, _rounded("mask.scalef", x, [x, k, zero, _mask(x, None)]), 0.0)
+    return _rounded("mask.scalef", x, [x, k, zero, _mask(x, mask)])
 
 
 def exponent(x: Vector) -> Vector:
     """The integral part of log2(|x|), as a float: -inf of 0, inf of infinities."""
-    return _masked("getexp", x, [], x.like(0.0), None)
+    return _rounded("mask.getexp", x, [x, x.like(0.0), _mask(x, None)])
 
 
 def fraction(x: Vector) -> Vector:
     """|x| times the power of two that brings it to at least 1 and less than 2."""
-    arguments = [(x.type, x.name), ("i32", "0"), (x.type, x.like(0.0).name), _mask(x, None)]
-    return _call(x, f"mask.getmant.{_kind(x)}", _rounded(x, arguments))
+    return _rounded("mask.getmant", x, [x, Vector(x.f, "i32", 1, "0"), x.like(0.0), _mask(x, None)])
 
 
 def rsqrt_estimate(x: Vector) -> Vector:
     """1 / sqrt(x) to 14 bits; exact of 0 and infinity."""
-    arguments = [(x.type, x.name), (x.type, x.name), _mask(x, None)]
-    return _call(x, f"rsqrt14.{_kind(x)}", arguments)
+    return _call("rsqrt14", x, [x, x, _mask(x, None)])
 
 
 def mended(result: Vector, x: Vector, zero: float, infinity: float) -> Vector:
@@ -49,28 +47,20 @@ def mended(result: Vector, x: Vector, zero: float, infinity: float) -> Vector:
     # Classes of x, from the lowest four bits up: quiet NaN, signalling NaN, 0, 1, -inf, inf, negative, positive.
     responses = (kept, kept, constants[zero], kept, nan, constants[infinity], nan, kept)
     table = integers.like(sum(response << 4 * place for place, response in enumerate(responses)))
-    arguments = [(result.type, result.name), (x.type, x.name), (table.type, table.name), ("i32", "0"), _mask(x, None)]
-    return _call(result, f"mask.fixupimm.{_kind(x)}", _rounded(x, arguments))
+    return _rounded("mask.fixupimm", x, [result, x, table, Vector(x.f, "i32", 1, "0"), _mask(x, None)])
 
 
-def _masked(name: str, x: Vector, others: list[Vector], passed: Vector, mask: Vector | None) -> Vector:
-    arguments = [(v.type, v.name) for v in (x, *others, passed)] + [_mask(x, mask)]
-    return _call(x, f"mask.{name}.{_kind(x)}", _rounded(x, arguments))
-
-
-def _mask(x: Vector, mask: Vector | None) -> tuple[str, str]:
+def _mask(x: Vector, mask: Vector | None) -> Vector:
     kind = f"i{max(8, x.lanes)}"
-    return kind, "-1" if mask is None else x.f.let(f"bitcast {mask.type} {mask.name} to {kind}")
+    return Vector(x.f, kind, 1, "-1" if mask is None else x.f.let(f"bitcast {mask.type} {mask.name} to {kind}"))
 
 
-def _rounded(x: Vector, arguments: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _rounded(name: str, x: Vector, arguments: list[Vector]) -> Vector:
     """With the rounding mode in force, which only the widest forms name."""
-    return [*arguments, ("i32", "4")] if x.lanes * BITS[x.element] == 512 else arguments
+    widest = x.lanes * BITS[x.element] == 512
+    return _call(name, x, [*arguments, Vector(x.f, "i32", 1, "4")] if widest else arguments)
 
 
-def _kind(x: Vector) -> str:
-    return f"{'ps' if x.element == 'float' else 'pd'}.{x.lanes * BITS[x.element]}"
-
-
-def _call(x: Vector, name: str, arguments: list[tuple[str, str]]) -> Vector:
-    return Vector(x.f, x.element, x.lanes, x.f.intrinsic(x.type, f"llvm.x86.avx512.{name}", arguments))
+def _call(name: str, x: Vector, arguments: list[Vector]) -> Vector:
+    kind = f"{'ps' if x.element == 'float' else 'pd'}.{x.lanes * BITS[x.element]}"
+    return x.named(x.f.intrinsic(x.type, f"llvm.x86.avx512.{name}.{kind}", arguments))

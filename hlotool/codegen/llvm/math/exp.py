@@ -82,9 +82,7 @@ def scale(p: Vector, k: Vector, k_bits: Vector, offset: int) -> Vector:
         return avx512.scaled(p, k + float(offset) if offset else k)
     if has_scalef(p.f.unit):  # which `llvm.ldexp` is made of
         exponent = (k + float(offset) if offset else k).cast("fptosi", "i32")
-        arguments = [(p.type, p.name), (exponent.type, exponent.name)]
-        name = p.f.intrinsic(p.type, f"llvm.ldexp.{p.suffix}.{exponent.suffix}", arguments)
-        return Vector(p.f, p.element, p.lanes, name)
+        return p.named(p.f.intrinsic(p.type, f"llvm.ldexp.{p.suffix}.{exponent.suffix}", [p, exponent]))
     width = mantissa_bits(p.element)
     one = exponent_bias(p.element) << width
     # Two factors, since 2^k alone may be subnormal or overflow.

@@ -234,8 +234,8 @@ def _exact(x: Vector) -> tuple[Vector, Vector, Vector]:
         n, r, low = reduction(f, x).parts()
         return n, r, low
     loop = begin_loop(f, 0, x.lanes, 1, *(zeros(f, kind, x.lanes) for kind in kinds))
-    parts = reduction(f, x[loop.index]).parts()
-    n, r, low = loop.end(*(into.insert(loop.index, part) for into, part in zip(loop.values, parts, strict=True)))
+    parts = reduction(f, x[loop.index])
+    n, r, low = loop.end(*(into.insert(loop.index, parts.part(i)) for i, into in enumerate(loop.values)))
     return n, r, low
 
 
