@@ -46,7 +46,7 @@ def constant_text(element: str, lanes: int, value: Number) -> str:
     elif element == "i1":
         text = "true" if value else "false"
     else:
-        width = BITS[element]
+        width = int(element[1:])  # masks have any
         wrapped = int(value) & ((1 << width) - 1)
         text = str(wrapped - (1 << width) if wrapped >> (width - 1) else wrapped)
     return text if lanes == 1 else f"splat ({element} {text})"
