@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast, get_type_hints
 
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, number, operand
 from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
 
 __all__ = [
-    "Callee", "Header", "Loop", "allocate", "ask", "begin_loop", "call", "conditional", "declaration", "define",
-    "open_function", "phi", "return_when", "stop_early", "when",
+    "Callee", "Header", "Loop", "allocate", "ask", "begin_loop", "call", "conditional", "define", "open_function",
+    "phi", "return_when", "stop_early", "when",
 ]  # fmt: skip
 
 Ts = TypeVarTuple("Ts")
@@ -19,7 +20,7 @@ _Given = TypeVar("_Given", bound=Value | None)
 _Record = TypeVar("_Record")
 _Result = TypeVar("_Result", Int, Ptr, Bool)
 
-_TYPES = {Int: "i64", Ptr: "ptr", Bool: "i1"}
+_hints = cache(get_type_hints)
 
 
 class Loop(Generic[*Ts]):
@@ -97,13 +98,12 @@ def _trips(start: Index, stop: Index, step: Index) -> int | None:
 
 
 def _values(carried: tuple[*Ts]) -> tuple[Value, ...]:
-    return cast(tuple[Value, ...], carried)
+    return cast("tuple[Value, ...]", carried)
 
 
 def _named(carried: tuple[*Ts], names: Sequence[str]) -> tuple[*Ts]:
     """Values of the types of those carried, with these names."""
-    named = [value.named(name) for value, name in zip(_values(carried), names, strict=True)]
-    return cast(tuple[*Ts], tuple(named))
+    return cast("tuple[*Ts]", tuple([value.named(name) for value, name in zip(_values(carried), names, strict=True)]))
 
 
 def when(condition: Truth, body: Callable[[], None], otherwise: Callable[[], None] | None = None) -> None:
@@ -143,7 +143,7 @@ def conditional(
     f.jump(done)
     f.label(done)
     pairs = zip(_values(otherwise), _values(results), strict=True)
-    return cast(tuple[*Ts], tuple(phi((old, before), (new, after)) for old, new in pairs))
+    return cast("tuple[*Ts]", tuple(phi((old, before), (new, after)) for old, new in pairs))
 
 
 def return_when(condition: Bool, result: Callable[[], Value | None]) -> None:
@@ -184,28 +184,17 @@ class Header(Generic[_Value]):
 
 
 def open_function(
-    unit: Unit, name: str, parameters: type[_Record], result: str = "void", *, internal: bool = False,
-    noalias: bool = False, attributes: str = "",
+    unit: Unit, name: str, parameters: type[_Record], *, internal: bool = False, noalias: bool = False
 ) -> tuple[Function, _Record]:
-    """Open function `name`; the fields of the record `parameters` are those that it has, and come back as values.
+    """Open function `name`, which returns nothing; its parameters are the fields of a record, and come back as one.
 
     With `noalias` nothing else points to what its pointers point to.
     """
-    kinds = _kinds(parameters)
-    texts = [f"{_TYPES[kind]}{' noalias' * (noalias and kind is Ptr)} %{label}" for label, kind in kinds.items()]
-    head = f"{'internal ' * internal}{result} @{name}({', '.join(texts)}) nounwind"
-    f = Function(unit, f"{head} {attributes}".rstrip())
-    return f, cast(Any, parameters)(*(kind(f, f"%{label}") for label, kind in kinds.items()))
-
-
-def declaration(name: str, parameters: type[object], result: str = "void") -> str:
-    """How other units declare such a function."""
-    return f"declare {result} @{name}({', '.join(_TYPES[kind] for kind in _kinds(parameters).values())})"
-
-
-def _kinds(parameters: type[object]) -> dict[str, type[Int | Ptr | Bool]]:
-    """What parameters are, by name."""
-    return get_type_hints(parameters)
+    record: Any = parameters
+    kinds: dict[str, type[Int | Ptr | Bool]] = _hints(record)
+    texts = [f"{kind.type}{' noalias' * (noalias and kind is Ptr)} %{label}" for label, kind in kinds.items()]
+    f = Function(unit, f"{'internal ' * internal}void @{name}({', '.join(texts)}) nounwind")
+    return f, record(*(kind(f, f"%{label}") for label, kind in kinds.items()))
 
 
 class Callee(Generic[_Given]):
@@ -259,7 +248,7 @@ def call(f: Function, name: str, *arguments: Value | int) -> None:
 
 def ask(f: Function, name: str, result: type[_Result], *arguments: Value | int) -> _Result:
     """Call such a function for its result."""
-    return result(f, f.let(f"call {_TYPES[result]} {name}({', '.join(map(operand, arguments))})"))
+    return result(f, f.let(f"call {result.type} {name}({', '.join(map(operand, arguments))})"))
 
 
 def allocate(f: Function, kind: str, size: Index = 1, align: int = 0) -> Ptr:

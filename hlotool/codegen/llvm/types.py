@@ -22,6 +22,7 @@ def type_text(element: str, lanes: int) -> str:
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
+@cache
 def mangled(element: str, lanes: int) -> str:
     """The type as intrinsic names have it, such as ``v16f32``."""
     name = "p0" if element == "ptr" else FLOATS.get(element, element)

@@ -27,13 +27,11 @@ class Value:
 
     __slots__ = ("f", "name")
 
+    type: str
+
     def __init__(self, f: Function, name: str) -> None:
         self.f = f
         self.name = name
-
-    @property
-    def type(self) -> str:
-        raise NotImplementedError
 
     def named(self, name: str, f: Function | None = None) -> Self:
         """Another value of the same type, in the same function unless `f` is given."""
@@ -49,36 +47,34 @@ class Int(Value):
 
     __slots__ = ()
 
-    @property
-    def type(self) -> str:
-        return "i64"
+    type = "i64"
 
     def _binary(self, word: str, other: Index) -> Int:
         return Int(self.f, self.f.let(f"{word} i64 {self.name}, {_text(other)}"))
 
     def __add__(self, other: Index) -> Int:
-        return self if _is(other, 0) else self._binary("add", other)
+        return self if other == 0 else self._binary("add", other)
 
     def __radd__(self, other: int) -> Int:
         return self if other == 0 else self.let(f"add i64 {other}, {self.name}")
 
     def __sub__(self, other: Index) -> Int:
-        return self if _is(other, 0) else self._binary("sub", other)
+        return self if other == 0 else self._binary("sub", other)
 
     def __rsub__(self, other: int) -> Int:
         return self.let(f"sub i64 {other}, {self.name}")
 
     def __mul__(self, other: Index) -> Index:
-        return 0 if _is(other, 0) else self if _is(other, 1) else self._binary("mul", other)
+        return 0 if other == 0 else self if other == 1 else self._binary("mul", other)
 
     def __rmul__(self, other: int) -> Index:
         return 0 if other == 0 else self if other == 1 else self.let(f"mul i64 {other}, {self.name}")
 
     def __floordiv__(self, other: Index) -> Int:
-        return self if _is(other, 1) else self._binary("udiv", other)
+        return self if other == 1 else self._binary("udiv", other)
 
     def __mod__(self, other: Index) -> Index:
-        return 0 if _is(other, 1) else self._binary("urem", other)
+        return 0 if other == 1 else self._binary("urem", other)
 
     def __and__(self, other: Index) -> Int:
         return self._binary("and", other)
@@ -97,19 +93,19 @@ class Int(Value):
 
     def plus(self, other: Index) -> Int:
         """The sum, which does not overflow."""
-        return self if _is(other, 0) else self._binary("add nsw", other)
+        return self if other == 0 else self._binary("add nsw", other)
 
     def minus(self, other: Index) -> Int:
         """The difference, which does not overflow."""
-        return self if _is(other, 0) else self._binary("sub nsw", other)
+        return self if other == 0 else self._binary("sub nsw", other)
 
     def times(self, other: Index) -> Index:
         """The product, which does not overflow."""
-        return 0 if _is(other, 0) else self if _is(other, 1) else self._binary("mul nsw", other)
+        return 0 if other == 0 else self if other == 1 else self._binary("mul nsw", other)
 
     def signed_quotient(self, other: Index) -> Int:
         """The quotient of numbers with signs, rounded to zero."""
-        return self if _is(other, 1) else self._binary("sdiv", other)
+        return self if other == 1 else self._binary("sdiv", other)
 
     def call(self, intrinsic: str, other: Index) -> Int:
         """``llvm.<intrinsic>.i64`` of this and another number."""
@@ -159,9 +155,7 @@ class Bool(Value):
 
     __slots__ = ()
 
-    @property
-    def type(self) -> str:
-        return "i1"
+    type = "i1"
 
     def __bool__(self) -> bool:
         raise TypeError("a condition of the program is not known while its code is written")
@@ -206,19 +200,18 @@ class Ptr(Value):
 
     __slots__ = ()
 
-    @property
-    def type(self) -> str:
-        return "ptr"
+    type = "ptr"
 
     def __add__(self, amount: Index) -> Ptr:
         """So many bytes further on."""
-        return self if _is(amount, 0) else self.let(f"getelementptr i8, ptr {self.name}, i64 {_text(amount)}")
+        return self.at("i8", amount)
 
     def at(self, kind: str, index: Index) -> Ptr:
         """So many elements of LLVM type `kind` further on."""
-        if _is(index, 0):
+        if index == 0:
             return self
-        return Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {_text(index)}"))
+        place = index.name if isinstance(index, Int) else index
+        return Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {place}"))
 
     def at_each(self, kind: str, indices: Vector) -> Vector:
         """A vector of places: each so many elements of LLVM type `kind` further on."""
@@ -284,7 +277,7 @@ class Ptr(Value):
 
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
-        if not _is(size, 0):
+        if size != 0:
             arguments = [self, zeros(self.f, "i8"), number(self.f, size), zeros(self.f, "i1")]
             self.f.intrinsic("void", "llvm.memset.p0.i64", arguments)
 
@@ -320,17 +313,14 @@ Truth = bool | Bool
 class Vector(Value):
     """Anything that is computed with: `lanes` numbers of LLVM type `element`, a scalar where it is one."""
 
-    __slots__ = ("element", "lanes")
+    __slots__ = ("element", "lanes", "type")
 
-    def __init__(self, f: Function, element: str, lanes: int, name: str) -> None:
+    def __init__(self, f: Function, element: str, lanes: int, name: str, kind: str = "") -> None:
         self.f = f
         self.element = element
         self.lanes = lanes
         self.name = name
-
-    @property
-    def type(self) -> str:
-        return type_text(self.element, self.lanes)
+        self.type = kind or type_text(element, lanes)
 
     @property
     def suffix(self) -> str:
@@ -346,11 +336,12 @@ class Vector(Value):
         return not self.name.startswith("%")
 
     def named(self, name: str, f: Function | None = None) -> Vector:
-        return Vector(f or self.f, self.element, self.lanes, name)
+        return Vector(f or self.f, self.element, self.lanes, name, self.type)
 
-    def let(self, text: str, element: str | None = None) -> Vector:
+    def let(self, text: str, element: str = "") -> Vector:
         """Append instruction `text`; its value has this type, or `element` with the same lanes."""
-        return Vector(self.f, element or self.element, self.lanes, self.f.let(text))
+        name = self.f.let(text)
+        return Vector(self.f, element, self.lanes, name) if element else self.named(name)
 
     def like(self, value: Number) -> Vector:
         """The constant `value` of this type."""
@@ -360,9 +351,10 @@ class Vector(Value):
         return value if isinstance(value, Vector) else self.like(value)
 
     def binary(self, float_op: str, integer_op: str, other: Vector | Number, swapped: bool = False) -> Vector:
-        other = self.lift(other)
+        word = float_op if self.element in FLOATS else integer_op
+        other = other if isinstance(other, Vector) else self.like(other)
         left, right = (other, self) if swapped else (self, other)
-        return self.let(f"{float_op if self.is_float else integer_op} {self.type} {left.name}, {right.name}")
+        return self.named(self.f.let(f"{word} {self.type} {left.name}, {right.name}"))
 
     def __add__(self, other: Vector | Number) -> Vector:
         return self.binary("fadd", "add", other)
@@ -528,7 +520,10 @@ class Vector(Value):
             return self
         if self.is_constant:
             return Vector(self.f, self.element, lanes, f"splat ({self.element} {self.name})")
-        return Vector(self.f, self.element, lanes, "poison").insert(0, self).shuffle([0] * lanes)
+        all_of = Vector(self.f, self.element, lanes, "poison")
+        first = self.f.let(f"insertelement {all_of.type} poison, {self.type} {self.name}, i64 0")
+        order = f"<{lanes} x i32> zeroinitializer"
+        return all_of.let(f"shufflevector {all_of.type} {first}, {all_of.type} poison, {order}")
 
 
 def zeros(f: Function, element: str, lanes: int = 1) -> Vector:
@@ -545,11 +540,12 @@ def iota(f: Function, element: str, lanes: int) -> Vector:
 class Struct(Value):
     """Several vectors as one value, which functions give."""
 
-    __slots__ = ("fields",)
+    __slots__ = ("fields", "type")
 
     def __init__(self, f: Function, fields: Sequence[Vector], name: str) -> None:
         self.f = f
         self.fields = tuple(fields)  # of the types of its own, which they need not be
+        self.type = "{ " + ", ".join(field.type for field in fields) + " }"
         self.name = name
 
     @staticmethod
@@ -560,10 +556,6 @@ class Struct(Value):
             text = f"insertvalue {whole.type} {whole.name}, {operand(field)}, {number}"
             whole = whole.named(whole.f.let(text))
         return whole
-
-    @property
-    def type(self) -> str:
-        return "{ " + ", ".join(field.type for field in self.fields) + " }"
 
     def named(self, name: str, f: Function | None = None) -> Struct:
         return Struct(f or self.f, self.fields, name)
@@ -587,11 +579,11 @@ def constants(f: Function, element: str, values: Sequence[Number]) -> Vector:
 
 def where(mask: Vector, yes: Vector | Number, no: Vector | Number) -> Vector:
     """``select``; at least one of `yes` and `no` must be a Vector."""
-    if isinstance(yes, Vector):
-        no = yes.lift(no)
-    else:
+    if not isinstance(yes, Vector):
         assert isinstance(no, Vector)
-        yes = no.lift(yes)
+        yes = no.like(yes)
+    elif not isinstance(no, Vector):
+        no = yes.like(no)
     return yes.let(f"select {mask.type} {mask.name}, {yes.type} {yes.name}, {no.type} {no.name}")
 
 
@@ -645,15 +637,11 @@ def number(f: Function, value: Index) -> Int:
 
 def operand(value: Value | int) -> str:
     """The type and the name of a value; an ``int`` has 64 bits, a ``bool`` is a condition."""
-    if isinstance(value, bool):
-        return f"i1 {str(value).lower()}"
-    return f"i64 {value}" if isinstance(value, int) else f"{value.type} {value.name}"
+    if isinstance(value, Value):
+        return f"{value.type} {value.name}"
+    return f"i1 {str(value).lower()}" if isinstance(value, bool) else f"i64 {value}"
 
 
 def _text(value: Index) -> str:
-    return str(value) if isinstance(value, int) else value.name
-
-
-def _is(value: object, number: int) -> bool:
-    return isinstance(value, int) and value == number
+    return value.name if isinstance(value, Int) else str(value)
 

@@ -172,9 +172,10 @@ class Function:
 
     def intrinsic(self, result: str, name: str, arguments: Sequence[Typed], flags: str = "") -> str:
         """Call function `name` (declared on first use) with `arguments` and `flags`; return its value."""
-        callee = self.unit.declare(result, name, [argument.type for argument in arguments])
-        operands = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
-        call = f"call {flags}{' ' * bool(flags)}{result} {callee}({operands})"
+        if name not in self.unit.declarations:
+            self.unit.declare(result, name, [argument.type for argument in arguments])
+        operands = ", ".join([f"{argument.type} {argument.name}" for argument in arguments])
+        call = f"call {flags}{' ' * bool(flags)}{result} @{name}({operands})"
         if result == "void":
             self.do(call)
             return ""
