@@ -7,12 +7,13 @@ Registers have the compute types (see `math.elements`), buffers the memory types
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import Register, from_memory, is_complex, memory_type, parts, to_memory
 from hlotool.codegen.llvm.types import mangled, type_text
-from hlotool.codegen.llvm.values import Ptr, Vector, constants
+from hlotool.codegen.llvm.values import Ptr, Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size
@@ -23,12 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+@cache
 def address_type(element_type: str) -> str:
     """The LLVM type that ``getelementptr`` steps over."""
     memory = memory_type(element_type)
     return f"{{ {memory}, {memory} }}" if is_complex(element_type) else memory
 
 
+@cache
 def alignment(element_type: str) -> int:
     """Bytes to a multiple of which elements are aligned."""
     size = byte_size(element_type)
@@ -37,7 +40,8 @@ def alignment(element_type: str) -> int:
 
 def first_lanes(f: Function, active: int, lanes: int) -> Vector | None:
     """The mask of the first `active` of `lanes` lanes; None for all of them."""
-    return None if active >= lanes else constants(f, "i1", [lane < active for lane in range(lanes)])
+    texts = ["i1 true"] * active + ["i1 false"] * (lanes - active)
+    return None if active >= lanes else Vector(f, "i1", lanes, f"<{', '.join(texts)}>")
 
 
 def has_masks(machine: Machine | None, element_type: str) -> bool:

@@ -43,7 +43,7 @@ def constant_text(element: str, lanes: int, value: Number) -> str:
             value = _to_single(value)
         elif element == "half":
             value = struct.unpack("<e", struct.pack("<e", value))[0]
-        text = f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+        text = "0x" + struct.pack(">d", value).hex().upper()
     elif element == "i1":
         text = "true" if value else "false"
     else:

@@ -208,10 +208,8 @@ class Ptr(Value):
 
     def at(self, kind: str, index: Index) -> Ptr:
         """So many elements of LLVM type `kind` further on."""
-        if index == 0:
-            return self
-        place = index.name if isinstance(index, Int) else index
-        return Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {place}"))
+        amount = index.name if isinstance(index, Int) else index
+        return self if amount == 0 else Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {amount}"))
 
     def at_each(self, kind: str, indices: Vector) -> Vector:
         """A vector of places: each so many elements of LLVM type `kind` further on."""
