@@ -18,7 +18,6 @@ from hlotool.codegen.cpu.products import bf16x3
 from hlotool.codegen.cpu.products.bf16x3_product import library
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.kernel import Kernel
-from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.machine import host, named
 from hlotool.evaluate import evaluate
 from hlotool.runtime.cache import Cache
@@ -27,7 +26,7 @@ from hlotool.runtime.object_code import compiled
 
 UNIT = 2.0**-24
 ORDERS = ((0, 1), (1, 0))
-pytestmark = pytest.mark.skipif(not has_tiles(host()), reason="no AMX here, or not for this process")
+pytestmark = pytest.mark.skipif(not host().has_tiles, reason="no AMX here, or not for this process")
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,10 @@ import hlotool
 from hlotool.codegen.cpu.products import bf16x3, conv_bf16x3
 from hlotool.codegen.cpu.products.conv import emit_conv
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
-from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.machine import host
 from hlotool.evaluate import evaluate
 
-pytestmark = pytest.mark.skipif(not has_tiles(host()), reason="no AMX here, or not for this process")
+pytestmark = pytest.mark.skipif(not host().has_tiles, reason="no AMX here, or not for this process")
 SWAPPED = [(0, 1, 2, 3), (0, 1, 3, 2), (0, 1, 2, 3)]  # the kernel with its input features last
 
 

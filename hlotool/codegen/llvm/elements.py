@@ -20,7 +20,7 @@ from hlotool.ir import UnsupportedError
 
 __all__ = [
     "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "alternating", "arithmetic", "complex_sums",
-    "element", "has_tiles", "load", "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles",
+    "element", "load", "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles",
     "multiply_add", "narrow", "plus", "store", "sum_of_lanes", "swapped", "widen",
 ]  # fmt: skip
 
@@ -123,17 +123,12 @@ def multiplies_shorts(lhs: str, rhs: str, accumulate: str, machine: Machine) -> 
 
 def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
     """Whether `machine` multiplies tiles of bf16 pairs, and they serve a product of these element types."""
-    return has_tiles(machine) and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
+    return machine.has_tiles and (lhs, rhs, accumulate) == ("bf16", "bf16", "f32")
 
 
 def multiplies_bf16x3(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
     """Whether `machine` multiplies such tiles, and numbers of these element types are sums of three bf16 numbers."""
-    return has_tiles(machine) and (lhs, rhs, accumulate) == ("f32", "f32", "f32")
-
-
-def has_tiles(machine: Machine) -> bool:
-    """Whether `machine` has registers for tiles of bf16 pairs, and this process may use them."""
-    return machine.has_tiles
+    return machine.has_tiles and (lhs, rhs, accumulate) == ("f32", "f32", "f32")
 
 
 def load(pointer: Ptr, source: Element, kind: str, lanes: int = 1, active: int = 0, align: int = 0) -> Vector:

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from hlotool.analysis.inlining import MOVES
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm.math.elements import Register, compute_element, constant, is_complex, joined, parts
+from hlotool.codegen.llvm.math.elements import Register, compute_element, constant, flattened, grouped, is_complex
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Struct, Vector, operand
 from hlotool.codegen.llvm.writer import LIBRARY, Function
@@ -49,15 +49,8 @@ def emit_inline(f: Function, computation: Computation, arguments: Sequence[Regis
             case opcode if opcode in MOVES:
                 result = operands[0]
             case opcode if instruction.has("elementwise"):
-                result = [
-                    emit_elementwise(
-                        opcode,
-                        instruction.attributes,
-                        [o.shape.element_type for o in instruction.operands],
-                        instruction.shape.element_type,
-                        [o[0] for o in operands],
-                    )
-                ]
+                types, kind = [o.shape.element_type for o in instruction.operands], instruction.shape.element_type
+                result = [emit_elementwise(opcode, instruction.attributes, types, kind, [o[0] for o in operands])]
             case opcode:
                 raise UnsupportedError(f"{instruction.name}: {opcode} inside {computation.name} has no inline code")
         values[instruction] = result
@@ -76,7 +69,7 @@ def _emit_call(f: Function, computation: Computation, arguments: Sequence[Regist
 
     It is one of the library, so its name stands for its text.
     """
-    given = [part for argument in arguments for part in parts(argument)]
+    given = flattened(arguments)
     leaves = [leaf.element_type for leaf in computation.root.shape.leaves()]
     fields = [Vector(f, compute_element(t), lanes, "") for t in leaves for _ in range(1 + is_complex(t))]
     kind = fields[0].type if len(fields) == 1 else Struct(f, fields, "").type
@@ -84,9 +77,8 @@ def _emit_call(f: Function, computation: Computation, arguments: Sequence[Regist
     if symbol is None:
         inner = Function(f.unit, "")
         formal = [part.named(f"%p{number}", inner) for number, part in enumerate(given)]
-        taken = iter(formal)
-        registers = [joined([next(taken) for _ in parts(argument)]) for argument in arguments]
-        results = [part for register in emit_inline(inner, computation, registers, lanes) for part in parts(register)]
+        registers = grouped([p.shape.element_type for p in computation.parameters], formal)
+        results = flattened(emit_inline(inner, computation, registers, lanes))
         inner.leave(operand(results[0] if len(results) == 1 else Struct.of(results)))
         parameters = ", ".join(map(operand, formal))
         body = "\n".join(["entry:", *inner.lines, "}"])
@@ -94,5 +86,4 @@ def _emit_call(f: Function, computation: Computation, arguments: Sequence[Regist
         f.unit.library[symbol] = f"define internal {kind} @{symbol}({parameters}) nounwind {{\n{body}"
         f.unit.routines[computation, lanes] = symbol
     whole = f.let(f"call {kind} @{symbol}({', '.join(map(operand, given))})")
-    found = iter([fields[0].named(whole)] if len(fields) == 1 else Struct(f, fields, whole).parts())
-    return [joined([next(found) for _ in range(1 + is_complex(t))]) for t in leaves]
+    return grouped(leaves, [fields[0].named(whole)] if len(fields) == 1 else Struct(f, fields, whole).parts())

@@ -9,7 +9,7 @@ narrower than f32 are accumulated in f32 and rounded once, as XLA's CPU compiler
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hlotool.analysis import reducers
@@ -21,7 +21,7 @@ from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir import ELEMENT_TYPES, Computation
 
-__all__ = ["Reducer", "flattened", "grouped", "product_sum", "reducer"]
+__all__ = ["Reducer", "product_sum", "reducer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,14 +184,3 @@ def _half(register: Register, first: int) -> Register:
     """The half of a vector that begins at lane `first`; a scalar when one lane is left."""
     half = parts(register)[0].lanes // 2
     return joined([p[first] if half == 1 else p.shuffle(range(first, first + half)) for p in parts(register)])
-
-
-def flattened(values: Iterable[Register]) -> list[Vector]:
-    """Every vector that `values` are; complex ones are two."""
-    return [part for value in values for part in parts(value)]
-
-
-def grouped(types: Iterable[str], vectors: Iterable[Vector]) -> list[Register]:
-    """The registers again."""
-    left = iter(vectors)
-    return [joined([next(left) for _ in range(1 + ELEMENT_TYPES[kind].is_complex)]) for kind in types]

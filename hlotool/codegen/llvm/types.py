@@ -47,9 +47,8 @@ def constant_text(element: str, lanes: int, value: Number) -> str:
     elif element == "i1":
         text = "true" if value else "false"
     else:
-        width = int(element[1:])  # masks have any
-        wrapped = int(value) & ((1 << width) - 1)
-        text = str(wrapped - (1 << width) if wrapped >> (width - 1) else wrapped)
+        half = 1 << int(element[1:]) - 1  # masks have any width
+        text = str((int(value) + half) % (2 * half) - half)
     return text if lanes == 1 else f"splat ({element} {text})"
 
 

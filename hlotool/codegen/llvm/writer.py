@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
@@ -55,6 +56,11 @@ class Unit:
         self.definitions: list[Definition] = []
         self.helpers: dict[Helper, None] = {}
         self.steps: dict[str, Function] = {}
+
+    @property
+    def instructions(self) -> InstructionSet:
+        """Those of its machine, or what every processor has."""
+        return PORTABLE if self.machine is None else self.machine.instructions
 
     def declare(self, result: str, name: str, parameters: Sequence[str]) -> str:
         """Declare function `name` (without ``@``) once; return ``@name``."""

@@ -18,9 +18,9 @@ from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, offset, positions, store, vector_lanes
 from hlotool.codegen.llvm.control import begin_loop
-from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, vector
+from hlotool.codegen.llvm.math.elements import Register, broadcast, flattened, grouped, is_complex, vector
 from hlotool.codegen.llvm.polling import finish_kernel
-from hlotool.codegen.llvm.reduce import Reducer, flattened, grouped, reducer
+from hlotool.codegen.llvm.reduce import Reducer, reducer
 from hlotool.codegen.llvm.values import Index, Int, Ptr, choose, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine

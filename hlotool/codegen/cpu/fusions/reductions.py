@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hlotool.analysis.indexing import Atom
 from hlotool.codegen.cpu.fusions.indices import Indices
 from hlotool.codegen.llvm import memory
-from hlotool.codegen.llvm.math.elements import Register
+from hlotool.codegen.llvm.math.elements import Register, flattened, grouped
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
-from hlotool.codegen.llvm.reduce import Reducer, flattened, grouped, product_sum, reducer
+from hlotool.codegen.llvm.reduce import Reducer, product_sum, reducer
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.loops.nodes import Node
 from hlotool.ir import Instruction, element_type

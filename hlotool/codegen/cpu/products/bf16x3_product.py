@@ -31,7 +31,6 @@ from hlotool.codegen.cpu.products.tiles import SIDE, configure, move_tile, opera
 from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm.arguments import Place, argument
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, open_function, return_when, when
-from hlotool.codegen.llvm.elements import has_tiles
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, either, operand, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
@@ -60,7 +59,7 @@ class Bf16x3:
 
 def library(machine: Machine) -> tuple[str, ...]:
     """The texts of all functions that programs for `machine` may call."""
-    if not has_tiles(machine):
+    if not machine.has_tiles:
         return ()
     return tuple(helper.text for helper in (_product(), *copies()))
 

@@ -7,7 +7,7 @@ from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, mantissa_bits,
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where
 
-__all__ = ["clamp", "compare", "maximum", "minimum", "remainder", "round_away", "sign"]
+__all__ = ["compare", "maximum", "minimum", "remainder", "sign"]
 
 
 def maximum(a: Vector, b: Vector) -> Vector:
@@ -42,18 +42,9 @@ def _is_nan(x: Vector) -> bool:
         return x.name != "zeroinitializer"
 
 
-def clamp(low: Vector, x: Vector, high: Vector) -> Vector:
-    return minimum(maximum(x, low), high)
-
-
 def sign(x: Vector) -> Vector:
     """-1 or 1; zeros keep their sign and NaN stays NaN."""
     return where(x.compare("one", 0.0), x.like(1.0).copysign(x), x)
-
-
-def round_away(x: Vector) -> Vector:
-    """To the nearest integer, halves away from zero."""
-    return x.call("round")
 
 
 def compare(a: Vector, b: Vector, direction: str, total_order: bool) -> Vector:
@@ -73,7 +64,7 @@ def _ordered_bits(x: Vector) -> Vector:
 
 def remainder(a: Vector, b: Vector) -> Vector:
     """C's fmod, exact: the sign of the dividend."""
-    return outlined("fmod", [a, b], lambda p: _remainder_body(p[0], p[1]))
+    return outlined("fmod", [a, b], _remainder_body)
 
 
 def _remainder_body(a: Vector, b: Vector) -> Vector:

@@ -5,7 +5,6 @@ Intel, "Intel 64 and IA-32 Architectures Software Developer's Manual", volume 2.
 
 from __future__ import annotations
 
-from hlotool.codegen.llvm.math.vector import has_scalef
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where
 
@@ -14,7 +13,7 @@ __all__ = ["exponent", "fits", "fraction", "mended", "rsqrt_estimate", "scaled"]
 
 def fits(x: Vector) -> bool:
     """Whether the functions here take `x`."""
-    return has_scalef(x.f.unit) and x.lanes * BITS[x.element] in (128, 256, 512)
+    return x.f.unit.instructions.scalef and x.lanes * BITS[x.element] in (128, 256, 512)
 
 
 def scaled(x: Vector, k: Vector, mask: Vector | None = None) -> Vector:
@@ -40,13 +39,11 @@ def rsqrt_estimate(x: Vector) -> Vector:
     return _call("rsqrt14", x, [x, x, _mask(x, None)])
 
 
-def mended(result: Vector, x: Vector, zero: float, infinity: float) -> Vector:
-    """`result` of a function that is `zero` at x = 0, `infinity` at infinity, and NaN below 0; infinite ones only."""
-    integers = x.bits()
-    kept, nan, constants = 0, 3, {float("-inf"): 4, float("inf"): 5}
-    # Classes of x, from the lowest four bits up: quiet NaN, signalling NaN, 0, 1, -inf, inf, negative, positive.
-    responses = (kept, kept, constants[zero], kept, nan, constants[infinity], nan, kept)
-    table = integers.like(sum(response << 4 * place for place, response in enumerate(responses)))
+def mended(result: Vector, x: Vector) -> Vector:
+    """`result`, which is a logarithm: -inf at x = 0, inf at infinity, and NaN below 0."""
+    # Of each class of x, from the lowest four bits up, whether to keep the result (0), or NaN (3), -inf (4), inf (5):
+    # quiet NaN, signalling NaN, 0, 1, -inf, inf, negative, positive.
+    table = x.bits().like(sum(response << 4 * place for place, response in enumerate((0, 0, 4, 0, 3, 5, 3, 0))))
     return _rounded("mask.fixupimm", x, [result, x, table, Vector(x.f, "i32", 1, "0"), _mask(x, None)])
 
 

@@ -42,7 +42,7 @@ def emit(opcode: str, element_type: str, operands: Sequence[Register]) -> Regist
         body = _LONG[opcode][1]
         flat = [part for pair in wide for part in pair]
         outputs = outlined_many(
-            f"complex_{opcode.replace('-', '_')}", flat, lambda p: body(*zip(p[::2], p[1::2], strict=True)), count=2
+            f"complex_{opcode.replace('-', '_')}", flat, lambda *p: body(*zip(p[::2], p[1::2], strict=True)), count=2
         )
         result = outputs[0], outputs[1]
     else:
@@ -287,9 +287,7 @@ def square_root(z: Pair) -> Pair:
 
 
 def reciprocal_root(z: Pair) -> Pair:
-    root = square_root(z)
-    one = (z[0].like(1.0), z[0].like(0.0))
-    return divide(one, root)
+    return divide((z[0].like(1.0), z[0].like(0.0)), square_root(z))
 
 
 def sine(z: Pair) -> Pair:
@@ -304,16 +302,6 @@ def cosine(z: Pair) -> Pair:
     cos, sin = _cis(a)
     flat = a * b.like(1.0).copysign(b)  # for a = 0, where b may be infinite
     return cos * hyperbolic.cosh(b), -where(a.eq(0.0), flat, sin * hyperbolic.sinh(b))
-
-
-def hyperbolic_sine(z: Pair) -> Pair:
-    """sinh z = -i sin(i z)."""
-    real, imaginary = sine((-z[1], z[0]))
-    return imaginary, -real
-
-
-def hyperbolic_cosine(z: Pair) -> Pair:
-    return cosine((-z[1], z[0]))
 
 
 def hyperbolic_tangent(z: Pair) -> Pair:
@@ -332,12 +320,6 @@ def hyperbolic_tangent(z: Pair) -> Pair:
     real = where(far, a.like(1.0).copysign(a), real)
     imaginary = where(far, angle * decay * 4.0, imaginary)
     return where(a.eq(0.0), a, real), where(b.eq(0.0), b, imaginary)
-
-
-def tangent(z: Pair) -> Pair:
-    """tan z = -i tanh(i z)."""
-    real, imaginary = hyperbolic_tangent((-z[1], z[0]))
-    return imaginary, -real
 
 
 def logistic(z: Pair) -> Pair:
@@ -388,12 +370,6 @@ def inverse_cosine(z: Pair) -> Pair:
     return inverse.atan2(under[0], over[0]) * 2.0, imaginary
 
 
-def inverse_hyperbolic_sine(z: Pair) -> Pair:
-    """asinh z = -i asin(i z)."""
-    real, imaginary = inverse_sine((-z[1], z[0]))
-    return imaginary, -real
-
-
 def inverse_hyperbolic_cosine(z: Pair) -> Pair:
     a, b = z
     under, over = square_root((a - 1.0, b)), square_root((a + 1.0, b))
@@ -422,6 +398,17 @@ def angle(y: Pair, x: Pair) -> Pair:
 
 Body = Callable[..., Pair]
 
+
+def _turned(body: Body) -> Body:
+    """-i f(i z): of sin that is sinh, of tanh tan."""
+
+    def turned(z: Pair) -> Pair:
+        real, imaginary = body((-z[1], z[0]))
+        return imaginary, -real
+
+    return turned
+
+
 _EXACT: dict[str, tuple[int, Body]] = {
     "add": (2, lambda z, w: (z[0] + w[0], z[1] + w[1])),
     "multiply": (2, multiply),
@@ -433,10 +420,10 @@ _LONG: dict[str, tuple[int, Body]] = {
     "acos": (1, inverse_cosine),
     "acosh": (1, inverse_hyperbolic_cosine),
     "asin": (1, inverse_sine),
-    "asinh": (1, inverse_hyperbolic_sine),
+    "asinh": (1, _turned(inverse_sine)),
     "atan2": (2, angle),
     "atanh": (1, inverse_hyperbolic_tangent),
-    "cosh": (1, hyperbolic_cosine),
+    "cosh": (1, lambda z: cosine((-z[1], z[0]))),
     "cosine": (1, cosine),
     "exponential": (1, exponential),
     "exponential-minus-one": (1, exponential_minus_one),
@@ -446,8 +433,8 @@ _LONG: dict[str, tuple[int, Body]] = {
     "power": (2, raise_to),
     "rsqrt": (1, reciprocal_root),
     "sine": (1, sine),
-    "sinh": (1, hyperbolic_sine),
+    "sinh": (1, _turned(sine)),
     "sqrt": (1, square_root),
-    "tan": (1, tangent),
+    "tan": (1, _turned(hyperbolic_tangent)),
     "tanh": (1, hyperbolic_tangent),
 }

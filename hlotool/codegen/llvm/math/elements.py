@@ -11,7 +11,7 @@ bf16 and f16 are 16-bit integers (their bits), complex elements are two loads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,9 +25,9 @@ from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = [
-    "Register", "broadcast", "compute_element", "constant", "from_memory", "integer_bits", "is_complex", "is_float",
-    "is_integer", "is_low_precision", "is_signed", "joined", "kind", "memory_type", "part_type", "parts", "round_to",
-    "to_memory", "vector", "wrap",
+    "Register", "broadcast", "compute_element", "constant", "flattened", "from_memory", "grouped", "integer_bits",
+    "is_complex", "is_float", "is_integer", "is_low_precision", "is_signed", "joined", "kind", "memory_type",
+    "part_type", "parts", "round_to", "to_memory", "vector", "wrap",
 ]  # fmt: skip
 
 Register = Vector | tuple[Vector, Vector]
@@ -114,6 +114,17 @@ def parts(register: Register) -> tuple[Vector, ...]:
 def joined(parts: Sequence[Vector]) -> Register:
     """The register of these vectors."""
     return parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+def flattened(values: Iterable[Register]) -> list[Vector]:
+    """Every vector that `values` are; complex ones are two."""
+    return [part for value in values for part in parts(value)]
+
+
+def grouped(types: Iterable[str], vectors: Iterable[Vector]) -> list[Register]:
+    """The registers again."""
+    left = iter(vectors)
+    return [joined([next(left) for _ in range(1 + is_complex(kind))]) for kind in types]
 
 
 def constant(f: Function, element_type: str, lanes: int, value: Any) -> Register:

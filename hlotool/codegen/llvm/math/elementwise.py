@@ -57,7 +57,7 @@ FLOAT_UNARY: dict[str, Callable[[Vector], Vector]] = {
     "log-plus-one": log.logarithm_plus_one,
     "logistic": exp.logistic,
     "negate": Vector.__neg__,
-    "round-nearest-afz": arithmetic.round_away,
+    "round-nearest-afz": lambda x: x.call("round"),
     "round-nearest-even": Vector.round_even,
     "rsqrt": power.rsqrt,
     "sign": arithmetic.sign,
@@ -142,15 +142,6 @@ def _unsupported(opcode: str, element_type: str) -> UnsupportedError:
 Handler = Callable[[Attributes, Sequence[str], str, Sequence[Register]], Register]
 
 
-def _copy(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
-    return operands[0]
-
-
-def _select(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
-    predicate, yes, no = operands
-    return _chosen(vector(predicate), yes, no)
-
-
 def _chosen(mask: Vector, yes: Register, no: Register) -> Register:
     return joined([where(mask, a, b) for a, b in zip(parts(yes), parts(no), strict=True)])
 
@@ -160,7 +151,7 @@ def _clamp(attributes: Attributes, types: Sequence[str], result: str, operands: 
         return _complex_clamp(*operands)
     low, x, high = (vector(operand) for operand in operands)
     if is_float(result):
-        return arithmetic.clamp(low, x, high)
+        return arithmetic.minimum(arithmetic.maximum(x, low), high)
     return _real("minimum", result, [_real("maximum", result, [x, low]), high])
 
 
@@ -212,19 +203,9 @@ def _is_finite(attributes: Attributes, types: Sequence[str], result: str, operan
     return vector(operands[0]).fabs().lt(float("inf"))
 
 
-def _part(index: int) -> Handler:
-    def handler(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
-        value = operands[0]
-        if not isinstance(value, Vector):
-            return value[index]
-        return value if index == 0 else constant(value.f, result, value.lanes, 0)
-
-    return handler
-
-
-def _complex(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
-    real, imaginary = operands
-    return vector(real), vector(imaginary)
+def _imaginary(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
+    (value,) = operands
+    return constant(value.f, result, value.lanes, 0) if isinstance(value, Vector) else value[1]
 
 
 def _reduce_precision(
@@ -258,14 +239,14 @@ _SPECIAL: dict[str, Handler] = {
     "bitcast-convert": _bitcast,
     "clamp": _clamp,
     "compare": _compare,
-    "complex": _complex,
+    "complex": lambda attributes, types, result, operands: (vector(operands[0]), vector(operands[1])),
     "convert": _convert,
-    "copy": _copy,
+    "copy": lambda attributes, types, result, operands: operands[0],
     "exponential": _exponential,
-    "imag": _part(1),
+    "imag": _imaginary,
     "is-finite": _is_finite,
-    "real": _part(0),
+    "real": lambda attributes, types, result, operands: parts(operands[0])[0],
     "reduce-precision": _reduce_precision,
-    "select": _select,
+    "select": lambda attributes, types, result, operands: _chosen(vector(operands[0]), *operands[1:]),
     "stochastic-convert": _stochastic,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math import avx512
-from hlotool.codegen.llvm.math.vector import exponent_bias, fma, has_scalef, horner, mantissa_bits, product_error
+from hlotool.codegen.llvm.math.vector import exponent_bias, fma, horner, mantissa_bits, product_error
 from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = [
@@ -80,7 +80,7 @@ def scale(p: Vector, k: Vector, k_bits: Vector, offset: int) -> Vector:
     """p 2^(k + offset), rounded once where the result is subnormal."""
     if avx512.fits(p):
         return avx512.scaled(p, k + float(offset) if offset else k)
-    if has_scalef(p.f.unit):  # which `llvm.ldexp` is made of
+    if p.f.unit.instructions.scalef:  # which `llvm.ldexp` is made of
         exponent = (k + float(offset) if offset else k).cast("fptosi", "i32")
         return p.named(p.f.intrinsic(p.type, f"llvm.ldexp.{p.suffix}.{exponent.suffix}", [p, exponent]))
     width = mantissa_bits(p.element)
@@ -125,7 +125,8 @@ def scaled_exponential(
         bounded = bounded.at_most(c.high - offset)
     k, k_bits, r = reduce(bounded, low)
     p = horner(r, (1.0, 1.0, *c.tail))
-    if nonpositive and not has_scalef(p.f.unit):  # half of the exponents are enough: one power is in range, halved
+    if nonpositive and not p.f.unit.instructions.scalef:
+        # Half of the exponents are enough: one power is in range, halved.
         half = (exponent_bias(p.element) + 1) // 2
         return where(vanishes, 0.0, p * power_of_two(k, k_bits, half) * 2.0 ** (offset - half))
     return where(vanishes, 0.0, scale(p, k, k_bits, offset))

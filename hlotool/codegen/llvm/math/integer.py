@@ -81,7 +81,7 @@ def power(a: Vector, b: Vector, element_type: str) -> Vector:
     if exponent is not None and exponent >= 0:
         return wrap(_constant_power(a, exponent), element_type)
     name = "power_signed" if signed else "power_unsigned"
-    return wrap(outlined(name, [a, b], lambda p: _power_loop(p[0], p[1], signed)), element_type)
+    return wrap(outlined(name, [a, b], lambda x, y: _power_loop(x, y, signed)), element_type)
 
 
 def _constant_power(a: Vector, exponent: int) -> Vector:

@@ -100,7 +100,7 @@ def logarithm(x: Vector) -> Vector:
         e, m = avx512.exponent(x), avx512.fraction(x)
         upper = m.ge(2.0**0.5)
         result = log_core(where(upper, m * 0.5, m) - 1.0, where(upper, e + 1.0, e))
-        return avx512.mended(result, x, zero=float("-inf"), infinity=float("inf"))
+        return avx512.mended(result, x)
     width = mantissa_bits(x.element)
     tiny = x.lt(2.0 ** (1 - exponent_bias(x.element)))
     scaled = where(tiny, x * 2.0**width, x)
@@ -125,7 +125,7 @@ def _log_plus_one_avx512(x: Vector) -> Vector:
     c, square = SINGLE, f * f
     tail = fma(minus_e, -c.ln2_low, fma(square * f, horner(f, _SINGLE_WIDE), square * -0.5))
     result = fma(minus_e, -c.ln2_high, f + tail)
-    return avx512.mended(result, v, zero=float("-inf"), infinity=float("inf")).copysign(x)
+    return avx512.mended(result, v).copysign(x)
 
 
 def logarithm_plus_one(x: Vector) -> Vector:

@@ -11,7 +11,7 @@ import math
 import struct
 from dataclasses import dataclass
 
-from hlotool.codegen.llvm.math.vector import has_half, keeps_excess
+from hlotool.codegen.llvm.math.vector import keeps_excess
 from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["FORMATS", "Format", "bits_of", "decode", "encode", "from_double", "round_result", "round_to"]
@@ -88,7 +88,7 @@ def round_result(x: Vector, element_type: str) -> Vector:
 
 def round_to(x: Vector, element_type: str) -> Vector:
     """The value of the narrow type nearest to ``float`` `x`, as ``float``."""
-    if element_type == "f16" and has_half(x.f.unit):
+    if element_type == "f16" and x.f.unit.instructions.half:
         return x.cast("fptrunc", "half").cast("fpext", "float")
     form = FORMATS[element_type]
     bits = x.bits()
@@ -132,7 +132,7 @@ def encode(x: Vector, element_type: str) -> Vector:
     if keeps_excess(x.f.unit, element_type):
         x = round_to(x, element_type)
     memory = "i16" if element_type in ("bf16", "f16") else "i8"
-    if element_type == "f16" and has_half(x.f.unit):
+    if element_type == "f16" and x.f.unit.instructions.half:
         return x.cast("fptrunc", "half").bits()
     bits = x.bits()
     if element_type == "bf16":
@@ -157,7 +157,7 @@ def encode(x: Vector, element_type: str) -> Vector:
 
 def decode(raw: Vector, element_type: str) -> Vector:
     """The ``float`` of narrow bits `raw` (i16 or i8)."""
-    if element_type == "f16" and has_half(raw.f.unit):
+    if element_type == "f16" and raw.f.unit.instructions.half:
         return raw.as_float().cast("fpext", "float")
     form = FORMATS[element_type]
     code = raw.cast("zext", "i32")

@@ -17,7 +17,6 @@ from hlotool.codegen.llvm.math.vector import (
     exact_fma,
     exponent_bias,
     fma,
-    has_fma,
     horner,
     mantissa_bits,
     outlined,
@@ -51,7 +50,7 @@ def power(x: Vector, y: Vector) -> Vector:
         for exponent, form in _SIMPLE_POWERS.items():
             if y.name == y.like(exponent).name:
                 return form(x)
-    return outlined("pow", [x, y], lambda p: _power_body(p[0], p[1]))
+    return outlined("pow", [x, y], _power_body)
 
 
 _SIMPLE_POWERS: dict[float, Callable[[Vector], Vector]] = {
@@ -137,7 +136,7 @@ def _power_double(a: Vector, y: Vector) -> Vector:
 
 def rsqrt(x: Vector) -> Vector:
     """1 / sqrt(x) by a last Newton step in extra precision, from AVX-512's estimate of 14 bits where there is one."""
-    if x.element == "float" and not has_fma(x.f.unit):
+    if x.element == "float" and not x.f.unit.instructions.fma:
         return (1.0 / x.cast("fpext", "double").sqrt()).cast("fptrunc", "float")
     y = avx512.rsqrt_estimate(x) if avx512.fits(x) else 1.0 / x.sqrt()
     if avx512.fits(x) and x.element == "double":  # (1 - e)^(-1/2) = 1 + e/2 + 3/8 e^2: to 41 bits

@@ -11,7 +11,7 @@ The polynomials are minimax fits (Remez exchange in extended precision).
 from __future__ import annotations
 
 from hlotool.codegen.llvm.control import Callee, begin_loop, conditional
-from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, has_fma, horner, outlined, product_error
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, horner, outlined, product_error
 from hlotool.codegen.llvm.values import Ptr, Struct, Vector, operand, where, zeros
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
@@ -62,15 +62,15 @@ _TWO_OVER_PI_WORDS = (
 
 
 def sine(x: Vector) -> Vector:
-    return _half_turns("sin", x, 0) if x.element == "float" else outlined("sin", [x], lambda p: _sine(p[0], 0))
+    return _half_turns("sin", x, 0) if x.element == "float" else outlined("sin", [x], lambda p: _sine(p, 0))
 
 
 def cosine(x: Vector) -> Vector:
-    return _half_turns("cos", x, 1) if x.element == "float" else outlined("cos", [x], lambda p: _sine(p[0], 1))
+    return _half_turns("cos", x, 1) if x.element == "float" else outlined("cos", [x], lambda p: _sine(p, 1))
 
 
 def tangent(x: Vector) -> Vector:
-    return outlined("tan", [x], lambda p: _tangent_single(p[0]) if x.element == "float" else _tangent(p[0]))
+    return outlined("tan", [x], _tangent_single if x.element == "float" else _tangent)
 
 
 # ---- f32, in f64
@@ -90,7 +90,7 @@ def _half_turns(name: str, x: Vector, turn: int) -> Vector:
     large = magnitude.ge(_LIMIT)
 
     def exact() -> tuple[Vector]:
-        result = outlined(f"{name}_large", [x], lambda p: _half_turns_large(p[0], turn), cold=True)
+        result = outlined(f"{name}_large", [x], lambda p: _half_turns_large(p, turn), cold=True)
         return (where(large & magnitude.lt(float("inf")), result, fast),)
 
     (result,) = conditional(any_lane(large), exact, fast)
@@ -99,7 +99,7 @@ def _half_turns(name: str, x: Vector, turn: int) -> Vector:
 
 def _take_off(x: Vector, n: Vector, scale: float) -> Vector:
     """x - n scale pi/2; `scale` is a power of two."""
-    for part in _HALF_PI if has_fma(x.f.unit) else _SHORT_PARTS:
+    for part in _HALF_PI if x.f.unit.instructions.fma else _SHORT_PARTS:
         x = fma(n, -part * scale, x)
     return x
 

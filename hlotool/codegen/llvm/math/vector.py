@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.llvm.control import Callee
 from hlotool.codegen.llvm.types import Number
 from hlotool.codegen.llvm.values import Bool, Struct, Vector, operand
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = [
-    "any_lane", "exact_fma", "exponent_bias", "fma", "has_fma", "has_half", "has_scalef", "horner", "keeps_excess",
-    "mantissa_bits", "outlined", "outlined_many", "product_error",
+    "any_lane", "exact_fma", "exponent_bias", "fma", "horner", "keeps_excess", "mantissa_bits", "outlined",
+    "outlined_many", "product_error",
 ]  # fmt: skip
 
 
@@ -38,7 +37,7 @@ def exact_fma(a: Vector, b: Vector | Number, c: Vector | Number) -> Vector:
 def product_error(a: Vector, b: Vector | Number, product: Vector) -> Vector:
     """a * b - product, exactly, for f64: by FMA, or by halves of the factors (Dekker, Numer. Math. 18, 1971)."""
     b = a.lift(b)
-    if has_fma(a.f.unit):
+    if a.f.unit.instructions.fma:
         return exact_fma(a, b, -product)
     (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
     return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
@@ -64,43 +63,18 @@ def any_lane(mask: Vector) -> Bool:
     return mask.bit() if mask.lanes == 1 else mask.mask().ne(0).bit()
 
 
-def has_scalef(unit: Unit) -> bool:
-    """Whether ``llvm.ldexp`` on vectors is one instruction (AVX-512)."""
-    return _instructions(unit).scalef
-
-
-def has_half(unit: Unit) -> bool:
-    """Whether the processor converts between half and single precision by itself."""
-    return _instructions(unit).half
-
-
-def has_fma(unit: Unit) -> bool:
-    """Whether the processor is known to multiply and add with one rounding."""
-    return _instructions(unit).fma
-
-
-def _instructions(unit: Unit) -> InstructionSet:
-    return PORTABLE if unit.machine is None else unit.machine.instructions
-
-
 def keeps_excess(unit: Unit, element_type: str) -> bool:
     """Whether values of this type may stay unrounded f32 in registers."""
     return unit.machine is not None and unit.machine.numerics.excess_precision and element_type in ("f16", "bf16")
 
 
-def outlined(
-    name: str, arguments: Sequence[Vector], body: Callable[[list[Vector]], Vector], cold: bool = False
-) -> Vector:
+def outlined(name: str, arguments: Sequence[Vector], body: Callable[..., Vector], cold: bool = False) -> Vector:
     """Call internal function ``@<name>_<type>.hlo``, writing it into the unit on first use; see `outlined_many`."""
-    return outlined_many(name, arguments, lambda inputs: [body(inputs)], cold=cold)[0]
+    return outlined_many(name, arguments, lambda *inputs: [body(*inputs)], cold=cold)[0]
 
 
 def outlined_many(
-    name: str,
-    arguments: Sequence[Vector],
-    body: Callable[[list[Vector]], Sequence[Vector]],
-    count: int = 1,
-    cold: bool = False,
+    name: str, arguments: Sequence[Vector], body: Callable[..., Sequence[Vector]], count: int = 1, cold: bool = False
 ) -> list[Vector]:
     """Call an internal function that returns `count` vectors, written into the unit on first use.
 
@@ -114,7 +88,7 @@ def outlined_many(
     if symbol not in f.unit.library:
         inner = Function(f.unit, "")
         parameters = [argument.named(f"%p{i}", inner) for i, argument in enumerate(arguments)]
-        results = body(parameters)
+        results = body(*parameters)
         returned = results[0] if count == 1 else Struct.of(results)
         inner.leave(operand(returned))
         taken = ", ".join(map(operand, parameters))
