@@ -12,8 +12,7 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.math.elements import Register, from_memory, is_complex, memory_type, parts, to_memory
-from hlotool.codegen.llvm.types import mangled, type_text
-from hlotool.codegen.llvm.values import Ptr, Vector
+from hlotool.codegen.llvm.values import Ptr, Vector, operand, zeros
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size
@@ -139,14 +138,13 @@ def load_gathered(element_type: str, places: Vector, mask: Vector) -> Register:
     """The elements at a vector of pointers; lanes outside `mask` are not read and give zero."""
     f, lanes = places.f, places.lanes
     memory, align = memory_type(element_type), alignment(element_type)
-    kind = type_text(memory, lanes)
-    callee = f.unit.declare(
-        kind, f"llvm.masked.gather.{mangled(memory, lanes)}.{places.suffix}", [places.type, mask.type, kind]
-    )
+    nothing = zeros(f, memory, lanes)
+    name = f"llvm.masked.gather.{nothing.suffix}.{places.suffix}"
+    callee = f.unit.declare(nothing.type, name, [places.type, mask.type, nothing.type])
 
     def part(at: Vector) -> Vector:
-        arguments = f"{at.type} align {align} {at.name}, {mask.type} {mask.name}, {kind} zeroinitializer"
-        return Vector(f, memory, lanes, f.let(f"call {kind} {callee}({arguments})"))
+        arguments = f"{at.type} align {align} {at.name}, {operand(mask)}, {operand(nothing)}"
+        return nothing.let(f"call {nothing.type} {callee}({arguments})")
 
     if not is_complex(element_type):
         return from_memory(element_type, part(places))

@@ -140,17 +140,14 @@ def reducer(computation: Computation, types: Sequence[str], rising: Sequence[int
     """The reducer of values of `types` by `computation`; those numbered in `rising` grow from element to element."""
     opcodes = reducers.opcodes(computation)
     if opcodes:
-        held = tuple("f32" if _accumulates(o, t) else t for o, t in zip(opcodes, types, strict=True))
-        return Reducer(computation, opcodes, held, tuple(types), False)
+        wide = [opcode in ("add", "multiply") and is_low_precision(t) for opcode, t in zip(opcodes, types, strict=True)]
+        kinds = tuple("f32" if widened else t for widened, t in zip(wide, types, strict=True))
+        return Reducer(computation, opcodes, kinds, tuple(types), False)
     choice = reducers.choice(computation)
     if choice is None:
         return Reducer(computation, (), tuple(types), tuple(types), True)
     place = None if choice.commutes else next((n for n in choice.places if n in rising), None)
     return Reducer(computation, (), tuple(types), tuple(types), not choice.commutes and place is None, place)
-
-
-def _accumulates(opcode: str, element_type: str) -> bool:
-    return opcode in ("add", "multiply") and is_low_precision(element_type)
 
 
 def _wide(element_type: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
 from functools import cache
 
-__all__ = ["BITS", "FLOATS", "Number", "constant_text", "mangled", "order_text", "type_text"]
+__all__ = ["BITS", "FLOATS", "Number", "constant_text", "mangled", "type_text"]
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "half": 16, "float": 32, "double": 64}
 FLOATS = {"half": "f16", "float": "f32", "double": "f64"}
@@ -27,12 +26,6 @@ def mangled(element: str, lanes: int) -> str:
     """The type as intrinsic names have it, such as ``v16f32``."""
     name = "p0" if element == "ptr" else FLOATS.get(element, element)
     return name if lanes == 1 else f"v{lanes}{name}"
-
-
-def order_text(order: Sequence[int]) -> str:
-    """The last operand of ``shufflevector``: which lanes of two vectors in a row, -1 for any."""
-    lanes = ", ".join(f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in order)
-    return f"<{len(order)} x i32> <{lanes}>" if any(order) else f"<{len(order)} x i32> zeroinitializer"
 
 
 def constant_text(element: str, lanes: int, value: Number) -> str:

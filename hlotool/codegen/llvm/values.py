@@ -8,10 +8,10 @@ and arithmetic with it leaves no code where it has no effect: an `Index` and a `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, TypeVar, overload
+from typing import TypeVar, overload
 
-from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mangled, order_text, type_text
-from hlotool.codegen.llvm.writer import Function
+from hlotool.codegen.llvm.types import BITS, FLOATS, Number, constant_text, mangled, type_text
+from hlotool.codegen.llvm.writer import Function, Value
 
 __all__ = [
     "Bool", "Index", "Int", "Ptr", "Struct", "Truth", "Value", "Vector", "choose", "constants", "either", "equal",
@@ -20,26 +20,6 @@ __all__ = [
 
 
 _Same = TypeVar("_Same", "Ptr", "Vector")
-
-
-class Value:
-    """The name of an LLVM value, of a `type`, in function `f`."""
-
-    __slots__ = ("f", "name")
-
-    type: str
-
-    def __init__(self, f: Function, name: str) -> None:
-        self.f = f
-        self.name = name
-
-    def named(self, name: str, f: Function | None = None) -> Self:
-        """Another value of the same type, in the same function unless `f` is given."""
-        return type(self)(f or self.f, name)
-
-    def let(self, text: str) -> Self:
-        """Append instruction `text`, whose value has the same type."""
-        return type(self)(self.f, self.f.let(text))
 
 
 class Int(Value):
@@ -81,9 +61,6 @@ class Int(Value):
 
     def __or__(self, other: Index) -> Int:
         return self._binary("or", other)
-
-    def __xor__(self, other: Index) -> Int:
-        return self._binary("xor", other)
 
     def __lshift__(self, other: Index) -> Int:
         return self._binary("shl", other)
@@ -172,12 +149,6 @@ class Bool(Value):
         return self.let(f"and i1 {self.name}, {other.name}")
 
     __rand__ = __and__
-
-    @overload
-    def __or__(self, other: Bool) -> Bool: ...
-
-    @overload
-    def __or__(self, other: bool) -> Truth: ...
 
     def __or__(self, other: Truth) -> Truth:
         if isinstance(other, bool):
@@ -448,9 +419,6 @@ class Vector(Value):
     def floor(self) -> Vector:
         return self.call("floor")
 
-    def round_even(self) -> Vector:
-        return self.call("roundeven")
-
     def copysign(self, sign: Vector) -> Vector:
         return self.call("copysign", sign)
 
@@ -509,7 +477,9 @@ class Vector(Value):
     def shuffle(self, order: Sequence[int], other: Vector | None = None) -> Vector:
         """The lanes in `order` of this and of `other` in a row; -1 is any."""
         second = "poison" if other is None else other.name
-        text = f"shufflevector {self.type} {self.name}, {self.type} {second}, {order_text(order)}"
+        lanes = ", ".join([f"i32 {lane}" if lane >= 0 else "i32 poison" for lane in order])
+        mask = f"<{len(order)} x i32> {f'<{lanes}>' if any(order) else 'zeroinitializer'}"
+        text = f"shufflevector {self.type} {self.name}, {self.type} {second}, {mask}"
         return Vector(self.f, self.element, len(order), self.f.let(text))
 
     def spread(self, lanes: int) -> Vector:

@@ -9,25 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Self
 
 from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
 
-__all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "symbols"]
-
-
-class Typed(Protocol):
-    """A value, as `values` has them."""
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
+__all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "Value", "symbols"]
 
 LIBRARY = ".hlo"
 """How the names end of functions and data that stand for all of their text, so that a module needs each but once."""
@@ -176,7 +165,7 @@ class Function:
         cases = " ".join(f"{kind} {n}, label %{label}" for n, label in enumerate(labels[:-1]))
         self.do(f"switch {kind} {number}, label %{labels[-1]} [ {cases} ]")
 
-    def intrinsic(self, result: str, name: str, arguments: Sequence[Typed], flags: str = "") -> str:
+    def intrinsic(self, result: str, name: str, arguments: Sequence[Value], flags: str = "") -> str:
         """Call function `name` (declared on first use) with `arguments` and `flags`; return its value."""
         if name not in self.unit.declarations:
             self.unit.declare(result, name, [argument.type for argument in arguments])
@@ -201,3 +190,23 @@ class Function:
         self.unit.function(self.signature, self.lines)
         if self.loops and (KERNEL_SIGNATURE in self.signature or self.stop):
             self.unit.steps[self.unit.definitions[-1].name] = self
+
+
+class Value:
+    """The name of an LLVM value, of a `type`, in function `f`."""
+
+    __slots__ = ("f", "name")
+
+    type: str
+
+    def __init__(self, f: Function, name: str) -> None:
+        self.f = f
+        self.name = name
+
+    def named(self, name: str, f: Function | None = None) -> Self:
+        """Another value of the same type, in the same function unless `f` is given."""
+        return type(self)(f or self.f, name)
+
+    def let(self, text: str) -> Self:
+        """Append instruction `text`, whose value has the same type."""
+        return type(self)(self.f, self.f.let(text))

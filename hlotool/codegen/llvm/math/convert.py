@@ -60,7 +60,7 @@ def float_to_integer(x: Vector, target: str) -> Vector:
     low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if signed else (0, (1 << width) - 1)
     exact = width <= mantissa_bits(x.element)
     through = target if width > 32 else ("s32" if signed or width < 32 else "u32")
-    limit = float(high) if exact else _below(high + 1, x.element)
+    limit = float(high if exact else high + 1 - (high + 1 >> mantissa_bits(x.element) + 1))  # the last float to fit
     # `at_least` keeps the NaN, which would be undefined to convert: compare so that it falls to `low`.
     bounded = where(x.compare("ogt", low), x, low).at_most(limit)
     result = bounded.cast("fptosi" if is_signed(through) else "fptoui", compute_element(through))
@@ -68,11 +68,6 @@ def float_to_integer(x: Vector, target: str) -> Vector:
     if not exact:
         result = where(x.ge(float(high + 1)), high, result)
     return result if low == 0 else where(x.isnan(), 0, result)
-
-
-def _below(power: int, element: str) -> float:
-    """The float before a power of two."""
-    return float(power - (power >> (mantissa_bits(element) + 1)))
 
 
 def _to_bits(x: Vector, source: str) -> Vector:

@@ -58,7 +58,7 @@ FLOAT_UNARY: dict[str, Callable[[Vector], Vector]] = {
     "logistic": exp.logistic,
     "negate": Vector.__neg__,
     "round-nearest-afz": lambda x: x.call("round"),
-    "round-nearest-even": Vector.round_even,
+    "round-nearest-even": lambda x: x.call("roundeven"),
     "rsqrt": power.rsqrt,
     "sign": arithmetic.sign,
     "sine": trig.sine,

@@ -14,7 +14,7 @@ from hlotool.codegen.llvm.math.vector import exponent_bias, fma, horner, mantiss
 from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = [
-    "DOUBLE", "LOG2_E", "SINGLE", "Constants", "expm1_parts", "exponential", "exponential_minus_one", "for_type",
+    "DOUBLE", "LOG2_E", "SINGLE", "Constants", "exponential", "exponential_minus_one", "for_type",
     "logistic", "power_of_two", "reduce", "scale", "scaled_exponential",
 ]  # fmt: skip
 
@@ -136,17 +136,12 @@ def exponential(x: Vector) -> Vector:
     return scaled_exponential(x)
 
 
-def expm1_parts(x: Vector, offset: int) -> tuple[Vector, Vector]:
-    """q and s with e^x - 1 = (s q + (s - 2^offset)) 2^-offset, for x already bounded."""
-    k, k_bits, r = reduce(x)
-    q = fma(r * r, horner(r, for_type(x).tail), r)
-    return q, power_of_two(k, k_bits, offset)
-
-
 def exponential_minus_one(x: Vector) -> Vector:
-    """Halved inside, so that e^x may come up to the overflow threshold."""
+    """2 (s q + s - 1/2) with q = e^r - 1 and s = 2^(k - 1), halved so that e^x may come up to where it overflows."""
     c = for_type(x)
-    q, s = expm1_parts(x.at_least(c.nothing).at_most(c.high), -1)
+    k, k_bits, r = reduce(x.at_least(c.nothing).at_most(c.high))
+    q = fma(r * r, horner(r, c.tail), r)
+    s = power_of_two(k, k_bits, -1)
     return (fma(s, q, s - 0.5) * 2.0).copysign(x)
 
 

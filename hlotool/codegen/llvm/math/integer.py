@@ -116,14 +116,6 @@ def _zero_if_too_far(shifted: Vector, count: Vector, element_type: str) -> Vecto
     return where(count.compare("ult", width), shifted, 0)
 
 
-def shift_left(a: Vector, count: Vector, element_type: str) -> Vector:
-    return wrap(_zero_if_too_far(a.shl(count), count, element_type), element_type)
-
-
-def shift_right_logical(a: Vector, count: Vector, element_type: str) -> Vector:
-    return wrap(_zero_if_too_far(_unsigned(a, element_type).lshr(count), count, element_type), element_type)
-
-
 def shift_right_arithmetic(a: Vector, count: Vector, element_type: str) -> Vector:
     """The top bit fills, for unsigned types as well."""
     last = integer_bits(element_type) - 1
@@ -137,10 +129,6 @@ def _unsigned(a: Vector, element_type: str) -> Vector:
     """The bits that the type has, zero-extended."""
     width = integer_bits(element_type)
     return a if width >= 8 or not is_signed(element_type) else a & ((1 << width) - 1)
-
-
-def population_count(a: Vector, element_type: str) -> Vector:
-    return wrap(_unsigned(a, element_type).call("ctpop"), element_type)
 
 
 def count_leading_zeros(a: Vector, element_type: str) -> Vector:
@@ -171,7 +159,7 @@ UNARY: dict[str, Callable[[Vector, str], Vector]] = {
     "count-leading-zeros": count_leading_zeros,
     "negate": lambda a, t: wrap(-a, t),
     "not": lambda a, t: wrap(~a, t),
-    "popcnt": population_count,
+    "popcnt": lambda a, t: wrap(_unsigned(a, t).call("ctpop"), t),
     "sign": sign,
 }
 
@@ -186,9 +174,9 @@ BINARY: dict[str, Callable[[Vector, Vector, str], Vector]] = {
     "or": lambda a, b, t: a | b,
     "power": power,
     "remainder": remainder,
-    "shift-left": shift_left,
+    "shift-left": lambda a, count, t: wrap(_zero_if_too_far(a.shl(count), count, t), t),
     "shift-right-arithmetic": shift_right_arithmetic,
-    "shift-right-logical": shift_right_logical,
+    "shift-right-logical": lambda a, count, t: wrap(_zero_if_too_far(_unsigned(a, t).lshr(count), count, t), t),
     "subtract": lambda a, b, t: wrap(a - b, t),
     "xor": lambda a, b, t: a ^ b,
 }

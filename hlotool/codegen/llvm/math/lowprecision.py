@@ -8,13 +8,12 @@ formats one NaN and no negative zero (OCP OFP8 and the Graphcore/AMD proposals, 
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.vector import keeps_excess
 from hlotool.codegen.llvm.values import Vector, where
 
-__all__ = ["FORMATS", "Format", "bits_of", "decode", "encode", "from_double", "round_result", "round_to"]
+__all__ = ["FORMATS", "Format", "decode", "encode", "from_double", "round_result", "round_to"]
 
 _SIGN = 1 << 31
 _INFINITY = 0x7F800000
@@ -141,7 +140,8 @@ def encode(x: Vector, element_type: str) -> Vector:
         return bits.lshr(23).cast("trunc", memory)
     magnitude = bits & (_SIGN - 1)
     shifted = magnitude.lshr(form.shift)
-    tiny = (magnitude.as_float() + form.magic).bits() - bits_of(form.magic)
+    bits_of_magic = (151 - form.bias - form.mantissa) << 23
+    tiny = (magnitude.as_float() + form.magic).bits() - bits_of_magic
     code = where(magnitude.lt(form.min_normal), tiny, shifted - ((127 - form.bias) << form.mantissa))
     special = magnitude.compare("ugt", form.max_bits)
     sign = bits.lshr(31 - form.magnitude_bits) & (1 << form.magnitude_bits)
@@ -192,9 +192,3 @@ def from_double(x: Vector) -> Vector:
     bits = near.bits()
     bits = where(back.fabs().gt(x.fabs()), bits - 1, bits)
     return where(back.compare("one", x), bits | 1, bits).as_float()
-
-
-def bits_of(value: float) -> int:
-    """The bits of `value` as f32."""
-    result: int = struct.unpack("<i", struct.pack("<f", value))[0]
-    return result
