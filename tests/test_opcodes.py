@@ -84,7 +84,7 @@ def _native() -> set[str]:
 
 def _mathematics() -> set[str]:
     special = elementwise._SPECIAL
-    return {*special, *elementwise.FLOAT_UNARY, *elementwise.FLOAT_BINARY, *integer.UNARY, *integer.BINARY}
+    return {*special, *elementwise.FLOATS, *integer.INTEGERS}
 
 
 def _measured() -> set[str]:

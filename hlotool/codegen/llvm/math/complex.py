@@ -26,8 +26,8 @@ INFINITY = float("inf")
 def emit(opcode: str, element_type: str, operands: Sequence[Register]) -> Register:
     """An operation on complex operands; ``abs`` gives one real value, the others a pair."""
     pairs = [_pair(operand) for operand in operands]
-    if opcode in _EXACT and len(pairs) == _EXACT[opcode][0]:
-        return _EXACT[opcode][1](*pairs)
+    if opcode in _EXACT:
+        return _EXACT[opcode](*pairs)
     part = compute_element(element_type)
     if opcode == "divide" and part == "float":
         real, imaginary = _divide_singles(*pairs)
@@ -36,10 +36,10 @@ def emit(opcode: str, element_type: str, operands: Sequence[Register]) -> Regist
     if opcode == "abs":
         size = _magnitude_of_single if part == "float" else magnitude
         return size(wide[0]).cast("fptrunc", part)
-    if opcode in _SHORT and len(wide) == _SHORT[opcode][0]:
-        result = _SHORT[opcode][1](*wide)
-    elif opcode in _LONG and len(wide) == _LONG[opcode][0]:
-        body = _LONG[opcode][1]
+    if opcode in _SHORT:
+        result = _SHORT[opcode](*wide)
+    elif opcode in _LONG:
+        body = _LONG[opcode]
         flat = [part for pair in wide for part in pair]
         outputs = outlined_many(
             f"complex_{opcode.replace('-', '_')}", flat, lambda *p: body(*zip(p[::2], p[1::2], strict=True)), count=2
@@ -409,32 +409,32 @@ def _turned(body: Body) -> Body:
     return turned
 
 
-_EXACT: dict[str, tuple[int, Body]] = {
-    "add": (2, lambda z, w: (z[0] + w[0], z[1] + w[1])),
-    "multiply": (2, multiply),
-    "negate": (1, lambda z: (-z[0], -z[1])),
-    "subtract": (2, lambda z, w: (z[0] - w[0], z[1] - w[1])),
+_EXACT: dict[str, Body] = {
+    "add": lambda z, w: (z[0] + w[0], z[1] + w[1]),
+    "multiply": multiply,
+    "negate": lambda z: (-z[0], -z[1]),
+    "subtract": lambda z, w: (z[0] - w[0], z[1] - w[1]),
 }
-_SHORT: dict[str, tuple[int, Body]] = {"divide": (2, divide), "sign": (1, sign)}
-_LONG: dict[str, tuple[int, Body]] = {
-    "acos": (1, inverse_cosine),
-    "acosh": (1, inverse_hyperbolic_cosine),
-    "asin": (1, inverse_sine),
-    "asinh": (1, _turned(inverse_sine)),
-    "atan2": (2, angle),
-    "atanh": (1, inverse_hyperbolic_tangent),
-    "cosh": (1, lambda z: cosine((-z[1], z[0]))),
-    "cosine": (1, cosine),
-    "exponential": (1, exponential),
-    "exponential-minus-one": (1, exponential_minus_one),
-    "log": (1, logarithm),
-    "log-plus-one": (1, logarithm_plus_one),
-    "logistic": (1, logistic),
-    "power": (2, raise_to),
-    "rsqrt": (1, reciprocal_root),
-    "sine": (1, sine),
-    "sinh": (1, _turned(sine)),
-    "sqrt": (1, square_root),
-    "tan": (1, _turned(hyperbolic_tangent)),
-    "tanh": (1, hyperbolic_tangent),
+_SHORT: dict[str, Body] = {"divide": divide, "sign": sign}
+_LONG: dict[str, Body] = {
+    "acos": inverse_cosine,
+    "acosh": inverse_hyperbolic_cosine,
+    "asin": inverse_sine,
+    "asinh": _turned(inverse_sine),
+    "atan2": angle,
+    "atanh": inverse_hyperbolic_tangent,
+    "cosh": lambda z: cosine((-z[1], z[0])),
+    "cosine": cosine,
+    "exponential": exponential,
+    "exponential-minus-one": exponential_minus_one,
+    "log": logarithm,
+    "log-plus-one": logarithm_plus_one,
+    "logistic": logistic,
+    "power": raise_to,
+    "rsqrt": reciprocal_root,
+    "sine": sine,
+    "sinh": _turned(sine),
+    "sqrt": square_root,
+    "tan": _turned(hyperbolic_tangent),
+    "tanh": hyperbolic_tangent,
 }

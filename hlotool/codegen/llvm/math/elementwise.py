@@ -38,17 +38,20 @@ __all__ = ["emit_elementwise"]
 
 Attributes = Mapping[str, object]
 
-FLOAT_UNARY: dict[str, Callable[[Vector], Vector]] = {
+FLOATS: dict[str, Callable[..., Vector]] = {
     "abs": Vector.fabs,
     "acos": inverse.acos,
     "acosh": hyperbolic.acosh,
+    "add": lambda a, b: a + b,
     "asin": inverse.asin,
     "asinh": hyperbolic.asinh,
+    "atan2": inverse.atan2,
     "atanh": hyperbolic.atanh,
     "cbrt": power.cbrt,
     "ceil": lambda x: x.call("ceil"),
     "cosh": hyperbolic.cosh,
     "cosine": trig.cosine,
+    "divide": lambda a, b: a / b,
     "erf": erf.erf,
     "exponential": exp.exponential,
     "exponential-minus-one": exp.exponential_minus_one,
@@ -56,7 +59,12 @@ FLOAT_UNARY: dict[str, Callable[[Vector], Vector]] = {
     "log": log.logarithm,
     "log-plus-one": log.logarithm_plus_one,
     "logistic": exp.logistic,
+    "maximum": arithmetic.maximum,
+    "minimum": arithmetic.minimum,
+    "multiply": lambda a, b: a * b,
     "negate": Vector.__neg__,
+    "power": power.power,
+    "remainder": arithmetic.remainder,
     "round-nearest-afz": lambda x: x.call("round"),
     "round-nearest-even": lambda x: x.call("roundeven"),
     "rsqrt": power.rsqrt,
@@ -64,20 +72,9 @@ FLOAT_UNARY: dict[str, Callable[[Vector], Vector]] = {
     "sine": trig.sine,
     "sinh": hyperbolic.sinh,
     "sqrt": Vector.sqrt,
+    "subtract": lambda a, b: a - b,
     "tan": trig.tangent,
     "tanh": hyperbolic.tanh,
-}
-
-FLOAT_BINARY: dict[str, Callable[[Vector, Vector], Vector]] = {
-    "add": lambda a, b: a + b,
-    "atan2": inverse.atan2,
-    "divide": lambda a, b: a / b,
-    "maximum": arithmetic.maximum,
-    "minimum": arithmetic.minimum,
-    "multiply": lambda a, b: a * b,
-    "power": power.power,
-    "remainder": arithmetic.remainder,
-    "subtract": lambda a, b: a - b,
 }
 
 _NO_NEGATIVES = frozenset(["f8e8m0fnu"])
@@ -110,28 +107,17 @@ def _rounded(opcode: str, source: str, result: Vector) -> Vector:
 
 def _real(opcode: str, source: str, values: list[Vector]) -> Vector:
     """An operation whose operands and result all have real type `source`."""
-    sort = kind(source)
-    if sort == "float":
-        if len(values) == 1 and opcode in FLOAT_UNARY:
-            result = FLOAT_UNARY[opcode](values[0])
-        elif len(values) == 2 and opcode in FLOAT_BINARY:
-            result = FLOAT_BINARY[opcode](values[0], values[1])
-        else:
-            raise _unsupported(opcode, source)
-        return _rounded(opcode, source, result)
-    if sort == "pred":
-        if opcode == "not":
+    match kind(source):
+        case "float" if opcode in FLOATS:
+            return _rounded(opcode, source, FLOATS[opcode](*values))
+        case "pred" if opcode == "not":
             return values[0] ^ 1
-        if len(values) == 2 and opcode in integer.PRED:
-            word = integer.PRED[opcode]
-            return values[0].binary(word, word, values[1])
-        raise _unsupported(opcode, source)
-    if len(values) == 1 and opcode in integer.UNARY:
-        return integer.UNARY[opcode](values[0], source)
-    if len(values) == 2 and opcode in integer.BINARY:
-        return integer.BINARY[opcode](values[0], values[1], source)
-    if opcode in ("ceil", "floor", "round-nearest-afz", "round-nearest-even"):
-        return values[0]
+        case "pred" if opcode in integer.PRED:
+            return values[0].binary(integer.PRED[opcode], integer.PRED[opcode], values[1])
+        case "signed" | "unsigned" if opcode in integer.INTEGERS:
+            return integer.INTEGERS[opcode](*values, source)
+        case "signed" | "unsigned" if opcode in ("ceil", "floor", "round-nearest-afz", "round-nearest-even"):
+            return values[0]
     raise _unsupported(opcode, source)
 
 

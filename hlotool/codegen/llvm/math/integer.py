@@ -15,7 +15,7 @@ from hlotool.codegen.llvm.math.vector import outlined
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where, zeros
 
-__all__ = ["BINARY", "PRED", "UNARY", "absolute", "compare", "divide", "power", "remainder"]
+__all__ = ["INTEGERS", "PRED", "absolute", "compare", "divide", "power", "remainder"]
 
 
 def _constant_value(x: Vector) -> int | None:
@@ -154,29 +154,26 @@ def compare(a: Vector, b: Vector, direction: str, signed: bool) -> Vector:
     return a.compare(word if word in ("eq", "ne") else ("s" if signed else "u") + word, b)
 
 
-UNARY: dict[str, Callable[[Vector, str], Vector]] = {
+INTEGERS: dict[str, Callable[..., Vector]] = {
     "abs": absolute,
-    "count-leading-zeros": count_leading_zeros,
-    "negate": lambda a, t: wrap(-a, t),
-    "not": lambda a, t: wrap(~a, t),
-    "popcnt": lambda a, t: wrap(_unsigned(a, t).call("ctpop"), t),
-    "sign": sign,
-}
-
-BINARY: dict[str, Callable[[Vector, Vector, str], Vector]] = {
     "add": lambda a, b, t: wrap(a + b, t),
     "and": lambda a, b, t: a & b,
+    "count-leading-zeros": count_leading_zeros,
     "divide": divide,
     "maximum": lambda a, b, t: a.call("smax" if is_signed(t) else "umax", b),
     "minimum": lambda a, b, t: a.call("smin" if is_signed(t) else "umin", b),
     "mulhi": multiply_high,
     "multiply": lambda a, b, t: wrap(a * b, t),
+    "negate": lambda a, t: wrap(-a, t),
+    "not": lambda a, t: wrap(~a, t),
     "or": lambda a, b, t: a | b,
+    "popcnt": lambda a, t: wrap(_unsigned(a, t).call("ctpop"), t),
     "power": power,
     "remainder": remainder,
     "shift-left": lambda a, count, t: wrap(_zero_if_too_far(a.shl(count), count, t), t),
     "shift-right-arithmetic": shift_right_arithmetic,
     "shift-right-logical": lambda a, count, t: wrap(_zero_if_too_far(_unsigned(a, t).lshr(count), count, t), t),
+    "sign": sign,
     "subtract": lambda a, b, t: wrap(a - b, t),
     "xor": lambda a, b, t: a ^ b,
 }
