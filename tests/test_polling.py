@@ -9,7 +9,9 @@ import pytest
 
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.arguments import step_function
+from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.polling import SHORT, finish_kernel
+from hlotool.codegen.llvm.values import Int, operand
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import default_machine
 from hlotool.runtime.compile import compile_units
@@ -23,12 +25,12 @@ def asked(answer: Callable[[int], int], most: int | None) -> tuple[int, int]:
     that there are `most`."""
     unit = Unit(default_machine())
     f, (count, last_trip) = step_function(unit, "kernel", 2)
-    trips = f.begin_loop(0, TRIPS)
-    inner = f.begin_loop(0, f.let(f"load volatile i64, ptr {count.name}"), most=most)
+    trips = begin_loop(f, 0, TRIPS)
+    inner = begin_loop(f, 0, Int(f, f.let(f"load volatile i64, ptr {count.name}")), most=most)
     for _ in range(300):
-        f.do(f"store volatile i64 {trips.index}, ptr {last_trip.name}")
-    f.end_loop(inner)
-    f.end_loop(trips)
+        f.do(f"store volatile {operand(trips.index)}, ptr {last_trip.name}")
+    inner.end()
+    trips.end()
     f.finish()
     kernel = finish_kernel(unit, [Step("kernel", cost=SHORT)])
     assert kernel.steps[0].polls
