@@ -24,6 +24,7 @@ from typing import Annotated
 
 from hlotool.analysis.contraction import MatrixView, Strides
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products.blocking import choose_tile, panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
 from hlotool.codegen.cpu.products.conv_border import Border, emit_border, emit_flag
 from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
@@ -34,10 +35,8 @@ from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
 from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
-from hlotool.codegen.cpu.products.packing import panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.pad import PadAxis, emit_pad
 from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
-from hlotool.codegen.cpu.products.tile_shape import choose_tile
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element

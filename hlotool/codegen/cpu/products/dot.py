@@ -18,22 +18,28 @@ from typing import Annotated
 
 from hlotool.analysis.contraction import MatrixView
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.costs import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
+from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, both, pays
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
 from hlotool.codegen.cpu.products.bf16x3_tiles import bf16x3_tiles
-from hlotool.codegen.cpu.products.blocking import terms_at_a_time
+from hlotool.codegen.cpu.products.blocking import (
+    SHARED_PANELS,
+    SHARED_ROWS,
+    block_depth,
+    choose_tile,
+    panels_to_pack,
+    stays_in_place,
+    terms_at_a_time,
+)
 from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
 from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
-from hlotool.codegen.cpu.products.packing import SHARED_PANELS, SHARED_ROWS, block_depth, panels_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
-from hlotool.codegen.cpu.products.tile_shape import choose_tile
 from hlotool.codegen.cpu.products.tiles import SIDE, TILE_REGISTERS
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Kernel
@@ -56,7 +62,7 @@ __all__ = ["emit_dot"]
 LHS, RHS, OUT, SCRATCH = range(4)
 
 _THIN: Annotated[int, Threshold("rows")] = 8  # up to which sums go along vectors
-_LONG: Annotated[int, Threshold("vectors")] = 8  # of a sum, from which on that pays up to `ROWS_ALONG`
+_LONG: Annotated[int, Threshold("vectors")] = 8  # of a sum, from which on that pays up to `Costs.rows_along`
 _WIDER: Annotated[int, Threshold("times")] = 4  # how much larger an operand is than one that is turned for it
 _SIDE: Annotated[int, Threshold("rows")] = 4  # of a tile of sums along vectors, and its columns
 _PAIRED: Annotated[int, Threshold("rows")] = 8  # below which making pairs takes longer than they save
@@ -177,7 +183,7 @@ class _Dot:
         m, n, k, lanes = self.m, self.n, self.k, self.arithmetic.columns
         along_a, along_b = self.a.terms == (self.a.element.bytes,), self.b.terms == (self.b.element.bytes,)
         thin = min(m, n)
-        few = thin <= _THIN or (thin <= ROWS_ALONG and k >= _LONG * lanes and along_a and along_b)
+        few = thin <= _THIN or (thin <= COSTS.rows_along and k >= _LONG * lanes and along_a and along_b)
         if not few or k < max(lanes // 2, 2) or self.b.lines or self.has_prologue:
             return False
         # A thin operand that does not run along k is cheap to turn; a large one is not.
@@ -216,7 +222,7 @@ class _Dot:
         and so would have to be copied to be read again."""
         b, c, m = self.b, self.c, self.m
         in_place = b.prologue is None and not b.lines and b.column == b.element.bytes and c.column == c.element.bytes
-        some = _UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (PAGE // 4) == 0
+        some = _UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0
         possible = in_place and not self.whole_rows and some
         return possible and serves_updates(m, self.n, 1, self.k, b.element, self.arithmetic, self.machine)
 
@@ -271,8 +277,8 @@ class _Dot:
         """
         m, n, k, b, c, machine, batch = self.m, self.n, self.k, self.b, self.c, self.machine, self.operands.batch
         native = b.element.storage == self.arithmetic.type
-        paged = b.terms[0] % PAGE == 0 or not native
-        few = m <= (PAGED_ROWS if paged else _ROWS_DEEP if deep else ROWS_IN_PLACE)
+        paged = b.terms[0] % COSTS.page_bytes == 0 or not native
+        few = m <= (COSTS.paged_rows if paged else _ROWS_DEEP if deep else COSTS.rows_in_place)
         close = native and stays_in_place(m, n, k, tile=usual, arithmetic=self.arithmetic, machine=machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
         if in_place and not b.lines and (few or close):
@@ -301,8 +307,8 @@ class _Dot:
         # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to
         # others and fill all sets of the second level.
         leaves_some = tile.rows + 2 <= self.machine.l1 >> 12 and not deep
-        aliased = a.row % (PAGE // 4) == 0 and not turned and not leaves_some
-        pays = not few_panels and m > 1 and (converted or (k > TERMS_IN_PLACE and (turned or aliased)))
+        aliased = a.row % (COSTS.page_bytes // 4) == 0 and not turned and not leaves_some
+        pays = not few_panels and m > 1 and (converted or (k > COSTS.terms_in_place and (turned or aliased)))
         if not a.partner and not pays:
             return
         if turned:

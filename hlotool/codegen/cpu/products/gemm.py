@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.blocking import plan_blocks
+from hlotool.codegen.cpu.products.blocking import nanoseconds, plan_blocks
 from hlotool.codegen.cpu.products.epilogue import Block
 from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile, TileRange
 from hlotool.codegen.cpu.products.product import Blocking, Dimension, Finish, Product, Reach, TaskDimension
-from hlotool.codegen.cpu.products.tile_shape import nanoseconds
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import argument, begin_tasks, count_in_block, unravel

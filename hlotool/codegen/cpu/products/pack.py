@@ -3,7 +3,7 @@
 Packing is mostly a step of its own, ahead of the product: every block is then packed once, whichever tasks
 read it later (packing inside the product's tasks would repeat it for every block of rows, or need storage
 per thread, which tasks do not have), and its tasks run in parallel like any others.  Where one task meets
-all rows it calls the same function for its own panels instead (see `packing`).
+all rows it calls the same function for its own panels instead (see `blocking.panels_to_pack`).
 """
 
 from __future__ import annotations

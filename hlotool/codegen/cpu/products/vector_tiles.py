@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.costs import PAGE
+from hlotool.codegen.cpu.costs import COSTS
+from hlotool.codegen.cpu.products.blocking import nanoseconds
 from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
 from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
-from hlotool.codegen.cpu.products.tile_shape import nanoseconds
 from hlotool.codegen.llvm.control import begin_loop, return_when, when
 from hlotool.codegen.llvm.elements import complex_sums, load, multiply_add, plus, store
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, choose, either, number, zeros
@@ -57,7 +57,7 @@ def _streams(product: Product, columns: int, machine: Machine) -> bool:
     """Whether the next tile to use this part of `b` will not find it in the first-level cache.  Steps of whole pages
     fall on the same sets of that cache: what is fetched early would be gone again."""
     size = columns * product.b.element.bytes * product.depth
-    return not product.a.column and size > machine.l1 // 2 and product.b.terms[-1] % PAGE != 0
+    return not product.a.column and size > machine.l1 // 2 and product.b.terms[-1] % COSTS.page_bytes != 0
 
 
 class _TileWriter:
