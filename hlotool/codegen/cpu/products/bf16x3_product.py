@@ -27,16 +27,31 @@ from hlotool.codegen.cpu.products.bf16x3 import (
     first_lanes,
     kept_helper,
 )
+from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile
+from hlotool.codegen.cpu.products.product import Product
 from hlotool.codegen.cpu.products.tiles import SIDE, configure, move_tile, operate, tile_config
 from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm.arguments import Place, argument
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, open_function, return_when, when
 from hlotool.codegen.llvm.elements import has_tiles
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, either, operand, where, zeros
+from hlotool.codegen.llvm.values import (
+    Bool,
+    Index,
+    Int,
+    Ptr,
+    Truth,
+    Vector,
+    choose,
+    either,
+    number,
+    operand,
+    where,
+    zeros,
+)
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Bf16x3", "emit_begin", "emit_end", "emit_multiply", "library"]
+__all__ = ["Bf16x3", "bf16x3_tiles", "emit_begin", "emit_end", "emit_multiply", "library"]
 
 _ORDER = ((0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0))
 """The products of parts of the left and of the right matrix, so that few are fetched twice."""
@@ -93,6 +108,43 @@ def emit_multiply(
 def emit_end(f: Function) -> None:
     """Let go of the tile registers."""
     call(f, "@bf16x3_end")
+
+
+def bf16x3_tiles(operands: Bf16x3) -> Microkernel:
+    """One function is for tiles of all shapes, and for all products."""
+    return Microkernel(
+        begin=lambda f, name, product, blocking: _Calls(f, operands, product), accumulates=True,
+        columns_together=lambda arithmetic: 0, speed=0.85,
+    )
+
+
+class _Calls(Calls):
+    """See `microkernel.Calls`.  Parts of `b` that tasks make can be multiplied or not, from task to task."""
+
+    def __init__(self, f: Function, operands: Bf16x3, product: Product) -> None:
+        self.f, self.operands, self.product = f, operands, product
+        self.safe: Bool | None = None if product.packing else emit_begin(f, operands)
+
+    def begin_task(self, task: Index) -> None:
+        self.safe = emit_begin(self.f, self.operands, task)
+
+    def multiply(self, tile: Tile) -> None:
+        assert self.safe is not None
+        product, (rows, columns), (tap,) = self.product, self.product.tile, self.product.taps
+        high, wide = _left(tile.short, product.m, rows), _left(tile.narrow, product.n, columns)
+        emit_multiply(
+            a=tile.a, a_row=product.a.row, a_part=self.operands.part, a_chunk=SIDE * tap.a, b=tile.b, c=tile.c,
+            c_row=product.c.row, rows=high, columns=wide,
+            chunks=number(self.f, tile.terms).signed_quotient(SIDE), add=tile.add, safe=self.safe,
+        )
+
+    def end(self) -> None:
+        emit_end(self.f)
+
+
+def _left(rest: Truth, total: int, size: int) -> Index:
+    """What is left of `total` after things of `size`, if this is for the rest."""
+    return choose(rest, total % size, size)
 
 
 _PITCH = LINES * 4  # bytes of a row of sums that are put down

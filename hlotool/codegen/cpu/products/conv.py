@@ -34,8 +34,7 @@ from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
-from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
-from hlotool.codegen.cpu.products.pad import PadAxis, emit_pad
+from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad, emit_zeros
 from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place

@@ -43,7 +43,7 @@ _SPATIAL = (
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """Sees to rows of a result that may be at the border: `function` does, by a `table`.  A `product.RowsCall`."""
+    """Sees to rows of a result that may be at the border: `function` does, by a `table`."""
 
     function: str
     table: str
@@ -51,6 +51,8 @@ class Border:
     def call(
         self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
     ) -> None:
+        """Call it on `rows` x `columns` elements, of which the first is at `first` and belongs `place` bytes from the
+        start of the result; rows are `row` bytes apart, and `place_row` where they belong."""
         args, table = Ptr(f, "%args"), Ptr(f, f"@{self.table}")
         call(f, f"@{self.function}", args, table, first, place, rows, columns, row, place_row)
 

@@ -20,8 +20,7 @@ from hlotool.analysis.contraction import MatrixView
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, both, pays
-from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
-from hlotool.codegen.cpu.products.bf16x3_tiles import bf16x3_tiles
+from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
 from hlotool.codegen.cpu.products.blocking import (
     SHARED_PANELS,
     SHARED_ROWS,

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from hlotool.analysis.contraction import PANEL_BYTES, Strides
+from hlotool.codegen.cpu.products.conv_border import Border
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element
-from hlotool.codegen.llvm.values import Index, Ptr
-from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Blocking", "Dimension", "Ends", "Finish", "Matrix", "Packing", "Product", "Reach", "RowsCall", "Tap",
-    "TaskDimension", "TileShape",
+    "Blocking", "Dimension", "Ends", "Finish", "Matrix", "Packing", "Product", "Reach", "Tap", "TaskDimension",
+    "TileShape",
 ]  # fmt: skip
 
 
@@ -76,22 +75,12 @@ class Packing(NamedTuple):
     piece: int = 0
 
 
-class RowsCall(Protocol):
-    """A function that tasks call on rows of the result which they have computed."""
-
-    def call(
-        self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
-    ) -> None:
-        """Call it on `rows` x `columns` elements, of which the first is at `first` and belongs `place` bytes from the
-        start of the result; rows are `row` bytes apart, and `place_row` where they belong."""
-
-
 @dataclass(frozen=True, slots=True)
 class Finish:
     """What tasks call on rows of the result, but not on those inside: these lie, in each dimension of the batch and of
     the matrix's rows, from the first number given here to before the second one."""
 
-    function: RowsCall
+    function: Border
     batch: tuple[tuple[int, int], ...]
     rows: tuple[int, int]
 

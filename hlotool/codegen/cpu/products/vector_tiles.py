@@ -18,12 +18,12 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products.blocking import nanoseconds
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
+from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
 from hlotool.codegen.llvm.control import begin_loop, return_when, when
 from hlotool.codegen.llvm.elements import complex_sums, load, multiply_add, plus, store
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, choose, either, number, zeros
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import LINE, Machine
 
 __all__ = ["VECTORS"]
@@ -233,11 +233,8 @@ class _TileWriter:
                 store(value, at, c.element, active)
 
 
-def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-    def emit(unit: Unit, tile: str, shape: TileShape) -> None:
-        _TileWriter(unit, tile, product, blocking, shape).write()
-
-    return define_tiles(f, name, product, blocking, emit)
+def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
+    _TileWriter(unit, name, product, blocking, shape).write()
 
 
-VECTORS = Microkernel(begin=_begin, accumulates=True, keeps_rows=True)
+VECTORS = Microkernel(begin=tile_functions(_emit), accumulates=True, keeps_rows=True)
