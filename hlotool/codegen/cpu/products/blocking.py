@@ -342,7 +342,7 @@ def _repeats_columns(product: Product, microkernel: Microkernel, wide: int, accu
     together = product.b.whole or product.b_step == columns * product.b.column
     more = columns - -(-rest // step) * step
     flops = 2.0 * product.arithmetic.components**2 * product.m * more * product.depth * product.items
-    own = n % (wide * columns) > columns or not (product.epilogue or product.finish)
+    own = n % (wide * columns) > columns or not (product.epilogue or product.border)
     return together and own and (more * REPEATED <= n or flops <= REPEATED_FLOPS)
 
 

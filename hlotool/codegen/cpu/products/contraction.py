@@ -11,14 +11,14 @@ from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.fusions.fusion import emit_outputs
 from hlotool.codegen.cpu.fusions.plan import Output, output_leaves
 from hlotool.codegen.cpu.products.conv import emit_conv
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.streamed import emit_streamed
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
-from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
+from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window, byte_size
 
 __all__ = ["convolution_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
 
@@ -106,32 +106,24 @@ def convolution_spec(convolution: Instruction) -> ConvSpec:
     numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
     window = convolution.attributes.get("window", Window()).dimensions
     lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
-    ls, rs, os = row_major_strides(lhs), row_major_strides(rhs), row_major_strides(out)
+    types = lhs.element_type, rhs.element_type, out.element_type
+    ls, rs, os = ([s * byte_size(x.element_type) for s in row_major_strides(x)] for x in (lhs, rhs, out))
+    places = zip(window, numbers.input_spatial, numbers.kernel_spatial, numbers.output_spatial, strict=True)
     return ConvSpec(
-        batch=lhs.dimensions[numbers.input_batch],
-        input=tuple(lhs.dimensions[d] for d in numbers.input_spatial),
-        input_features=lhs.dimensions[numbers.input_feature],
-        output=tuple(out.dimensions[d] for d in numbers.output_spatial),
+        batch=lhs.dimensions[numbers.input_batch], input_features=lhs.dimensions[numbers.input_feature],
         output_features=out.dimensions[numbers.output_feature],
-        kernel=tuple(rhs.dimensions[d] for d in numbers.kernel_spatial),
-        strides=tuple(w.stride for w in window),
-        padding=tuple(w.padding_low for w in window),
-        base_dilation=tuple(w.base_dilation for w in window),
-        window_dilation=tuple(w.window_dilation for w in window),
-        reversal=tuple(w.reversal for w in window),
+        spatial=tuple(
+            Spatial(
+                input=lhs.dimensions[i], kernel=rhs.dimensions[k], output=out.dimensions[o], stride=w.stride,
+                padding=w.padding_low, base_dilation=w.base_dilation, window_dilation=w.window_dilation, lhs=ls[i],
+                rhs=-rs[k] if w.reversal else rs[k], out=os[o],
+            )
+            for w, i, k, o in places
+        ),
         feature_groups=convolution.attributes.get("feature_group_count", 1),
         batch_groups=convolution.attributes.get("batch_group_count", 1),
-        lhs_batch=ls[numbers.input_batch],
-        lhs_spatial=tuple(ls[d] for d in numbers.input_spatial),
-        lhs_feature=ls[numbers.input_feature],
-        rhs_spatial=tuple(rs[d] for d in numbers.kernel_spatial),
-        rhs_input=rs[numbers.kernel_input_feature],
-        rhs_output=rs[numbers.kernel_output_feature],
-        out_batch=os[numbers.output_batch],
-        out_spatial=tuple(os[d] for d in numbers.output_spatial),
-        out_feature=os[numbers.output_feature],
-        lhs=lhs.element_type,
-        rhs=rhs.element_type,
-        out=out.element_type,
-        accumulate=sum_type(lhs.element_type, rhs.element_type, out.element_type),
+        lhs_batch=ls[numbers.input_batch], lhs_feature=ls[numbers.input_feature],
+        rhs_input=rs[numbers.kernel_input_feature], rhs_output=rs[numbers.kernel_output_feature],
+        out_batch=os[numbers.output_batch], out_feature=os[numbers.output_feature],
+        types=(*types, sum_type(*types)),
     )

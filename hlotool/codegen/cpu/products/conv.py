@@ -26,7 +26,7 @@ from hlotool.analysis.contraction import MatrixView, Strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.blocking import choose_tile, panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
-from hlotool.codegen.cpu.products.conv_border import Border, emit_border, emit_flag
+from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
 from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
 from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
@@ -34,8 +34,8 @@ from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
-from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad, emit_zeros
-from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
+from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad
+from hlotool.codegen.cpu.products.product import Border, Ends, Matrix, Packing, Product, Reach, Tap, TileShape
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
@@ -45,25 +45,8 @@ from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_conv"]
 
-LHS, RHS, OUT, SCRATCH = range(4)
-
 _LINE_BYTES: Annotated[int, Threshold("bytes")] = 512 << 10  # of a group's weights, which every line reads again
 _FULL: Annotated[float, Threshold("share")] = 0.6  # of the lanes of vectors along a line, which should be used
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Input:
-    """The input as the product reads it: strides in bytes (`group`: from one group to the next).
-
-    `low` elements of padding come before the first of each spatial dimension.
-    """
-
-    place: Place
-    low: Sequence[int]
-    batch: int
-    spatial: Sequence[int]
-    feature: int
-    group: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,15 +71,13 @@ class _Conv:
 
     spec: ConvSpec
     operands: Operands
-    slots: tuple[int, int, int, int]
+    lhs: Place
+    rhs: Place
+    out: Place
+    machine: Machine
     epilogue: Epilogue | None
     flag: Place | None = None
     cuts: Cuts = NO_CUTS
-
-    @property
-    def machine(self) -> Machine:
-        assert self.operands.unit.machine is not None
-        return self.operands.unit.machine
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -106,9 +87,10 @@ class _Conv:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
     """How the phases of a convolution become products: vectors run along features, along spatial dimension `line` if
-    that is given, or along groups (`lanewise`).  `strides` are those of the result, in bytes."""
+    that is given, or along groups (`lanewise`).  The `input` has strides `steps`, the `result` has `strides`."""
 
-    image: _Input
+    input: Place
+    steps: Sequence[int]
     result: Place
     strides: Sequence[int]
     line: int | None
@@ -132,7 +114,7 @@ def emit_conv(
     name: str,
     spec: ConvSpec,
     machine: Machine,
-    slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
+    slots: tuple[int, int, int, int] = (0, 1, 2, 3),
     epilogue: Epilogue | None = None,
 ) -> Kernel:
     """The kernel `name` of a convolution; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
@@ -141,56 +123,43 @@ def emit_conv(
     goes into that instead of out.  An empty result gives a kernel without steps.  Raises UnsupportedError for element
     types that cannot be combined.
     """
-    unit, scratch, sums = Unit(machine), Scratch(slots[SCRATCH]), arithmetic(spec.accumulate, machine)
+    unit, scratch, sums = Unit(machine), Scratch(slots[3]), arithmetic(spec.types[3], machine)
     operands = Operands(name=name, unit=unit, batch=(), arithmetic=sums, scratch=scratch)
-    conv = _Conv(spec=spec, operands=operands, slots=slots, epilogue=epilogue)
-    if math.prod((spec.batch, spec.output_features, *spec.output)) > 0:
-        if math.prod((spec.input_features, *spec.kernel, *spec.input)) == 0:
-            _clear(conv, name, Place(slots[OUT], 0, element(spec.out)), _strides_of_result(spec))
+    lhs, rhs, out = (Place(slot, 0, element(kind)) for slot, kind in zip(slots[:3], spec.types[:3], strict=True))
+    conv = _Conv(spec=spec, operands=operands, lhs=lhs, rhs=rhs, out=out, machine=machine, epilogue=epilogue)
+    if math.prod(spec.result) > 0:
+        if math.prod(spec.input) * spec.window == 0:
+            operands.clear(name, out, spec.result, spec.strides)
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_bf16x3(spec, machine, epilogue):
-            border = _border(conv, name, _strides_of_result(spec), 0) if is_bordered(spec) else None
-            operands.steps += emit_bf16x3(unit, name, spec, slots, scratch, epilogue=epilogue, border=border)
+            border = _border(conv, name, spec.strides, 0) if is_bordered(spec) else None
+            emit_bf16x3(operands, spec, (lhs, rhs, out), epilogue, border)
         elif serves_conv_updates(spec, machine, epilogue):
-            operands.steps += emit_conv_updates(unit, name, spec, slots, scratch, epilogue)
+            emit_conv_updates(operands, spec, (lhs, rhs, out), epilogue)
         else:
             _emit(conv)
     return finish_kernel(unit, operands.steps, scratch.size)
 
 
-def _strides_of_result(spec: ConvSpec) -> list[int]:
-    """Those of batch, spatial dimensions and features, in bytes."""
-    return [stride * element(spec.out).bytes for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
-
-
-def _clear(conv: _Conv, name: str, result: Place, strides: Sequence[int]) -> None:
-    """Clear the result, whose strides are given in bytes."""
-    *outer, last = (Axis(extent, 0, stride) for extent, stride in zip(conv.spec.result, strides, strict=True))
-    conv.operands.steps.append(emit_zeros(conv.operands.unit, name, outer, last, result))
-
-
 def _pointwise(spec: ConvSpec) -> bool:
-    whole = math.prod((*spec.kernel, *spec.base_dilation)) == 1 and not any(spec.padding)
+    whole = all(d.kernel == d.base_dilation == 1 and d.padding == 0 for d in spec.spatial)
     return whole and spec.groups == 1 and not is_bordered(spec)
 
 
 def _as_dot(spec: ConvSpec, in_order: bool) -> MatrixView:
     """A convolution with a window of one element: pixels times features, `in_order` with those of the result."""
-    left, right, out = (element(kind).bytes for kind in (spec.lhs, spec.rhs, spec.out))
-    spatial = zip(spec.output, spec.lhs_spatial, spec.strides, spec.out_spatial, strict=True)
     free = _merge_outer([
-        _Outer(extent=spec.batch, a=spec.lhs_batch * left, c=spec.out_batch * out),
-        *(_Outer(extent=extent, a=a * step * left, c=c * out) for extent, a, step, c in spatial),
+        _Outer(extent=spec.batch, a=spec.lhs_batch, c=spec.out_batch),
+        *(_Outer(extent=d.output, a=d.lhs * d.stride, c=d.out) for d in spec.spatial),
     ], in_order)
     rows = free[-1] if in_order else max(free, key=lambda d: d.extent)
     batch = [d for d in free if d is not rows]
     return MatrixView(
         batch=tuple(d.extent for d in batch), m=rows.extent, n=spec.output_features, k=spec.input_features,
-        lhs=Strides(batch=tuple(d.a for d in batch), row=rows.a, terms=(spec.lhs_feature * left,)),
-        rhs=Strides(batch=(0,) * len(batch), column=spec.rhs_output * right, terms=(spec.rhs_input * right,)),
-        out=Strides(batch=tuple(d.c for d in batch), row=rows.c, column=spec.out_feature * out),
-        types=(spec.lhs, spec.rhs, spec.out, spec.accumulate),
+        lhs=Strides(batch=tuple(d.a for d in batch), row=rows.a, terms=(spec.lhs_feature,)),
+        rhs=Strides(batch=(0,) * len(batch), column=spec.rhs_output, terms=(spec.rhs_input,)),
+        out=Strides(batch=tuple(d.c for d in batch), row=rows.c, column=spec.out_feature), types=spec.types,
     )
 
 
@@ -212,29 +181,29 @@ def _merge_outer(dimensions: Sequence[_Outer], in_order: bool = False) -> list[_
 
 def _emit(conv: _Conv) -> None:
     """Choose what vectors run along, copy the input if need be, and add the products of all phases."""
-    spec, operands, kind = conv.spec, conv.operands, element(conv.spec.out)
+    spec, operands, kind = conv.spec, conv.operands, conv.out.element
     # One feature (or one image) per group: groups become the lanes of the vectors.
     single = spec.features == 1 if spec.feature_groups > 1 else spec.batch == spec.groups
     lanewise = spec.groups > 1 and single and not conv.arithmetic.complex
-    line = _line(spec, conv.arithmetic)
+    line = _line(conv)
     lanewise = lanewise and (spec.share == 1 or spec.feature_groups > 1) and line is None
     if line is not None:
-        image = _input(conv, line + 1)
+        source, steps = _input(conv, line + 1)
     else:
         columns = spec.output_features if lanewise else spec.share
         conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows, columns, lanewise))
-        lanes = len(spec.input) + 1 if spec.feature_groups > 1 else 0
-        image = _input(conv, lanes, spec.share) if lanewise else _input(conv)
+        lanes = len(spec.spatial) + 1 if spec.feature_groups > 1 else 0
+        source, steps = _input(conv, lanes, spec.share) if lanewise else _input(conv)
 
-    result, strides = Place(conv.slots[OUT], 0, kind), _strides_of_result(spec)
+    result, strides = conv.out, spec.strides
     unpack = strides[-1] != kind.bytes and spec.output_features > 1 and line is None
     if unpack:
         result = operands.scratch.take(math.prod(spec.result) * kind.bytes, kind)
-        strides = list(dense(spec.result, kind.bytes))
-    every = [spec.phases(at) for at in range(len(spec.input))]
+        strides = dense(spec.result, kind.bytes)
+    every = [d.phases() for d in spec.spatial]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
-        _clear(conv, f"zeros_{operands.name}", result, strides)
-    layout = _Layout(image=image, result=result, strides=strides, line=line, lanewise=lanewise)
+        operands.clear(f"zeros_{operands.name}", result, spec.result, strides)
+    layout = _Layout(input=source, steps=steps, result=result, strides=strides, line=line, lanewise=lanewise)
     phases = list(product(*([phase for phase in phases if phase.taps] for phases in every)))
     for number, phase in enumerate(phases):
         name = operands.name if len(phases) == 1 else f"phase{number}_{operands.name}"
@@ -249,45 +218,43 @@ def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase], layout: _Layout)
     if layout.line is None:
         product, batch, inside = _along_features(conv, name, phase, windows, layout)
     else:
-        product, batch, inside = _along_line(conv, windows, spec.output[layout.line], layout.strides[-1])
+        product, batch, inside = _along_line(conv, windows, spec.spatial[layout.line].output, layout.strides[-1])
     # A dimension that is neither rows nor a batch of the product, where windows lie partly outside.
-    if any(p.inside(spec.input[at]) for at, p in enumerate(phase) if at == layout.line or p.count == 1):
+    if any(p.inside(spec.spatial[at].input) for at, p in enumerate(phase) if at == layout.line or p.count == 1):
         inside = 0, 0
     exact = product.arithmetic.type not in ("float", "double")  # zero times anything is zero
     if not exact and is_bordered(spec, conv.cuts) and (inside or any(d.inside for d in batch)):
         border = _border(conv, name, layout.strides, windows.result.start - layout.result.start)
-        finish = Finish(border, tuple(d.inside or (0, d.extent) for d in batch), inside or (0, product.m))
-        product = replace(product, finish=finish)
+        edges = tuple(d.inside or (0, d.extent) for d in batch)
+        product = replace(product, border=replace(border, batch=edges, rows=inside or (0, product.m)))
     conv.operands.steps.append(emit_product(conv.operands.unit, name, product))
 
 
 def _windows(conv: _Conv, phase: Sequence[Phase], layout: _Layout) -> _Windows:
-    spec, image, kind = conv.spec, layout.image, element(conv.spec.rhs)
+    spec, at_a, at_b, at_c = conv.spec, layout.input.start, conv.spec.rhs_start, layout.result.start
+    a_batch, *a_spatial, a_feature = layout.steps
     c_batch, *c_spatial, c_feature = layout.strides
-    free = [_Outer(extent=spec.result[0], a=image.batch, c=c_batch)]
+    free = [_Outer(extent=spec.result[0], a=a_batch, c=c_batch)]
     different = []
     if spec.groups > 1 and not layout.lanewise:
-        across = spec.share * spec.rhs_output * kind.bytes
-        different.append(_Outer(extent=spec.groups, a=image.group, b=across, c=spec.share * c_feature))
-    taps = [Tap(spec.features, image.feature, spec.rhs_input * kind.bytes)]
-    at_a = at_b = at_c = 0
-    for at, (p, a, c) in enumerate(zip(phase, image.spatial, c_spatial, strict=True)):
-        step, first = spec.rhs_spatial[at] * kind.bytes, p.tap
-        if spec.reversal[at]:
-            step, first = -step, p.tap - (spec.kernel[at] - 1)
-        at_a, at_b, at_c = at_a + (p.start + image.low[at]) * a, at_b + first * step, at_c + p.first * c
+        group = spec.features * a_feature if spec.feature_groups > 1 else spec.result[0] * a_batch
+        across = spec.share * spec.rhs_output
+        different.append(_Outer(extent=spec.groups, a=group, b=across, c=spec.share * c_feature))
+    taps = [Tap(spec.features, a_feature, spec.rhs_input)]
+    for at, (p, d, a, c) in enumerate(zip(phase, spec.spatial, a_spatial, c_spatial, strict=True)):
+        at_a, at_b, at_c = at_a + p.start * a, at_b + p.tap * d.rhs, at_c + p.first * c
         cut = at if at in conv.cuts[:2] else None
         if at != layout.line:
-            inside = None if cut is not None else p.inside(spec.input[at])
+            inside = None if cut is not None else p.inside(d.input)
             free.append(_Outer(extent=p.count, a=p.stride * a, c=p.period * c, inside=inside, cut=cut))
         if p.alike > 1:
-            different.append(_Outer(extent=p.alike, a=p.next_start * a, b=p.next_tap * step, c=c))
-        taps.append(Tap(p.taps, p.dilation * a, p.step * step))
+            different.append(_Outer(extent=p.alike, a=p.next_start * a, b=p.next_tap * d.rhs, c=c))
+        taps.append(Tap(p.taps, p.dilation * a, p.step * d.rhs))
     return _Windows(
         free=_merge_outer(free, in_order=conv.epilogue is not None), different=different,
         taps=sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)],
-        input=replace(image.place, start=image.place.start + at_a), weights=Place(conv.slots[RHS], at_b, kind),
-        result=replace(layout.result, start=layout.result.start + at_c),
+        input=replace(layout.input, start=at_a), weights=replace(conv.rhs, start=at_b),
+        result=replace(layout.result, start=at_c),
     )
 
 
@@ -304,8 +271,7 @@ def _along_line(
     return Product(
         batch=tuple(d.extent for d in batch), m=spec.share, n=columns, terms=tuple(tap.extent for tap in taps),
         a=Matrix(
-            place=a, batch=tuple(d.b for d in batch), row=spec.rhs_output * a.element.bytes,
-            terms=tuple(tap.b for tap in taps),
+            place=a, batch=tuple(d.b for d in batch), row=spec.rhs_output, terms=tuple(tap.b for tap in taps)
         ),
         b=Matrix(
             place=b, batch=tuple(d.a for d in batch), column=b.element.bytes, terms=tuple(tap.a for tap in taps)
@@ -328,7 +294,7 @@ def _along_features(
     reach = None
     if cuts.outer is not None:
         p, number = phase[cuts.outer], next(number for number, d in enumerate(batch) if d.cut is not None)
-        reach = Reach(number, p.start, p.stride, p.dilation, spec.input[cuts.outer])
+        reach = Reach(number, p.start, p.stride, p.dilation, spec.spatial[cuts.outer].input)
     shared = (0,) * (len(batch) - len(windows.different))
     return Product(
         batch=tuple(d.extent for d in batch), m=rows.extent, n=columns, terms=tuple(tap.extent for tap in taps),
@@ -347,61 +313,56 @@ def _border(conv: _Conv, name: str, strides: Sequence[int], start: int) -> Borde
     """What sees to results at the border of a product that makes part of a result with these strides."""
     operands = conv.operands
     if conv.flag is None:
-        conv.flag = operands.scratch.take(8, element(conv.spec.out))
+        conv.flag = operands.scratch.take(8, conv.out.element)
         operands.steps.insert(0, emit_flag(operands.unit, f"flag_{operands.name}", conv.flag))
-    slots = conv.slots[LHS], conv.slots[RHS]
+    slots = conv.lhs.slot, conv.rhs.slot
     return emit_border(operands.unit, name, conv.spec, slots, strides, start, conv.flag)
 
 
-def _line(spec: ConvSpec, arithmetic: Arithmetic) -> int | None:
+def _line(conv: _Conv) -> int | None:
     """The spatial dimension to lay vectors along, with weights as the broadcast operand, if that is the better way.
 
     It is when features are not contiguous in the result but that dimension is, in the input as well (NCHW),
     it fills most lanes of its vectors, and the weights, read again for every line, stay in cache.
     """
-    weights = element(spec.rhs)
-    size = math.prod(spec.kernel) * spec.features * spec.output_features * weights.bytes
-    if spec.out_feature == 1 or weights.storage != arithmetic.type or size // spec.groups > _LINE_BYTES:
+    spec, weights, lanes = conv.spec, conv.rhs.element, conv.arithmetic.columns
+    left, out = conv.lhs.element.bytes, conv.out.element.bytes
+    size = spec.window * spec.features * spec.output_features * weights.bytes
+    if spec.out_feature == out or weights.storage != conv.arithmetic.type or size // spec.groups > _LINE_BYTES:
         return None
-    for at, extent in enumerate(spec.output):
-        full = extent / (-(-extent // arithmetic.columns) * arithmetic.columns)
-        plain = spec.strides[at] == spec.base_dilation[at] == 1
-        if plain and spec.out_spatial[at] == spec.lhs_spatial[at] == 1 and full >= _FULL:
+    for at, d in enumerate(spec.spatial):
+        plain = d.stride == d.base_dilation == 1 and (d.lhs, d.out) == (left, out)
+        if plain and d.output / (-(-d.output // lanes) * lanes) >= _FULL:
             return at
     return None
 
 
-def _input(conv: _Conv, lanes: int | None = None, share: int = 1) -> _Input:
-    """The input, copied where windows cross its border, or as vectors along it need it.
+def _input(conv: _Conv, lanes: int | None = None, share: int = 1) -> tuple[Place, list[int]]:
+    """The input and its strides, copied where windows cross its border, or as vectors along it need it.
 
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
-    spec, operands, left, kind = conv.spec, conv.operands, element(conv.spec.lhs), conv.arithmetic.element
-    source = Place(conv.slots[LHS], 0, left)
-    strides = [stride * left.bytes for stride in (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)]
-    scattered = share > 1 or not (lanes is None or strides[lanes] == left.bytes)
-    if not (is_bordered(spec, conv.cuts) or left.storage != conv.arithmetic.type or scattered):
-        return _input_at(spec, source, [0] * len(spec.input), strides)
-    reads = [extent_of(spec, at, conv.cuts) for at in range(len(spec.input))]
-    low = [-first for first, _ in reads]
-    sizes = [spec.batch, *spec.input, spec.input_features]
-    targets = [spec.batch, *(end - first for first, end in reads), spec.input_features]
-    axes = [PadAxis(*each) for each in zip(sizes, strides, targets, [0, *low, 0], strict=True)]
+    spec, operands, source, kind = conv.spec, conv.operands, conv.lhs, conv.arithmetic.element
+    strides = [spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature]
+    scattered = share > 1 or not (lanes is None or strides[lanes] == source.element.bytes)
+    if not (is_bordered(spec, conv.cuts) or source.element.storage != conv.arithmetic.type or scattered):
+        return source, strides
+    reads = [(0, spec.batch), *(extent_of(spec, at, conv.cuts) for at in range(len(spec.spatial)))]
+    reads.append((0, spec.input_features))
+    axes = [
+        PadAxis(extent, stride, end - first, -first)
+        for extent, stride, (first, end) in zip(spec.input, strides, reads, strict=True)
+    ]
     order = sorted(range(len(axes)), key=lambda at: -strides[at])
     if lanes is not None:
         order = [at for at in order if at != lanes] + [lanes]
     copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
     steps = dense(tuple(axis.target for axis in copied), kind.bytes)
     place = operands.scratch.take(steps[0] * copied[0].target, kind)
-    name = f"pad_{operands.name}"
-    operands.steps.append(emit_pad(operands.unit, name, copied, source, place, conv.arithmetic))
-    return _input_at(spec, place, low, [steps[order.index(at)] for at in range(len(axes))])
-
-
-def _input_at(spec: ConvSpec, place: Place, low: Sequence[int], strides: Sequence[int]) -> _Input:
-    batch, *spatial, feature = strides
-    group = spec.features * feature if spec.feature_groups > 1 else spec.result[0] * batch
-    return _Input(place=place, low=low, batch=batch, spatial=spatial, feature=feature, group=group)
+    operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, conv.arithmetic))
+    strides = [steps[order.index(at)] for at in range(len(axes))]
+    inside = sum(axis.low * stride for axis, stride in zip(axes, strides, strict=True))
+    return replace(place, start=place.start + inside), strides
 
 
 def _rows(conv: _Conv, free: Sequence[_Outer], columns: int, lanewise: bool) -> tuple[_Outer, TileShape]:
@@ -463,7 +424,7 @@ def _weights(
     spec, arithmetic, machine, place = conv.spec, conv.arithmetic, conv.machine, windows.weights
     taps = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in windows.taps])
     weights = Matrix(
-        place=place, batch=tuple(d.b for d in windows.different), column=spec.rhs_output * place.element.bytes,
+        place=place, batch=tuple(d.b for d in windows.different), column=spec.rhs_output,
         terms=tuple(tap.b for tap in taps),
     )
     terms, batch = tuple(tap.extent for tap in taps), tuple(d.extent for d in windows.different)
@@ -474,7 +435,7 @@ def _weights(
         return weights, None
     first, group, piece = _sum(_consecutive(windows.taps, 1), conv.cuts, spec.features)[0][0].extent, 0, 0
     if conv.epilogue is None or not conv.epilogue.whole_rows:
-        if len(taps) == 1 and element(spec.out).storage == arithmetic.type:
+        if len(taps) == 1 and conv.out.element.storage == arithmetic.type:
             piece = piece_to_pack(
                 pixels, columns, deep, first=first, items=items, tile=tile, arithmetic=arithmetic, machine=machine
             )
@@ -492,11 +453,11 @@ def _unpack(conv: _Conv, source: Place, strides: Sequence[int]) -> None:
     spec = conv.spec
     *outer, features = (
         _Outer(extent=extent, a=stride, c=to)
-        for extent, stride, to in zip(spec.result, strides, _strides_of_result(spec), strict=True)
+        for extent, stride, to in zip(spec.result, strides, spec.strides, strict=True)
     )
     free = _merge_outer(outer)
     columns = min(free, key=lambda d: d.c)
     rows, across, *others = (
         Axis(d.extent, d.a, d.c) for d in (features, columns, *(d for d in free if d is not columns))
     )
-    conv.operands.unpack(others, rows, across, source, Place(conv.slots[OUT], 0, source.element))
+    conv.operands.unpack(others, rows, across, source, conv.out)

@@ -12,12 +12,12 @@ holds them once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.product import Border
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument
 from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
@@ -26,7 +26,7 @@ from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, choose, equal, 
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Border", "emit_border", "emit_flag"]
+__all__ = ["emit_border", "emit_flag"]
 
 _UNKNOWN, _FINITE, _NOT_FINITE = range(3)
 """What the flag says of the kernel."""
@@ -41,22 +41,6 @@ _SPATIAL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Border:
-    """Sees to rows of a result that may be at the border: `function` does, by a `table`."""
-
-    function: str
-    table: str
-
-    def call(
-        self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
-    ) -> None:
-        """Call it on `rows` x `columns` elements, of which the first is at `first` and belongs `place` bytes from the
-        start of the result; rows are `row` bytes apart, and `place_row` where they belong."""
-        args, table = Ptr(f, "%args"), Ptr(f, f"@{self.table}")
-        call(f, f"@{self.function}", args, table, first, place, rows, columns, row, place_row)
-
-
 def emit_border(
     unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> Border:
@@ -68,7 +52,7 @@ def emit_border(
     table, numbers = f"border_{name}", _numbers(spec, slots, strides, start, flag)
     unit.constant(table, f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
     assert unit.machine is not None
-    function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
+    function, helper = _helper(spec.types, unit.machine)
     unit.use(helper)
     return Border(function, table)
 
@@ -97,31 +81,25 @@ def _numbers(
     spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> list[int]:
     """The table, for `emit_border`."""
-    left, right = element(spec.lhs).bytes, element(spec.rhs).bytes
     c_batch, *c_spatial, c_feature = strides
-    features, images = spec.features, spec.result[0]
-    by_feature = spec.feature_groups > 1
-    last = [extent - 1 if back else 0 for extent, back in zip(spec.kernel, spec.reversal, strict=True)]
+    features, images, weights = spec.features, spec.result[0], spec.window * spec.features * spec.output_features
     whole = {
         "lhs": slots[0], "rhs": slots[1], "start": start,
-        "terms": math.prod(spec.kernel) * features, "features": features, "rank": len(spec.input),
+        "terms": spec.window * features, "features": features, "rank": len(spec.spatial),
         "images": images, "image": c_batch, "outputs": spec.output_features, "output": c_feature,
-        "share": spec.share,
-        "a_image": spec.lhs_batch * left,
-        "a_group": (features * spec.lhs_feature if by_feature else images * spec.lhs_batch) * left,
-        "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
-        "b_start": sum(at * stride for at, stride in zip(last, spec.rhs_spatial, strict=True)) * right,
-        "weights": math.prod(spec.kernel) * features * spec.output_features * element(spec.rhs).components,
+        "share": spec.share, "a_image": spec.lhs_batch,
+        "a_group": features * spec.lhs_feature if spec.feature_groups > 1 else images * spec.lhs_batch,
+        "a_feature": spec.lhs_feature, "b_output": spec.rhs_output, "b_feature": spec.rhs_input,
+        "b_start": spec.rhs_start, "weights": weights * element(spec.types[1]).components,
         "flag_slot": flag.slot, "flag": flag.start,
     }
     spatial = [
         {
-            "extent": spec.output[at], "pixel": c_spatial[at], "stride": spec.strides[at],
-            "padding": spec.padding[at], "kernel": spec.kernel[at], "dilation": spec.window_dilation[at],
-            "holes": spec.base_dilation[at], "size": spec.input[at], "a_spatial": spec.lhs_spatial[at] * left,
-            "b_spatial": spec.rhs_spatial[at] * (-right if spec.reversal[at] else right),
+            "extent": d.output, "pixel": pixel, "stride": d.stride, "padding": d.padding, "kernel": d.kernel,
+            "dilation": d.window_dilation, "holes": d.base_dilation, "size": d.input, "a_spatial": d.lhs,
+            "b_spatial": d.rhs,
         }
-        for at in range(len(spec.input))
+        for d, pixel in zip(spec.spatial, c_spatial, strict=True)
     ]
     return [whole[key] for key in _WHOLE] + [dimension[key] for dimension in spatial for key in _SPATIAL]
 

@@ -32,15 +32,15 @@ NO_CUTS = Cuts()
 
 def extent_of(spec: ConvSpec, at: int, cuts: Cuts = NO_CUTS) -> tuple[int, int]:
     """The first element of the input that spatial dimension `at` reads, and one more than the last; holes left out."""
-    extents = [phase.extent for phase in spec.phases(at) if phase.taps]
+    extents = [phase.extent for phase in spec.spatial[at].phases() if phase.taps]
     first, end = min((first for first, _ in extents), default=0), max((end for _, end in extents), default=1)
-    return (max(first, 0), min(end, spec.input[at])) if at in cuts[:2] else (first, end)
+    return (max(first, 0), min(end, spec.spatial[at].input)) if at in cuts[:2] else (first, end)
 
 
 def is_bordered(spec: ConvSpec, cuts: Cuts = NO_CUTS) -> bool:
     """Whether windows reach beyond the input, but for what is left out."""
-    extents = [extent_of(spec, at, cuts) for at in range(len(spec.input))]
-    return any(first < 0 or end > size for (first, end), size in zip(extents, spec.input, strict=True))
+    extents = [(*extent_of(spec, at, cuts), d.input) for at, d in enumerate(spec.spatial)]
+    return any(first < 0 or end > size for first, end, size in extents)
 
 
 def cuts_of(spec: ConvSpec, in_order: bool, tile: Callable[[int], tuple[float, TileShape]]) -> Cuts:
@@ -51,29 +51,29 @@ def cuts_of(spec: ConvSpec, in_order: bool, tile: Callable[[int], tuple[float, T
     innermost one, but for features, is another.  Nothing is left out of a dilated input, or where some other dimension
     makes better rows of tiles than lines do.
     """
-    every = [spec.phases(at) for at in range(len(spec.input))]
-    order = sorted((at for at, extent in enumerate(spec.output) if extent > 1), key=lambda at: -spec.lhs_spatial[at])
+    spatial = spec.spatial
+    every = [d.phases() for d in spatial]
+    order = sorted((at for at, d in enumerate(spatial) if d.output > 1), key=lambda at: -spatial[at].lhs)
     if not order or any(len(phases) > 1 or phases[0].alike > 1 or not phases[0].taps for phases in every):
         return NO_CUTS
     outer, line = order[0], order[-1]
-    others = [(spec.out_batch, spec.result[0])]
-    others += [(spec.out_spatial[at], spec.output[at]) for at in order[:-1]]
+    others = [(spec.out_batch, spec.result[0]), *((spatial[at].out, spatial[at].output) for at in order[:-1])]
     others = [(stride, extent) for stride, extent in others if extent > 1]
     if in_order:
-        usual = all(spec.out_spatial[line] < stride for stride, _ in others)
+        usual = all(spatial[line].out < stride for stride, _ in others)
     else:
-        cost = tile(spec.output[line])[0]
+        cost = tile(spatial[line].output)[0]
         usual = all(cost <= tile(extent)[0] for _, extent in others)
-    steps = [phases[0].dilation * stride for phases, stride in zip(every, spec.lhs_spatial, strict=True)]
+    steps = [phases[0].dilation * d.lhs for phases, d in zip(every, spatial, strict=True)]
     inner = [spec.lhs_feature if spec.features > 1 else 0, *(step for at, step in enumerate(steps) if at != outer)]
     if not usual or max(inner) >= steps[outer]:
         return NO_CUTS
     ends = None
     if min(steps) == steps[line] > inner[0] and steps.count(steps[line]) == 1:
-        _, shape = tile(spec.output[line])
-        ends = _ends(every[line][0], spec.input[line], shape.rows)
-    joined = spec.kernel[line] == spec.strides[line] == 1  # its lines make one, unless something is left out
-    apart = outer != line and not joined and _some_outside(every[outer][0], spec.input[outer])
+        _, shape = tile(spatial[line].output)
+        ends = _ends(every[line][0], spatial[line].input, shape.rows)
+    joined = spatial[line].kernel == spatial[line].stride == 1  # its lines make one, unless something is left out
+    apart = outer != line and not joined and _some_outside(every[outer][0], spatial[outer].input)
     return Cuts(outer if apart else None, line if ends else None, ends)
 
 

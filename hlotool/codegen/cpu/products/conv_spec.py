@@ -6,46 +6,74 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-__all__ = ["ConvSpec", "Phase"]
+__all__ = ["ConvSpec", "Phase", "Spatial"]
 
 
-@dataclass(frozen=True, slots=True)
-class ConvSpec:
-    """A convolution with any number of spatial dimensions; strides of the arrays count elements.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spatial:
+    """A spatial dimension: extents, how its windows lie, and its strides in bytes in input, kernel and result.
 
     Output pixel o and window element w read input element ``(o * stride + w * window_dilation - padding)
-    / base_dilation`` of each spatial dimension where that is a whole number within the input, else zero.
-    `padding` is the low one (it may be negative); the high one is implied by `output`.  `reversal` walks
-    the window backwards.  With `feature_groups` the input features, with `batch_groups` the batch is split,
-    and each group makes its share of the output features.  `accumulate` as in `MatrixView`.
+    / base_dilation`` where that is a whole number within the input, else zero.  `padding` is the low one (it may be
+    negative); the high one is implied by `output`.  `rhs` goes along the window, so it may be negative.
+    """
+
+    input: int = 1
+    kernel: int = 1
+    output: int = 1
+    stride: int = 1
+    padding: int = 0
+    base_dilation: int = 1
+    window_dilation: int = 1
+    lhs: int = 0
+    rhs: int = 0
+    out: int = 0
+
+    @property
+    def reach(self) -> int:
+        """Elements of the (dilated) input that all windows lie in."""
+        return (self.output - 1) * self.stride + (self.kernel - 1) * self.window_dilation + 1
+
+    def phases(self) -> list[Phase]:
+        """The phases: a single one for an input without holes."""
+        holes, stride, dilation = self.base_dilation, self.stride, self.window_dilation
+        period, step = holes // math.gcd(stride, holes), holes // math.gcd(dilation, holes)
+        found = []
+        for first in range(min(period, self.output)):
+            # Elements `tap`, `tap` + step... of the windows of these pixels meet the input, the others holes.
+            tap = next((w for w in range(min(step, self.kernel)) if self._place(first, w) % holes == 0), self.kernel)
+            found.append(Phase(
+                first, -(-(self.output - first) // period), period, tap, -(-(self.kernel - tap) // step), step,
+                self._place(first, tap) // holes, period * stride // holes, step * dilation // holes,
+            ))
+        return _alike(found)
+
+    def _place(self, pixel: int, tap: int) -> int:
+        """Where in the dilated input element `tap` of the window of `pixel` lies."""
+        return pixel * self.stride + tap * self.window_dilation - self.padding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvSpec:
+    """A convolution with any number of spatial dimensions; strides of the arrays are in bytes.
+
+    With `feature_groups` the input features, with `batch_groups` the batch is split, and each group makes its share of
+    the output features.  `types` as in `MatrixView`.
     """
 
     batch: int
-    input: tuple[int, ...]
     input_features: int
-    output: tuple[int, ...]
     output_features: int
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    padding: tuple[int, ...]
-    base_dilation: tuple[int, ...]
-    window_dilation: tuple[int, ...]
-    reversal: tuple[bool, ...]
+    spatial: tuple[Spatial, ...]
     feature_groups: int
     batch_groups: int
     lhs_batch: int
-    lhs_spatial: tuple[int, ...]
     lhs_feature: int
-    rhs_spatial: tuple[int, ...]
     rhs_input: int
     rhs_output: int
     out_batch: int
-    out_spatial: tuple[int, ...]
     out_feature: int
-    lhs: str = "f32"
-    rhs: str = "f32"
-    out: str = "f32"
-    accumulate: str = "f32"
+    types: tuple[str, str, str, str]
 
     @property
     def groups(self) -> int:
@@ -62,28 +90,29 @@ class ConvSpec:
         return self.output_features // self.groups
 
     @property
+    def rhs_start(self) -> int:
+        """Where in the kernel the first element of windows is, some of whose dimensions may be walked backwards."""
+        return sum(-d.rhs * (d.kernel - 1) for d in self.spatial if d.rhs < 0)
+
+    @property
+    def window(self) -> int:
+        """Elements of a window."""
+        return math.prod(d.kernel for d in self.spatial)
+
+    @property
+    def input(self) -> tuple[int, ...]:
+        """Extents of the input: batch, spatial dimensions, features."""
+        return self.batch, *(d.input for d in self.spatial), self.input_features
+
+    @property
     def result(self) -> tuple[int, ...]:
-        """Extents of the result: batch, spatial dimensions, features."""
-        return self.batch // self.batch_groups, *self.output, self.output_features
+        """Extents of the result, likewise."""
+        return self.batch // self.batch_groups, *(d.output for d in self.spatial), self.output_features
 
-    def phases(self, at: int) -> list[Phase]:
-        """The phases of spatial dimension `at`: a single one for an input without holes."""
-        holes, stride, dilation = self.base_dilation[at], self.strides[at], self.window_dilation[at]
-        period, step = holes // math.gcd(stride, holes), holes // math.gcd(dilation, holes)
-        found = []
-        for first in range(min(period, self.output[at])):
-            # Elements `tap`, `tap` + step... of the windows of these pixels meet the input, the others holes.
-            meets = (w for w in range(min(step, self.kernel[at])) if (self._place(at, first, w)) % holes == 0)
-            tap = next(meets, self.kernel[at])
-            found.append(Phase(
-                first, -(-(self.output[at] - first) // period), period, tap, -(-(self.kernel[at] - tap) // step), step,
-                self._place(at, first, tap) // holes, period * stride // holes, step * dilation // holes,
-            ))
-        return _alike(found)
-
-    def _place(self, at: int, pixel: int, tap: int) -> int:
-        """Where in the dilated input element `tap` of the window of `pixel` lies."""
-        return pixel * self.strides[at] + tap * self.window_dilation[at] - self.padding[at]
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Those of the result."""
+        return self.out_batch, *(d.out for d in self.spatial), self.out_feature
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
 from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
-from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
+from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
@@ -94,8 +94,7 @@ def emit_dot(
     m, n, k = view.m, view.n, view.k
     if min(m, n, *batch, 1) > 0:
         if k == 0:
-            outer = tuple(Axis(e, 0, s) for e, s in zip((*batch, m), (*c.batch, c.row), strict=True))
-            operands.steps.append(emit_zeros(unit, name, outer, Axis(n, 0, c.column), c.place))
+            operands.clear(name, c.place, (*batch, m, n), (*c.batch, c.row, c.column))
         else:
             # The vectors run along the result's contiguous dimension; a single column becomes a row.
             if m > 1 and (n == 1 or (c.column != c.element.bytes and c.row == c.element.bytes)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hlotool.codegen.cpu.products.bf16x3 import GROUP, RANGE, Split, emit_split
@@ -98,10 +98,8 @@ class Operands:
         half = source.element if source.element.kind == "float" else element("s16")
         copy = self.spread(label, source, rows, terms, half)
         if terms % 2:
-            extents = zip((*self.batch, rows), (*copy.batch, copy.row), strict=True)
             end = replace(copy.place, start=copy.place.start + terms * half.bytes)
-            outer = tuple(Axis(extent, 0, stride) for extent, stride in extents)
-            self.steps.append(emit_zeros(self.unit, f"{label}_end_{self.name}", outer, Axis(1, 0, half.bytes), end))
+            self.clear(f"{label}_end_{self.name}", end, (*self.batch, rows, 1), (*copy.batch, copy.row, half.bytes))
         return replace(copy, place=replace(copy.place, element=pair), terms=(pair.bytes,))
 
     def spread(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
@@ -135,6 +133,10 @@ class Operands:
         axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
         copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, words))
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
+
+    def clear(self, name: str, place: Place, extents: Sequence[int], strides: Sequence[int]) -> None:
+        """Clear an array with these strides in bytes."""
+        self.steps.append(emit_zeros(self.unit, name, place, extents, strides))
 
     def unpack(self, outer: Iterable[Axis], rows: Axis, columns: Axis, source: Place, target: Place) -> None:
         """Copy a result whose columns lie side by side to where it belongs."""

@@ -329,22 +329,21 @@ class _Block(NamedTuple):
     target: Ptr
 
 
-def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
-    """Define step function `name`, which clears an array (only `target` strides count)."""
-    f, element = Function(unit, signature(name)), place.element
+def emit_zeros(unit: Unit, name: str, place: Place, extents: Sequence[int], strides: Sequence[int]) -> Step:
+    """Define step function `name`, which clears an array with these strides in bytes."""
+    f, element, (*outer, inner) = Function(unit, signature(name)), place.element, extents
     task = begin_tasks(f)
     at = argument(f, place)
-    for axis, where in zip(outer, unravel(task.index, [axis.extent for axis in outer]), strict=True):
-        at += where * axis.target
-    loop = begin_loop(f, 0, inner.extent, 1, at)
+    for where, stride in zip(unravel(task.index, outer), strides[:-1], strict=True):
+        at += where * stride
+    loop = begin_loop(f, 0, inner, 1, at)
     (at,) = loop.values
     for part in range(element.components):
         (at + part * element.size).store(zeros(f, element.storage), element.size)
-    loop.end(at + inner.target)
+    loop.end(at + strides[-1])
     task.end()
     f.finish()
-    tasks = math.prod(axis.extent for axis in outer)
-    return Step(name, tasks, float(tasks * inner.extent))
+    return Step(name, math.prod(outer), float(math.prod(extents)))
 
 
 class PadAxis(NamedTuple):

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hlotool.analysis.contraction import PANEL_BYTES, Strides
-from hlotool.codegen.cpu.products.conv_border import Border
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.llvm.arguments import Place
+from hlotool.codegen.llvm.control import call
 from hlotool.codegen.llvm.elements import Arithmetic, Element
+from hlotool.codegen.llvm.values import Index, Ptr
+from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Blocking", "Dimension", "Ends", "Finish", "Matrix", "Packing", "Product", "Reach", "Tap", "TaskDimension",
+    "Blocking", "Border", "Dimension", "Ends", "Matrix", "Packing", "Product", "Reach", "Tap", "TaskDimension",
     "TileShape",
 ]  # fmt: skip
 
@@ -76,13 +78,25 @@ class Packing(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """What tasks call on rows of the result, but not on those inside: these lie, in each dimension of the batch and of
-    the matrix's rows, from the first number given here to before the second one."""
+class Border:
+    """Sees to rows of a result that may be at the border of a convolution: `function` does, by a `table`.
 
-    function: Border
-    batch: tuple[tuple[int, int], ...]
-    rows: tuple[int, int]
+    Tasks of a product do not call it on rows inside: these lie, in each dimension of the batch and of the matrix's
+    rows, from the first number given here to before the second one.
+    """
+
+    function: str
+    table: str
+    batch: tuple[tuple[int, int], ...] = ()
+    rows: tuple[int, int] = (0, 0)
+
+    def call(
+        self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
+    ) -> None:
+        """Call it on `rows` x `columns` elements, of which the first is at `first` and belongs `place` bytes from the
+        start of the result; rows are `row` bytes apart, and `place_row` where they belong."""
+        args, table = Ptr(f, "%args"), Ptr(f, f"@{self.table}")
+        call(f, f"@{self.function}", args, table, first, place, rows, columns, row, place_row)
 
 
 class Reach(NamedTuple):
@@ -137,7 +151,7 @@ class Product:
     reach: Reach | None = None
     ends: Ends | None = None
     epilogue: Epilogue | None = None
-    finish: Finish | None = None
+    border: Border | None = None
 
     @property
     def items(self) -> int:
