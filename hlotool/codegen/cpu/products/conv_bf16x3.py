@@ -17,21 +17,8 @@ from operator import and_
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.bf16x3 import (
-    BLOCK,
-    CHUNK,
-    GROUP,
-    LINES,
-    PIXEL_CHUNK,
-    RANGE,
-    ROW,
-    Split,
-    both,
-    clear_range,
-    emit_pixels,
-    emit_split,
-    pays,
-)
+from hlotool.codegen.cpu.products import bf16x3
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, LINES, PIXEL_CHUNK, RANGE, ROW
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
@@ -99,7 +86,7 @@ def serves_bf16x3(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -
     framed = math.prod(d.reach for d in spec.spatial)
     plain = plain and framed <= FRAMED * math.prod(d.input for d in spec.spatial)
     numbers = math.prod(spec.input) + spec.input_features * spec.window * spec.output_features
-    return plain and pays(float(pixels) * spec.window * spec.input_features * spec.output_features, numbers)
+    return plain and bf16x3.pays(float(pixels) * spec.window * spec.input_features * spec.output_features, numbers)
 
 
 def emit_bf16x3(
@@ -120,21 +107,21 @@ def emit_bf16x3(
     ranges = scratch.take(copies * RANGE, element("u32"))
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
     weights = _split_weights(spec, dimensions, kernel, scratch)
-    second = emit_split(unit, f"split_rhs_{name}", weights)
+    second = bf16x3.emit_split(unit, f"split_rhs_{name}", weights)
     writer = _ProductWriter(unit, name, dimensions, image, weights, epilogue, border)
     step = writer.write(copy, result, Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks))
-    operands.steps += both(unit, f"split_{name}", first, second), step
+    operands.steps += bf16x3.both(unit, f"split_{name}", first, second), step
 
 
-def _split_weights(spec: ConvSpec, dimensions: Sequence[Spatial], kernel: Place, scratch: Scratch) -> Split:
+def _split_weights(spec: ConvSpec, dimensions: Sequence[Spatial], kernel: Place, scratch: Scratch) -> bf16x3.Split:
     """The copy of the kernel: blocks of output features, in each of them the elements of the window one by one."""
     window = tuple(d.kernel for d in dimensions)
     run = spec.input_features // CHUNK * BLOCK
     outer = tuple(Axis(d.kernel, d.rhs, step) for d, step in zip(dimensions, dense(window, run), strict=True))
     nowhere = Place(0, 0, element("u32"))
-    split = Split(
+    split = bf16x3.Split(
         outer=outer, lines=spec.output_features, line=spec.rhs_output, terms=spec.input_features, term=spec.rhs_input,
-        right=True, source=replace(kernel, start=spec.rhs_start), target=nowhere, ranges=nowhere, group=GROUP,
+        right=True, source=replace(kernel, start=spec.rhs_start), target=nowhere, ranges=nowhere, group=bf16x3.GROUP,
         pitch=run * math.prod(window),
     )
     target = scratch.take(split.blocks * split.size, nowhere.element)
@@ -172,7 +159,7 @@ def _emit_copy(
     f = Function(unit, signature(name, plumbing=True))
     task = begin_tasks(f)
     noted = argument(f, ranges) + task.index * RANGE
-    clear_range(noted)
+    bf16x3.clear_range(noted)
     first = number(f, task.index * each)
     line = begin_loop(f, first, (first + each).at_most(lines))
     item, *slices, down = unravel(line.index, [*image.slices, image.lines])
@@ -209,7 +196,7 @@ def _emit_line(image: _Image, x: Spatial, left: int, inside: Bool, read: Ptr, wr
     def pixels() -> None:
         write.clear(begin * image.pixel)
         if end > begin:
-            emit_pixels(read, x.stride * x.lhs, end - begin, image.features, write + begin * image.pixel, noted)
+            bf16x3.emit_pixels(read, x.stride * x.lhs, end - begin, image.features, write + begin * image.pixel, noted)
         (write + end * image.pixel).clear((image.columns - end) * image.pixel)
 
     when(inside, pixels)
@@ -224,7 +211,7 @@ class _ProductWriter:
     """
 
     def __init__(
-        self, unit: Unit, name: str, dimensions: Sequence[Spatial], image: _Image, weights: Split,
+        self, unit: Unit, name: str, dimensions: Sequence[Spatial], image: _Image, weights: bf16x3.Split,
         epilogue: Epilogue | None, border: Border | None,
     ) -> None:  # fmt: skip
         assert unit.machine is not None

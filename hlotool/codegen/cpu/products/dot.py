@@ -19,17 +19,9 @@ from typing import Annotated
 from hlotool.analysis.contraction import MatrixView
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.costs import COSTS
-from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, both, pays
+from hlotool.codegen.cpu.products import bf16x3, blocking
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, LINES, PART
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
-from hlotool.codegen.cpu.products.blocking import (
-    SHARED_PANELS,
-    SHARED_ROWS,
-    block_depth,
-    choose_tile,
-    panels_to_pack,
-    stays_in_place,
-    terms_at_a_time,
-)
 from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
@@ -242,20 +234,21 @@ class _Dot:
         m, n, k, machine, arithmetic = self.m, self.n, self.k, self.machine, self.arithmetic
         # Two threads share the rows: few whole ones should not make a tile more for one of them.
         rows = -(-m // 2) if self.whole_rows and m <= _HALVED else m
-        _, usual = choose_tile(rows, n, machine, arithmetic)
+        _, usual = blocking.choose_tile(rows, n, machine, arithmetic)
         if tiles:
             usual = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE))
-        tile = choose_tile(rows, n, machine, arithmetic, in_lines=True)[1] if self.b.lines else usual
+        tile = blocking.choose_tile(rows, n, machine, arithmetic, in_lines=True)[1] if self.b.lines else usual
         microkernel = TILE_REGISTERS if tiles else VECTORS
         out = self.c
         if out.column != out.element.bytes and n > 1:
             self.c = self._dense_result()
-        deep = k > block_depth(machine, usual, arithmetic)
+        deep = k > blocking.block_depth(machine, usual, arithmetic)
         packing, piece = self._pack_right(usual, tile, deep, tiles)
         self._pack_left(tile, deep and not piece)
         product = replace(self._product(tile), piece=piece, packing=packing)
         if self.b.lines:  # the sum is added up as if the columns lay side by side
-            product = replace(product, piece=terms_at_a_time(replace(product, tile=usual), microkernel, machine))
+            piece = blocking.terms_at_a_time(replace(product, tile=usual), microkernel, machine)
+            product = replace(product, piece=piece)
         self._add(product, microkernel)
         if self.c is not out:
             self._unpack(out)
@@ -277,13 +270,13 @@ class _Dot:
         native = b.element.storage == self.arithmetic.type
         paged = b.terms[0] % COSTS.page_bytes == 0 or not native
         few = m <= (COSTS.paged_rows if paged else _ROWS_DEEP if deep else COSTS.rows_in_place)
-        close = native and stays_in_place(m, n, k, tile=usual, arithmetic=self.arithmetic, machine=machine)
+        close = native and blocking.stays_in_place(m, n, k, tile=usual, arithmetic=self.arithmetic, machine=machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
         if in_place and not b.lines and (few or close):
             return None, 0
         group = piece = 0
         if not self.whole_rows:
-            group, piece = panels_to_pack(
+            group, piece = blocking.panels_to_pack(
                 m, n, k, items=math.prod(batch), tile=usual, arithmetic=self.arithmetic, machine=machine,
                 in_pieces=c.element.storage == self.arithmetic.type and all(b.batch),
             )
@@ -327,25 +320,25 @@ class _Dot:
         numbers = k * (m * math.prod(own(batch, a)) + n * math.prod(own(batch, b)))
         plain = not self.has_prologue and self.c.column == self.c.element.bytes
         plain = plain and a.element.bytes in (a.row, a.terms[0]) and b.element.bytes in (b.column, b.terms[0])
-        enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(batch), numbers)
+        enough = min(m, n) >= LINES and k >= 2 * CHUNK and bf16x3.pays(float(m) * n * k * math.prod(batch), numbers)
         # Few rows: splitting all columns is worth it if those stay in a cache until they are multiplied.
-        near = m > SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split() > 0
+        near = m > blocking.SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split() > 0
         return plain and enough and near
 
     def _panels_to_split(self) -> int:
         """Panels of `b` which a task should split itself, because it meets all rows; 0 for none."""
         panels, size, most = -(-self.n // LINES), -(-self.k // CHUNK) * BLOCK, self.machine.l2 // 4
         items = math.prod(own(self.operands.batch, self.b))
-        if self.m > SHARED_ROWS or items * panels < SHARED_PANELS or size > most or self.whole_rows:
+        if self.m > blocking.SHARED_ROWS or items * panels < blocking.SHARED_PANELS or size > most or self.whole_rows:
             return 0
-        return max(1, min(GROUP, most // size, items * panels // 8))
+        return max(1, min(bf16x3.GROUP, most // size, items * panels // 8))
 
     def _emit_bf16x3(self) -> None:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
         operands, group = self.operands, self._panels_to_split()
         left, copy_left = operands.split("lhs", _turned(self.a), self.m, self.k, right=False)
         right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group)
-        step = copy_left if group else both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
+        step = copy_left if group else bf16x3.both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
         operands.steps.append(step)
         a, b = (
             Matrix(
