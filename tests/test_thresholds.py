@@ -658,7 +658,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.host.body._MOST_LEAVES": (concatenate, sums, branches),
     "codegen.cpu.algorithms.concatenate._TASK_BYTES": (lambda size: many_joined(elements_of(size)),),
     "codegen.cpu.products.conv._LINE_BYTES": (convolution_of_lines,),
-    "codegen.cpu.products.conv_cuts.MOST_ENDS": (lambda n: convolution(12, n, n), lambda n: convolution(n, 2, 5)),
+    "codegen.cpu.products.conv_spec.MOST_ENDS": (lambda n: convolution(12, n, n), lambda n: convolution(n, 2, 5)),
     "codegen.cpu.products.conv_bf16x3.FRAMED": (lambda n: convolution(5, n),),
     "codegen.cpu.products.conv_bf16x3.COPIES": (convolution,),
     "codegen.cpu.products.conv_bf16x3.BLOCK_TILES": (lambda n: convolution(16 * n),),

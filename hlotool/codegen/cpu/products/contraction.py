@@ -38,13 +38,11 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     product, computed = epilogue.product, prologues(epilogue.product)
     if is_streamed(product, computed):
         kernel = emit_streamed(name, epilogue, slots[-1])
-    elif computed:
+    elif product.opcode == "convolution":
+        kernel = emit_conv(name, convolution_spec(product), machine, slots, epilogue)
+    else:
         lhs, rhs = (Prologue(o, epilogue.slots) if n in computed else None for n, o in enumerate(product.operands))
         kernel = emit_dot(name, _view(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
-    elif epilogue.product.opcode == "convolution":
-        kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
-    else:
-        kernel = emit_dot(name, _view(epilogue.product), machine, slots, epilogue)
     copied = [
         [Output(output.region.operands[0], 0, output.slot, output.shape)]
         for number, output in enumerate(epilogue.outputs) if output.region is not None and number not in in_place

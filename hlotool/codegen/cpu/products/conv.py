@@ -27,15 +27,14 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.blocking import choose_tile, panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
 from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
-from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
-from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
+from hlotool.codegen.cpu.products.conv_spec import NO_CUTS, ConvSpec, Cuts, Phase, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, joined
 from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad
 from hlotool.codegen.cpu.products.product import Border, Ends, Matrix, Packing, Product, Reach, Tap, TileShape
+from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
@@ -67,34 +66,32 @@ class _Outer:
 
 @dataclass(slots=True, kw_only=True)
 class _Conv:
-    """A convolution on the way to a kernel; `flag` is whether the kernel is finite, once somebody has asked."""
+    """A convolution on the way to a kernel: vectors run along features, along spatial dimension `line` if that is
+    given, or along groups (`lanewise`).  Products read `input`, with the strides `steps`, and write `result`, with the
+    strides `strides`.  `flag` is whether the kernel is finite, once somebody has asked."""
 
     spec: ConvSpec
     operands: Operands
-    lhs: Place
-    rhs: Place
-    out: Place
     machine: Machine
     epilogue: Epilogue | None
-    flag: Place | None = None
+    places: tuple[Place, Place, Place]
+    input: Place
+    steps: Sequence[int]
+    result: Place
+    strides: Sequence[int]
+    line: int | None = None
+    lanewise: bool = False
     cuts: Cuts = NO_CUTS
+    flag: Place | None = None
 
     @property
     def arithmetic(self) -> Arithmetic:
         return self.operands.arithmetic
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """How the phases of a convolution become products: vectors run along features, along spatial dimension `line` if
-    that is given, or along groups (`lanewise`).  The `input` has strides `steps`, the `result` has `strides`."""
-
-    input: Place
-    steps: Sequence[int]
-    result: Place
-    strides: Sequence[int]
-    line: int | None
-    lanewise: bool
+    @property
+    def columns(self) -> int:
+        """Of products whose vectors run along features or groups."""
+        return self.spec.output_features if self.lanewise else self.spec.share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +108,7 @@ class _Windows:
 
 
 def emit_conv(
-    name: str,
-    spec: ConvSpec,
-    machine: Machine,
-    slots: tuple[int, int, int, int] = (0, 1, 2, 3),
+    name: str, spec: ConvSpec, machine: Machine, slots: tuple[int, int, int, int] = (0, 1, 2, 3),
     epilogue: Epilogue | None = None,
 ) -> Kernel:
     """The kernel `name` of a convolution; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
@@ -126,17 +120,19 @@ def emit_conv(
     unit, scratch, sums = Unit(machine), Scratch(slots[3]), arithmetic(spec.types[3], machine)
     operands = Operands(name=name, unit=unit, batch=(), arithmetic=sums, scratch=scratch)
     lhs, rhs, out = (Place(slot, 0, element(kind)) for slot, kind in zip(slots[:3], spec.types[:3], strict=True))
-    conv = _Conv(spec=spec, operands=operands, lhs=lhs, rhs=rhs, out=out, machine=machine, epilogue=epilogue)
+    conv = _Conv(
+        spec=spec, operands=operands, machine=machine, epilogue=epilogue, places=(lhs, rhs, out), input=lhs,
+        steps=(spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature), result=out, strides=spec.strides,
+    )
     if math.prod(spec.result) > 0:
         if math.prod(spec.input) * spec.window == 0:
             operands.clear(name, out, spec.result, spec.strides)
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_bf16x3(spec, machine, epilogue):
-            border = _border(conv, name, spec.strides, 0) if is_bordered(spec) else None
-            emit_bf16x3(operands, spec, (lhs, rhs, out), epilogue, border)
-        elif serves_conv_updates(spec, machine, epilogue):
-            emit_conv_updates(operands, spec, (lhs, rhs, out), epilogue)
+            emit_bf16x3(operands, spec, conv.places, epilogue, _border(conv, name, 0) if is_bordered(spec) else None)
+        elif _serves_updates(conv):
+            _emit_updates(conv)
         else:
             _emit(conv)
     return finish_kernel(unit, operands.steps, scratch.size)
@@ -181,62 +177,60 @@ def _merge_outer(dimensions: Sequence[_Outer], in_order: bool = False) -> list[_
 
 def _emit(conv: _Conv) -> None:
     """Choose what vectors run along, copy the input if need be, and add the products of all phases."""
-    spec, operands, kind = conv.spec, conv.operands, conv.out.element
+    spec, operands, out = conv.spec, conv.operands, conv.result
     # One feature (or one image) per group: groups become the lanes of the vectors.
     single = spec.features == 1 if spec.feature_groups > 1 else spec.batch == spec.groups
     lanewise = spec.groups > 1 and single and not conv.arithmetic.complex
-    line = _line(conv)
-    lanewise = lanewise and (spec.share == 1 or spec.feature_groups > 1) and line is None
-    if line is not None:
-        source, steps = _input(conv, line + 1)
+    conv.line = _line(conv)
+    conv.lanewise = lanewise and (spec.share == 1 or spec.feature_groups > 1) and conv.line is None
+    if conv.line is not None:
+        _copy_input(conv, conv.line + 1)
     else:
-        columns = spec.output_features if lanewise else spec.share
-        conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows, columns, lanewise))
+        conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows))
         lanes = len(spec.spatial) + 1 if spec.feature_groups > 1 else 0
-        source, steps = _input(conv, lanes, spec.share) if lanewise else _input(conv)
+        _copy_input(conv, *(lanes, spec.share) if conv.lanewise else ())
 
-    result, strides = conv.out, spec.strides
-    unpack = strides[-1] != kind.bytes and spec.output_features > 1 and line is None
+    size = out.element.bytes
+    unpack = conv.strides[-1] != size and spec.output_features > 1 and conv.line is None
     if unpack:
-        result = operands.scratch.take(math.prod(spec.result) * kind.bytes, kind)
-        strides = dense(spec.result, kind.bytes)
+        conv.result = operands.scratch.take(math.prod(spec.result) * size, out.element)
+        conv.strides = dense(spec.result, size)
     every = [d.phases() for d in spec.spatial]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
-        operands.clear(f"zeros_{operands.name}", result, spec.result, strides)
-    layout = _Layout(input=source, steps=steps, result=result, strides=strides, line=line, lanewise=lanewise)
+        operands.clear(f"zeros_{operands.name}", conv.result, spec.result, conv.strides)
     phases = list(product(*([phase for phase in phases if phase.taps] for phases in every)))
     for number, phase in enumerate(phases):
         name = operands.name if len(phases) == 1 else f"phase{number}_{operands.name}"
-        _emit_phase(conv, name, phase, layout)
+        _emit_phase(conv, name, phase)
     if unpack:
-        _unpack(conv, result, strides)
+        _unpack(conv, out)
 
 
-def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase], layout: _Layout) -> None:
+def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase]) -> None:
     """Add the steps for the pixels of a phase of each spatial dimension."""
-    spec, windows = conv.spec, _windows(conv, phase, layout)
-    if layout.line is None:
-        product, batch, inside = _along_features(conv, name, phase, windows, layout)
+    spec, windows = conv.spec, _windows(conv, phase)
+    if conv.line is None:
+        product, batch, inside = _along_features(conv, name, phase, windows)
     else:
-        product, batch, inside = _along_line(conv, windows, spec.spatial[layout.line].output, layout.strides[-1])
+        product, batch, inside = _along_line(conv, windows, spec.spatial[conv.line].output)
     # A dimension that is neither rows nor a batch of the product, where windows lie partly outside.
-    if any(p.inside(spec.spatial[at].input) for at, p in enumerate(phase) if at == layout.line or p.count == 1):
+    if any(p.inside(spec.spatial[at].input) for at, p in enumerate(phase) if at == conv.line or p.count == 1):
         inside = 0, 0
     exact = product.arithmetic.type not in ("float", "double")  # zero times anything is zero
     if not exact and is_bordered(spec, conv.cuts) and (inside or any(d.inside for d in batch)):
-        border = _border(conv, name, layout.strides, windows.result.start - layout.result.start)
+        border = _border(conv, name, windows.result.start - conv.result.start)
         edges = tuple(d.inside or (0, d.extent) for d in batch)
         product = replace(product, border=replace(border, batch=edges, rows=inside or (0, product.m)))
     conv.operands.steps.append(emit_product(conv.operands.unit, name, product))
 
 
-def _windows(conv: _Conv, phase: Sequence[Phase], layout: _Layout) -> _Windows:
-    spec, at_a, at_b, at_c = conv.spec, layout.input.start, conv.spec.rhs_start, layout.result.start
-    a_batch, *a_spatial, a_feature = layout.steps
-    c_batch, *c_spatial, c_feature = layout.strides
+def _windows(conv: _Conv, phase: Sequence[Phase]) -> _Windows:
+    spec, at_a, at_b, at_c = conv.spec, conv.input.start, conv.spec.rhs_start, conv.result.start
+    a_batch, *a_spatial, a_feature = conv.steps
+    c_batch, *c_spatial, c_feature = conv.strides
     free = [_Outer(extent=spec.result[0], a=a_batch, c=c_batch)]
     different = []
-    if spec.groups > 1 and not layout.lanewise:
+    if spec.groups > 1 and not conv.lanewise:
         group = spec.features * a_feature if spec.feature_groups > 1 else spec.result[0] * a_batch
         across = spec.share * spec.rhs_output
         different.append(_Outer(extent=spec.groups, a=group, b=across, c=spec.share * c_feature))
@@ -244,7 +238,7 @@ def _windows(conv: _Conv, phase: Sequence[Phase], layout: _Layout) -> _Windows:
     for at, (p, d, a, c) in enumerate(zip(phase, spec.spatial, a_spatial, c_spatial, strict=True)):
         at_a, at_b, at_c = at_a + p.start * a, at_b + p.tap * d.rhs, at_c + p.first * c
         cut = at if at in conv.cuts[:2] else None
-        if at != layout.line:
+        if at != conv.line:
             inside = None if cut is not None else p.inside(d.input)
             free.append(_Outer(extent=p.count, a=p.stride * a, c=p.period * c, inside=inside, cut=cut))
         if p.alike > 1:
@@ -253,18 +247,15 @@ def _windows(conv: _Conv, phase: Sequence[Phase], layout: _Layout) -> _Windows:
     return _Windows(
         free=_merge_outer(free, in_order=conv.epilogue is not None), different=different,
         taps=sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)],
-        input=replace(layout.input, start=at_a), weights=replace(conv.rhs, start=at_b),
-        result=replace(layout.result, start=at_c),
+        input=replace(conv.input, start=at_a), weights=replace(conv.places[1], start=at_b),
+        result=replace(conv.result, start=at_c),
     )
 
 
 def _along_line(
-    conv: _Conv, windows: _Windows, columns: int, feature: int
+    conv: _Conv, windows: _Windows, columns: int
 ) -> tuple[Product, list[_Outer], tuple[int, int] | None]:
-    """The product whose columns are pixels of a line, and its batch; `feature` is the stride of those in the result.
-
-    Weights are the left operand.
-    """
+    """The product whose columns are pixels of a line, and its batch.  Weights are the left operand."""
     spec, batch, taps = conv.spec, [*windows.different, *windows.free], _merge_taps(windows.taps)
     _, tile = choose_tile(spec.share, columns, conv.machine, conv.arithmetic, windows=True)
     a, b, c = windows.weights, windows.input, windows.result
@@ -276,19 +267,18 @@ def _along_line(
         b=Matrix(
             place=b, batch=tuple(d.a for d in batch), column=b.element.bytes, terms=tuple(tap.a for tap in taps)
         ),
-        c=Matrix(place=c, batch=tuple(d.c for d in batch), row=feature, column=c.element.bytes),
+        c=Matrix(place=c, batch=tuple(d.c for d in batch), row=conv.strides[-1], column=c.element.bytes),
         arithmetic=conv.arithmetic, tile=tile,
     ), batch, None
 
 
 def _along_features(
-    conv: _Conv, name: str, phase: Sequence[Phase], windows: _Windows, layout: _Layout
+    conv: _Conv, name: str, phase: Sequence[Phase], windows: _Windows
 ) -> tuple[Product, list[_Outer], tuple[int, int] | None]:
     """The product whose columns are features, its batch, and the rows whose windows lie inside, if not all do."""
     spec, cuts, image = conv.spec, conv.cuts, windows.input
-    columns = spec.output_features if layout.lanewise else spec.share
-    rows, tile = _rows(conv, windows.free, columns, layout.lanewise)
-    weights, packing = _weights(conv, name, windows, columns, tile)
+    rows, tile = _rows(conv, windows.free)
+    weights, packing = _weights(conv, name, windows, tile)
     batch = [*windows.different, *(d for d in windows.free if d is not rows)]
     taps, ends = _sum(_consecutive(windows.taps, weights.terms[-1]), cuts, spec.features)
     reach = None
@@ -297,26 +287,25 @@ def _along_features(
         reach = Reach(number, p.start, p.stride, p.dilation, spec.spatial[cuts.outer].input)
     shared = (0,) * (len(batch) - len(windows.different))
     return Product(
-        batch=tuple(d.extent for d in batch), m=rows.extent, n=columns, terms=tuple(tap.extent for tap in taps),
+        batch=tuple(d.extent for d in batch), m=rows.extent, n=conv.columns, terms=tuple(tap.extent for tap in taps),
         a=Matrix(
             place=image, batch=tuple(d.a for d in batch), row=rows.a,
-            column=image.element.bytes if layout.lanewise else 0, terms=tuple(tap.a for tap in taps),
+            column=image.element.bytes if conv.lanewise else 0, terms=tuple(tap.a for tap in taps),
         ),
         b=replace(weights, batch=weights.batch + shared, terms=tuple(tap.b for tap in taps)),
-        c=Matrix(place=windows.result, batch=tuple(d.c for d in batch), row=rows.c, column=layout.strides[-1]),
+        c=Matrix(place=windows.result, batch=tuple(d.c for d in batch), row=rows.c, column=conv.strides[-1]),
         arithmetic=conv.arithmetic, tile=tile, packing=packing, piece=packing.piece if packing else 0, reach=reach,
         ends=ends, epilogue=conv.epilogue,
     ), batch, rows.inside
 
 
-def _border(conv: _Conv, name: str, strides: Sequence[int], start: int) -> Border:
-    """What sees to results at the border of a product that makes part of a result with these strides."""
-    operands = conv.operands
+def _border(conv: _Conv, name: str, start: int) -> Border:
+    """What sees to results at the border of a product that makes part of the result, `start` bytes into it."""
+    operands, (lhs, rhs, out) = conv.operands, conv.places
     if conv.flag is None:
-        conv.flag = operands.scratch.take(8, conv.out.element)
+        conv.flag = operands.scratch.take(8, out.element)
         operands.steps.insert(0, emit_flag(operands.unit, f"flag_{operands.name}", conv.flag))
-    slots = conv.lhs.slot, conv.rhs.slot
-    return emit_border(operands.unit, name, conv.spec, slots, strides, start, conv.flag)
+    return emit_border(operands.unit, name, conv.spec, (lhs.slot, rhs.slot), conv.strides, start, conv.flag)
 
 
 def _line(conv: _Conv) -> int | None:
@@ -325,62 +314,60 @@ def _line(conv: _Conv) -> int | None:
     It is when features are not contiguous in the result but that dimension is, in the input as well (NCHW),
     it fills most lanes of its vectors, and the weights, read again for every line, stay in cache.
     """
-    spec, weights, lanes = conv.spec, conv.rhs.element, conv.arithmetic.columns
-    left, out = conv.lhs.element.bytes, conv.out.element.bytes
+    spec, lanes, (left, weights, out) = conv.spec, conv.arithmetic.columns, (place.element for place in conv.places)
     size = spec.window * spec.features * spec.output_features * weights.bytes
-    if spec.out_feature == out or weights.storage != conv.arithmetic.type or size // spec.groups > _LINE_BYTES:
+    if spec.out_feature == out.bytes or weights.storage != conv.arithmetic.type or size // spec.groups > _LINE_BYTES:
         return None
     for at, d in enumerate(spec.spatial):
-        plain = d.stride == d.base_dilation == 1 and (d.lhs, d.out) == (left, out)
+        plain = d.stride == d.base_dilation == 1 and (d.lhs, d.out) == (left.bytes, out.bytes)
         if plain and d.output / (-(-d.output // lanes) * lanes) >= _FULL:
             return at
     return None
 
 
-def _input(conv: _Conv, lanes: int | None = None, share: int = 1) -> tuple[Place, list[int]]:
-    """The input and its strides, copied where windows cross its border, or as vectors along it need it.
+def _copy_input(conv: _Conv, lanes: int | None = None, share: int = 1) -> None:
+    """Copy the input where windows cross its border, or as vectors along it need it.
 
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
-    spec, operands, source, kind = conv.spec, conv.operands, conv.lhs, conv.arithmetic.element
-    strides = [spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature]
-    scattered = share > 1 or not (lanes is None or strides[lanes] == source.element.bytes)
+    spec, operands, source, kind = conv.spec, conv.operands, conv.input, conv.arithmetic.element
+    scattered = share > 1 or not (lanes is None or conv.steps[lanes] == source.element.bytes)
     if not (is_bordered(spec, conv.cuts) or source.element.storage != conv.arithmetic.type or scattered):
-        return source, strides
+        return
     reads = [(0, spec.batch), *(extent_of(spec, at, conv.cuts) for at in range(len(spec.spatial)))]
     reads.append((0, spec.input_features))
     axes = [
         PadAxis(extent, stride, end - first, -first)
-        for extent, stride, (first, end) in zip(spec.input, strides, reads, strict=True)
+        for extent, stride, (first, end) in zip(spec.input, conv.steps, reads, strict=True)
     ]
-    order = sorted(range(len(axes)), key=lambda at: -strides[at])
+    order = sorted(range(len(axes)), key=lambda at: -conv.steps[at])
     if lanes is not None:
         order = [at for at in order if at != lanes] + [lanes]
     copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
     steps = dense(tuple(axis.target for axis in copied), kind.bytes)
     place = operands.scratch.take(steps[0] * copied[0].target, kind)
     operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, conv.arithmetic))
-    strides = [steps[order.index(at)] for at in range(len(axes))]
-    inside = sum(axis.low * stride for axis, stride in zip(axes, strides, strict=True))
-    return replace(place, start=place.start + inside), strides
+    conv.steps = [steps[order.index(at)] for at in range(len(axes))]
+    inside = sum(axis.low * step for axis, step in zip(axes, conv.steps, strict=True))
+    conv.input = replace(place, start=place.start + inside)
 
 
-def _rows(conv: _Conv, free: Sequence[_Outer], columns: int, lanewise: bool) -> tuple[_Outer, TileShape]:
+def _rows(conv: _Conv, free: Sequence[_Outer]) -> tuple[_Outer, TileShape]:
     """The dimension that becomes the rows of the product, and its tile: the cheapest for the whole result."""
     usable = [d for d in free if d.cut is None or d.cut == conv.cuts.line]
     if conv.epilogue is not None or conv.cuts.line is not None:
         usable = [d for d in usable if d.cut is not None] or usable[-1:]
-    tiles = [(d, *_tile(conv, d.extent, columns, lanewise)) for d in reversed(usable)]
+    tiles = [(d, *_tile(conv, d.extent)) for d in reversed(usable)]
     rows, _, tile = min(tiles, key=lambda each: each[1])
     return rows, tile
 
 
-def _tile(conv: _Conv, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
-    """The tile for so many rows and columns, and what one of the rows costs."""
-    if not lanewise:
-        cost, tile = choose_tile(rows, columns, conv.machine, conv.arithmetic, windows=True)
+def _tile(conv: _Conv, rows: int) -> tuple[float, TileShape]:
+    """The tile for so many rows, and what one of the rows costs."""
+    if not conv.lanewise:
+        cost, tile = choose_tile(rows, conv.columns, conv.machine, conv.arithmetic, windows=True)
         return cost / rows, tile
-    vectors = min(2, -(-columns // conv.arithmetic.columns))
+    vectors = min(2, -(-conv.columns // conv.arithmetic.columns))
     high = -(-rows // -(-rows // 6))
     return -min(rows, 6), TileShape(high, vectors * conv.arithmetic.columns)
 
@@ -407,21 +394,12 @@ def _sum(taps: Sequence[Tap], cuts: Cuts, features: int) -> tuple[tuple[Tap, ...
 
 
 def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:
-    """Neighbouring loops that are one in both operands made one."""
-    merged: list[Tap] = []
-    for tap in taps:
-        if merged and merged[-1].a == tap.extent * tap.a and merged[-1].b == tap.extent * tap.b:
-            merged[-1] = Tap(merged[-1].extent * tap.extent, tap.a, tap.b)
-        else:
-            merged.append(tap)
-    return tuple(merged)
+    return tuple(map(Tap._make, joined(taps)))
 
 
-def _weights(
-    conv: _Conv, name: str, windows: _Windows, columns: int, tile: TileShape
-) -> tuple[Matrix, Packing | None]:
+def _weights(conv: _Conv, name: str, windows: _Windows, tile: TileShape) -> tuple[Matrix, Packing | None]:
     """Weights in the order of the sum, and who packs them; the batch is where they are `different`."""
-    spec, arithmetic, machine, place = conv.spec, conv.arithmetic, conv.machine, windows.weights
+    spec, arithmetic, machine, place, columns = conv.spec, conv.arithmetic, conv.machine, windows.weights, conv.columns
     taps = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in windows.taps])
     weights = Matrix(
         place=place, batch=tuple(d.b for d in windows.different), column=spec.rhs_output,
@@ -435,7 +413,7 @@ def _weights(
         return weights, None
     first, group, piece = _sum(_consecutive(windows.taps, 1), conv.cuts, spec.features)[0][0].extent, 0, 0
     if conv.epilogue is None or not conv.epilogue.whole_rows:
-        if len(taps) == 1 and conv.out.element.storage == arithmetic.type:
+        if len(taps) == 1 and conv.result.element.storage == arithmetic.type:
             piece = piece_to_pack(
                 pixels, columns, deep, first=first, items=items, tile=tile, arithmetic=arithmetic, machine=machine
             )
@@ -448,16 +426,68 @@ def _weights(
     return packed, packing._replace(piece=piece) if packing else None
 
 
-def _unpack(conv: _Conv, source: Place, strides: Sequence[int]) -> None:
-    """Copy the result from pixels of features, with these strides, to the order asked for."""
+def _unpack(conv: _Conv, out: Place) -> None:
+    """Copy the result from pixels of features to the order asked for."""
     spec = conv.spec
     *outer, features = (
         _Outer(extent=extent, a=stride, c=to)
-        for extent, stride, to in zip(spec.result, strides, spec.strides, strict=True)
+        for extent, stride, to in zip(spec.result, conv.strides, spec.strides, strict=True)
     )
     free = _merge_outer(outer)
     columns = min(free, key=lambda d: d.c)
     rows, across, *others = (
         Axis(d.extent, d.a, d.c) for d in (features, columns, *(d for d in free if d is not columns))
     )
-    conv.operands.unpack(others, rows, across, source, conv.out)
+    conv.operands.unpack(others, rows, across, conv.result, out)
+
+
+def _serves_updates(conv: _Conv) -> bool:
+    """Whether `rank_update` can compute a convolution of few pixels with many features, and faster."""
+    spec, epilogue, (_, right, out) = conv.spec, conv.epilogue, (place.element for place in conv.places)
+    plain = spec.groups == 1 and all(d.base_dilation == 1 for d in spec.spatial) and spec.rhs_output == right.bytes
+    plain = plain and spec.strides == dense(spec.result, out.bytes)
+    plain = plain and not (epilogue is not None and epilogue.whole_rows)
+    *pixels, features = spec.result
+    return plain and serves_updates(
+        math.prod(pixels), features, spec.window, spec.input_features, right, conv.arithmetic, conv.machine
+    )
+
+
+def _emit_updates(conv: _Conv) -> None:
+    """The input is copied once, `TERMS` features of all its pixels side by side.  An element of the window is a part of
+    the sum: the pixels whose window has it inside meet its weights, which are read from where they lie."""
+    spec, operands, sums, (left, right, out) = conv.spec, conv.operands, conv.arithmetic, conv.places
+    source = Matrix(place=left, column=spec.lhs_feature, terms=tuple(conv.steps[:-1]))
+    image, _ = operands.pack_panels("pack_lhs", source, spec.input[:-1], spec.input_features, TERMS)
+    pixel, row, (*pixels, features) = image.terms[-1], spec.rhs_input, spec.result
+    parts, rows = _parts(spec, pixel), math.prod(pixels)
+    updates = Product(
+        m=rows, n=features, terms=(len(parts), spec.input_features // TERMS, TERMS),
+        a=Matrix(place=image.place, row=pixel, terms=(0, image.panel, image.column)),
+        b=Matrix(place=right, column=spec.rhs_output, terms=(0, TERMS * row, row)),
+        c=Matrix(place=out, row=features * out.element.bytes, column=out.element.bytes),
+        arithmetic=sums, tile=TileShape(rows, columns_of(rows, features, sums, conv.machine)),
+        epilogue=conv.epilogue,
+    )
+    operands.steps.append(emit_product(operands.unit, operands.name, updates, rank_updates(parts)))
+
+
+def _parts(spec: ConvSpec, pixel: int) -> tuple[Part, ...]:
+    """The elements of the window, each with the pixels that have it inside; a pixel of the copy takes `pixel` bytes."""
+    parts = []
+    for window in product(*(range(d.kernel) for d in spec.spatial)):
+        steps = [w * d.window_dilation - d.padding for w, d in zip(window, spec.spatial, strict=True)]
+        inside = [
+            [(at, place) for at in range(d.output) if 0 <= (place := at * d.stride + step) < d.input]
+            for d, step in zip(spec.spatial, steps, strict=True)
+        ]
+        rows = []
+        for image in range(spec.batch):
+            for met in product(*inside):
+                row = position = image
+                for d, (at, place) in zip(spec.spatial, met, strict=True):
+                    row, position = row * d.output + at, position * d.input + place
+                rows.append((position * pixel, row))
+        start = spec.rhs_start + sum(w * d.rhs for w, d in zip(window, spec.spatial, strict=True))
+        parts.append(Part(start, tuple(rows)))
+    return tuple(parts)

@@ -18,13 +18,12 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products import bf16x3
-from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, LINES, PIXEL_CHUNK, RANGE, ROW
+from hlotool.codegen.cpu.products.bf16x3 import CHUNK, LINES, PIXEL_CHUNK, RANGE, ROW
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
-from hlotool.codegen.cpu.products.pack import Axis
-from hlotool.codegen.cpu.products.product import Border
+from hlotool.codegen.cpu.products.operands import Operands, dense
+from hlotool.codegen.cpu.products.product import Border, Matrix
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
@@ -106,26 +105,17 @@ def emit_bf16x3(
     copies = -(-lines // -(-lines // COPIES))
     ranges = scratch.take(copies * RANGE, element("u32"))
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
-    weights = _split_weights(spec, dimensions, kernel, scratch)
-    second = bf16x3.emit_split(unit, f"split_rhs_{name}", weights)
+    window = tuple(d.kernel for d in dimensions)  # whose elements lie one by one in blocks of output features
+    matrix = Matrix(
+        place=replace(kernel, start=spec.rhs_start), batch=tuple(d.rhs for d in dimensions), column=spec.rhs_output,
+        terms=(spec.rhs_input,),
+    )
+    weights, second = replace(operands, batch=window).split(
+        "rhs", matrix, spec.output_features, spec.input_features, right=True, group=bf16x3.GROUP, together=True
+    )
     writer = _ProductWriter(unit, name, dimensions, image, weights, epilogue, border)
     step = writer.write(copy, result, Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks))
     operands.steps += bf16x3.both(unit, f"split_{name}", first, second), step
-
-
-def _split_weights(spec: ConvSpec, dimensions: Sequence[Spatial], kernel: Place, scratch: Scratch) -> bf16x3.Split:
-    """The copy of the kernel: blocks of output features, in each of them the elements of the window one by one."""
-    window = tuple(d.kernel for d in dimensions)
-    run = spec.input_features // CHUNK * BLOCK
-    outer = tuple(Axis(d.kernel, d.rhs, step) for d, step in zip(dimensions, dense(window, run), strict=True))
-    nowhere = Place(0, 0, element("u32"))
-    split = bf16x3.Split(
-        outer=outer, lines=spec.output_features, line=spec.rhs_output, terms=spec.input_features, term=spec.rhs_input,
-        right=True, source=replace(kernel, start=spec.rhs_start), target=nowhere, ranges=nowhere, group=bf16x3.GROUP,
-        pitch=run * math.prod(window),
-    )
-    target = scratch.take(split.blocks * split.size, nowhere.element)
-    return replace(split, target=target, ranges=scratch.take(split.tasks * RANGE, nowhere.element))
 
 
 def _image(spec: ConvSpec, dimensions: Sequence[Spatial]) -> _Image:

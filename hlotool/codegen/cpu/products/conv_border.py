@@ -20,9 +20,9 @@ from hlotool.codegen.cpu.products.conv_spec import ConvSpec
 from hlotool.codegen.cpu.products.product import Border
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument
-from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
+from hlotool.codegen.llvm.control import Header, allocate, begin_loop, call, when
 from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, element, load, store, widen
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, choose, equal, iota, number, zeros
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, choose, iota, number, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
@@ -203,7 +203,6 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
         f"internal void @{name}(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left) nounwind {PLUMBING}",
     )
     table, totals = _Table(f), [allocate(f, arithmetic.type) for _ in range(arithmetic.components)]
-    tap, window, inside, a, b = (allocate(f, kind) for kind in ("i64", "i64", "i1", "ptr", "ptr"))
     rank, features, share = (table[key] for key in ("rank", "features", "share"))
     origins = allocate(f, "i64", rank)  # places of an element's window in the spatial dimensions
     lhs, rhs = table.buffer("lhs"), table.buffer("rhs")
@@ -222,25 +221,17 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
     pixel.end()
     for total in totals:
         total.store(zeros(f, arithmetic.type))
-    tap.store(0)
 
-    head, body, done = f.fresh("head"), f.fresh("body"), f.fresh("done")
-    f.jump(head)
-    f.label(head)
-    now = tap.load_int()
+    tap, body, done = Header(number(f, 0)), f.fresh("body"), f.fresh("done")
     values = [total.load(arithmetic.type) for total in totals]
-    more = now < table["terms"]
+    more = tap.value < table["terms"]
     f.branch((more & values[0].compare("ord", values[-1]).bit()).name, body, done)
     f.label(body)
-    tap.store(now + 1)
-    window.store(now // features)
-    deep = now % features
-    inside.store(True)
-    a.store(first_a + deep * table["a_feature"])
-    b.store(first_b + deep * table["b_feature"])
-    _emit_term(rank, origins, window, inside, a, b)
-    when(inside.load_bool(), lambda: _emit_multiply_add([(a, left), (b, right)], totals, values))
-    f.jump(head)
+    window, deep = tap.value // features, tap.value % features
+    a, b = first_a + deep * table["a_feature"], first_b + deep * table["b_feature"]
+    inside, a, b = _emit_term(rank, origins, number(f, window), a, b)
+    when(inside, lambda: _emit_multiply_add([(a, left), (b, right)], totals, values))
+    tap.again(tap.value + 1)
     f.label(done)
     for part, total in enumerate(totals):
         store(total.load(arithmetic.type), to + part * stored.size, stored)
@@ -253,41 +244,34 @@ def _coordinate(place: Int, table: _Table, stride: str, extent: str) -> Int:
     return number(place.f, place // table[stride] % table[extent])
 
 
-def _emit_term(rank: Int, origins: Ptr, window: Ptr, inside: Ptr, a: Ptr, b: Ptr) -> None:
-    """Find the factors of a term, dimension by dimension of the window element, and whether that meets the input.
+def _emit_term(rank: Int, origins: Ptr, window: Int, a: Ptr, b: Ptr) -> tuple[Bool, Ptr, Ptr]:
+    """Whether element number `window` of the window meets the input, and where the factors of a term are then.
 
-    These are variables: what is left of the number of the window element, and where `a` and `b` are.
+    `a` and `b` is where they would be if all coordinates were zero.
     """
     f = rank.f
-    loop = begin_loop(f, 0, rank)
+    loop = begin_loop(f, 0, rank, 1, window, Bool(f, "true"), a, b)
+    left, inside, a, b = loop.values
     at = rank - loop.index - 1
     spatial = _Table(f, at)
-    kernel, left = spatial["kernel"], window.load_int()
+    kernel, holes = spatial["kernel"], spatial["holes"]
     index = left % kernel
-    window.store(left // kernel)
     place = origins.at("i64", at).load_int() + index * spatial["dilation"]
-    holes = spatial["holes"]
-    hit = equal(place % holes, 0)
+    inside &= number(f, place % holes).eq(0)
     place //= holes  # a negative place is a very large one
-    hit &= place.below(spatial["size"])
-    hit &= inside.load_bool()
-    inside.store(hit)
-    a.store(a.load_ptr() + place * spatial["a_spatial"])
-    b.store(b.load_ptr() + index * spatial["b_spatial"])
-    loop.end()
+    inside &= place.below(spatial["size"])
+    a, b = a + place * spatial["a_spatial"], b + index * spatial["b_spatial"]
+    _, inside, a, b = loop.end(left // kernel, inside, a, b)
+    return inside, a, b
 
 
 def _emit_multiply_add(
     factors: Sequence[tuple[Ptr, Element]], totals: Sequence[Ptr], values: Sequence[Vector]
 ) -> None:
-    """Add the product of two factors, where they are said to be, to `values` of the sums, and write those to `totals`.
-
-    A complex sum has two of them.
-    """
-    places = [(variable.load_ptr(), kind) for variable, kind in factors]
+    """Add the product of two factors to `values` of the sums, and write those to `totals`; a complex sum has two."""
     x, y = (
         [load(place + part * kind.size, kind, values[0].element) for part in range(kind.components)]
-        for place, kind in places
+        for place, kind in factors
     )
     products = [[(x[0], y[0])]]
     if len(totals) > 1:

@@ -26,7 +26,7 @@ from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, joined, own
 from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
@@ -50,8 +50,6 @@ from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_dot"]
 
-LHS, RHS, OUT, SCRATCH = range(4)
-
 _THIN: Annotated[int, Threshold("rows")] = 8  # up to which sums go along vectors
 _LONG: Annotated[int, Threshold("vectors")] = 8  # of a sum, from which on that pays up to `Costs.rows_along`
 _WIDER: Annotated[int, Threshold("times")] = 4  # how much larger an operand is than one that is turned for it
@@ -64,12 +62,8 @@ _ROWS_DEEP: Annotated[int, Threshold("rows")] = 64  # that read panels in place 
 
 
 def emit_dot(
-    name: str,
-    view: MatrixView,
-    machine: Machine,
-    slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
-    epilogue: Epilogue | None = None,
-    prologues: tuple[Prologue | None, Prologue | None] = (None, None),
+    name: str, view: MatrixView, machine: Machine, slots: tuple[int, int, int, int] = (0, 1, 2, 3),
+    epilogue: Epilogue | None = None, prologues: tuple[Prologue | None, Prologue | None] = (None, None),
 ) -> Kernel:
     """The kernel `name` of a matrix product; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
 
@@ -77,13 +71,11 @@ def emit_dot(
     compute lhs or rhs, as dense arrays.  An empty result gives a kernel without steps.  Raises UnsupportedError for
     element types that cannot be combined.
     """
-    unit, scratch = Unit(machine), Scratch(slots[SCRATCH])
+    unit, scratch = Unit(machine), Scratch(slots[3])
     batch, a, b, c = _matrices(view, slots)
     a, b = replace(a, prologue=prologues[0]), replace(b, prologue=prologues[1])
-    operands = Operands(
-        name=name, unit=unit, batch=batch, arithmetic=arithmetic(view.types[3], machine), scratch=scratch
-    )
-    m, n, k = view.m, view.n, view.k
+    sums, m, n, k = arithmetic(view.types[3], machine), view.m, view.n, view.k
+    operands = Operands(name=name, unit=unit, batch=batch, arithmetic=sums, scratch=scratch)
     if min(m, n, *batch, 1) > 0:
         if k == 0:
             operands.clear(name, c.place, (*batch, m, n), (*c.batch, c.row, c.column))
@@ -99,22 +91,16 @@ def emit_dot(
 
 def _matrices(view: MatrixView, slots: Sequence[int]) -> tuple[tuple[int, ...], Matrix, Matrix, Matrix]:
     """Extents of the batch and the three matrices; batch dimensions that lie as one are merged."""
-    merged: list[tuple[int, tuple[int, ...]]] = []
-    for extent, *strides in zip(view.batch, view.lhs.batch, view.rhs.batch, view.out.batch, strict=True):
-        if extent == 1:
-            continue
-        if merged and all(up == extent * low for up, low in zip(merged[-1][1], strides, strict=True)):
-            merged[-1] = (merged[-1][0] * extent, tuple(strides))
-        else:
-            merged.append((extent, tuple(strides)))
+    batch = zip(view.batch, view.lhs.batch, view.rhs.batch, view.out.batch, strict=True)
+    merged = joined(dimension for dimension in batch if dimension[0] != 1)
     a, b, c = (
         Matrix(
-            place=Place(slots[slot], 0, element(view.types[slot])), batch=tuple(strides[slot] for _, strides in merged),
+            place=Place(slots[at], 0, element(view.types[at])), batch=tuple(d[1 + at] for d in merged),
             row=matrix.row, column=matrix.column, terms=matrix.terms, lines=matrix.lines,
         )
-        for slot, matrix in ((LHS, view.lhs), (RHS, view.rhs), (OUT, view.out))
+        for at, matrix in enumerate((view.lhs, view.rhs, view.out))
     )
-    return tuple(extent for extent, _ in merged), a, b, c
+    return tuple(d[0] for d in merged), a, b, c
 
 
 def _turned(matrix: Matrix) -> Matrix:
@@ -251,7 +237,9 @@ class _Dot:
             product = replace(product, piece=piece)
         self._add(product, microkernel)
         if self.c is not out:
-            self._unpack(out)
+            outer = map(Axis, self.operands.batch, self.c.batch, out.batch)
+            down, across = Axis(m, self.c.row, out.row), Axis(n, self.c.column, out.column)
+            self.operands.unpack(outer, down, across, self.c.place, out.place)
 
     def _dense_result(self) -> Matrix:
         """Room for a result whose columns lie side by side."""
@@ -268,8 +256,8 @@ class _Dot:
         """
         m, n, k, b, c, machine, batch = self.m, self.n, self.k, self.b, self.c, self.machine, self.operands.batch
         native = b.element.storage == self.arithmetic.type
-        paged = b.terms[0] % COSTS.page_bytes == 0 or not native
-        few = m <= (COSTS.paged_rows if paged else _ROWS_DEEP if deep else COSTS.rows_in_place)
+        most = COSTS.rows_read_in_place(b.terms[0]) if native else COSTS.paged_rows
+        few = m <= (min(most, _ROWS_DEEP) if deep else most)
         close = native and blocking.stays_in_place(m, n, k, tile=usual, arithmetic=self.arithmetic, machine=machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
         if in_place and not b.lines and (few or close):
@@ -308,12 +296,6 @@ class _Dot:
         else:
             self.a = self.operands.spread("pack_lhs", a, m, k, self.arithmetic.element)
 
-    def _unpack(self, out: Matrix) -> None:
-        """Copy the result to where it belongs."""
-        c, batch = self.c, self.operands.batch
-        rows, columns = Axis(self.m, c.row, out.row), Axis(self.n, c.column, out.column)
-        self.operands.unpack(map(Axis, batch, c.batch, out.batch), rows, columns, c.place, out.place)
-
     def _serves_bf16x3(self) -> bool:
         """Whether `bf16x3` can split both matrices, and multiplying those saves more time than it takes."""
         m, n, k, a, b, batch = self.m, self.n, self.k, self.a, self.b, self.operands.batch
@@ -337,7 +319,7 @@ class _Dot:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
         operands, group = self.operands, self._panels_to_split()
         left, copy_left = operands.split("lhs", _turned(self.a), self.m, self.k, right=False)
-        right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group)
+        right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group, called=group > 0)
         step = copy_left if group else bf16x3.both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
         operands.steps.append(step)
         a, b = (

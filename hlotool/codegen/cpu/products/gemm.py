@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -19,7 +20,7 @@ from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import argument, begin_tasks, count_in_block, unravel
 from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, choose, equal, maximum, minimum, number
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, choose, equal, maximum, minimum, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = ["emit_product"]
@@ -199,32 +200,23 @@ class _StepWriter:
         f, product, row_block, (first, end) = self.f, self.product, self.at["rows"], border.rows
         blocks = -(-product.m // high)
         rows, behind = count_in_block(row_block, high, product.m, blocks), product.m - end
-
-        def see_to(c: Ptr, place: Index, rows: Index) -> None:
-            pitch, place_row = product.c.row, self.blocking.place_row
-            border.call(f, c, place, rows=rows, columns=columns, row=pitch, place_row=place_row)
-
+        see_to = partial(border.call, f, columns=columns, row=product.c.row, place_row=self.blocking.place_row)
         if first >= end or first > high or behind > product.m - (blocks - 1) * high:
-            see_to(c, place, rows)
+            see_to(c, place, rows=rows)
             return
         edge: Truth = False
         for d, (low, top) in enumerate(border.batch):
             if (low, top) != (0, product.batch[d]):
                 edge |= (number(f, self.at[d]) - low).compare("uge", top - low)
         if first or edge is not False:
-            start = choose(_as_value(f, equal(row_block, 0)), first, 0)
-            see_to(c, place, choose(edge, rows, start))
+            start = choose(equal(row_block, 0), first, 0)
+            see_to(c, place, rows=choose(edge, rows, start))
         if behind:
-            count = choose(_as_value(f, equal(row_block, blocks - 1)), behind, 0)
+            count = choose(equal(row_block, blocks - 1), behind, 0)
             skipped = rows - count
             later = place + skipped * self.blocking.place_row
             count = choose(edge, 0, count)
-            see_to(c + skipped * product.c.row, later, count)
-
-
-def _as_value(f: Function, condition: Truth) -> Bool:
-    """The condition as a value of the program, even if it is known."""
-    return condition if isinstance(condition, Bool) else Bool(f, str(condition).lower())
+            see_to(c + skipped * product.c.row, later, rows=count)
 
 
 def _flat(coordinates: Sequence[tuple[int, Index]]) -> Index:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hlotool.codegen.cpu.products.bf16x3 import GROUP, RANGE, Split, emit_split
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, RANGE, Split, emit_split
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.product import Matrix, Packing
 from hlotool.codegen.kernel import Step
@@ -14,7 +14,7 @@ from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element
 from hlotool.codegen.llvm.writer import Unit
 
-__all__ = ["Operands", "Scratch", "dense", "own"]
+__all__ = ["Operands", "Scratch", "dense", "joined", "own"]
 
 
 @dataclass(slots=True)
@@ -34,6 +34,17 @@ class Scratch:
 def dense(extents: tuple[int, ...], size: int) -> tuple[int, ...]:
     """Row-major strides of `extents` items of `size` bytes."""
     return tuple(size * math.prod(extents[at + 1 :]) for at in range(len(extents)))
+
+
+def joined(dimensions: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Dimensions, each an extent and strides, with neighbours made one that are so in all arrays."""
+    found: list[tuple[int, ...]] = []
+    for extent, *strides in dimensions:
+        if found and all(up == extent * low for up, low in zip(found[-1][1:], strides, strict=True)):
+            found[-1] = (found[-1][0] * extent, *strides)
+        else:
+            found.append((extent, *strides))
+    return found
 
 
 def own(extents: tuple[int, ...], matrix: Matrix) -> tuple[int, ...]:
@@ -69,11 +80,12 @@ class Operands:
         place = self._take(groups * (group or 1) * panel, self.arithmetic.element)
         batch, steps = dense(self.batch, panels * panel), dense(terms, width * size)
         *outer, rows = map(Axis, terms, source.terms, steps)
+        stays = (0,) * len(batch) if group else batch  # others say where that goes
         step = self._copy(label, source, Copy(
-            outer=(*self._outer(source, batch), *outer), rows=rows,
+            outer=(*self._outer(source, stays), *outer), rows=rows,
             columns=Axis(columns, source.column, size), width=width, panel=panel, source=source.place, target=place,
-            arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece, full=full,
-            partner=source.partner, odd=source.odd,
+            arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece,
+            full=full and columns > width and columns % width > 0, partner=source.partner, odd=source.odd,
         ))
         matrix = Matrix(place=place, batch=batch, column=size, terms=steps, panel=panel, whole=full)
         if group:
@@ -115,23 +127,25 @@ class Operands:
         return Matrix(place=place, batch=batch, row=pitch, terms=(kind.bytes,))
 
     def split(
-        self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0
+        self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0, called: bool = False,
+        together: bool = False,
     ) -> tuple[Split, Step]:
-        """The copy of a right operand, or of a left one turned, to blocks of parts; with `group` it is for tasks to
-        call.  What all items of the batch share is copied once."""
-        extents, words = own(self.batch, source), element("u32")
-        axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(extents, source.batch, strict=True))
-        nowhere = Place(0, 0, words)
+        """The copy of a right operand, or of a left one turned, to blocks of parts, `group` to a task; it may be for
+        others to call.  What all items of the batch share is copied once.  A block has the same lines of all items
+        `together`, or items lie one behind the other."""
+        extents, words, along = own(self.batch, source), element("u32"), source.terms == (4,) and not source.lines
+        items, blocks, size = math.prod(extents), -(-lines // LINES), -(-terms // CHUNK) * BLOCK
+        group = group or (1 if along else min(GROUP, -(-blocks // 4)))
+        strides = dense(extents, size if together else blocks * size)
+        strides = tuple(stride if apart else 0 for stride, apart in zip(strides, source.batch, strict=True))
+        groups = -(-blocks // group)
         copy = Split(
-            outer=axes, lines=lines, line=source.column, terms=terms, term=source.terms[0], right=right,
-            source=source.place, target=nowhere, ranges=nowhere, panel=source.lines, called=group > 0,
+            outer=tuple(map(Axis, extents, source.batch, strides)), lines=lines, line=source.column, terms=terms,
+            term=source.terms[0], along=along, right=right, source=source.place,
+            target=self.scratch.take(items * (blocks if together else groups * group) * size, words),
+            ranges=self.scratch.take(RANGE * groups * items, words), panel=source.lines, group=group, called=called,
+            size=size * items if together else size,
         )
-        copy = replace(copy, group=group or (1 if copy.along else min(GROUP, -(-copy.blocks // 4))))
-        blocks = -(-copy.blocks // copy.group) * copy.group
-        target = self.scratch.take(math.prod(extents) * blocks * copy.size, words)
-        batch = dense(extents, copy.blocks * copy.size)
-        axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
-        copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, words))
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
 
     def clear(self, name: str, place: Place, extents: Sequence[int], strides: Sequence[int]) -> None:

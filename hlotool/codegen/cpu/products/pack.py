@@ -58,7 +58,7 @@ class Copy:
     The first `lead` outer dimensions, then groups of panels count slowest in the tasks.  With `group`, panels in a
     group, the copy is for others to call, who say where a group goes (the `target` only says of what elements): see
     `CALLED`.  With `piece` each task copies so many rows, and all go to the same place.  With `full` the last panel
-    begins earlier where columns are left over, and has some that the one before has too.
+    begins earlier, as columns are left over, and has some that the one before has too.
     Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
     the target's columns are contiguous and the source is contiguous along rows or along columns.
 
@@ -80,11 +80,6 @@ class Copy:
     full: bool = False
     partner: int = 0
     odd: bool = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the last panel begins earlier."""
-        return self.full and self.columns.extent > self.width and self.columns.extent % self.width > 0
 
     @property
     def panels(self) -> int:
@@ -116,9 +111,7 @@ def _as_bits(copy: Copy) -> Copy:
     moved = Element(source.name, "unsigned", f"i{bits}", bits // 8, source.bytes * 8 // bits)
     lanes = max(2, arithmetic.lanes * arithmetic.bits // bits)
     return replace(
-        copy,
-        source=replace(copy.source, element=moved),
-        target=replace(copy.target, element=moved),
+        copy, source=replace(copy.source, element=moved), target=replace(copy.target, element=moved),
         arithmetic=Arithmetic(type=moved.storage, bits=bits, lanes=lanes),
     )
 
@@ -162,16 +155,15 @@ class _CopyWriter:
         width, columns = copy.width, copy.columns.extent
         read = argument(self.f, copy.source)
         write = Ptr(self.f, "%to") if stays else argument(self.f, copy.target)
-        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
-            read += at * axis.source
-            write += at * (0 if stays and d < copy.lead else axis.target)
+        for axis, at in zip(copy.outer, outer, strict=True):
+            read, write = read + at * axis.source, write + at * axis.target
         read += chunk * (self.chunk * copy.rows.source)
         write += chunk * (0 if copy.piece else self.chunk * copy.rows.target)
         bounds: tuple[Index, Index] = (0, columns)
-        if copy.is_full and self.groups > 1:
+        if copy.full and self.groups > 1:
             begin = group * (self.group * width)
             bounds = begin, minimum(begin + self.group * width, columns)
-        read += group * (0 if copy.is_full else self.group * width * copy.columns.source)
+        read += group * (0 if copy.full else self.group * width * copy.columns.source)
         write += group * (0 if stays else self.group * copy.panel)
         rows = count_in_block(chunk, self.chunk, copy.rows.extent, self.chunks)
         panels = count_in_block(group, self.group, columns // width, self.groups)
@@ -197,7 +189,7 @@ class _CopyWriter:
         """Run `body(read, write, columns)` on the panels of a task: whole ones within `bounds`, of the columns, if the
         last begins earlier; else so many, and the `rest`."""
         copy, columns, width = self.copy, self.copy.columns.extent, self.copy.width
-        if copy.is_full:
+        if copy.full:
             panel = begin_loop(self.f, *bounds, width, write)
             at = minimum(panel.index, columns - width)
             body(read + at * copy.columns.source, panel.values[0], width)
@@ -251,7 +243,6 @@ class _CopyWriter:
             store(low | high, write + at * whole.size, whole, active)
 
     def _scalars(self, read: Ptr, write: Ptr, columns: int) -> None:
-        """Copy `columns` elements one by one."""
         steps = self.copy.columns.source, self.copy.columns.target
         _copy_apart(read, write, columns, steps, self.source, self.target, self.arithmetic.type)
 

@@ -64,8 +64,8 @@ class Prologue:
         extents = [*extents[: copy.lead], -(-copy.panels // group), *extents[copy.lead :], -(-rows // chunk)]
         *outer, at_chunk = unravel(task.index, extents)
         at_group = outer.pop(copy.lead)
-        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
-            write += at * (0 if stays and d < copy.lead else axis.target)
+        for axis, at in zip(copy.outer, outer, strict=True):
+            write += at * axis.target
         first, last = _span(f, at_chunk, chunk, rows)
         if copy.piece:
             write += first * -copy.rows.target
