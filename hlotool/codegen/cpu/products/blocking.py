@@ -18,8 +18,8 @@ from hlotool.codegen.llvm.elements import Arithmetic
 from hlotool.codegen.machine import LINE, Machine
 
 __all__ = [
-    "SHARED_PANELS", "SHARED_ROWS", "block_depth", "choose_tile", "nanoseconds", "panels_to_pack", "piece_to_pack",
-    "plan_blocks", "stays_in_place", "terms_at_a_time",
+    "SHARED_PANELS", "SHARED_ROWS", "block_depth", "choose_tile", "panels_to_pack", "piece_to_pack", "plan_blocks",
+    "stays_in_place", "terms_at_a_time",
 ]  # fmt: skip
 
 BLOCK_ROWS: Annotated[int, Threshold("rows")] = 112  # of `a` (about as many) that a task takes together
@@ -46,11 +46,6 @@ REPEATED_FLOPS: Annotated[float, Threshold("flops")] = 5e5
 """That may always be: some microseconds, against thousands of compiling."""
 FLAT_BYTES: Annotated[int, Threshold("bytes")] = 2048
 """Of a row so short that it pays to have rows end to end: one loop, whole vectors."""
-
-
-def nanoseconds(multiplications: float, arithmetic: Arithmetic) -> float:
-    """A rough time of one core for `multiplications` (of real numbers) with additions."""
-    return multiplications * arithmetic.components**2 / (arithmetic.lanes * 3.0)
 
 
 def choose_tile(
@@ -114,54 +109,46 @@ def panel_bytes(machine: Machine) -> int:
     return machine.l2 // 2
 
 
-def stays_in_place(
-    rows: int, columns: int, depth: int, *, tile: TileShape, arithmetic: Arithmetic, machine: Machine
-) -> bool:
+def stays_in_place(rows: int, columns: int, size: int, machine: Machine) -> bool:
     """Whether rows of `b` that lie close together need no packing, where that alone would be the reason.
 
     Arrays from outside seldom begin with a cache line.  Vectors that lie across two lines cost more than packing does
-    where many rows of the result meet panels that do not stay in the first-level cache.
+    where many rows of the result meet panels, of `size` bytes, that do not stay in the first-level cache.
     """
-    panel = depth * tile.columns * arithmetic.element.bytes
-    return columns <= COSTS.columns_in_place and (rows < MANY_ROWS or panel <= machine.l1 // 2)
+    return columns <= COSTS.columns_in_place and (rows < MANY_ROWS or size <= machine.l1 // 2)
 
 
 def panels_to_pack(
-    rows: int, columns: int, depth: int, *, items: int, tile: TileShape, arithmetic: Arithmetic, machine: Machine,
-    in_pieces: bool = False,
+    rows: int, panels: int, *, size: int, width: int, machine: Machine, depth: int = 0
 ) -> tuple[int, int]:
-    """Panels of `b` that a task should pack for itself, or 0 when packing is better done ahead of all tasks.
+    """Of all `panels`, how many a task should pack for itself, or 0 when that is better done ahead of all tasks.
 
-    A task that meets all `rows` of the result can use panels while they are still in its cache.  That leaves
-    the columns (and the `items` of a batch) to share between threads, and has every task read all of `a`.
-    Comes with so many terms of the sum as to pack at a time (0: all), where `in_pieces` allows that.
+    A task that meets all `rows` of the result can use panels, of `width` columns and `size` bytes, while they are still
+    in its cache.  That leaves the panels to share between threads, and has every task read all of `a`.
+    Comes with so many terms of the sum as to pack at a time (0: all), where its `depth` is given.
     """
-    size, most = tile.columns * depth * arithmetic.element.bytes, panel_bytes(machine)
-    panels = -(-columns // tile.columns)
-    if rows > SHARED_ROWS or items * panels < SHARED_PANELS:
+    most = panel_bytes(machine)
+    if rows > SHARED_ROWS or panels < SHARED_PANELS:
         return 0, 0
-    if in_pieces and depth > PIECE_DEPTH:
+    if depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
     if size > (most if machine.instructions.tuned else most // 2):
         return 0, 0
-    return max(1, min(COLUMNS // tile.columns, most // size, items * panels // 16)), 0
+    return max(1, min(COLUMNS // width, most // size, panels // 16)), 0
 
 
-def piece_to_pack(
-    rows: int, columns: int, depth: int, *, first: int, items: int, tile: TileShape, arithmetic: Arithmetic,
-    machine: Machine,
-) -> int:
+def piece_to_pack(rows: int, panels: int, *, size: int, row: int, first: int, machine: Machine) -> int:
     """How much of the outermost dimension of a sum, `first` long, tasks should pack of a panel at a time; 0 for all.
 
-    For where a whole panel does not stay in the second-level cache: a convolution of few pixels with many features.
+    For where a whole panel, of `size` bytes and `row` for each term, does not stay in the second-level cache: a
+    convolution of few pixels with many features.
     """
-    row = tile.columns * arithmetic.element.bytes
-    size, most = row * depth, panel_bytes(machine)
+    most = panel_bytes(machine)
     piece = most * first // size
     kept = rows * (2 * LINE + row) <= KEPT_BYTES
     # With vectors of 512 bits nothing was measured.
-    worth = machine.instructions.tuned and kept and items * -(-columns // tile.columns) >= SHARED_PANELS
+    worth = machine.instructions.tuned and kept and panels >= SHARED_PANELS
     return -(-first // -(-first // piece)) if worth and size > most // 2 and 1 <= piece < first else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from hlotool.analysis.contraction import MatrixView, matrix_views, row_major_strides, sum_type
+from hlotool.analysis.contraction import MatrixView, dense_strides, matrix_views, sum_type
 from hlotool.analysis.product_epilogue import fused_product, updates_of
 from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.fusions.fusion import emit_outputs
@@ -51,11 +51,8 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
         return kernel
     ahead = emit_outputs(f"ahead_{name}", copied, epilogue.slots, slots[-1], machine)
     return replace(
-        kernel,
-        declarations={**ahead.declarations, **kernel.declarations},
-        library={**ahead.library, **kernel.library},
-        definitions=(*ahead.definitions, *kernel.definitions),
-        steps=(*ahead.steps, *kernel.steps),
+        kernel, declarations={**ahead.declarations, **kernel.declarations}, library={**ahead.library, **kernel.library},
+        definitions=(*ahead.definitions, *kernel.definitions), steps=(*ahead.steps, *kernel.steps),
     )
 
 
@@ -105,7 +102,7 @@ def convolution_spec(convolution: Instruction) -> ConvSpec:
     window = convolution.attributes.get("window", Window()).dimensions
     lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
     types = lhs.element_type, rhs.element_type, out.element_type
-    ls, rs, os = ([s * byte_size(x.element_type) for s in row_major_strides(x)] for x in (lhs, rhs, out))
+    ls, rs, os = (dense_strides(x.dimensions, byte_size(x.element_type)) for x in (lhs, rhs, out))
     places = zip(window, numbers.input_spatial, numbers.kernel_spatial, numbers.output_spatial, strict=True)
     return ConvSpec(
         batch=lhs.dimensions[numbers.input_batch], input_features=lhs.dimensions[numbers.input_feature],

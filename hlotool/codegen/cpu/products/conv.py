@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated
 
-from hlotool.analysis.contraction import MatrixView, Strides
+from hlotool.analysis.contraction import MatrixView, Strides, dense_strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.blocking import choose_tile, panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
@@ -31,7 +31,7 @@ from hlotool.codegen.cpu.products.conv_spec import NO_CUTS, ConvSpec, Cuts, Phas
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, joined
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, joined
 from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad
 from hlotool.codegen.cpu.products.product import Border, Ends, Matrix, Packing, Product, Reach, Tap, TileShape
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
@@ -194,7 +194,7 @@ def _emit(conv: _Conv) -> None:
     unpack = conv.strides[-1] != size and spec.output_features > 1 and conv.line is None
     if unpack:
         conv.result = operands.scratch.take(math.prod(spec.result) * size, out.element)
-        conv.strides = dense(spec.result, size)
+        conv.strides = dense_strides(spec.result, size)
     every = [d.phases() for d in spec.spatial]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
         operands.clear(f"zeros_{operands.name}", conv.result, spec.result, conv.strides)
@@ -344,7 +344,7 @@ def _copy_input(conv: _Conv, lanes: int | None = None, share: int = 1) -> None:
     if lanes is not None:
         order = [at for at in order if at != lanes] + [lanes]
     copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
-    steps = dense(tuple(axis.target for axis in copied), kind.bytes)
+    steps = dense_strides(tuple(axis.target for axis in copied), kind.bytes)
     place = operands.scratch.take(steps[0] * copied[0].target, kind)
     operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, conv.arithmetic))
     conv.steps = [steps[order.index(at)] for at in range(len(axes))]
@@ -408,18 +408,15 @@ def _weights(conv: _Conv, name: str, windows: _Windows, tile: TileShape) -> tupl
     terms, batch = tuple(tap.extent for tap in taps), tuple(d.extent for d in windows.different)
     pixels, deep, items = math.prod(d.extent for d in windows.free), math.prod(terms), math.prod(batch)
     native = place.element.storage == arithmetic.type and weights.column == place.element.bytes
-    close = stays_in_place(pixels, columns * items, deep, tile=tile, arithmetic=arithmetic, machine=machine)
-    if native and len(taps) == 1 and close:
+    row, panels = tile.columns * arithmetic.element.bytes, -(-columns // tile.columns) * items
+    if native and len(taps) == 1 and stays_in_place(pixels, columns * items, deep * row, machine):
         return weights, None
     first, group, piece = _sum(_consecutive(windows.taps, 1), conv.cuts, spec.features)[0][0].extent, 0, 0
     if conv.epilogue is None or not conv.epilogue.whole_rows:
         if len(taps) == 1 and conv.result.element.storage == arithmetic.type:
-            piece = piece_to_pack(
-                pixels, columns, deep, first=first, items=items, tile=tile, arithmetic=arithmetic, machine=machine
-            )
-        group, _ = (1, 0) if piece else panels_to_pack(
-            pixels, columns, deep, items=items, tile=tile, arithmetic=arithmetic, machine=machine
-        )
+            piece = piece_to_pack(pixels, panels, size=deep * row, row=row, first=first, machine=machine)
+        group, _ = panels_to_pack(pixels, panels, size=deep * row, width=tile.columns, machine=machine)
+        group = 1 if piece else group
     packed, packing = replace(conv.operands, name=name, batch=batch).pack_panels(
         "pack_rhs", weights, terms, columns, tile.columns, group=group, piece=deep // first * piece, full=True
     )
@@ -445,7 +442,7 @@ def _serves_updates(conv: _Conv) -> bool:
     """Whether `rank_update` can compute a convolution of few pixels with many features, and faster."""
     spec, epilogue, (_, right, out) = conv.spec, conv.epilogue, (place.element for place in conv.places)
     plain = spec.groups == 1 and all(d.base_dilation == 1 for d in spec.spatial) and spec.rhs_output == right.bytes
-    plain = plain and spec.strides == dense(spec.result, out.bytes)
+    plain = plain and spec.strides == dense_strides(spec.result, out.bytes)
     plain = plain and not (epilogue is not None and epilogue.whole_rows)
     *pixels, features = spec.result
     return plain and serves_updates(

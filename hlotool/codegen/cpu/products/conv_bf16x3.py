@@ -16,13 +16,14 @@ from itertools import product
 from operator import and_
 from typing import Annotated
 
+from hlotool.analysis.contraction import dense_strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products import bf16x3
 from hlotool.codegen.cpu.products.bf16x3 import CHUNK, LINES, PIXEL_CHUNK, RANGE, ROW
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
-from hlotool.codegen.cpu.products.operands import Operands, dense
+from hlotool.codegen.cpu.products.operands import Operands
 from hlotool.codegen.cpu.products.product import Border, Matrix
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
@@ -79,7 +80,7 @@ def serves_bf16x3(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -
     pixels, number = math.prod(spec.result[:-1]), element(out).bytes
     plain = spec.groups == 1 and all(d.base_dilation == 1 for d in spec.spatial) and spec.lhs_feature == number
     plain = plain and spec.output_features >= LINES and spec.input_features % CHUNK == 0
-    plain = plain and spec.strides == dense(spec.result, number) and number in (spec.rhs_input, spec.rhs_output)
+    plain = plain and spec.strides == dense_strides(spec.result, number) and number in (spec.rhs_input, spec.rhs_output)
     plain = plain and not (epilogue is not None and epilogue.whole_rows)
     # A frame that is much larger than the image would be mostly zeros.
     framed = math.prod(d.reach for d in spec.spatial)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from hlotool.analysis.contraction import MatrixView
+from hlotool.analysis.contraction import MatrixView, dense_strides
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products import bf16x3, blocking
@@ -26,7 +26,7 @@ from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, joined, own
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, joined, own
 from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
@@ -246,7 +246,7 @@ class _Dot:
         size = self.c.element.bytes
         item = self.m * self.n * size
         place = self.operands.scratch.take(math.prod(self.operands.batch) * item, self.c.element)
-        return Matrix(place=place, batch=dense(self.operands.batch, item), row=self.n * size, column=size)
+        return Matrix(place=place, batch=dense_strides(self.operands.batch, item), row=self.n * size, column=size)
 
     def _pack_right(self, usual: TileShape, tile: TileShape, deep: bool, tiles: bool) -> tuple[Packing | None, int]:
         """Pack the right operand where that pays; who does it, if that is the tasks, and with how many terms at a time.
@@ -258,16 +258,16 @@ class _Dot:
         native = b.element.storage == self.arithmetic.type
         most = COSTS.rows_read_in_place(b.terms[0]) if native else COSTS.paged_rows
         few = m <= (min(most, _ROWS_DEEP) if deep else most)
-        close = native and blocking.stays_in_place(m, n, k, tile=usual, arithmetic=self.arithmetic, machine=machine)
+        size, panels = k * usual.columns * self.arithmetic.element.bytes, -(-n // usual.columns) * math.prod(batch)
+        close = native and blocking.stays_in_place(m, n, size, machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
         if in_place and not b.lines and (few or close):
             return None, 0
         group = piece = 0
         if not self.whole_rows:
-            group, piece = blocking.panels_to_pack(
-                m, n, k, items=math.prod(batch), tile=usual, arithmetic=self.arithmetic, machine=machine,
-                in_pieces=c.element.storage == self.arithmetic.type and all(b.batch),
-            )
+            depth = k if c.element.storage == self.arithmetic.type and all(b.batch) else 0
+            width = usual.columns
+            group, piece = blocking.panels_to_pack(m, panels, size=size, width=width, machine=machine, depth=depth)
         if b.lines:
             return None, piece
         self.b, packing = self.operands.pack_panels(

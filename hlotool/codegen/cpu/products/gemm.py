@@ -12,7 +12,7 @@ from functools import partial
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.blocking import nanoseconds, plan_blocks
+from hlotool.codegen.cpu.products.blocking import plan_blocks
 from hlotool.codegen.cpu.products.epilogue import Block
 from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile, TileRange
 from hlotool.codegen.cpu.products.product import Blocking, Border, Dimension, Product, Reach, TaskDimension
@@ -40,7 +40,7 @@ def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkern
         )
         time = product.epilogue.emit(unit, f"epilogue_{name}", block)
     _StepWriter(unit, name, replace(product, c=blocking.c), blocking, microkernel).write()
-    arithmetic = nanoseconds(product.multiplications, product.arithmetic) / microkernel.speed
+    arithmetic = product.nanoseconds / microkernel.speed
     right = product.n * product.depth * math.prod(product.batch[d] for d in product.own)
     reading = right * product.arithmetic.element.bytes / _BYTES
     return Step(name, math.prod(d.extent for d in blocking.tasks), max(arithmetic, reading) + time)

@@ -77,11 +77,10 @@ class Microkernel:
     """A way to multiply tiles.
 
     `begin` defines what a step with this name will call, and writes what gets it ready: `tile_functions` makes one of
-    what writes a tile function.  `accumulates` says whether
-    sums can be added to what the result holds, `keeps_rows` whether the first rows of a tile can be left as they are.
-    A tile computes a multiple of `columns_together` columns; it is 0 where none of them may be there already.  `speed`
-    is how many times as fast as vectors it is.  Where the functions that it calls do all of the work, steps that call
-    them are `plumbing`.
+    what writes a tile function.  `accumulates` says whether sums can be added to what the result holds, `keeps_rows`
+    whether the first rows of a tile can be left as they are.  A tile computes a multiple of `columns_together` columns;
+    it is 0 where none of them may be there already.  `speed` is how many times as fast as vectors it is.  Where the
+    functions that it calls do all of the work, steps that call them are `plumbing`.
     """
 
     begin: Callable[[Function, str, Product, Blocking], Calls]

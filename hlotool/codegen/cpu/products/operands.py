@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from hlotool.analysis.contraction import dense_strides
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, RANGE, Split, emit_split
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.product import Matrix, Packing
@@ -14,7 +15,7 @@ from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element
 from hlotool.codegen.llvm.writer import Unit
 
-__all__ = ["Operands", "Scratch", "dense", "joined", "own"]
+__all__ = ["Operands", "Scratch", "joined", "own"]
 
 
 @dataclass(slots=True)
@@ -29,11 +30,6 @@ class Scratch:
         start = self.size
         self.size += -(-size // 64) * 64
         return Place(self.slot, start, kind)
-
-
-def dense(extents: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Row-major strides of `extents` items of `size` bytes."""
-    return tuple(size * math.prod(extents[at + 1 :]) for at in range(len(extents)))
 
 
 def joined(dimensions: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -78,7 +74,7 @@ class Operands:
         size, panels = self.arithmetic.element.bytes, -(-columns // width)
         panel, groups = (piece or math.prod(terms)) * width * size, -(-panels // (group or 1))
         place = self._take(groups * (group or 1) * panel, self.arithmetic.element)
-        batch, steps = dense(self.batch, panels * panel), dense(terms, width * size)
+        batch, steps = dense_strides(self.batch, panels * panel), dense_strides(terms, width * size)
         *outer, rows = map(Axis, terms, source.terms, steps)
         stays = (0,) * len(batch) if group else batch  # others say where that goes
         step = self._copy(label, source, Copy(
@@ -117,7 +113,7 @@ class Operands:
     def spread(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
         """Copy a left operand to rows, contiguous and a little more than `terms` apart."""
         pitch = (terms + 16 + terms % 2) * kind.bytes
-        place, batch = self._take(rows * pitch, kind), dense(self.batch, rows * pitch)
+        place, batch = self._take(rows * pitch, kind), dense_strides(self.batch, rows * pitch)
         width = 4 * self.arithmetic.columns
         self.steps.append(self._copy(label, source, Copy(
             outer=self._outer(source, batch), rows=Axis(rows, source.row, pitch),
@@ -136,7 +132,7 @@ class Operands:
         extents, words, along = own(self.batch, source), element("u32"), source.terms == (4,) and not source.lines
         items, blocks, size = math.prod(extents), -(-lines // LINES), -(-terms // CHUNK) * BLOCK
         group = group or (1 if along else min(GROUP, -(-blocks // 4)))
-        strides = dense(extents, size if together else blocks * size)
+        strides = dense_strides(extents, size if together else blocks * size)
         strides = tuple(stride if apart else 0 for stride, apart in zip(strides, source.batch, strict=True))
         groups = -(-blocks // group)
         copy = Split(

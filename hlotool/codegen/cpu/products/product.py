@@ -167,9 +167,10 @@ class Product:
         return tuple(map(Tap, self.terms, self.a.terms, self.b.terms))
 
     @property
-    def multiplications(self) -> float:
-        """With additions, of the type of the sum."""
-        return float(self.m) * self.n * self.depth * self.items
+    def nanoseconds(self) -> float:
+        """A rough time of one core, for the multiplications (of real numbers) with additions."""
+        multiplications = float(self.m) * self.n * self.depth * self.items
+        return multiplications * self.arithmetic.components**2 / (self.arithmetic.lanes * 3.0)
 
     @property
     def row_tiles(self) -> int:
