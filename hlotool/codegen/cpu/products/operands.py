@@ -129,7 +129,8 @@ class Operands:
         """The copy of a right operand, or of a left one turned, to blocks of parts, `group` to a task; it may be for
         others to call.  What all items of the batch share is copied once.  A block has the same lines of all items
         `together`, or items lie one behind the other."""
-        extents, words, along = own(self.batch, source), element("u32"), source.terms == (4,) and not source.lines
+        extents, words = own(self.batch, source), element("u32")
+        along = source.terms == (source.element.bytes,) and not source.lines
         items, blocks, size = math.prod(extents), -(-lines // LINES), -(-terms // CHUNK) * BLOCK
         group = group or (1 if along else min(GROUP, -(-blocks // 4)))
         strides = dense_strides(extents, size if together else blocks * size)

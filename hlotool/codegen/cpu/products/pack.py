@@ -56,9 +56,10 @@ class Copy:
     """Copy an array, converting its elements; `columns` is cut into panels `width` wide.
 
     The first `lead` outer dimensions, then groups of panels count slowest in the tasks.  With `group`, panels in a
-    group, the copy is for others to call, who say where a group goes (the `target` only says of what elements): see
-    `CALLED`.  With `piece` each task copies so many rows, and all go to the same place.  With `full` the last panel
-    begins earlier, as columns are left over, and has some that the one before has too.
+    group, the copy is for others to call, who say where a group goes (the `target` only says of what elements, and the
+    first dimensions have no strides in it): see `CALLED`.  With `piece` each task copies so many rows, and all go to
+    the same place.  With `full` the last panel begins earlier, as columns are left over, and has some that the one
+    before has too.
     Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
     the target's columns are contiguous and the source is contiguous along rows or along columns.
 
