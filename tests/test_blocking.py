@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hlotool.codegen.cpu.products.blocking import plan_blocks
+from hlotool.codegen.cpu.products.blocking import choose_tile, plan_blocks
 from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.product import Blocking, Matrix, Packing, Product, TileShape
-from hlotool.codegen.cpu.products.tile_shape import choose_tile
 from hlotool.codegen.cpu.products.tiles import TILE_REGISTERS
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.llvm.arguments import Place

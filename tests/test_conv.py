@@ -16,7 +16,8 @@ from machines import SERVER
 from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kernel
 
 from hlotool.codegen.cpu.products.conv import emit_conv
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
+from hlotool.codegen.llvm.elements import element
 from hlotool.codegen.machine import Machine, default_machine, host, named
 
 
@@ -43,29 +44,45 @@ def spec_of(
         (batch, *size, features), (*kernel, features // feature_groups, made), (batch // batch_groups, *output, made)
     )
     left, right, to = (
-        [math.prod(shape[d] for d in order[order.index(at) + 1 :]) for at in range(rank + 2)]
-        for shape, order in zip(shapes, (list(order) for order in orders), strict=True)
+        [element(kind).bytes * math.prod(shape[d] for d in order[order.index(at) + 1 :]) for at in range(rank + 2)]
+        for kind, shape, order in zip(types[:3], shapes, (list(order) for order in orders), strict=True)
+    )
+    reversal = reversal or (False,) * rank
+    spatial = tuple(
+        Spatial(
+            input=size[i], kernel=kernel[i], output=output[i], stride=strides[i], padding=low[i], base_dilation=base[i],
+            window_dilation=window[i], lhs=left[i + 1], rhs=-right[i] if reversal[i] else right[i], out=to[i + 1],
+        )
+        for i in range(rank)
     )
     return ConvSpec(
-        batch, tuple(size), features, output, made, tuple(kernel), tuple(strides), tuple(low), tuple(base),
-        tuple(window), tuple(reversal or (False,) * rank), feature_groups, batch_groups,
-        left[0], tuple(left[1:-1]), left[-1], tuple(right[:-2]), right[-2], right[-1],
-        to[0], tuple(to[1:-1]), to[-1], *types,
+        batch=batch, input_features=features, output_features=made, spatial=spatial, feature_groups=feature_groups,
+        batch_groups=batch_groups, lhs_batch=left[0], lhs_feature=left[-1], rhs_input=right[-2], rhs_output=right[-1],
+        out_batch=to[0], out_feature=to[-1], types=types,
+    )
+
+
+def of_types(spec: ConvSpec, types: tuple[str, str, str, str]) -> ConvSpec:
+    """The same convolution of f32 arrays with these types."""
+    left, right, to = (element(kind).bytes for kind in types[:3])
+    strides = ((d, d.lhs * left // 4, d.rhs * right // 4, d.out * to // 4) for d in spec.spatial)
+    return replace(
+        spec, types=types, spatial=tuple(replace(d, lhs=lhs, rhs=rhs, out=out) for d, lhs, rhs, out in strides),
+        lhs_batch=spec.lhs_batch * left // 4, lhs_feature=spec.lhs_feature * left // 4,
+        rhs_input=spec.rhs_input * right // 4, rhs_output=spec.rhs_output * right // 4,
+        out_batch=spec.out_batch * to // 4, out_feature=spec.out_feature * to // 4,
     )
 
 
 def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
     """The definition, one window element at a time, on arrays in logical order; padding and holes add nothing."""
-    rank = len(spec.input)
-    reach = [
-        (spec.output[i] - 1) * spec.strides[i] + (spec.kernel[i] - 1) * spec.window_dilation[i] + 1 for i in range(rank)
-    ]
+    reach = [d.reach for d in spec.spatial]
     padded = np.zeros((spec.batch, *reach, spec.input_features), lhs.dtype)
     inside = np.zeros((1, *reach, 1), np.bool_)
     to, source = [], []
-    for i in range(rank):
-        places = [(spec.padding[i] + at * spec.base_dilation[i], at) for at in range(spec.input[i])]
-        places = [place for place in places if 0 <= place[0] < reach[i]]
+    for d in spec.spatial:
+        places = [(d.padding + at * d.base_dilation, at) for at in range(d.input)]
+        places = [place for place in places if 0 <= place[0] < d.reach]
         to.append([place for place, _ in places])
         source.append([at for _, at in places])
     every = range(spec.batch), range(spec.input_features)
@@ -73,22 +90,18 @@ def reference(spec: ConvSpec, lhs: Array, rhs: Array) -> Array:
     padded[np.ix_(every[0], *to, every[1])] = lhs[np.ix_(every[0], *source, every[1])]
     images, share = spec.batch // spec.batch_groups, spec.output_features // spec.groups
     part = spec.input_features // spec.feature_groups
-    out = np.zeros((images, *spec.output, spec.output_features), lhs.dtype)
+    out = np.zeros(spec.result, lhs.dtype)
     for group in range(spec.groups):
         made = slice(group * share, group * share + share)
         if spec.feature_groups > 1:
             mine = padded[..., group * part : (group + 1) * part]
         else:
             mine = padded[group * images : (group + 1) * images] if spec.batch_groups > 1 else padded
-        for at in itertools.product(*(range(extent) for extent in spec.kernel)):
-            weight = tuple(
-                spec.kernel[i] - 1 - at[i] if spec.reversal[i] else at[i] for i in range(rank)
-            )
-            pixels = tuple(
-                slice(begin := at[i] * spec.window_dilation[i], begin + (spec.output[i] - 1) * spec.strides[i] + 1,
-                      spec.strides[i])
-                for i in range(rank)
-            )
+        for at in itertools.product(*(range(d.kernel) for d in spec.spatial)):
+            window = list(zip(spec.spatial, at, strict=True))
+            weight = tuple(d.kernel - 1 - w if d.rhs < 0 else w for d, w in window)
+            starts = [(w * d.window_dilation, d) for d, w in window]
+            pixels = tuple(slice(start, start + (d.output - 1) * d.stride + 1, d.stride) for start, d in starts)
             with np.errstate(invalid="ignore"):
                 terms = mine[(slice(None), *pixels)] @ rhs[weight][:, made]
                 out[..., made] += np.where(inside[(slice(None), *pixels)], terms, 0)
@@ -102,12 +115,11 @@ def stored(array: Array, strides: Sequence[int]) -> Array:
 
 
 def run(spec: ConvSpec, machine: Machine, lhs: Array, rhs: Array, pieces: int = 3) -> Array:
-    shape = (spec.batch // spec.batch_groups, *spec.output, spec.output_features)
-    strides = (spec.out_batch, *spec.out_spatial, spec.out_feature)
+    shape, strides = spec.result, spec.strides
     order = sorted(range(len(shape)), key=lambda at: (-strides[at], -shape[at]))
-    out, around = guarded([shape[at] for at in order], DTYPES[spec.out])
-    left = stored(lhs, (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature))
-    right = stored(rhs, (*spec.rhs_spatial, spec.rhs_input, spec.rhs_output))
+    out, around = guarded([shape[at] for at in order], DTYPES[spec.types[2]])
+    left = stored(lhs, (spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature))
+    right = stored(rhs, (*(abs(d.rhs) for d in spec.spatial), spec.rhs_input, spec.rhs_output))
     run_kernel(emit_conv("conv", spec, machine), machine, [surrounded(left), surrounded(right), out], pieces)
     assert (around[:128] == 0x5A).all()
     assert (around[-128:] == 0x5A).all()
@@ -130,8 +142,9 @@ def check(spec: ConvSpec, machine: Machine, strange: Sequence[float] = ()) -> No
         wide = values + 1j * generator.integers(-4, 5, shape) if kind[0] == "c" else values
         return wide.astype(DTYPES[kind]), wide.astype(np.complex128 if kind[0] == "c" else np.float64)
 
-    lhs, exact_lhs = draw(spec.lhs, (spec.batch, *spec.input, spec.input_features))
-    rhs, exact_rhs = draw(spec.rhs, (*spec.kernel, spec.input_features // spec.feature_groups, spec.output_features))
+    lhs, exact_lhs = draw(spec.types[0], spec.input)
+    kernel = *(d.kernel for d in spec.spatial), spec.features, spec.output_features
+    rhs, exact_rhs = draw(spec.types[1], kernel)
     if strange:
         exact_lhs = (np.abs(exact_lhs.real) + 1).astype(exact_lhs.dtype)  # the kernel alone decides what is infinite
         lhs = exact_lhs.astype(lhs.dtype)
@@ -139,7 +152,7 @@ def check(spec: ConvSpec, machine: Machine, strange: Sequence[float] = ()) -> No
         exact_rhs[where] = generator.choice(strange, rhs.shape)[where]
         rhs = exact_rhs.astype(rhs.dtype)
     expected = reference(spec, exact_lhs, exact_rhs)
-    if spec.out == "bf16":
+    if spec.types[2] == "bf16":
         expected = expected.astype(DTYPES["bf16"])
     kind = exact_lhs.dtype
     np.testing.assert_array_equal(run(spec, machine, lhs, rhs).astype(kind), expected.astype(kind))
@@ -216,8 +229,7 @@ def test_cases(machine: Machine, case: str) -> None:
 ], ids="-".join)
 def test_types(machine: Machine, types: tuple[str, str, str, str]) -> None:
     for case in ("same", "pointwise", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated"):
-        left, right, to, accumulate = types
-        check(replace(CASES[case], lhs=left, rhs=right, out=to, accumulate=accumulate), machine)
+        check(of_types(CASES[case], types), machine)
 
 
 @every_machine
@@ -233,8 +245,7 @@ def test_padding_meets_infinities(machine: Machine, case: str, strange: Sequence
 ], ids="-".join)
 def test_padding_meets_infinities_of_any_type(machine: Machine, types: tuple[str, str, str, str]) -> None:
     for case in ("same", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated", "transposed"):
-        left, right, to, accumulate = types
-        check(replace(CASES[case], lhs=left, rhs=right, out=to, accumulate=accumulate), machine, (math.inf,))
+        check(of_types(CASES[case], types), machine, (math.inf,))
 
 
 @settings(max_examples=40, deadline=None)
@@ -253,7 +264,7 @@ def test_any(data: st.DataObject) -> None:
         feature_groups=groups[0], batch_groups=groups[1],
         orders=[data.draw(st.permutations(range(rank + 2))) for _ in range(3)],
     )
-    assume(all(extent > 0 for extent in spec.output))
+    assume(all(d.output > 0 for d in spec.spatial))
     check(spec, data.draw(st.sampled_from(MACHINES)), data.draw(st.sampled_from([(), (math.inf, math.nan)])))
 
 
@@ -294,7 +305,7 @@ FEW_PIXELS = [
 ]
 
 
-@pytest.mark.parametrize("spec", FEW_PIXELS, ids=lambda spec: "x".join(map(str, spec.input)))
+@pytest.mark.parametrize("spec", FEW_PIXELS, ids=lambda spec: "x".join(str(d.input) for d in spec.spatial))
 def test_few_pixels_have_weights_packed_in_pieces(spec: ConvSpec) -> None:
     """Panels do not stay in the cache: each task packs its own, a piece at a time, and goes on with all pixels."""
     for cpu in ("x86-64-v3", "x86-64-v2"):
@@ -302,7 +313,7 @@ def test_few_pixels_have_weights_packed_in_pieces(spec: ConvSpec) -> None:
         kernel = emit_conv("conv", spec, machine)
         assert "pack_rhs_conv" not in [step.function for step in kernel.steps]
         if machine.vector_bits == 256 and "pad_conv" not in [step.function for step in kernel.steps]:
-            assert kernel.scratch < 4 * spec.input_features * math.prod(spec.kernel) * spec.output_features
+            assert kernel.scratch < 4 * spec.input_features * spec.window * spec.output_features
         if machine.vector_bits <= host().vector_bits:
             check(spec, machine)
             check(spec, machine, (math.inf, math.nan))

@@ -9,8 +9,8 @@ from functools import lru_cache
 from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, byte_size
 
 __all__ = [
-    "PACKED_TYPES", "PANEL_BYTES", "DotDimensions", "MatrixView", "Strides", "dot_dimensions", "matrix_views",
-    "panel_columns", "row_major_strides", "sum_type",
+    "PACKED_TYPES", "PANEL_BYTES", "DotDimensions", "MatrixView", "Strides", "dense_strides", "dot_dimensions",
+    "matrix_views", "panel_columns", "row_major_strides", "sum_type",
 ]  # fmt: skip
 
 PANEL_BYTES = 64
@@ -104,11 +104,11 @@ def _dot_dimensions(
 
 def row_major_strides(shape: Shape) -> tuple[int, ...]:
     """Element strides of a dense row-major array."""
-    return _strides(shape.dimensions, 1)
+    return dense_strides(shape.dimensions, 1)
 
 
-def _strides(dimensions: _Dimensions, size: int) -> _Dimensions:
-    """Strides of a dense row-major array whose elements have this size."""
+def dense_strides(dimensions: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Strides in bytes of a dense row-major array whose elements have this size."""
     strides, step = [], size
     for extent in reversed(dimensions):
         strides.append(step)
@@ -145,7 +145,7 @@ def _matrix_view(
     lhs: _Dimensions, rhs: _Dimensions, numbers: DotDimensions, in_panels: bool, types: tuple[str, str, str]
 ) -> MatrixView | None:
     left, right, size = map(byte_size, types)
-    ls, rs = _strides(lhs, left), _strides(rhs, right)
+    ls, rs = dense_strides(lhs, left), dense_strides(rhs, right)
 
     def of_left(dimensions: _Dimensions) -> tuple[int, int] | None:
         return _collapse([(lhs[d], ls[d]) for d in dimensions], left)
@@ -162,7 +162,7 @@ def _matrix_view(
     if m is None or n is None or lk is None or rk is None:
         return None
     extents = [lhs[d] for d in numbers.lhs_batch]
-    out = [stride * m[0] * n[0] for stride in _strides(tuple(extents), size)]
+    out = [stride * m[0] * n[0] for stride in dense_strides(tuple(extents), size)]
     kept = [i for i, extent in enumerate(extents) if extent != 1]
     return MatrixView(
         batch=tuple(extents[i] for i in kept), m=m[0], n=n[0], k=lk[0], types=(*types, sum_type(*types)),

@@ -55,6 +55,10 @@ class Costs:
     columns_in_place: Annotated[int, Threshold("columns")] = 200  # up to which others are read so by any number of rows
     terms_in_place: Annotated[int, Threshold("terms")] = 64  # up to which left operands are read where they lie
 
+    def rows_read_in_place(self, pitch: int) -> int:
+        """Rows up to which products read a right operand where it lies in rows, `pitch` bytes apart."""
+        return self.paged_rows if pitch % self.page_bytes == 0 else self.rows_in_place
+
 
 _USUAL = Costs()
 

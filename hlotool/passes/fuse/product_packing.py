@@ -125,9 +125,7 @@ def _is_copied(dot: Instruction, index: int) -> bool:
     m = dot.shape.size // n
     if numbers.rhs_contracting == (1,):
         return m > costs.rows_along
-    if n * byte_size(dot.shape.element_type) % costs.page_bytes == 0:
-        return m > costs.paged_rows
-    return m > costs.rows_in_place and n > costs.columns_in_place
+    return n > costs.columns_in_place and m > costs.rows_read_in_place(n * byte_size(dot.shape.element_type))
 
 
 def _reads_copy(user: Instruction, operand: Instruction, index: int) -> bool:

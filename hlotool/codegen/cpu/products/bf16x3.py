@@ -70,10 +70,10 @@ MARK = 0x7FFF << 16
 class Split:
     """A copy of `lines` x `terms` f32 numbers, `line` and `term` bytes apart, to the parts of a left or right matrix.
 
-    One of `line` and `term` is the size of a number.  With `panel` lines lie in panels of 16, so many bytes apart.
+    It is terms that lie side by side (`along`), or lines; with `panel` these lie in panels of 16, so many bytes apart.
     There are such matrices for all of `outer`.  Each task makes `group` blocks, and notes the range of their numbers at
-    a place of its own.  If it is `called` by others they say where the blocks go: see `pack.CALLED`.  Blocks are
-    `pitch` bytes apart, if they do not follow one another.
+    a place of its own.  If it is `called` by others they say where the blocks go: see `pack.CALLED`.  Blocks are `size`
+    bytes apart.
     """
 
     outer: tuple[Axis, ...]
@@ -81,28 +81,19 @@ class Split:
     line: int
     terms: int
     term: int
+    along: bool
     right: bool
     source: Place
     target: Place
     ranges: Place
-    panel: int = 0
-    group: int = 1
-    called: bool = False
-    pitch: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes from block to block."""
-        return self.pitch or -(-self.terms // CHUNK) * BLOCK
+    panel: int
+    group: int
+    called: bool
+    size: int
 
     @property
     def blocks(self) -> int:
         return -(-self.lines // LINES)
-
-    @property
-    def along(self) -> bool:
-        """Whether it is terms that lie side by side."""
-        return self.term == 4 and not self.panel
 
     @property
     def tasks(self) -> int:

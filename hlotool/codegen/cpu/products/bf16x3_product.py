@@ -10,32 +10,19 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from hlotool.codegen.cpu.products.bf16x3 import (
-    BLOCK,
-    CHUNK,
-    LARGEST,
-    LINES,
-    MARK,
-    PART,
-    PARTS,
-    RANGE,
-    ROW,
-    SMALLEST,
-    TILE,
-    copies,
-    empty_range,
-    first_lanes,
-    kept_helper,
-)
+from hlotool.codegen.cpu.products import bf16x3
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, LINES, PART, PARTS, RANGE, ROW, TILE
+from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile
+from hlotool.codegen.cpu.products.product import Product
 from hlotool.codegen.cpu.products.tiles import SIDE, configure, move_tile, operate, tile_config
 from hlotool.codegen.kernel import Definition, Helper
 from hlotool.codegen.llvm.arguments import Place, argument
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, open_function, return_when, when
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, either, operand, where, zeros
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, choose, either, number, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Bf16x3", "emit_begin", "emit_end", "emit_multiply", "library"]
+__all__ = ["Bf16x3", "bf16x3_tiles", "emit_begin", "emit_end", "emit_multiply", "library"]
 
 _ORDER = ((0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0))
 """The products of parts of the left and of the right matrix, so that few are fetched twice."""
@@ -61,17 +48,17 @@ def library(machine: Machine) -> tuple[str, ...]:
     """The texts of all functions that programs for `machine` may call."""
     if not machine.has_tiles:
         return ()
-    return tuple(helper.text for helper in (_product(), *copies()))
+    return tuple(helper.text for helper in (_product(), *bf16x3.copies()))
 
 
-def emit_begin(f: Function, bf16x3: Bf16x3, task: Index | None = None) -> Bool:
+def emit_begin(f: Function, operands: Bf16x3, task: Index | None = None) -> Bool:
     """Get tile registers ready; gives whether they can multiply matrices with these ranges, or task `task` of the right
     one."""
     f.unit.use(_product())
-    left, right, rights = argument(f, bf16x3.left), argument(f, bf16x3.right), bf16x3.rights
+    left, right, rights = argument(f, operands.left), argument(f, operands.right), operands.rights
     if task is not None:
         right, rights = right + task * RANGE, 1
-    return ask(f, "@bf16x3_begin", Bool, left, bf16x3.lefts, right, rights)
+    return ask(f, "@bf16x3_begin", Bool, left, operands.lefts, right, rights)
 
 
 def emit_multiply(
@@ -94,12 +81,44 @@ def emit_end(f: Function) -> None:
     call(f, "@bf16x3_end")
 
 
+def bf16x3_tiles(operands: Bf16x3) -> Microkernel:
+    """One function is for tiles of all shapes, and for all products."""
+    return Microkernel(
+        begin=lambda f, name, product, blocking: _Calls(f, operands, product), accumulates=True,
+        columns_together=lambda arithmetic: 0, speed=0.85,
+    )
+
+
+class _Calls(Calls):
+    """See `microkernel.Calls`.  Parts of `b` that tasks make can be multiplied or not, from task to task."""
+
+    def __init__(self, f: Function, operands: Bf16x3, product: Product) -> None:
+        self.f, self.operands, self.product = f, operands, product
+        self.safe: Bool | None = None if product.packing else emit_begin(f, operands)
+
+    def begin_task(self, task: Index) -> None:
+        self.safe = emit_begin(self.f, self.operands, task)
+
+    def multiply(self, tile: Tile) -> None:
+        assert self.safe is not None
+        product, (rows, columns), (tap,) = self.product, self.product.tile, self.product.taps
+        high, wide = choose(tile.short, product.m % rows, rows), choose(tile.narrow, product.n % columns, columns)
+        emit_multiply(
+            a=tile.a, a_row=product.a.row, a_part=self.operands.part, a_chunk=SIDE * tap.a, b=tile.b, c=tile.c,
+            c_row=product.c.row, rows=high, columns=wide,
+            chunks=number(self.f, tile.terms).signed_quotient(SIDE), add=tile.add, safe=self.safe,
+        )
+
+    def end(self) -> None:
+        emit_end(self.f)
+
+
 _PITCH = LINES * 4  # bytes of a row of sums that are put down
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """Parameters that say where rows of the left matrix are; see `emit_multiply`."""
+class _Factors:
+    """Parameters that say where rows of the left matrix are, and a block of the right one; see `emit_multiply`."""
 
     a: Ptr
     a_row: Int
@@ -107,10 +126,11 @@ class _Rows:
     a_chunk: Int
     table: Ptr
     taps: Int
+    b: Ptr
 
     @property
-    def rows_of_a(self) -> tuple[Ptr, Int, Int, Int, Ptr, Int]:
-        return self.a, self.a_row, self.a_part, self.a_chunk, self.table, self.taps
+    def factors(self) -> tuple[Ptr, Int, Int, Int, Ptr, Int, Ptr]:
+        return self.a, self.a_row, self.a_part, self.a_chunk, self.table, self.taps, self.b
 
     def tap(self, number: Index) -> Ptr:
         """Where rows begin for number `number` of the table."""
@@ -118,8 +138,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Multiply(_Rows):
-    b: Ptr
+class _Multiply(_Factors):
     c: Ptr
     c_row: Int
     rows: Int
@@ -130,8 +149,7 @@ class _Multiply(_Rows):
 
 
 @dataclass(frozen=True, slots=True)
-class _Tiles(_Rows):
-    b: Ptr
+class _Tiles(_Factors):
     c: Ptr
     c_row: Int
     chunks: Int
@@ -139,8 +157,7 @@ class _Tiles(_Rows):
 
 
 @dataclass(frozen=True, slots=True)
-class _Exact(_Rows):
-    b: Ptr
+class _Exact(_Factors):
     sums: Ptr
     rows: Int
     chunks: Int
@@ -158,7 +175,7 @@ def _product() -> Helper:
     _emit_tiles(unit)
     _emit_exact(unit)
     _emit_move(unit)
-    return kept_helper(unit, "@bf16x3_once = external constant i64")
+    return bf16x3.kept_helper(unit, "@bf16x3_once = external constant i64")
 
 
 def _emit_begin(unit: Unit) -> None:
@@ -169,35 +186,33 @@ def _emit_begin(unit: Unit) -> None:
     configure(Ptr(f, "@bf16x3_shapes"))
     exponents, fine = [], Vector(f, "i1", 1, "true")
     for side in ("left", "right"):
-        start = Ptr(f, f"%{side}"), *empty_range(f)
+        start = Ptr(f, f"%{side}"), *bf16x3.empty_range(f)
         loop = begin_loop(f, 0, Int(f, f"%{side}s"), 1, *start, at_least_once=True)
         at, low, high = loop.values
         low = low.call("umin", at.load("i32", SIDE, align=64))
         high = high.call("umax", (at + RANGE // 2).load("i32", SIDE, align=64))
         _, low, high = loop.end(at + RANGE, low, high)
         least, largest = low.reduce("umin"), high.reduce("umax")
-        fine &= least.compare("uge", SMALLEST - 1)
-        fine &= largest.compare("ule", LARGEST)
+        fine &= least.compare("uge", bf16x3.SMALLEST - 1)
+        fine &= largest.compare("ule", bf16x3.LARGEST)
         exponents.append(least.lshr(23))
     fine &= (exponents[0] + exponents[1]).compare("uge", _PRODUCT)
-    f.finish(operand(fine))
+    f.finish(f"{fine.type} {fine.name}")
 
 
 def _emit_multiply(unit: Unit) -> None:
     """Define ``bf16x3_multiply``: what is not a whole block, or not safe, is added up in a block of its own."""
     f, given = open_function(unit, "bf16x3_multiply", _Multiply)
     whole = given.rows.eq(LINES) & given.columns.eq(LINES)
-    rows_of_a, to = given.rows_of_a, (given.c, given.c_row)
-    return_when(
-        given.safe & whole, lambda: call(f, "@bf16x3_tiles", *rows_of_a, given.b, *to, given.chunks, given.add)
-    )
+    factors, to = given.factors, (given.c, given.c_row)
+    return_when(given.safe & whole, lambda: call(f, "@bf16x3_tiles", *factors, *to, given.chunks, given.add))
     sums = allocate(f, "i8", LINES * _PITCH, align=64)
     part = sums, _PITCH
     call(f, "@bf16x3_move", *to, *part, given.rows, given.columns, given.add)
     when(
         given.safe,
-        lambda: call(f, "@bf16x3_tiles", *rows_of_a, given.b, *part, given.chunks, True),
-        lambda: call(f, "@bf16x3_exact", *rows_of_a, given.b, sums, given.rows, given.chunks),
+        lambda: call(f, "@bf16x3_tiles", *factors, *part, given.chunks, True),
+        lambda: call(f, "@bf16x3_exact", *factors, sums, given.rows, given.chunks),
     )
     call(f, "@bf16x3_move", *part, *to, given.rows, given.columns, True)
     f.finish()
@@ -254,7 +269,7 @@ def _emit_move(unit: Unit) -> None:
     places = "ptr %from, i64 %from_row, ptr %to, i64 %to_row"
     f = Function(unit, f"internal void @bf16x3_move({places}, i64 %rows, i64 %columns, i1 %present) nounwind")
     columns = Int(f, "%columns")
-    masks = first_lanes(columns), first_lanes(columns - SIDE)
+    masks = bf16x3.first_lanes(columns), bf16x3.first_lanes(columns - SIDE)
     some = [either(Bool(f, "%present"), mask, zeros(f, "i1", SIDE)) for mask in masks]
     row = begin_loop(f, 0, Int(f, "%rows"), 1, Ptr(f, "%from"), Ptr(f, "%to"), at_least_once=True)
     read, write = row.values
@@ -317,5 +332,5 @@ def _join(places: list[Ptr], to: tuple[Ptr, Ptr]) -> None:
         parts = [word.as_float() for word in words]
         whole = parts[0] + (parts[1] + parts[2])
         bits = words[0] | words[1].lshr(16)
-        unsplit = words[2].eq(MARK)
+        unsplit = words[2].eq(bf16x3.MARK)
         put.store(where(unsplit, bits.as_float(), whole), align=64)

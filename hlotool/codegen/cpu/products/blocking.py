@@ -1,4 +1,4 @@
-"""How a product is cut into tasks: blocks of tiles, pieces of the sum, and the order in which tasks count.
+"""How a product is cut: the tile it is made of, panels to pack, and tasks, which are blocks of tiles.
 
 A task is a block of tiles of one batch item and computes its part of the result alone, over the whole sum in ascending
 order, so that results depend neither on threads nor on how tasks are spread.
@@ -11,13 +11,26 @@ from dataclasses import replace
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products.microkernel import Microkernel
-from hlotool.codegen.cpu.products.packing import BLOCK_ROWS, COLUMNS, SHARED_PANELS, block_depth, panel_bytes
 from hlotool.codegen.cpu.products.product import Blocking, Dimension, Matrix, Product, TaskDimension, TileShape
-from hlotool.codegen.machine import Machine
+from hlotool.codegen.llvm.elements import Arithmetic
+from hlotool.codegen.machine import LINE, Machine
 
-__all__ = ["plan_blocks", "terms_at_a_time"]
+__all__ = [
+    "SHARED_PANELS", "SHARED_ROWS", "block_depth", "choose_tile", "panels_to_pack", "piece_to_pack", "plan_blocks",
+    "stays_in_place", "terms_at_a_time",
+]  # fmt: skip
 
+BLOCK_ROWS: Annotated[int, Threshold("rows")] = 112  # of `a` (about as many) that a task takes together
+COLUMNS: Annotated[int, Threshold("columns")] = 256  # that a task takes together
+KEPT_BYTES: Annotated[int, Threshold("bytes")] = 48 << 10
+"""Of the result that a task keeps on its stack, where a panel comes in pieces."""
+PIECE_DEPTH: Annotated[int, Threshold("terms")] = 512
+"""Terms of the sum whose part of a panel a task packs and uses at a time."""
+SHARED_ROWS: Annotated[int, Threshold("rows")] = 256  # that one task may take, and so pack for itself
+SHARED_PANELS: Annotated[int, Threshold("panels")] = 8  # that are enough for threads to share
+MANY_ROWS: Annotated[int, Threshold("rows")] = 512  # that meet a panel often enough to pack it
 TASK_FLOPS: Annotated[float, Threshold("flops")] = 1.5e6
 """Some 15 microseconds of one core: long against handing out a task."""
 LEAST_FLOPS: Annotated[float, Threshold("flops")] = 0.6e6
@@ -33,6 +46,110 @@ REPEATED_FLOPS: Annotated[float, Threshold("flops")] = 5e5
 """That may always be: some microseconds, against thousands of compiling."""
 FLAT_BYTES: Annotated[int, Threshold("bytes")] = 2048
 """Of a row so short that it pays to have rows end to end: one loop, whole vectors."""
+
+
+def choose_tile(
+    m: int, n: int, machine: Machine, arithmetic: Arithmetic, windows: bool = False, in_lines: bool = False
+) -> tuple[float, TileShape]:
+    """The outer tile that wastes the fewest cycles on an `m` x `n` result, and those cycles per step of the sum.
+
+    Every tile size that fits the registers is weighed with its edges (see `_cycles`).
+    With `windows` the rows of `a` are windows that overlap.  Edges that ask for tile functions of their own must then
+    be worth the code.  With `in_lines` rows of tiles are whole lines of the caches.
+    """
+    width = arithmetic.columns
+    best: tuple[float, int, int] | None = None
+    for vectors in range(1, min(8 if m == 1 else 4, -(-n // width)) + 1):
+        # Beside sums and vectors of `b`: broadcasts from memory need a register of their own, and two of 16 are too
+        # many where they would cost a sum; products too where they are not fused with the addition.
+        spare = 2 if machine.registers == 32 else 3 if arithmetic.complex else 1 if vectors == 3 else 2
+        spare = 6 if machine.instructions.overwrites else spare
+        highest = (machine.registers - vectors - spare) // (vectors * arithmetic.components)
+        if highest < 1 or (in_lines and vectors * width * arithmetic.element.bytes % LINE):
+            continue
+        fewest = -(-m // highest)
+        for row_count in range(fewest, min(fewest + (3 if windows else 1), m + 1)):
+            rows = -(-m // row_count)
+            cost, edges = 0.0, -1
+            for r, row_tiles in ((rows, m // rows), (m % rows, 1)):
+                for v, panels in ((vectors, n // (vectors * width)), (-(-(n % (vectors * width)) // width), 1)):
+                    if r and v and panels:
+                        cost += row_tiles * panels * _cycles(r, v, machine, arithmetic, windows)
+                        edges += 1
+            if windows:
+                cost *= 1 + 0.04 * edges
+            if best is None or cost < best[0]:
+                best = (cost, rows, vectors)
+    assert best is not None
+    return best[0], TileShape(best[1], best[2] * width)
+
+
+def _cycles(rows: int, vectors: int, machine: Machine, arithmetic: Arithmetic, windows: bool) -> float:
+    """Cycles of a step of the sum in a tile of `rows` by `vectors`.
+
+    That is as long as the busier of its multiply-adds and its loads, and no less than the latency of a multiply-add.
+    What else there is of instructions adds a little, more so where a core is shared by two threads.  Windows come from
+    the first-level cache, and vectors of `b` are what costs.
+    """
+    broadcasts = rows * arithmetic.components
+    if machine.registers == 32:
+        reads = (broadcasts + vectors) / 2
+        extra = 2.0 + 0.3 * vectors + 0.1 * broadcasts if windows else 0.2 * reads
+        return max(broadcasts * vectors * machine.instructions.fma_cycles, reads, 4.0) + extra
+    return max(broadcasts * vectors / 2, (broadcasts + vectors) / 1.8, 4.0) + 0.14 * broadcasts + 0.32 * vectors + 0.35
+
+
+def block_depth(machine: Machine, tile: TileShape, arithmetic: Arithmetic) -> int:
+    """So many terms of the sum that a task's rows of `a` and a panel of `b` stay in the second-level cache."""
+    return machine.l2 * 3 // 4 // ((BLOCK_ROWS + tile.columns) * arithmetic.element.bytes)
+
+
+def panel_bytes(machine: Machine) -> int:
+    """Bytes of packed `b` that should stay in the second-level cache."""
+    return machine.l2 // 2
+
+
+def stays_in_place(rows: int, columns: int, size: int, machine: Machine) -> bool:
+    """Whether rows of `b` that lie close together need no packing, where that alone would be the reason.
+
+    Arrays from outside seldom begin with a cache line.  Vectors that lie across two lines cost more than packing does
+    where many rows of the result meet panels, of `size` bytes, that do not stay in the first-level cache.
+    """
+    return columns <= COSTS.columns_in_place and (rows < MANY_ROWS or size <= machine.l1 // 2)
+
+
+def panels_to_pack(
+    rows: int, panels: int, *, size: int, width: int, machine: Machine, depth: int = 0
+) -> tuple[int, int]:
+    """Of all `panels`, how many a task should pack for itself, or 0 when that is better done ahead of all tasks.
+
+    A task that meets all `rows` of the result can use panels, of `width` columns and `size` bytes, while they are still
+    in its cache.  That leaves the panels to share between threads, and has every task read all of `a`.
+    Comes with so many terms of the sum as to pack at a time (0: all), where its `depth` is given.
+    """
+    most = panel_bytes(machine)
+    if rows > SHARED_ROWS or panels < SHARED_PANELS:
+        return 0, 0
+    if depth > PIECE_DEPTH:
+        pieces = -(-depth // PIECE_DEPTH)
+        return 1, min(depth, -(-depth // (16 * pieces)) * 16)
+    if size > (most if machine.instructions.tuned else most // 2):
+        return 0, 0
+    return max(1, min(COLUMNS // width, most // size, panels // 16)), 0
+
+
+def piece_to_pack(rows: int, panels: int, *, size: int, row: int, first: int, machine: Machine) -> int:
+    """How much of the outermost dimension of a sum, `first` long, tasks should pack of a panel at a time; 0 for all.
+
+    For where a whole panel, of `size` bytes and `row` for each term, does not stay in the second-level cache: a
+    convolution of few pixels with many features.
+    """
+    most = panel_bytes(machine)
+    piece = most * first // size
+    kept = rows * (2 * LINE + row) <= KEPT_BYTES
+    # With vectors of 512 bits nothing was measured.
+    worth = machine.instructions.tuned and kept and panels >= SHARED_PANELS
+    return -(-first // -(-first // piece)) if worth and size > most // 2 and 1 <= piece < first else 0
 
 
 def plan_blocks(product: Product, microkernel: Microkernel, machine: Machine) -> Blocking:
@@ -212,7 +329,7 @@ def _repeats_columns(product: Product, microkernel: Microkernel, wide: int, accu
     together = product.b.whole or product.b_step == columns * product.b.column
     more = columns - -(-rest // step) * step
     flops = 2.0 * product.arithmetic.components**2 * product.m * more * product.depth * product.items
-    own = n % (wide * columns) > columns or not (product.epilogue or product.finish)
+    own = n % (wide * columns) > columns or not (product.epilogue or product.border)
     return together and own and (more * REPEATED <= n or flops <= REPEATED_FLOPS)
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from hlotool.analysis.contraction import MatrixView, matrix_views, row_major_strides, sum_type
+from hlotool.analysis.contraction import MatrixView, dense_strides, matrix_views, sum_type
 from hlotool.analysis.product_epilogue import fused_product, updates_of
 from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.fusions.fusion import emit_outputs
 from hlotool.codegen.cpu.fusions.plan import Output, output_leaves
 from hlotool.codegen.cpu.products.conv import emit_conv
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.streamed import emit_streamed
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
-from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window
+from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window, byte_size
 
 __all__ = ["convolution_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
 
@@ -38,13 +38,11 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     product, computed = epilogue.product, prologues(epilogue.product)
     if is_streamed(product, computed):
         kernel = emit_streamed(name, epilogue, slots[-1])
-    elif computed:
+    elif product.opcode == "convolution":
+        kernel = emit_conv(name, convolution_spec(product), machine, slots, epilogue)
+    else:
         lhs, rhs = (Prologue(o, epilogue.slots) if n in computed else None for n, o in enumerate(product.operands))
         kernel = emit_dot(name, _view(product), machine, slots, None if product.is_root else epilogue, (lhs, rhs))
-    elif epilogue.product.opcode == "convolution":
-        kernel = emit_conv(name, convolution_spec(epilogue.product), machine, slots, epilogue)
-    else:
-        kernel = emit_dot(name, _view(epilogue.product), machine, slots, epilogue)
     copied = [
         [Output(output.region.operands[0], 0, output.slot, output.shape)]
         for number, output in enumerate(epilogue.outputs) if output.region is not None and number not in in_place
@@ -53,11 +51,8 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
         return kernel
     ahead = emit_outputs(f"ahead_{name}", copied, epilogue.slots, slots[-1], machine)
     return replace(
-        kernel,
-        declarations={**ahead.declarations, **kernel.declarations},
-        library={**ahead.library, **kernel.library},
-        definitions=(*ahead.definitions, *kernel.definitions),
-        steps=(*ahead.steps, *kernel.steps),
+        kernel, declarations={**ahead.declarations, **kernel.declarations}, library={**ahead.library, **kernel.library},
+        definitions=(*ahead.definitions, *kernel.definitions), steps=(*ahead.steps, *kernel.steps),
     )
 
 
@@ -106,32 +101,24 @@ def convolution_spec(convolution: Instruction) -> ConvSpec:
     numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
     window = convolution.attributes.get("window", Window()).dimensions
     lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
-    ls, rs, os = row_major_strides(lhs), row_major_strides(rhs), row_major_strides(out)
+    types = lhs.element_type, rhs.element_type, out.element_type
+    ls, rs, os = (dense_strides(x.dimensions, byte_size(x.element_type)) for x in (lhs, rhs, out))
+    places = zip(window, numbers.input_spatial, numbers.kernel_spatial, numbers.output_spatial, strict=True)
     return ConvSpec(
-        batch=lhs.dimensions[numbers.input_batch],
-        input=tuple(lhs.dimensions[d] for d in numbers.input_spatial),
-        input_features=lhs.dimensions[numbers.input_feature],
-        output=tuple(out.dimensions[d] for d in numbers.output_spatial),
+        batch=lhs.dimensions[numbers.input_batch], input_features=lhs.dimensions[numbers.input_feature],
         output_features=out.dimensions[numbers.output_feature],
-        kernel=tuple(rhs.dimensions[d] for d in numbers.kernel_spatial),
-        strides=tuple(w.stride for w in window),
-        padding=tuple(w.padding_low for w in window),
-        base_dilation=tuple(w.base_dilation for w in window),
-        window_dilation=tuple(w.window_dilation for w in window),
-        reversal=tuple(w.reversal for w in window),
+        spatial=tuple(
+            Spatial(
+                input=lhs.dimensions[i], kernel=rhs.dimensions[k], output=out.dimensions[o], stride=w.stride,
+                padding=w.padding_low, base_dilation=w.base_dilation, window_dilation=w.window_dilation, lhs=ls[i],
+                rhs=-rs[k] if w.reversal else rs[k], out=os[o],
+            )
+            for w, i, k, o in places
+        ),
         feature_groups=convolution.attributes.get("feature_group_count", 1),
         batch_groups=convolution.attributes.get("batch_group_count", 1),
-        lhs_batch=ls[numbers.input_batch],
-        lhs_spatial=tuple(ls[d] for d in numbers.input_spatial),
-        lhs_feature=ls[numbers.input_feature],
-        rhs_spatial=tuple(rs[d] for d in numbers.kernel_spatial),
-        rhs_input=rs[numbers.kernel_input_feature],
-        rhs_output=rs[numbers.kernel_output_feature],
-        out_batch=os[numbers.output_batch],
-        out_spatial=tuple(os[d] for d in numbers.output_spatial),
-        out_feature=os[numbers.output_feature],
-        lhs=lhs.element_type,
-        rhs=rhs.element_type,
-        out=out.element_type,
-        accumulate=sum_type(lhs.element_type, rhs.element_type, out.element_type),
+        lhs_batch=ls[numbers.input_batch], lhs_feature=ls[numbers.input_feature],
+        rhs_input=rs[numbers.kernel_input_feature], rhs_output=rs[numbers.kernel_output_feature],
+        out_batch=os[numbers.output_batch], out_feature=os[numbers.output_feature],
+        types=(*types, sum_type(*types)),
     )

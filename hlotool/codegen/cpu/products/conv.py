@@ -22,22 +22,19 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated
 
-from hlotool.analysis.contraction import MatrixView, Strides
+from hlotool.analysis.contraction import MatrixView, Strides, dense_strides
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products.blocking import choose_tile, panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
-from hlotool.codegen.cpu.products.conv_border import Border, emit_border, emit_flag
-from hlotool.codegen.cpu.products.conv_cuts import NO_CUTS, Cuts, cuts_of, extent_of, is_bordered
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Phase
-from hlotool.codegen.cpu.products.conv_updates import emit_conv_updates, serves_conv_updates
+from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
+from hlotool.codegen.cpu.products.conv_spec import NO_CUTS, ConvSpec, Cuts, Phase, cuts_of, extent_of, is_bordered
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense
-from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
-from hlotool.codegen.cpu.products.packing import panels_to_pack, piece_to_pack, stays_in_place
-from hlotool.codegen.cpu.products.pad import PadAxis, emit_pad
-from hlotool.codegen.cpu.products.product import Ends, Finish, Matrix, Packing, Product, Reach, Tap, TileShape
-from hlotool.codegen.cpu.products.tile_shape import choose_tile
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, joined
+from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad
+from hlotool.codegen.cpu.products.product import Border, Ends, Matrix, Packing, Product, Reach, Tap, TileShape
+from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
@@ -47,25 +44,8 @@ from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_conv"]
 
-LHS, RHS, OUT, SCRATCH = range(4)
-
 _LINE_BYTES: Annotated[int, Threshold("bytes")] = 512 << 10  # of a group's weights, which every line reads again
 _FULL: Annotated[float, Threshold("share")] = 0.6  # of the lanes of vectors along a line, which should be used
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Input:
-    """The input as the product reads it: strides in bytes (`group`: from one group to the next).
-
-    `low` elements of padding come before the first of each spatial dimension.
-    """
-
-    place: Place
-    low: Sequence[int]
-    batch: int
-    spatial: Sequence[int]
-    feature: int
-    group: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,35 +66,32 @@ class _Outer:
 
 @dataclass(slots=True, kw_only=True)
 class _Conv:
-    """A convolution on the way to a kernel; `flag` is whether the kernel is finite, once somebody has asked."""
+    """A convolution on the way to a kernel: vectors run along features, along spatial dimension `line` if that is
+    given, or along groups (`lanewise`).  Products read `input`, with the strides `steps`, and write `result`, with the
+    strides `strides`.  `flag` is whether the kernel is finite, once somebody has asked."""
 
     spec: ConvSpec
     operands: Operands
-    slots: tuple[int, int, int, int]
+    machine: Machine
     epilogue: Epilogue | None
-    flag: Place | None = None
+    places: tuple[Place, Place, Place]
+    input: Place
+    steps: Sequence[int]
+    result: Place
+    strides: Sequence[int]
+    line: int | None = None
+    lanewise: bool = False
     cuts: Cuts = NO_CUTS
-
-    @property
-    def machine(self) -> Machine:
-        assert self.operands.unit.machine is not None
-        return self.operands.unit.machine
+    flag: Place | None = None
 
     @property
     def arithmetic(self) -> Arithmetic:
         return self.operands.arithmetic
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """How the phases of a convolution become products: vectors run along features, along spatial dimension `line` if
-    that is given, or along groups (`lanewise`).  `strides` are those of the result, in bytes."""
-
-    image: _Input
-    result: Place
-    strides: Sequence[int]
-    line: int | None
-    lanewise: bool
+    @property
+    def columns(self) -> int:
+        """Of products whose vectors run along features or groups."""
+        return self.spec.output_features if self.lanewise else self.spec.share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +108,7 @@ class _Windows:
 
 
 def emit_conv(
-    name: str,
-    spec: ConvSpec,
-    machine: Machine,
-    slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
+    name: str, spec: ConvSpec, machine: Machine, slots: tuple[int, int, int, int] = (0, 1, 2, 3),
     epilogue: Epilogue | None = None,
 ) -> Kernel:
     """The kernel `name` of a convolution; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
@@ -143,56 +117,45 @@ def emit_conv(
     goes into that instead of out.  An empty result gives a kernel without steps.  Raises UnsupportedError for element
     types that cannot be combined.
     """
-    unit, scratch, sums = Unit(machine), Scratch(slots[SCRATCH]), arithmetic(spec.accumulate, machine)
+    unit, scratch, sums = Unit(machine), Scratch(slots[3]), arithmetic(spec.types[3], machine)
     operands = Operands(name=name, unit=unit, batch=(), arithmetic=sums, scratch=scratch)
-    conv = _Conv(spec=spec, operands=operands, slots=slots, epilogue=epilogue)
-    if math.prod((spec.batch, spec.output_features, *spec.output)) > 0:
-        if math.prod((spec.input_features, *spec.kernel, *spec.input)) == 0:
-            _clear(conv, name, Place(slots[OUT], 0, element(spec.out)), _strides_of_result(spec))
+    lhs, rhs, out = (Place(slot, 0, element(kind)) for slot, kind in zip(slots[:3], spec.types[:3], strict=True))
+    conv = _Conv(
+        spec=spec, operands=operands, machine=machine, epilogue=epilogue, places=(lhs, rhs, out), input=lhs,
+        steps=(spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature), result=out, strides=spec.strides,
+    )
+    if math.prod(spec.result) > 0:
+        if math.prod(spec.input) * spec.window == 0:
+            operands.clear(name, out, spec.result, spec.strides)
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
         elif serves_bf16x3(spec, machine, epilogue):
-            border = _border(conv, name, _strides_of_result(spec), 0) if is_bordered(spec) else None
-            operands.steps += emit_bf16x3(unit, name, spec, slots, scratch, epilogue=epilogue, border=border)
-        elif serves_conv_updates(spec, machine, epilogue):
-            operands.steps += emit_conv_updates(unit, name, spec, slots, scratch, epilogue)
+            emit_bf16x3(operands, spec, conv.places, epilogue, _border(conv, name, 0) if is_bordered(spec) else None)
+        elif _serves_updates(conv):
+            _emit_updates(conv)
         else:
             _emit(conv)
     return finish_kernel(unit, operands.steps, scratch.size)
 
 
-def _strides_of_result(spec: ConvSpec) -> list[int]:
-    """Those of batch, spatial dimensions and features, in bytes."""
-    return [stride * element(spec.out).bytes for stride in (spec.out_batch, *spec.out_spatial, spec.out_feature)]
-
-
-def _clear(conv: _Conv, name: str, result: Place, strides: Sequence[int]) -> None:
-    """Clear the result, whose strides are given in bytes."""
-    *outer, last = (Axis(extent, 0, stride) for extent, stride in zip(conv.spec.result, strides, strict=True))
-    conv.operands.steps.append(emit_zeros(conv.operands.unit, name, outer, last, result))
-
-
 def _pointwise(spec: ConvSpec) -> bool:
-    whole = math.prod((*spec.kernel, *spec.base_dilation)) == 1 and not any(spec.padding)
+    whole = all(d.kernel == d.base_dilation == 1 and d.padding == 0 for d in spec.spatial)
     return whole and spec.groups == 1 and not is_bordered(spec)
 
 
 def _as_dot(spec: ConvSpec, in_order: bool) -> MatrixView:
     """A convolution with a window of one element: pixels times features, `in_order` with those of the result."""
-    left, right, out = (element(kind).bytes for kind in (spec.lhs, spec.rhs, spec.out))
-    spatial = zip(spec.output, spec.lhs_spatial, spec.strides, spec.out_spatial, strict=True)
     free = _merge_outer([
-        _Outer(extent=spec.batch, a=spec.lhs_batch * left, c=spec.out_batch * out),
-        *(_Outer(extent=extent, a=a * step * left, c=c * out) for extent, a, step, c in spatial),
+        _Outer(extent=spec.batch, a=spec.lhs_batch, c=spec.out_batch),
+        *(_Outer(extent=d.output, a=d.lhs * d.stride, c=d.out) for d in spec.spatial),
     ], in_order)
     rows = free[-1] if in_order else max(free, key=lambda d: d.extent)
     batch = [d for d in free if d is not rows]
     return MatrixView(
         batch=tuple(d.extent for d in batch), m=rows.extent, n=spec.output_features, k=spec.input_features,
-        lhs=Strides(batch=tuple(d.a for d in batch), row=rows.a, terms=(spec.lhs_feature * left,)),
-        rhs=Strides(batch=(0,) * len(batch), column=spec.rhs_output * right, terms=(spec.rhs_input * right,)),
-        out=Strides(batch=tuple(d.c for d in batch), row=rows.c, column=spec.out_feature * out),
-        types=(spec.lhs, spec.rhs, spec.out, spec.accumulate),
+        lhs=Strides(batch=tuple(d.a for d in batch), row=rows.a, terms=(spec.lhs_feature,)),
+        rhs=Strides(batch=(0,) * len(batch), column=spec.rhs_output, terms=(spec.rhs_input,)),
+        out=Strides(batch=tuple(d.c for d in batch), row=rows.c, column=spec.out_feature), types=spec.types,
     )
 
 
@@ -214,214 +177,197 @@ def _merge_outer(dimensions: Sequence[_Outer], in_order: bool = False) -> list[_
 
 def _emit(conv: _Conv) -> None:
     """Choose what vectors run along, copy the input if need be, and add the products of all phases."""
-    spec, operands, kind = conv.spec, conv.operands, element(conv.spec.out)
+    spec, operands, out = conv.spec, conv.operands, conv.result
     # One feature (or one image) per group: groups become the lanes of the vectors.
     single = spec.features == 1 if spec.feature_groups > 1 else spec.batch == spec.groups
     lanewise = spec.groups > 1 and single and not conv.arithmetic.complex
-    line = _line(spec, conv.arithmetic)
-    lanewise = lanewise and (spec.share == 1 or spec.feature_groups > 1) and line is None
-    if line is not None:
-        image = _input(conv, line + 1)
+    conv.line = _line(conv)
+    conv.lanewise = lanewise and (spec.share == 1 or spec.feature_groups > 1) and conv.line is None
+    if conv.line is not None:
+        _copy_input(conv, conv.line + 1)
     else:
-        columns = spec.output_features if lanewise else spec.share
-        conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows, columns, lanewise))
-        lanes = len(spec.input) + 1 if spec.feature_groups > 1 else 0
-        image = _input(conv, lanes, spec.share) if lanewise else _input(conv)
+        conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows))
+        lanes = len(spec.spatial) + 1 if spec.feature_groups > 1 else 0
+        _copy_input(conv, *(lanes, spec.share) if conv.lanewise else ())
 
-    result, strides = Place(conv.slots[OUT], 0, kind), _strides_of_result(spec)
-    unpack = strides[-1] != kind.bytes and spec.output_features > 1 and line is None
+    size = out.element.bytes
+    unpack = conv.strides[-1] != size and spec.output_features > 1 and conv.line is None
     if unpack:
-        result = operands.scratch.take(math.prod(spec.result) * kind.bytes, kind)
-        strides = list(dense(spec.result, kind.bytes))
-    every = [spec.phases(at) for at in range(len(spec.input))]
+        conv.result = operands.scratch.take(math.prod(spec.result) * size, out.element)
+        conv.strides = dense_strides(spec.result, size)
+    every = [d.phases() for d in spec.spatial]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
-        _clear(conv, f"zeros_{operands.name}", result, strides)
-    layout = _Layout(image=image, result=result, strides=strides, line=line, lanewise=lanewise)
+        operands.clear(f"zeros_{operands.name}", conv.result, spec.result, conv.strides)
     phases = list(product(*([phase for phase in phases if phase.taps] for phases in every)))
     for number, phase in enumerate(phases):
         name = operands.name if len(phases) == 1 else f"phase{number}_{operands.name}"
-        _emit_phase(conv, name, phase, layout)
+        _emit_phase(conv, name, phase)
     if unpack:
-        _unpack(conv, result, strides)
+        _unpack(conv, out)
 
 
-def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase], layout: _Layout) -> None:
+def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase]) -> None:
     """Add the steps for the pixels of a phase of each spatial dimension."""
-    spec, windows = conv.spec, _windows(conv, phase, layout)
-    if layout.line is None:
-        product, batch, inside = _along_features(conv, name, phase, windows, layout)
+    spec, windows = conv.spec, _windows(conv, phase)
+    if conv.line is None:
+        product, batch, inside = _along_features(conv, name, phase, windows)
     else:
-        product, batch, inside = _along_line(conv, windows, spec.output[layout.line], layout.strides[-1])
+        product, batch, inside = _along_line(conv, windows, spec.spatial[conv.line].output)
     # A dimension that is neither rows nor a batch of the product, where windows lie partly outside.
-    if any(p.inside(spec.input[at]) for at, p in enumerate(phase) if at == layout.line or p.count == 1):
+    if any(p.inside(spec.spatial[at].input) for at, p in enumerate(phase) if at == conv.line or p.count == 1):
         inside = 0, 0
     exact = product.arithmetic.type not in ("float", "double")  # zero times anything is zero
     if not exact and is_bordered(spec, conv.cuts) and (inside or any(d.inside for d in batch)):
-        border = _border(conv, name, layout.strides, windows.result.start - layout.result.start)
-        finish = Finish(border, tuple(d.inside or (0, d.extent) for d in batch), inside or (0, product.m))
-        product = replace(product, finish=finish)
+        border = _border(conv, name, windows.result.start - conv.result.start)
+        edges = tuple(d.inside or (0, d.extent) for d in batch)
+        product = replace(product, border=replace(border, batch=edges, rows=inside or (0, product.m)))
     conv.operands.steps.append(emit_product(conv.operands.unit, name, product))
 
 
-def _windows(conv: _Conv, phase: Sequence[Phase], layout: _Layout) -> _Windows:
-    spec, image, kind = conv.spec, layout.image, element(conv.spec.rhs)
-    c_batch, *c_spatial, c_feature = layout.strides
-    free = [_Outer(extent=spec.result[0], a=image.batch, c=c_batch)]
+def _windows(conv: _Conv, phase: Sequence[Phase]) -> _Windows:
+    spec, at_a, at_b, at_c = conv.spec, conv.input.start, conv.spec.rhs_start, conv.result.start
+    a_batch, *a_spatial, a_feature = conv.steps
+    c_batch, *c_spatial, c_feature = conv.strides
+    free = [_Outer(extent=spec.result[0], a=a_batch, c=c_batch)]
     different = []
-    if spec.groups > 1 and not layout.lanewise:
-        across = spec.share * spec.rhs_output * kind.bytes
-        different.append(_Outer(extent=spec.groups, a=image.group, b=across, c=spec.share * c_feature))
-    taps = [Tap(spec.features, image.feature, spec.rhs_input * kind.bytes)]
-    at_a = at_b = at_c = 0
-    for at, (p, a, c) in enumerate(zip(phase, image.spatial, c_spatial, strict=True)):
-        step, first = spec.rhs_spatial[at] * kind.bytes, p.tap
-        if spec.reversal[at]:
-            step, first = -step, p.tap - (spec.kernel[at] - 1)
-        at_a, at_b, at_c = at_a + (p.start + image.low[at]) * a, at_b + first * step, at_c + p.first * c
+    if spec.groups > 1 and not conv.lanewise:
+        group = spec.features * a_feature if spec.feature_groups > 1 else spec.result[0] * a_batch
+        across = spec.share * spec.rhs_output
+        different.append(_Outer(extent=spec.groups, a=group, b=across, c=spec.share * c_feature))
+    taps = [Tap(spec.features, a_feature, spec.rhs_input)]
+    for at, (p, d, a, c) in enumerate(zip(phase, spec.spatial, a_spatial, c_spatial, strict=True)):
+        at_a, at_b, at_c = at_a + p.start * a, at_b + p.tap * d.rhs, at_c + p.first * c
         cut = at if at in conv.cuts[:2] else None
-        if at != layout.line:
-            inside = None if cut is not None else p.inside(spec.input[at])
+        if at != conv.line:
+            inside = None if cut is not None else p.inside(d.input)
             free.append(_Outer(extent=p.count, a=p.stride * a, c=p.period * c, inside=inside, cut=cut))
         if p.alike > 1:
-            different.append(_Outer(extent=p.alike, a=p.next_start * a, b=p.next_tap * step, c=c))
-        taps.append(Tap(p.taps, p.dilation * a, p.step * step))
+            different.append(_Outer(extent=p.alike, a=p.next_start * a, b=p.next_tap * d.rhs, c=c))
+        taps.append(Tap(p.taps, p.dilation * a, p.step * d.rhs))
     return _Windows(
         free=_merge_outer(free, in_order=conv.epilogue is not None), different=different,
         taps=sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)],
-        input=replace(image.place, start=image.place.start + at_a), weights=Place(conv.slots[RHS], at_b, kind),
-        result=replace(layout.result, start=layout.result.start + at_c),
+        input=replace(conv.input, start=at_a), weights=replace(conv.places[1], start=at_b),
+        result=replace(conv.result, start=at_c),
     )
 
 
 def _along_line(
-    conv: _Conv, windows: _Windows, columns: int, feature: int
+    conv: _Conv, windows: _Windows, columns: int
 ) -> tuple[Product, list[_Outer], tuple[int, int] | None]:
-    """The product whose columns are pixels of a line, and its batch; `feature` is the stride of those in the result.
-
-    Weights are the left operand.
-    """
+    """The product whose columns are pixels of a line, and its batch.  Weights are the left operand."""
     spec, batch, taps = conv.spec, [*windows.different, *windows.free], _merge_taps(windows.taps)
     _, tile = choose_tile(spec.share, columns, conv.machine, conv.arithmetic, windows=True)
     a, b, c = windows.weights, windows.input, windows.result
     return Product(
         batch=tuple(d.extent for d in batch), m=spec.share, n=columns, terms=tuple(tap.extent for tap in taps),
         a=Matrix(
-            place=a, batch=tuple(d.b for d in batch), row=spec.rhs_output * a.element.bytes,
-            terms=tuple(tap.b for tap in taps),
+            place=a, batch=tuple(d.b for d in batch), row=spec.rhs_output, terms=tuple(tap.b for tap in taps)
         ),
         b=Matrix(
             place=b, batch=tuple(d.a for d in batch), column=b.element.bytes, terms=tuple(tap.a for tap in taps)
         ),
-        c=Matrix(place=c, batch=tuple(d.c for d in batch), row=feature, column=c.element.bytes),
+        c=Matrix(place=c, batch=tuple(d.c for d in batch), row=conv.strides[-1], column=c.element.bytes),
         arithmetic=conv.arithmetic, tile=tile,
     ), batch, None
 
 
 def _along_features(
-    conv: _Conv, name: str, phase: Sequence[Phase], windows: _Windows, layout: _Layout
+    conv: _Conv, name: str, phase: Sequence[Phase], windows: _Windows
 ) -> tuple[Product, list[_Outer], tuple[int, int] | None]:
     """The product whose columns are features, its batch, and the rows whose windows lie inside, if not all do."""
     spec, cuts, image = conv.spec, conv.cuts, windows.input
-    columns = spec.output_features if layout.lanewise else spec.share
-    rows, tile = _rows(conv, windows.free, columns, layout.lanewise)
-    weights, packing = _weights(conv, name, windows, columns, tile)
+    rows, tile = _rows(conv, windows.free)
+    weights, packing = _weights(conv, name, windows, tile)
     batch = [*windows.different, *(d for d in windows.free if d is not rows)]
     taps, ends = _sum(_consecutive(windows.taps, weights.terms[-1]), cuts, spec.features)
     reach = None
     if cuts.outer is not None:
         p, number = phase[cuts.outer], next(number for number, d in enumerate(batch) if d.cut is not None)
-        reach = Reach(number, p.start, p.stride, p.dilation, spec.input[cuts.outer])
+        reach = Reach(number, p.start, p.stride, p.dilation, spec.spatial[cuts.outer].input)
     shared = (0,) * (len(batch) - len(windows.different))
     return Product(
-        batch=tuple(d.extent for d in batch), m=rows.extent, n=columns, terms=tuple(tap.extent for tap in taps),
+        batch=tuple(d.extent for d in batch), m=rows.extent, n=conv.columns, terms=tuple(tap.extent for tap in taps),
         a=Matrix(
             place=image, batch=tuple(d.a for d in batch), row=rows.a,
-            column=image.element.bytes if layout.lanewise else 0, terms=tuple(tap.a for tap in taps),
+            column=image.element.bytes if conv.lanewise else 0, terms=tuple(tap.a for tap in taps),
         ),
         b=replace(weights, batch=weights.batch + shared, terms=tuple(tap.b for tap in taps)),
-        c=Matrix(place=windows.result, batch=tuple(d.c for d in batch), row=rows.c, column=layout.strides[-1]),
+        c=Matrix(place=windows.result, batch=tuple(d.c for d in batch), row=rows.c, column=conv.strides[-1]),
         arithmetic=conv.arithmetic, tile=tile, packing=packing, piece=packing.piece if packing else 0, reach=reach,
         ends=ends, epilogue=conv.epilogue,
     ), batch, rows.inside
 
 
-def _border(conv: _Conv, name: str, strides: Sequence[int], start: int) -> Border:
-    """What sees to results at the border of a product that makes part of a result with these strides."""
-    operands = conv.operands
+def _border(conv: _Conv, name: str, start: int) -> Border:
+    """What sees to results at the border of a product that makes part of the result, `start` bytes into it."""
+    operands, (lhs, rhs, out) = conv.operands, conv.places
     if conv.flag is None:
-        conv.flag = operands.scratch.take(8, element(conv.spec.out))
+        conv.flag = operands.scratch.take(8, out.element)
         operands.steps.insert(0, emit_flag(operands.unit, f"flag_{operands.name}", conv.flag))
-    slots = conv.slots[LHS], conv.slots[RHS]
-    return emit_border(operands.unit, name, conv.spec, slots, strides, start, conv.flag)
+    return emit_border(operands.unit, name, conv.spec, (lhs.slot, rhs.slot), conv.strides, start, conv.flag)
 
 
-def _line(spec: ConvSpec, arithmetic: Arithmetic) -> int | None:
+def _line(conv: _Conv) -> int | None:
     """The spatial dimension to lay vectors along, with weights as the broadcast operand, if that is the better way.
 
     It is when features are not contiguous in the result but that dimension is, in the input as well (NCHW),
     it fills most lanes of its vectors, and the weights, read again for every line, stay in cache.
     """
-    weights = element(spec.rhs)
-    size = math.prod(spec.kernel) * spec.features * spec.output_features * weights.bytes
-    if spec.out_feature == 1 or weights.storage != arithmetic.type or size // spec.groups > _LINE_BYTES:
+    spec, lanes, (left, weights, out) = conv.spec, conv.arithmetic.columns, (place.element for place in conv.places)
+    size = spec.window * spec.features * spec.output_features * weights.bytes
+    if spec.out_feature == out.bytes or weights.storage != conv.arithmetic.type or size // spec.groups > _LINE_BYTES:
         return None
-    for at, extent in enumerate(spec.output):
-        full = extent / (-(-extent // arithmetic.columns) * arithmetic.columns)
-        plain = spec.strides[at] == spec.base_dilation[at] == 1
-        if plain and spec.out_spatial[at] == spec.lhs_spatial[at] == 1 and full >= _FULL:
+    for at, d in enumerate(spec.spatial):
+        plain = d.stride == d.base_dilation == 1 and (d.lhs, d.out) == (left.bytes, out.bytes)
+        if plain and d.output / (-(-d.output // lanes) * lanes) >= _FULL:
             return at
     return None
 
 
-def _input(conv: _Conv, lanes: int | None = None, share: int = 1) -> _Input:
-    """The input, copied where windows cross its border, or as vectors along it need it.
+def _copy_input(conv: _Conv, lanes: int | None = None, share: int = 1) -> None:
+    """Copy the input where windows cross its border, or as vectors along it need it.
 
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
-    spec, operands, left, kind = conv.spec, conv.operands, element(conv.spec.lhs), conv.arithmetic.element
-    source = Place(conv.slots[LHS], 0, left)
-    strides = [stride * left.bytes for stride in (spec.lhs_batch, *spec.lhs_spatial, spec.lhs_feature)]
-    scattered = share > 1 or not (lanes is None or strides[lanes] == left.bytes)
-    if not (is_bordered(spec, conv.cuts) or left.storage != conv.arithmetic.type or scattered):
-        return _input_at(spec, source, [0] * len(spec.input), strides)
-    reads = [extent_of(spec, at, conv.cuts) for at in range(len(spec.input))]
-    low = [-first for first, _ in reads]
-    sizes = [spec.batch, *spec.input, spec.input_features]
-    targets = [spec.batch, *(end - first for first, end in reads), spec.input_features]
-    axes = [PadAxis(*each) for each in zip(sizes, strides, targets, [0, *low, 0], strict=True)]
-    order = sorted(range(len(axes)), key=lambda at: -strides[at])
+    spec, operands, source, kind = conv.spec, conv.operands, conv.input, conv.arithmetic.element
+    scattered = share > 1 or not (lanes is None or conv.steps[lanes] == source.element.bytes)
+    if not (is_bordered(spec, conv.cuts) or source.element.storage != conv.arithmetic.type or scattered):
+        return
+    reads = [(0, spec.batch), *(extent_of(spec, at, conv.cuts) for at in range(len(spec.spatial)))]
+    reads.append((0, spec.input_features))
+    axes = [
+        PadAxis(extent, stride, end - first, -first)
+        for extent, stride, (first, end) in zip(spec.input, conv.steps, reads, strict=True)
+    ]
+    order = sorted(range(len(axes)), key=lambda at: -conv.steps[at])
     if lanes is not None:
         order = [at for at in order if at != lanes] + [lanes]
     copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
-    steps = dense(tuple(axis.target for axis in copied), kind.bytes)
+    steps = dense_strides(tuple(axis.target for axis in copied), kind.bytes)
     place = operands.scratch.take(steps[0] * copied[0].target, kind)
-    name = f"pad_{operands.name}"
-    operands.steps.append(emit_pad(operands.unit, name, copied, source, place, conv.arithmetic))
-    return _input_at(spec, place, low, [steps[order.index(at)] for at in range(len(axes))])
+    operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, conv.arithmetic))
+    conv.steps = [steps[order.index(at)] for at in range(len(axes))]
+    inside = sum(axis.low * step for axis, step in zip(axes, conv.steps, strict=True))
+    conv.input = replace(place, start=place.start + inside)
 
 
-def _input_at(spec: ConvSpec, place: Place, low: Sequence[int], strides: Sequence[int]) -> _Input:
-    batch, *spatial, feature = strides
-    group = spec.features * feature if spec.feature_groups > 1 else spec.result[0] * batch
-    return _Input(place=place, low=low, batch=batch, spatial=spatial, feature=feature, group=group)
-
-
-def _rows(conv: _Conv, free: Sequence[_Outer], columns: int, lanewise: bool) -> tuple[_Outer, TileShape]:
+def _rows(conv: _Conv, free: Sequence[_Outer]) -> tuple[_Outer, TileShape]:
     """The dimension that becomes the rows of the product, and its tile: the cheapest for the whole result."""
     usable = [d for d in free if d.cut is None or d.cut == conv.cuts.line]
     if conv.epilogue is not None or conv.cuts.line is not None:
         usable = [d for d in usable if d.cut is not None] or usable[-1:]
-    tiles = [(d, *_tile(conv, d.extent, columns, lanewise)) for d in reversed(usable)]
+    tiles = [(d, *_tile(conv, d.extent)) for d in reversed(usable)]
     rows, _, tile = min(tiles, key=lambda each: each[1])
     return rows, tile
 
 
-def _tile(conv: _Conv, rows: int, columns: int, lanewise: bool) -> tuple[float, TileShape]:
-    """The tile for so many rows and columns, and what one of the rows costs."""
-    if not lanewise:
-        cost, tile = choose_tile(rows, columns, conv.machine, conv.arithmetic, windows=True)
+def _tile(conv: _Conv, rows: int) -> tuple[float, TileShape]:
+    """The tile for so many rows, and what one of the rows costs."""
+    if not conv.lanewise:
+        cost, tile = choose_tile(rows, conv.columns, conv.machine, conv.arithmetic, windows=True)
         return cost / rows, tile
-    vectors = min(2, -(-columns // conv.arithmetic.columns))
+    vectors = min(2, -(-conv.columns // conv.arithmetic.columns))
     high = -(-rows // -(-rows // 6))
     return -min(rows, 6), TileShape(high, vectors * conv.arithmetic.columns)
 
@@ -448,57 +394,97 @@ def _sum(taps: Sequence[Tap], cuts: Cuts, features: int) -> tuple[tuple[Tap, ...
 
 
 def _merge_taps(taps: Sequence[Tap]) -> tuple[Tap, ...]:
-    """Neighbouring loops that are one in both operands made one."""
-    merged: list[Tap] = []
-    for tap in taps:
-        if merged and merged[-1].a == tap.extent * tap.a and merged[-1].b == tap.extent * tap.b:
-            merged[-1] = Tap(merged[-1].extent * tap.extent, tap.a, tap.b)
-        else:
-            merged.append(tap)
-    return tuple(merged)
+    return tuple(map(Tap._make, joined(taps)))
 
 
-def _weights(
-    conv: _Conv, name: str, windows: _Windows, columns: int, tile: TileShape
-) -> tuple[Matrix, Packing | None]:
+def _weights(conv: _Conv, name: str, windows: _Windows, tile: TileShape) -> tuple[Matrix, Packing | None]:
     """Weights in the order of the sum, and who packs them; the batch is where they are `different`."""
-    spec, arithmetic, machine, place = conv.spec, conv.arithmetic, conv.machine, windows.weights
+    spec, arithmetic, machine, place, columns = conv.spec, conv.arithmetic, conv.machine, windows.weights, conv.columns
     taps = _merge_taps([Tap(tap.extent, 0, tap.b) for tap in windows.taps])
     weights = Matrix(
-        place=place, batch=tuple(d.b for d in windows.different), column=spec.rhs_output * place.element.bytes,
+        place=place, batch=tuple(d.b for d in windows.different), column=spec.rhs_output,
         terms=tuple(tap.b for tap in taps),
     )
     terms, batch = tuple(tap.extent for tap in taps), tuple(d.extent for d in windows.different)
     pixels, deep, items = math.prod(d.extent for d in windows.free), math.prod(terms), math.prod(batch)
     native = place.element.storage == arithmetic.type and weights.column == place.element.bytes
-    close = stays_in_place(pixels, columns * items, deep, tile=tile, arithmetic=arithmetic, machine=machine)
-    if native and len(taps) == 1 and close:
+    row, panels = tile.columns * arithmetic.element.bytes, -(-columns // tile.columns) * items
+    if native and len(taps) == 1 and stays_in_place(pixels, columns * items, deep * row, machine):
         return weights, None
     first, group, piece = _sum(_consecutive(windows.taps, 1), conv.cuts, spec.features)[0][0].extent, 0, 0
     if conv.epilogue is None or not conv.epilogue.whole_rows:
-        if len(taps) == 1 and element(spec.out).storage == arithmetic.type:
-            piece = piece_to_pack(
-                pixels, columns, deep, first=first, items=items, tile=tile, arithmetic=arithmetic, machine=machine
-            )
-        group, _ = (1, 0) if piece else panels_to_pack(
-            pixels, columns, deep, items=items, tile=tile, arithmetic=arithmetic, machine=machine
-        )
+        if len(taps) == 1 and conv.result.element.storage == arithmetic.type:
+            piece = piece_to_pack(pixels, panels, size=deep * row, row=row, first=first, machine=machine)
+        group, _ = panels_to_pack(pixels, panels, size=deep * row, width=tile.columns, machine=machine)
+        group = 1 if piece else group
     packed, packing = replace(conv.operands, name=name, batch=batch).pack_panels(
         "pack_rhs", weights, terms, columns, tile.columns, group=group, piece=deep // first * piece, full=True
     )
     return packed, packing._replace(piece=piece) if packing else None
 
 
-def _unpack(conv: _Conv, source: Place, strides: Sequence[int]) -> None:
-    """Copy the result from pixels of features, with these strides, to the order asked for."""
+def _unpack(conv: _Conv, out: Place) -> None:
+    """Copy the result from pixels of features to the order asked for."""
     spec = conv.spec
     *outer, features = (
         _Outer(extent=extent, a=stride, c=to)
-        for extent, stride, to in zip(spec.result, strides, _strides_of_result(spec), strict=True)
+        for extent, stride, to in zip(spec.result, conv.strides, spec.strides, strict=True)
     )
     free = _merge_outer(outer)
     columns = min(free, key=lambda d: d.c)
     rows, across, *others = (
         Axis(d.extent, d.a, d.c) for d in (features, columns, *(d for d in free if d is not columns))
     )
-    conv.operands.unpack(others, rows, across, source, Place(conv.slots[OUT], 0, source.element))
+    conv.operands.unpack(others, rows, across, conv.result, out)
+
+
+def _serves_updates(conv: _Conv) -> bool:
+    """Whether `rank_update` can compute a convolution of few pixels with many features, and faster."""
+    spec, epilogue, (_, right, out) = conv.spec, conv.epilogue, (place.element for place in conv.places)
+    plain = spec.groups == 1 and all(d.base_dilation == 1 for d in spec.spatial) and spec.rhs_output == right.bytes
+    plain = plain and spec.strides == dense_strides(spec.result, out.bytes)
+    plain = plain and not (epilogue is not None and epilogue.whole_rows)
+    *pixels, features = spec.result
+    return plain and serves_updates(
+        math.prod(pixels), features, spec.window, spec.input_features, right, conv.arithmetic, conv.machine
+    )
+
+
+def _emit_updates(conv: _Conv) -> None:
+    """The input is copied once, `TERMS` features of all its pixels side by side.  An element of the window is a part of
+    the sum: the pixels whose window has it inside meet its weights, which are read from where they lie."""
+    spec, operands, sums, (left, right, out) = conv.spec, conv.operands, conv.arithmetic, conv.places
+    source = Matrix(place=left, column=spec.lhs_feature, terms=tuple(conv.steps[:-1]))
+    image, _ = operands.pack_panels("pack_lhs", source, spec.input[:-1], spec.input_features, TERMS)
+    pixel, row, (*pixels, features) = image.terms[-1], spec.rhs_input, spec.result
+    parts, rows = _parts(spec, pixel), math.prod(pixels)
+    updates = Product(
+        m=rows, n=features, terms=(len(parts), spec.input_features // TERMS, TERMS),
+        a=Matrix(place=image.place, row=pixel, terms=(0, image.panel, image.column)),
+        b=Matrix(place=right, column=spec.rhs_output, terms=(0, TERMS * row, row)),
+        c=Matrix(place=out, row=features * out.element.bytes, column=out.element.bytes),
+        arithmetic=sums, tile=TileShape(rows, columns_of(rows, features, sums, conv.machine)),
+        epilogue=conv.epilogue,
+    )
+    operands.steps.append(emit_product(operands.unit, operands.name, updates, rank_updates(parts)))
+
+
+def _parts(spec: ConvSpec, pixel: int) -> tuple[Part, ...]:
+    """The elements of the window, each with the pixels that have it inside; a pixel of the copy takes `pixel` bytes."""
+    parts = []
+    for window in product(*(range(d.kernel) for d in spec.spatial)):
+        steps = [w * d.window_dilation - d.padding for w, d in zip(window, spec.spatial, strict=True)]
+        inside = [
+            [(at, place) for at in range(d.output) if 0 <= (place := at * d.stride + step) < d.input]
+            for d, step in zip(spec.spatial, steps, strict=True)
+        ]
+        rows = []
+        for image in range(spec.batch):
+            for met in product(*inside):
+                row = position = image
+                for d, (at, place) in zip(spec.spatial, met, strict=True):
+                    row, position = row * d.output + at, position * d.input + place
+                rows.append((position * pixel, row))
+        start = spec.rhs_start + sum(w * d.rhs for w, d in zip(window, spec.spatial, strict=True))
+        parts.append(Part(start, tuple(rows)))
+    return tuple(parts)

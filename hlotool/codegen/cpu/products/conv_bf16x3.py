@@ -16,28 +16,15 @@ from itertools import product
 from operator import and_
 from typing import Annotated
 
+from hlotool.analysis.contraction import dense_strides
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.bf16x3 import (
-    BLOCK,
-    CHUNK,
-    GROUP,
-    LINES,
-    PIXEL_CHUNK,
-    RANGE,
-    ROW,
-    Split,
-    both,
-    clear_range,
-    emit_pixels,
-    emit_split,
-    pays,
-)
+from hlotool.codegen.cpu.products import bf16x3
+from hlotool.codegen.cpu.products.bf16x3 import CHUNK, LINES, PIXEL_CHUNK, RANGE, ROW
 from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, emit_begin, emit_end, emit_multiply
-from hlotool.codegen.cpu.products.conv_border import Border
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.epilogue import Block, Epilogue
-from hlotool.codegen.cpu.products.operands import Scratch
-from hlotool.codegen.cpu.products.pack import Axis
+from hlotool.codegen.cpu.products.operands import Operands
+from hlotool.codegen.cpu.products.product import Border, Matrix
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, unravel
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
@@ -54,25 +41,6 @@ COPIES: Annotated[int, Threshold("lines")] = 64
 BLOCK_TILES: Annotated[int, Threshold("tiles")] = 3  # of rows of a task
 BLOCK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10  # of results that a task keeps on its stack
 TASKS: Annotated[int, Threshold("tasks")] = 16  # at least, if there are so many tiles
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Dimension:
-    """A spatial dimension: extents, and strides of input and kernel in bytes (the kernel's along the window)."""
-
-    size: int = 1
-    kernel: int = 1
-    output: int = 1
-    stride: int = 1
-    padding: int = 0
-    dilation: int = 1
-    source: int = 0
-    weight: int = 0
-
-    @property
-    def framed(self) -> int:
-        """Elements of the input that all windows reach over."""
-        return (self.output - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,98 +74,71 @@ class _Image:
 
 def serves_bf16x3(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -> bool:
     """Whether a convolution can be computed so, and faster."""
-    if not multiplies_bf16x3(spec.lhs, spec.rhs, spec.accumulate, machine) or spec.out != "f32":
+    lhs, rhs, out, sums = spec.types
+    if not multiplies_bf16x3(lhs, rhs, sums, machine) or out != "f32":
         return False
-    pixels, window = spec.batch * math.prod(spec.output), math.prod(spec.kernel)
-    dense = [spec.output_features * math.prod(spec.output[at + 1 :]) for at in range(len(spec.output))]
-    dense = [spec.output_features * math.prod(spec.output), *dense, 1]
-    plain = spec.groups == math.prod(spec.base_dilation) == spec.lhs_feature == 1
+    pixels, number = math.prod(spec.result[:-1]), element(out).bytes
+    plain = spec.groups == 1 and all(d.base_dilation == 1 for d in spec.spatial) and spec.lhs_feature == number
     plain = plain and spec.output_features >= LINES and spec.input_features % CHUNK == 0
-    plain = plain and [spec.out_batch, *spec.out_spatial, spec.out_feature] == dense
-    plain = plain and 1 in (spec.rhs_input, spec.rhs_output) and not (epilogue is not None and epilogue.whole_rows)
+    plain = plain and spec.strides == dense_strides(spec.result, number) and number in (spec.rhs_input, spec.rhs_output)
+    plain = plain and not (epilogue is not None and epilogue.whole_rows)
     # A frame that is much larger than the image would be mostly zeros.
-    plain = plain and math.prod(d.framed for d in _dimensions(spec)) <= FRAMED * math.prod(spec.input)
-    numbers = spec.input_features * (spec.batch * math.prod(spec.input) + window * spec.output_features)
-    return plain and pays(float(pixels) * window * spec.input_features * spec.output_features, numbers)
+    framed = math.prod(d.reach for d in spec.spatial)
+    plain = plain and framed <= FRAMED * math.prod(d.input for d in spec.spatial)
+    numbers = math.prod(spec.input) + spec.input_features * spec.window * spec.output_features
+    return plain and bf16x3.pays(float(pixels) * spec.window * spec.input_features * spec.output_features, numbers)
 
 
 def emit_bf16x3(
-    unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int, int, int], scratch: Scratch,
-    *, epilogue: Epilogue | None, border: Border | None,
-) -> list[Step]:
-    """The steps of a convolution that `serves_bf16x3`; the names of arguments are those of `conv.emit_conv`.
+    operands: Operands, spec: ConvSpec, places: tuple[Place, Place, Place], epilogue: Epilogue | None,
+    border: Border | None,
+) -> None:
+    """Add the steps of a convolution that `serves_bf16x3`, whose input, kernel and result are at `places`.
 
     `border` sees to results at the border, if there are any.
     """
-    dimensions = _dimensions(spec)
+    unit, name, scratch, (source, kernel, result) = operands.unit, operands.name, operands.scratch, places
+    dimensions = (*(Spatial(),) * (2 - len(spec.spatial)), *spec.spatial)  # two at least
     image = _image(spec, dimensions)
     tail = (LINES + image.columns) * image.pixel  # that the last tile reads behind the last pixel
     copy = scratch.take(math.prod(image.slices) * image.slice + tail, element("u32"))
     lines = math.prod(image.slices) * image.lines
     copies = -(-lines // -(-lines // COPIES))
     ranges = scratch.take(copies * RANGE, element("u32"))
-    source = Place(slots[0], 0, element(spec.lhs))
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
-    weights = _split_weights(spec, dimensions, slots[1], scratch)
-    second = emit_split(unit, f"split_rhs_{name}", weights)
+    window = tuple(d.kernel for d in dimensions)  # whose elements lie one by one in blocks of output features
+    matrix = Matrix(
+        place=replace(kernel, start=spec.rhs_start), batch=tuple(d.rhs for d in dimensions), column=spec.rhs_output,
+        terms=(spec.rhs_input,),
+    )
+    weights, second = replace(operands, batch=window).split(
+        "rhs", matrix, spec.output_features, spec.input_features, right=True, group=bf16x3.GROUP, together=True
+    )
     writer = _ProductWriter(unit, name, dimensions, image, weights, epilogue, border)
-    bf16x3 = Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks)
-    step = writer.write(copy, Place(slots[2], 0, element(spec.out)), bf16x3)
-    return [both(unit, f"split_{name}", first, second), step]
+    step = writer.write(copy, result, Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks))
+    operands.steps += bf16x3.both(unit, f"split_{name}", first, second), step
 
 
-def _split_weights(spec: ConvSpec, dimensions: Sequence[_Dimension], slot: int, scratch: Scratch) -> Split:
-    """The copy of the kernel: blocks of output features, in each of them the elements of the window one by one."""
-    features, window = spec.input_features, [dimension.kernel for dimension in dimensions]
-    run = features // CHUNK * BLOCK
-    start = sum(-dimension.weight * (dimension.kernel - 1) for dimension in dimensions if dimension.weight < 0)
-    outer = tuple(
-        Axis(dimension.kernel, dimension.weight, run * math.prod(window[at + 1 :]))
-        for at, dimension in enumerate(dimensions)
-    )
-    nowhere = Place(0, 0, element("u32"))
-    split = Split(
-        outer=outer, lines=spec.output_features, line=4 * spec.rhs_output, terms=features, term=4 * spec.rhs_input,
-        right=True, source=Place(slot, start, element("f32")), target=nowhere, ranges=nowhere, group=GROUP,
-        pitch=run * math.prod(window),
-    )
-    target = scratch.take(split.blocks * split.size, nowhere.element)
-    return replace(split, target=target, ranges=scratch.take(split.tasks * RANGE, nowhere.element))
-
-
-def _dimensions(spec: ConvSpec) -> list[_Dimension]:
-    """The spatial dimensions; there are two at least."""
-    found = [
-        _Dimension(
-            size=spec.input[at], kernel=spec.kernel[at], output=spec.output[at], stride=spec.strides[at],
-            padding=spec.padding[at], dilation=spec.window_dilation[at], source=4 * spec.lhs_spatial[at],
-            weight=4 * spec.rhs_spatial[at] * (-1 if spec.reversal[at] else 1),
-        )
-        for at in range(len(spec.input))
-    ]
-    return [_Dimension()] * (2 - len(found)) + found
-
-
-def _image(spec: ConvSpec, dimensions: Sequence[_Dimension]) -> _Image:
+def _image(spec: ConvSpec, dimensions: Sequence[Spatial]) -> _Image:
     *outer, y, x = dimensions
-    firsts = [sorted({tap * d.dilation % d.stride for tap in range(d.kernel)}) for d in (y, x)]
+    firsts = [sorted({tap * d.window_dilation % d.stride for tap in range(d.kernel)}) for d in (y, x)]
     planes = tuple((top, left) for top, left in product(*firsts))
-    lines, columns = -(-y.framed // y.stride), -(-x.framed // x.stride)
-    slices = (spec.batch, *(d.framed for d in outer))
+    lines, columns = -(-y.reach // y.stride), -(-x.reach // x.stride)
+    slices = (spec.batch, *(d.reach for d in outer))
     image = _Image(features=spec.input_features, slices=slices, planes=planes, lines=lines, columns=columns)
     taps = []
     for *far, down, across in product(*(range(d.kernel) for d in dimensions)):
         slice_ = 0
         for d, tap in zip(outer, far, strict=True):
-            slice_ = slice_ * d.framed + tap * d.dilation
-        plane = planes.index((down * y.dilation % y.stride, across * x.dilation % x.stride))
-        at = down * y.dilation // y.stride * columns + across * x.dilation // x.stride
+            slice_ = slice_ * d.reach + tap * d.window_dilation
+        plane = planes.index((down * y.window_dilation % y.stride, across * x.window_dilation % x.stride))
+        at = down * y.window_dilation // y.stride * columns + across * x.window_dilation // x.stride
         taps.append(slice_ * image.slice + plane * image.plane + at * image.pixel)
     return replace(image, taps=tuple(taps))
 
 
 def _emit_copy(
-    unit: Unit, name: str, spec: ConvSpec, dimensions: Sequence[_Dimension], image: _Image,
+    unit: Unit, name: str, spec: ConvSpec, dimensions: Sequence[Spatial], image: _Image,
     places: tuple[Place, Place, Place], tasks: int,
 ) -> Step:
     """The step that copies the input from the first place to the second, and notes ranges at the third: lines of all
@@ -209,45 +150,44 @@ def _emit_copy(
     f = Function(unit, signature(name, plumbing=True))
     task = begin_tasks(f)
     noted = argument(f, ranges) + task.index * RANGE
-    clear_range(noted)
+    bf16x3.clear_range(noted)
     first = number(f, task.index * each)
     line = begin_loop(f, first, (first + each).at_most(lines))
     item, *slices, down = unravel(line.index, [*image.slices, image.lines])
-    read = argument(f, source) + item * (4 * spec.lhs_batch)
+    read = argument(f, source) + item * spec.lhs_batch
     within: list[Bool] = []
     for dimension, at in zip(outer, slices, strict=True):
         place = number(f, at) - dimension.padding
-        within.append(place.below(dimension.size))
-        read += place * dimension.source
+        within.append(place.below(dimension.input))
+        read += place * dimension.lhs
     slice_ = line.index // image.lines
     write = argument(f, target) + slice_ * image.slice + down * (image.columns * image.pixel)
     for plane, (top, left) in enumerate(image.planes):
         place = number(f, down * y.stride + (top - y.padding))
-        inside = reduce(and_, within, place.below(y.size))
+        inside = reduce(and_, within, place.below(y.input))
         to = write + plane * image.plane
-        at_line = read + place * y.source
+        at_line = read + place * y.lhs
         _emit_line(image, x, left, inside, at_line, to, noted)
     line.end()
     task.end()
     f.finish()
-    numbers = spec.batch * math.prod(spec.input) * spec.input_features
-    return Step(name, tasks, numbers / 4.0)
+    return Step(name, tasks, math.prod(spec.input) / 4.0)
 
 
-def _emit_line(image: _Image, x: _Dimension, left: int, inside: Bool, read: Ptr, write: Ptr, noted: Ptr) -> None:
+def _emit_line(image: _Image, x: Spatial, left: int, inside: Bool, read: Ptr, write: Ptr, noted: Ptr) -> None:
     """Copy every so many pixels of the line at `read`, if it is `inside`, from the one on that windows see at `left`.
 
     What is not of the input is zero.
     """
     # Columns from `begin` to before `end` are of the input.
     begin = min(max(0, -((left - x.padding) // x.stride)), image.columns)
-    end = max(min((x.size - 1 - left + x.padding) // x.stride + 1, image.columns), begin)
-    read += (begin * x.stride + left - x.padding) * x.source
+    end = max(min((x.input - 1 - left + x.padding) // x.stride + 1, image.columns), begin)
+    read += (begin * x.stride + left - x.padding) * x.lhs
 
     def pixels() -> None:
         write.clear(begin * image.pixel)
         if end > begin:
-            emit_pixels(read, x.stride * x.source, end - begin, image.features, write + begin * image.pixel, noted)
+            bf16x3.emit_pixels(read, x.stride * x.lhs, end - begin, image.features, write + begin * image.pixel, noted)
         (write + end * image.pixel).clear((image.columns - end) * image.pixel)
 
     when(inside, pixels)
@@ -262,7 +202,7 @@ class _ProductWriter:
     """
 
     def __init__(
-        self, unit: Unit, name: str, dimensions: Sequence[_Dimension], image: _Image, weights: Split,
+        self, unit: Unit, name: str, dimensions: Sequence[Spatial], image: _Image, weights: bf16x3.Split,
         epilogue: Epilogue | None, border: Border | None,
     ) -> None:  # fmt: skip
         assert unit.machine is not None

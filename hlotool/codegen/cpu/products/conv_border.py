@@ -12,21 +12,21 @@ holds them once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
+from hlotool.codegen.cpu.products.product import Border
 from hlotool.codegen.kernel import PLUMBING, Helper, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument
-from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
+from hlotool.codegen.llvm.control import Header, allocate, begin_loop, call, when
 from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, element, load, store, widen
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, choose, equal, iota, number, zeros
+from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, choose, iota, number, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 
-__all__ = ["Border", "emit_border", "emit_flag"]
+__all__ = ["emit_border", "emit_flag"]
 
 _UNKNOWN, _FINITE, _NOT_FINITE = range(3)
 """What the flag says of the kernel."""
@@ -41,20 +41,6 @@ _SPATIAL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Border:
-    """Sees to rows of a result that may be at the border: `function` does, by a `table`.  A `product.RowsCall`."""
-
-    function: str
-    table: str
-
-    def call(
-        self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
-    ) -> None:
-        args, table = Ptr(f, "%args"), Ptr(f, f"@{self.table}")
-        call(f, f"@{self.function}", args, table, first, place, rows, columns, row, place_row)
-
-
 def emit_border(
     unit: Unit, name: str, spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> Border:
@@ -66,7 +52,7 @@ def emit_border(
     table, numbers = f"border_{name}", _numbers(spec, slots, strides, start, flag)
     unit.constant(table, f"[{len(numbers)} x i64] [{', '.join(f'i64 {number}' for number in numbers)}]")
     assert unit.machine is not None
-    function, helper = _helper((spec.lhs, spec.rhs, spec.out, spec.accumulate), unit.machine)
+    function, helper = _helper(spec.types, unit.machine)
     unit.use(helper)
     return Border(function, table)
 
@@ -95,31 +81,25 @@ def _numbers(
     spec: ConvSpec, slots: tuple[int, int], strides: Sequence[int], start: int, flag: Place
 ) -> list[int]:
     """The table, for `emit_border`."""
-    left, right = element(spec.lhs).bytes, element(spec.rhs).bytes
     c_batch, *c_spatial, c_feature = strides
-    features, images = spec.features, spec.result[0]
-    by_feature = spec.feature_groups > 1
-    last = [extent - 1 if back else 0 for extent, back in zip(spec.kernel, spec.reversal, strict=True)]
+    features, images, weights = spec.features, spec.result[0], spec.window * spec.features * spec.output_features
     whole = {
         "lhs": slots[0], "rhs": slots[1], "start": start,
-        "terms": math.prod(spec.kernel) * features, "features": features, "rank": len(spec.input),
+        "terms": spec.window * features, "features": features, "rank": len(spec.spatial),
         "images": images, "image": c_batch, "outputs": spec.output_features, "output": c_feature,
-        "share": spec.share,
-        "a_image": spec.lhs_batch * left,
-        "a_group": (features * spec.lhs_feature if by_feature else images * spec.lhs_batch) * left,
-        "a_feature": spec.lhs_feature * left, "b_output": spec.rhs_output * right, "b_feature": spec.rhs_input * right,
-        "b_start": sum(at * stride for at, stride in zip(last, spec.rhs_spatial, strict=True)) * right,
-        "weights": math.prod(spec.kernel) * features * spec.output_features * element(spec.rhs).components,
+        "share": spec.share, "a_image": spec.lhs_batch,
+        "a_group": features * spec.lhs_feature if spec.feature_groups > 1 else images * spec.lhs_batch,
+        "a_feature": spec.lhs_feature, "b_output": spec.rhs_output, "b_feature": spec.rhs_input,
+        "b_start": spec.rhs_start, "weights": weights * element(spec.types[1]).components,
         "flag_slot": flag.slot, "flag": flag.start,
     }
     spatial = [
         {
-            "extent": spec.output[at], "pixel": c_spatial[at], "stride": spec.strides[at],
-            "padding": spec.padding[at], "kernel": spec.kernel[at], "dilation": spec.window_dilation[at],
-            "holes": spec.base_dilation[at], "size": spec.input[at], "a_spatial": spec.lhs_spatial[at] * left,
-            "b_spatial": spec.rhs_spatial[at] * (-right if spec.reversal[at] else right),
+            "extent": d.output, "pixel": pixel, "stride": d.stride, "padding": d.padding, "kernel": d.kernel,
+            "dilation": d.window_dilation, "holes": d.base_dilation, "size": d.input, "a_spatial": d.lhs,
+            "b_spatial": d.rhs,
         }
-        for at in range(len(spec.input))
+        for d, pixel in zip(spec.spatial, c_spatial, strict=True)
     ]
     return [whole[key] for key in _WHOLE] + [dimension[key] for dimension in spatial for key in _SPATIAL]
 
@@ -223,7 +203,6 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
         f"internal void @{name}(ptr %args, ptr %table, ptr %from, i64 %place, i64 %left) nounwind {PLUMBING}",
     )
     table, totals = _Table(f), [allocate(f, arithmetic.type) for _ in range(arithmetic.components)]
-    tap, window, inside, a, b = (allocate(f, kind) for kind in ("i64", "i64", "i1", "ptr", "ptr"))
     rank, features, share = (table[key] for key in ("rank", "features", "share"))
     origins = allocate(f, "i64", rank)  # places of an element's window in the spatial dimensions
     lhs, rhs = table.buffer("lhs"), table.buffer("rhs")
@@ -242,25 +221,17 @@ def _emit_elements(unit: Unit, name: str, types: tuple[Element, Element, Element
     pixel.end()
     for total in totals:
         total.store(zeros(f, arithmetic.type))
-    tap.store(0)
 
-    head, body, done = f.fresh("head"), f.fresh("body"), f.fresh("done")
-    f.jump(head)
-    f.label(head)
-    now = tap.load_int()
+    tap, body, done = Header(number(f, 0)), f.fresh("body"), f.fresh("done")
     values = [total.load(arithmetic.type) for total in totals]
-    more = now < table["terms"]
+    more = tap.value < table["terms"]
     f.branch((more & values[0].compare("ord", values[-1]).bit()).name, body, done)
     f.label(body)
-    tap.store(now + 1)
-    window.store(now // features)
-    deep = now % features
-    inside.store(True)
-    a.store(first_a + deep * table["a_feature"])
-    b.store(first_b + deep * table["b_feature"])
-    _emit_term(rank, origins, window, inside, a, b)
-    when(inside.load_bool(), lambda: _emit_multiply_add([(a, left), (b, right)], totals, values))
-    f.jump(head)
+    window, deep = tap.value // features, tap.value % features
+    a, b = first_a + deep * table["a_feature"], first_b + deep * table["b_feature"]
+    inside, a, b = _emit_term(rank, origins, number(f, window), a, b)
+    when(inside, lambda: _emit_multiply_add([(a, left), (b, right)], totals, values))
+    tap.again(tap.value + 1)
     f.label(done)
     for part, total in enumerate(totals):
         store(total.load(arithmetic.type), to + part * stored.size, stored)
@@ -273,41 +244,34 @@ def _coordinate(place: Int, table: _Table, stride: str, extent: str) -> Int:
     return number(place.f, place // table[stride] % table[extent])
 
 
-def _emit_term(rank: Int, origins: Ptr, window: Ptr, inside: Ptr, a: Ptr, b: Ptr) -> None:
-    """Find the factors of a term, dimension by dimension of the window element, and whether that meets the input.
+def _emit_term(rank: Int, origins: Ptr, window: Int, a: Ptr, b: Ptr) -> tuple[Bool, Ptr, Ptr]:
+    """Whether element number `window` of the window meets the input, and where the factors of a term are then.
 
-    These are variables: what is left of the number of the window element, and where `a` and `b` are.
+    `a` and `b` is where they would be if all coordinates were zero.
     """
     f = rank.f
-    loop = begin_loop(f, 0, rank)
+    loop = begin_loop(f, 0, rank, 1, window, Bool(f, "true"), a, b)
+    left, inside, a, b = loop.values
     at = rank - loop.index - 1
     spatial = _Table(f, at)
-    kernel, left = spatial["kernel"], window.load_int()
+    kernel, holes = spatial["kernel"], spatial["holes"]
     index = left % kernel
-    window.store(left // kernel)
     place = origins.at("i64", at).load_int() + index * spatial["dilation"]
-    holes = spatial["holes"]
-    hit = equal(place % holes, 0)
+    inside &= number(f, place % holes).eq(0)
     place //= holes  # a negative place is a very large one
-    hit &= place.below(spatial["size"])
-    hit &= inside.load_bool()
-    inside.store(hit)
-    a.store(a.load_ptr() + place * spatial["a_spatial"])
-    b.store(b.load_ptr() + index * spatial["b_spatial"])
-    loop.end()
+    inside &= place.below(spatial["size"])
+    a, b = a + place * spatial["a_spatial"], b + index * spatial["b_spatial"]
+    _, inside, a, b = loop.end(left // kernel, inside, a, b)
+    return inside, a, b
 
 
 def _emit_multiply_add(
     factors: Sequence[tuple[Ptr, Element]], totals: Sequence[Ptr], values: Sequence[Vector]
 ) -> None:
-    """Add the product of two factors, where they are said to be, to `values` of the sums, and write those to `totals`.
-
-    A complex sum has two of them.
-    """
-    places = [(variable.load_ptr(), kind) for variable, kind in factors]
+    """Add the product of two factors to `values` of the sums, and write those to `totals`; a complex sum has two."""
     x, y = (
         [load(place + part * kind.size, kind, values[0].element) for part in range(kind.components)]
-        for place, kind in places
+        for place, kind in factors
     )
     products = [[(x[0], y[0])]]
     if len(totals) > 1:

@@ -16,24 +16,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from hlotool.analysis.contraction import MatrixView
+from hlotool.analysis.contraction import MatrixView, dense_strides
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.costs import PAGE, PAGED_ROWS, ROWS_ALONG, ROWS_IN_PLACE, TERMS_IN_PLACE
-from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, PART, both, pays
-from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3
-from hlotool.codegen.cpu.products.bf16x3_tiles import bf16x3_tiles
-from hlotool.codegen.cpu.products.blocking import terms_at_a_time
+from hlotool.codegen.cpu.costs import COSTS
+from hlotool.codegen.cpu.products import bf16x3, blocking
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, LINES, PART
+from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
 from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
 from hlotool.codegen.cpu.products.microkernel import Microkernel
-from hlotool.codegen.cpu.products.operands import Operands, Scratch, dense, own
-from hlotool.codegen.cpu.products.pack import Axis, emit_zeros
-from hlotool.codegen.cpu.products.packing import SHARED_PANELS, SHARED_ROWS, block_depth, panels_to_pack, stays_in_place
+from hlotool.codegen.cpu.products.operands import Operands, Scratch, joined, own
+from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
-from hlotool.codegen.cpu.products.tile_shape import choose_tile
 from hlotool.codegen.cpu.products.tiles import SIDE, TILE_REGISTERS
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Kernel
@@ -53,10 +50,8 @@ from hlotool.codegen.machine import Machine
 
 __all__ = ["emit_dot"]
 
-LHS, RHS, OUT, SCRATCH = range(4)
-
 _THIN: Annotated[int, Threshold("rows")] = 8  # up to which sums go along vectors
-_LONG: Annotated[int, Threshold("vectors")] = 8  # of a sum, from which on that pays up to `ROWS_ALONG`
+_LONG: Annotated[int, Threshold("vectors")] = 8  # of a sum, from which on that pays up to `Costs.rows_along`
 _WIDER: Annotated[int, Threshold("times")] = 4  # how much larger an operand is than one that is turned for it
 _SIDE: Annotated[int, Threshold("rows")] = 4  # of a tile of sums along vectors, and its columns
 _PAIRED: Annotated[int, Threshold("rows")] = 8  # below which making pairs takes longer than they save
@@ -67,12 +62,8 @@ _ROWS_DEEP: Annotated[int, Threshold("rows")] = 64  # that read panels in place 
 
 
 def emit_dot(
-    name: str,
-    view: MatrixView,
-    machine: Machine,
-    slots: tuple[int, int, int, int] = (LHS, RHS, OUT, SCRATCH),
-    epilogue: Epilogue | None = None,
-    prologues: tuple[Prologue | None, Prologue | None] = (None, None),
+    name: str, view: MatrixView, machine: Machine, slots: tuple[int, int, int, int] = (0, 1, 2, 3),
+    epilogue: Epilogue | None = None, prologues: tuple[Prologue | None, Prologue | None] = (None, None),
 ) -> Kernel:
     """The kernel `name` of a matrix product; `slots` are the arguments lhs, rhs, out and, if asked for, scratch.
 
@@ -80,17 +71,14 @@ def emit_dot(
     compute lhs or rhs, as dense arrays.  An empty result gives a kernel without steps.  Raises UnsupportedError for
     element types that cannot be combined.
     """
-    unit, scratch = Unit(machine), Scratch(slots[SCRATCH])
+    unit, scratch = Unit(machine), Scratch(slots[3])
     batch, a, b, c = _matrices(view, slots)
     a, b = replace(a, prologue=prologues[0]), replace(b, prologue=prologues[1])
-    operands = Operands(
-        name=name, unit=unit, batch=batch, arithmetic=arithmetic(view.types[3], machine), scratch=scratch
-    )
-    m, n, k = view.m, view.n, view.k
+    sums, m, n, k = arithmetic(view.types[3], machine), view.m, view.n, view.k
+    operands = Operands(name=name, unit=unit, batch=batch, arithmetic=sums, scratch=scratch)
     if min(m, n, *batch, 1) > 0:
         if k == 0:
-            outer = tuple(Axis(e, 0, s) for e, s in zip((*batch, m), (*c.batch, c.row), strict=True))
-            operands.steps.append(emit_zeros(unit, name, outer, Axis(n, 0, c.column), c.place))
+            operands.clear(name, c.place, (*batch, m, n), (*c.batch, c.row, c.column))
         else:
             # The vectors run along the result's contiguous dimension; a single column becomes a row.
             if m > 1 and (n == 1 or (c.column != c.element.bytes and c.row == c.element.bytes)):
@@ -103,22 +91,16 @@ def emit_dot(
 
 def _matrices(view: MatrixView, slots: Sequence[int]) -> tuple[tuple[int, ...], Matrix, Matrix, Matrix]:
     """Extents of the batch and the three matrices; batch dimensions that lie as one are merged."""
-    merged: list[tuple[int, tuple[int, ...]]] = []
-    for extent, *strides in zip(view.batch, view.lhs.batch, view.rhs.batch, view.out.batch, strict=True):
-        if extent == 1:
-            continue
-        if merged and all(up == extent * low for up, low in zip(merged[-1][1], strides, strict=True)):
-            merged[-1] = (merged[-1][0] * extent, tuple(strides))
-        else:
-            merged.append((extent, tuple(strides)))
+    batch = zip(view.batch, view.lhs.batch, view.rhs.batch, view.out.batch, strict=True)
+    merged = joined(dimension for dimension in batch if dimension[0] != 1)
     a, b, c = (
         Matrix(
-            place=Place(slots[slot], 0, element(view.types[slot])), batch=tuple(strides[slot] for _, strides in merged),
+            place=Place(slots[at], 0, element(view.types[at])), batch=tuple(d[1 + at] for d in merged),
             row=matrix.row, column=matrix.column, terms=matrix.terms, lines=matrix.lines,
         )
-        for slot, matrix in ((LHS, view.lhs), (RHS, view.rhs), (OUT, view.out))
+        for at, matrix in enumerate((view.lhs, view.rhs, view.out))
     )
-    return tuple(extent for extent, _ in merged), a, b, c
+    return tuple(d[0] for d in merged), a, b, c
 
 
 def _turned(matrix: Matrix) -> Matrix:
@@ -177,7 +159,7 @@ class _Dot:
         m, n, k, lanes = self.m, self.n, self.k, self.arithmetic.columns
         along_a, along_b = self.a.terms == (self.a.element.bytes,), self.b.terms == (self.b.element.bytes,)
         thin = min(m, n)
-        few = thin <= _THIN or (thin <= ROWS_ALONG and k >= _LONG * lanes and along_a and along_b)
+        few = thin <= _THIN or (thin <= COSTS.rows_along and k >= _LONG * lanes and along_a and along_b)
         if not few or k < max(lanes // 2, 2) or self.b.lines or self.has_prologue:
             return False
         # A thin operand that does not run along k is cheap to turn; a large one is not.
@@ -216,7 +198,7 @@ class _Dot:
         and so would have to be copied to be read again."""
         b, c, m = self.b, self.c, self.m
         in_place = b.prologue is None and not b.lines and b.column == b.element.bytes and c.column == c.element.bytes
-        some = _UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (PAGE // 4) == 0
+        some = _UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0
         possible = in_place and not self.whole_rows and some
         return possible and serves_updates(m, self.n, 1, self.k, b.element, self.arithmetic, self.machine)
 
@@ -238,30 +220,33 @@ class _Dot:
         m, n, k, machine, arithmetic = self.m, self.n, self.k, self.machine, self.arithmetic
         # Two threads share the rows: few whole ones should not make a tile more for one of them.
         rows = -(-m // 2) if self.whole_rows and m <= _HALVED else m
-        _, usual = choose_tile(rows, n, machine, arithmetic)
+        _, usual = blocking.choose_tile(rows, n, machine, arithmetic)
         if tiles:
             usual = TileShape(min(m, 2 * SIDE), min(n, 2 * SIDE))
-        tile = choose_tile(rows, n, machine, arithmetic, in_lines=True)[1] if self.b.lines else usual
+        tile = blocking.choose_tile(rows, n, machine, arithmetic, in_lines=True)[1] if self.b.lines else usual
         microkernel = TILE_REGISTERS if tiles else VECTORS
         out = self.c
         if out.column != out.element.bytes and n > 1:
             self.c = self._dense_result()
-        deep = k > block_depth(machine, usual, arithmetic)
+        deep = k > blocking.block_depth(machine, usual, arithmetic)
         packing, piece = self._pack_right(usual, tile, deep, tiles)
         self._pack_left(tile, deep and not piece)
         product = replace(self._product(tile), piece=piece, packing=packing)
         if self.b.lines:  # the sum is added up as if the columns lay side by side
-            product = replace(product, piece=terms_at_a_time(replace(product, tile=usual), microkernel, machine))
+            piece = blocking.terms_at_a_time(replace(product, tile=usual), microkernel, machine)
+            product = replace(product, piece=piece)
         self._add(product, microkernel)
         if self.c is not out:
-            self._unpack(out)
+            outer = map(Axis, self.operands.batch, self.c.batch, out.batch)
+            down, across = Axis(m, self.c.row, out.row), Axis(n, self.c.column, out.column)
+            self.operands.unpack(outer, down, across, self.c.place, out.place)
 
     def _dense_result(self) -> Matrix:
         """Room for a result whose columns lie side by side."""
         size = self.c.element.bytes
         item = self.m * self.n * size
         place = self.operands.scratch.take(math.prod(self.operands.batch) * item, self.c.element)
-        return Matrix(place=place, batch=dense(self.operands.batch, item), row=self.n * size, column=size)
+        return Matrix(place=place, batch=dense_strides(self.operands.batch, item), row=self.n * size, column=size)
 
     def _pack_right(self, usual: TileShape, tile: TileShape, deep: bool, tiles: bool) -> tuple[Packing | None, int]:
         """Pack the right operand where that pays; who does it, if that is the tasks, and with how many terms at a time.
@@ -271,18 +256,18 @@ class _Dot:
         """
         m, n, k, b, c, machine, batch = self.m, self.n, self.k, self.b, self.c, self.machine, self.operands.batch
         native = b.element.storage == self.arithmetic.type
-        paged = b.terms[0] % PAGE == 0 or not native
-        few = m <= (PAGED_ROWS if paged else _ROWS_DEEP if deep else ROWS_IN_PLACE)
-        close = native and stays_in_place(m, n, k, tile=usual, arithmetic=self.arithmetic, machine=machine)
+        most = COSTS.rows_read_in_place(b.terms[0]) if native else COSTS.paged_rows
+        few = m <= (min(most, _ROWS_DEEP) if deep else most)
+        size, panels = k * usual.columns * self.arithmetic.element.bytes, -(-n // usual.columns) * math.prod(batch)
+        close = native and blocking.stays_in_place(m, n, size, machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
         if in_place and not b.lines and (few or close):
             return None, 0
         group = piece = 0
         if not self.whole_rows:
-            group, piece = panels_to_pack(
-                m, n, k, items=math.prod(batch), tile=usual, arithmetic=self.arithmetic, machine=machine,
-                in_pieces=c.element.storage == self.arithmetic.type and all(b.batch),
-            )
+            depth = k if c.element.storage == self.arithmetic.type and all(b.batch) else 0
+            width = usual.columns
+            group, piece = blocking.panels_to_pack(m, panels, size=size, width=width, machine=machine, depth=depth)
         if b.lines:
             return None, piece
         self.b, packing = self.operands.pack_panels(
@@ -301,8 +286,8 @@ class _Dot:
         # Rows that fall on few sets of the first-level cache, unless they leave some of its ways (a page each) to
         # others and fill all sets of the second level.
         leaves_some = tile.rows + 2 <= self.machine.l1 >> 12 and not deep
-        aliased = a.row % (PAGE // 4) == 0 and not turned and not leaves_some
-        pays = not few_panels and m > 1 and (converted or (k > TERMS_IN_PLACE and (turned or aliased)))
+        aliased = a.row % (COSTS.page_bytes // 4) == 0 and not turned and not leaves_some
+        pays = not few_panels and m > 1 and (converted or (k > COSTS.terms_in_place and (turned or aliased)))
         if not a.partner and not pays:
             return
         if turned:
@@ -311,37 +296,31 @@ class _Dot:
         else:
             self.a = self.operands.spread("pack_lhs", a, m, k, self.arithmetic.element)
 
-    def _unpack(self, out: Matrix) -> None:
-        """Copy the result to where it belongs."""
-        c, batch = self.c, self.operands.batch
-        rows, columns = Axis(self.m, c.row, out.row), Axis(self.n, c.column, out.column)
-        self.operands.unpack(map(Axis, batch, c.batch, out.batch), rows, columns, c.place, out.place)
-
     def _serves_bf16x3(self) -> bool:
         """Whether `bf16x3` can split both matrices, and multiplying those saves more time than it takes."""
         m, n, k, a, b, batch = self.m, self.n, self.k, self.a, self.b, self.operands.batch
         numbers = k * (m * math.prod(own(batch, a)) + n * math.prod(own(batch, b)))
         plain = not self.has_prologue and self.c.column == self.c.element.bytes
         plain = plain and a.element.bytes in (a.row, a.terms[0]) and b.element.bytes in (b.column, b.terms[0])
-        enough = min(m, n) >= LINES and k >= 2 * CHUNK and pays(float(m) * n * k * math.prod(batch), numbers)
+        enough = min(m, n) >= LINES and k >= 2 * CHUNK and bf16x3.pays(float(m) * n * k * math.prod(batch), numbers)
         # Few rows: splitting all columns is worth it if those stay in a cache until they are multiplied.
-        near = m > SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split() > 0
+        near = m > blocking.SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split() > 0
         return plain and enough and near
 
     def _panels_to_split(self) -> int:
         """Panels of `b` which a task should split itself, because it meets all rows; 0 for none."""
         panels, size, most = -(-self.n // LINES), -(-self.k // CHUNK) * BLOCK, self.machine.l2 // 4
         items = math.prod(own(self.operands.batch, self.b))
-        if self.m > SHARED_ROWS or items * panels < SHARED_PANELS or size > most or self.whole_rows:
+        if self.m > blocking.SHARED_ROWS or items * panels < blocking.SHARED_PANELS or size > most or self.whole_rows:
             return 0
-        return max(1, min(GROUP, most // size, items * panels // 8))
+        return max(1, min(bf16x3.GROUP, most // size, items * panels // 8))
 
     def _emit_bf16x3(self) -> None:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
         operands, group = self.operands, self._panels_to_split()
         left, copy_left = operands.split("lhs", _turned(self.a), self.m, self.k, right=False)
-        right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group)
-        step = copy_left if group else both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
+        right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group, called=group > 0)
+        step = copy_left if group else bf16x3.both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
         operands.steps.append(step)
         a, b = (
             Matrix(

@@ -5,17 +5,17 @@ For skinny products whose operands are contiguous there.
 
 from __future__ import annotations
 
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
+from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.elements import alternating, load, multiply_add, plus, store, sum_of_lanes, swapped
 from hlotool.codegen.llvm.values import Ptr, Vector, zeros
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.writer import Unit
 
 __all__ = ["DOT_PRODUCTS"]
 
 
-def _emit(unit: Unit, name: str, product: Product, shape: TileShape) -> None:
+def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
     """Define tile function `name`; %k and %add are not used."""
     f, arguments = open_tile(unit, name)
     arithmetic, (a, b, c), kind = product.arithmetic, (product.a, product.b, product.c), product.arithmetic.type
@@ -62,8 +62,4 @@ def _emit(unit: Unit, name: str, product: Product, shape: TileShape) -> None:
     f.finish()
 
 
-def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-    return define_tiles(f, name, product, blocking, lambda unit, tile, shape: _emit(unit, tile, product, shape))
-
-
-DOT_PRODUCTS = Microkernel(begin=_begin, columns_together=lambda arithmetic: 1)
+DOT_PRODUCTS = Microkernel(begin=tile_functions(_emit), columns_together=lambda arithmetic: 1)

@@ -27,7 +27,7 @@ from hlotool.codegen.llvm.control import call, open_function
 from hlotool.codegen.llvm.values import Int, Ptr, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain
-from hlotool.codegen.loops.nodes import Guards, Node, closure
+from hlotool.codegen.loops.nodes import Guards, closure
 from hlotool.codegen.loops.rules import rule_of
 from hlotool.codegen.loops.trace import Rule, Tracer
 from hlotool.codegen.machine import Machine
@@ -37,9 +37,6 @@ __all__ = ["Block", "Epilogue"]
 
 _BLOCK = "block"
 """The slot of loads from the block."""
-
-_FLAT, _FLAT_END = "%flat", "%flat_end"
-"""Where a block of whole rows, one behind the other, begins and ends."""
 
 _EVEN = 16
 """Elements of which a vector holds as many or a fraction."""
@@ -120,22 +117,17 @@ class Epilogue:
         f, part = open_function(unit, name, _Part, internal=True)
         widths: dict[int, list[Output]] = {}  # by the number of elements that belong to a row of the product
         for output in self.outputs:
-            if output is self.kept:
-                continue
-            widths.setdefault(prod(output.space) // (block.items * block.rows), []).append(output)
-        jobs = [self._job(f, width, outputs, block) for width, outputs in widths.items()]
+            if output is not self.kept:
+                widths.setdefault(prod(output.space) // (block.items * block.rows), []).append(output)
+        jobs = [self._job(part, width, outputs, block) for width, outputs in widths.items()]
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
-        # Loops have these by name before it is known which buffers there are.
-        if any(isinstance(loop.start, Int) and loop.start.name == _FLAT for job in jobs for loop in job.loops):
-            f.do(f"{_FLAT} = mul nsw i64 %row, {block.columns}")
-            f.do(f"{_FLAT_END} = mul nsw i64 %row_end, {block.columns}")
         bases[_BLOCK] = part.block + (number(f, part.row * -block.pitch) + part.column * -size)
         time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
         f.finish()
         return time
 
-    def _job(self, f: Function, width: int, outputs: Sequence[Output], block: Block) -> Job:
+    def _job(self, part: _Part, width: int, outputs: Sequence[Output], block: Block) -> Job:
         """Outputs of `width` elements for each row: item, row and place in the row are the loops."""
         space: list[Index] = []
 
@@ -150,21 +142,17 @@ class Epilogue:
 
         tracer = Tracer(lambda i: read_block if i is self.product else rule_of(i), self.slots)
         atoms: list[Atom] = []
-        taken = 0
         for extent in (block.items, block.rows, width):
-            index, (atom,) = tracer.dimension(extent, taken)
-            taken |= atom.variables
+            index, (atom,) = tracer.dimension(extent, sum(atom.variables for atom in atoms))
             atoms.append(atom)
             space.append(index)
         item, row, column = space
-        stores: list[Node] = []
-        for output in outputs:
-            at = delinearize((item * block.rows + row) * width + column, output.space)
-            stores.append(store_output(tracer, output, at))
+        position = (item * block.rows + row) * width + column
+        stores = [store_output(tracer, output, delinearize(position, output.space)) for output in outputs]
         loops = [
-            LoopSpec(atoms[0], block.items, counter=Int(f, "%item")),
-            LoopSpec(atoms[1], block.rows, start=Int(f, "%row"), stop=Int(f, "%row_end")),
-            LoopSpec(atoms[2], width, start=Int(f, "%column"), stop=Int(f, "%column_end")),
+            LoopSpec(atoms[0], block.items, counter=part.item),
+            LoopSpec(atoms[1], block.rows, start=part.row, stop=part.row_end),
+            LoopSpec(atoms[2], width, start=part.column, stop=part.column_end),
         ]
         multiple = block.width
         if self.whole_rows or block.width >= width:
@@ -173,8 +161,9 @@ class Epilogue:
         if block.pitch == block.columns * size and block.width >= block.columns and not self.whole_rows:
             flat = merge(loops[1:], closure(stores))
             ahead = 0 if block.height >= block.rows else block.height * block.columns
-            if len(flat) == 1 and ahead % _EVEN == 0:
-                loops[1:] = [replace(flat[0], start=Int(f, _FLAT), stop=Int(f, _FLAT_END))]
+            if len(flat) == 1 and ahead % _EVEN == 0:  # whole rows, one behind the other
+                start, stop = part.row.times(block.columns), part.row_end.times(block.columns)
+                loops[1:] = [replace(flat[0], start=start, stop=stop)]
                 multiple = ahead
         kept = [loop for loop in loops if loop.extent > 1]
         return Job(tracer, stores, [a for a in atoms if a.high], tuple(kept), width > 1, multiple)

@@ -8,19 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.blocking import plan_blocks
 from hlotool.codegen.cpu.products.epilogue import Block
 from hlotool.codegen.cpu.products.microkernel import Calls, Microkernel, Tile, TileRange
-from hlotool.codegen.cpu.products.product import Blocking, Dimension, Finish, Product, Reach, TaskDimension
-from hlotool.codegen.cpu.products.tile_shape import nanoseconds
+from hlotool.codegen.cpu.products.product import Blocking, Border, Dimension, Product, Reach, TaskDimension
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import argument, begin_tasks, count_in_block, unravel
 from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
-from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, choose, equal, maximum, minimum, number
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, choose, equal, maximum, minimum, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
 __all__ = ["emit_product"]
@@ -40,7 +40,7 @@ def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkern
         )
         time = product.epilogue.emit(unit, f"epilogue_{name}", block)
     _StepWriter(unit, name, replace(product, c=blocking.c), blocking, microkernel).write()
-    arithmetic = nanoseconds(product.multiplications, product.arithmetic) / microkernel.speed
+    arithmetic = product.nanoseconds / microkernel.speed
     right = product.n * product.depth * math.prod(product.batch[d] for d in product.own)
     reading = right * product.arithmetic.element.bytes / _BYTES
     return Step(name, math.prod(d.extent for d in blocking.tasks), max(arithmetic, reading) + time)
@@ -110,7 +110,7 @@ class _StepWriter:
             c += row * (blocking.row_tiles * tile.rows * product.c.row)
             c += column * (blocking.panels * tile.columns * product.c.column)
         self._sum(a, b, c, copies)
-        if product.epilogue is not None or product.finish is not None:
+        if product.epilogue is not None or product.border is not None:
             complete = equal(self.at["pieces"], blocking.visits[0].extent - 1) if "pieces" in self.at else True
             when(complete, lambda: self._complete(first, c))
 
@@ -184,48 +184,39 @@ class _StepWriter:
         items = _flat([(extent, self.at[d]) for d, extent in enumerate(product.batch)])
         row, row_end = _span(self.at["rows"], rows, product.m)
         column, column_end = _span(self.at["columns"], columns, product.n)
-        if product.finish is not None:
+        if product.border is not None:
             if self.buffer:
                 place = _flat([(1, items), (product.m, row), (product.n, column)]) * product.c.element.bytes
             else:
                 place = c.minus(first)
             blocks = -(-product.panels // self.blocking.panels)
             wide = count_in_block(self.at["columns"], columns, product.n, blocks)
-            self._finish(product.finish, c, place, rows, wide)
+            self._see_to_border(product.border, c, place, rows, wide)
         if product.epilogue is not None:
             product.epilogue.call(f, f"epilogue_{self.name}", c, items, (row, row_end), (column, column_end))
 
-    def _finish(self, finish: Finish, c: Ptr, place: Index, high: int, columns: Index) -> None:
-        """Call `finish` on the rows that want it of a block at `c`, which belongs at `place` and has up to `high`."""
-        f, product, row_block, (first, end) = self.f, self.product, self.at["rows"], finish.rows
+    def _see_to_border(self, border: Border, c: Ptr, place: Index, high: int, columns: Index) -> None:
+        """See to the rows at the border of a block at `c`, which belongs at `place` and has up to `high`."""
+        f, product, row_block, (first, end) = self.f, self.product, self.at["rows"], border.rows
         blocks = -(-product.m // high)
         rows, behind = count_in_block(row_block, high, product.m, blocks), product.m - end
-
-        def finish_rows(c: Ptr, place: Index, rows: Index) -> None:
-            pitch, place_row = product.c.row, self.blocking.place_row
-            finish.function.call(f, c, place, rows=rows, columns=columns, row=pitch, place_row=place_row)
-
+        see_to = partial(border.call, f, columns=columns, row=product.c.row, place_row=self.blocking.place_row)
         if first >= end or first > high or behind > product.m - (blocks - 1) * high:
-            finish_rows(c, place, rows)
+            see_to(c, place, rows=rows)
             return
         edge: Truth = False
-        for d, (low, top) in enumerate(finish.batch):
+        for d, (low, top) in enumerate(border.batch):
             if (low, top) != (0, product.batch[d]):
                 edge |= (number(f, self.at[d]) - low).compare("uge", top - low)
         if first or edge is not False:
-            start = choose(_as_value(f, equal(row_block, 0)), first, 0)
-            finish_rows(c, place, choose(edge, rows, start))
+            start = choose(equal(row_block, 0), first, 0)
+            see_to(c, place, rows=choose(edge, rows, start))
         if behind:
-            count = choose(_as_value(f, equal(row_block, blocks - 1)), behind, 0)
+            count = choose(equal(row_block, blocks - 1), behind, 0)
             skipped = rows - count
             later = place + skipped * self.blocking.place_row
             count = choose(edge, 0, count)
-            finish_rows(c + skipped * product.c.row, later, count)
-
-
-def _as_value(f: Function, condition: Truth) -> Bool:
-    """The condition as a value of the program, even if it is known."""
-    return condition if isinstance(condition, Bool) else Bool(f, str(condition).lower())
+            see_to(c + skipped * product.c.row, later, rows=count)
 
 
 def _flat(coordinates: Sequence[tuple[int, Index]]) -> Index:

@@ -17,7 +17,7 @@ from hlotool.codegen.llvm.elements import Arithmetic
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, choose, either, equal, negated
 from hlotool.codegen.llvm.writer import Function, Unit
 
-__all__ = ["Calls", "FunctionCalls", "Microkernel", "Tile", "TileArguments", "TileRange", "define_tiles", "open_tile"]
+__all__ = ["Calls", "FunctionCalls", "Microkernel", "Tile", "TileArguments", "TileRange", "open_tile", "tile_functions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class Calls:
 class Microkernel:
     """A way to multiply tiles.
 
-    `begin` defines what a step with this name will call, and writes what gets it ready.  `accumulates` says whether
-    sums can be added to what the result holds, `keeps_rows` whether the first rows of a tile can be left as they are.
-    A tile computes a multiple of `columns_together` columns; it is 0 where none of them may be there already.  `speed`
-    is how many times as fast as vectors it is.  Where the functions that it calls do all of the work, steps that call
-    them are `plumbing`.
+    `begin` defines what a step with this name will call, and writes what gets it ready: `tile_functions` makes one of
+    what writes a tile function.  `accumulates` says whether sums can be added to what the result holds, `keeps_rows`
+    whether the first rows of a tile can be left as they are.  A tile computes a multiple of `columns_together` columns;
+    it is 0 where none of them may be there already.  `speed` is how many times as fast as vectors it is.  Where the
+    functions that it calls do all of the work, steps that call them are `plumbing`.
     """
 
     begin: Callable[[Function, str, Product, Blocking], Calls]
@@ -158,11 +158,17 @@ def _where(condition: Truth, amount: int) -> Index:
     return choose(condition, amount, 0) if amount else 0
 
 
-def define_tiles(
-    f: Function, name: str, product: Product, blocking: Blocking, emit: Callable[[Unit, str, TileShape], None]
-) -> FunctionCalls:
-    """Have `emit` define the tile functions that a step needs."""
-    names = {rest: f"tile{shape.rows}x{shape.columns}_{name}" for rest, shape in blocking.shapes.items()}
-    for rest, shape in blocking.shapes.items():
-        emit(f.unit, names[rest], shape)
-    return FunctionCalls(f, product, blocking, names)
+TileWriter = Callable[[Unit, str, Product, Blocking, TileShape], None]
+"""Defines the tile function of a name, for tiles of a shape."""
+
+
+def tile_functions(emit: TileWriter) -> Callable[[Function, str, Product, Blocking], FunctionCalls]:
+    """What defines all tile functions that a step needs, each by `emit`, as `Microkernel.begin` does."""
+
+    def begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
+        names = {rest: f"tile{shape.rows}x{shape.columns}_{name}" for rest, shape in blocking.shapes.items()}
+        for rest, shape in blocking.shapes.items():
+            emit(f.unit, names[rest], product, blocking, shape)
+        return FunctionCalls(f, product, blocking, names)
+
+    return begin

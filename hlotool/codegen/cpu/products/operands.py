@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hlotool.codegen.cpu.products.bf16x3 import GROUP, RANGE, Split, emit_split
+from hlotool.analysis.contraction import dense_strides
+from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, RANGE, Split, emit_split
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.product import Matrix, Packing
 from hlotool.codegen.kernel import Step
@@ -14,7 +15,7 @@ from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element
 from hlotool.codegen.llvm.writer import Unit
 
-__all__ = ["Operands", "Scratch", "dense", "own"]
+__all__ = ["Operands", "Scratch", "joined", "own"]
 
 
 @dataclass(slots=True)
@@ -31,9 +32,15 @@ class Scratch:
         return Place(self.slot, start, kind)
 
 
-def dense(extents: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Row-major strides of `extents` items of `size` bytes."""
-    return tuple(size * math.prod(extents[at + 1 :]) for at in range(len(extents)))
+def joined(dimensions: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Dimensions, each an extent and strides, with neighbours made one that are so in all arrays."""
+    found: list[tuple[int, ...]] = []
+    for extent, *strides in dimensions:
+        if found and all(up == extent * low for up, low in zip(found[-1][1:], strides, strict=True)):
+            found[-1] = (found[-1][0] * extent, *strides)
+        else:
+            found.append((extent, *strides))
+    return found
 
 
 def own(extents: tuple[int, ...], matrix: Matrix) -> tuple[int, ...]:
@@ -67,13 +74,14 @@ class Operands:
         size, panels = self.arithmetic.element.bytes, -(-columns // width)
         panel, groups = (piece or math.prod(terms)) * width * size, -(-panels // (group or 1))
         place = self._take(groups * (group or 1) * panel, self.arithmetic.element)
-        batch, steps = dense(self.batch, panels * panel), dense(terms, width * size)
+        batch, steps = dense_strides(self.batch, panels * panel), dense_strides(terms, width * size)
         *outer, rows = map(Axis, terms, source.terms, steps)
+        stays = (0,) * len(batch) if group else batch  # others say where that goes
         step = self._copy(label, source, Copy(
-            outer=(*self._outer(source, batch), *outer), rows=rows,
+            outer=(*self._outer(source, stays), *outer), rows=rows,
             columns=Axis(columns, source.column, size), width=width, panel=panel, source=source.place, target=place,
-            arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece, full=full,
-            partner=source.partner, odd=source.odd,
+            arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece,
+            full=full and columns > width and columns % width > 0, partner=source.partner, odd=source.odd,
         ))
         matrix = Matrix(place=place, batch=batch, column=size, terms=steps, panel=panel, whole=full)
         if group:
@@ -98,16 +106,14 @@ class Operands:
         half = source.element if source.element.kind == "float" else element("s16")
         copy = self.spread(label, source, rows, terms, half)
         if terms % 2:
-            extents = zip((*self.batch, rows), (*copy.batch, copy.row), strict=True)
             end = replace(copy.place, start=copy.place.start + terms * half.bytes)
-            outer = tuple(Axis(extent, 0, stride) for extent, stride in extents)
-            self.steps.append(emit_zeros(self.unit, f"{label}_end_{self.name}", outer, Axis(1, 0, half.bytes), end))
+            self.clear(f"{label}_end_{self.name}", end, (*self.batch, rows, 1), (*copy.batch, copy.row, half.bytes))
         return replace(copy, place=replace(copy.place, element=pair), terms=(pair.bytes,))
 
     def spread(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
         """Copy a left operand to rows, contiguous and a little more than `terms` apart."""
         pitch = (terms + 16 + terms % 2) * kind.bytes
-        place, batch = self._take(rows * pitch, kind), dense(self.batch, rows * pitch)
+        place, batch = self._take(rows * pitch, kind), dense_strides(self.batch, rows * pitch)
         width = 4 * self.arithmetic.columns
         self.steps.append(self._copy(label, source, Copy(
             outer=self._outer(source, batch), rows=Axis(rows, source.row, pitch),
@@ -117,24 +123,31 @@ class Operands:
         return Matrix(place=place, batch=batch, row=pitch, terms=(kind.bytes,))
 
     def split(
-        self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0
+        self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0, called: bool = False,
+        together: bool = False,
     ) -> tuple[Split, Step]:
-        """The copy of a right operand, or of a left one turned, to blocks of parts; with `group` it is for tasks to
-        call.  What all items of the batch share is copied once."""
+        """The copy of a right operand, or of a left one turned, to blocks of parts, `group` to a task; it may be for
+        others to call.  What all items of the batch share is copied once.  A block has the same lines of all items
+        `together`, or items lie one behind the other."""
         extents, words = own(self.batch, source), element("u32")
-        axes = tuple(Axis(extent, stride, 0) for extent, stride in zip(extents, source.batch, strict=True))
-        nowhere = Place(0, 0, words)
+        along = source.terms == (source.element.bytes,) and not source.lines
+        items, blocks, size = math.prod(extents), -(-lines // LINES), -(-terms // CHUNK) * BLOCK
+        group = group or (1 if along else min(GROUP, -(-blocks // 4)))
+        strides = dense_strides(extents, size if together else blocks * size)
+        strides = tuple(stride if apart else 0 for stride, apart in zip(strides, source.batch, strict=True))
+        groups = -(-blocks // group)
         copy = Split(
-            outer=axes, lines=lines, line=source.column, terms=terms, term=source.terms[0], right=right,
-            source=source.place, target=nowhere, ranges=nowhere, panel=source.lines, called=group > 0,
+            outer=tuple(map(Axis, extents, source.batch, strides)), lines=lines, line=source.column, terms=terms,
+            term=source.terms[0], along=along, right=right, source=source.place,
+            target=self.scratch.take(items * (blocks if together else groups * group) * size, words),
+            ranges=self.scratch.take(RANGE * groups * items, words), panel=source.lines, group=group, called=called,
+            size=size * items if together else size,
         )
-        copy = replace(copy, group=group or (1 if copy.along else min(GROUP, -(-copy.blocks // 4))))
-        blocks = -(-copy.blocks // copy.group) * copy.group
-        target = self.scratch.take(math.prod(extents) * blocks * copy.size, words)
-        batch = dense(extents, copy.blocks * copy.size)
-        axes = tuple(a._replace(target=stride if a.source else 0) for a, stride in zip(axes, batch, strict=True))
-        copy = replace(copy, outer=axes, target=target, ranges=self.scratch.take(RANGE * copy.tasks, words))
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
+
+    def clear(self, name: str, place: Place, extents: Sequence[int], strides: Sequence[int]) -> None:
+        """Clear an array with these strides in bytes."""
+        self.steps.append(emit_zeros(self.unit, name, place, extents, strides))
 
     def unpack(self, outer: Iterable[Axis], rows: Axis, columns: Axis, source: Place, target: Place) -> None:
         """Copy a result whose columns lie side by side to where it belongs."""

@@ -3,7 +3,9 @@
 Packing is mostly a step of its own, ahead of the product: every block is then packed once, whichever tasks
 read it later (packing inside the product's tasks would repeat it for every block of rows, or need storage
 per thread, which tasks do not have), and its tasks run in parallel like any others.  Where one task meets
-all rows it calls the same function for its own panels instead (see `packing`).
+all rows it calls the same function for its own panels instead (see `blocking.panels_to_pack`).
+
+Padded copies are arrays framed with zeros, or cropped, for a convolution to read.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
@@ -18,12 +22,12 @@ from hlotool.codegen.kernel import PLUMBING, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, count_in_block, unravel
 from hlotool.codegen.llvm.control import begin_loop, call, open_function, when
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element, load, store
-from hlotool.codegen.llvm.values import Index, Ptr, Truth, choose, either, equal, minimum, negated, number, zeros
+from hlotool.codegen.llvm.values import Bool, Index, Ptr, Truth, choose, either, equal, minimum, negated, number, zeros
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE
 
-__all__ = ["CALLED", "TASK_BYTES", "Axis", "Copy", "emit_copy", "emit_zeros"]
+__all__ = ["CALLED", "TASK_BYTES", "Axis", "Copy", "PadAxis", "emit_copy", "emit_pad", "emit_zeros"]
 
 CALLED = "(ptr noalias %args, i64 %begin, i64 %end, ptr noalias %to)"
 _APART: Annotated[int, Threshold("times")] = 4
@@ -32,6 +36,11 @@ TASK_BYTES: Annotated[int, Threshold("bytes")] = 64 << 10  # of panels that a ta
 ROWS_AHEAD: Annotated[int, Threshold("rows")] = 32  # rows from which a task fetches what does not lie together
 RUN_BYTES: Annotated[int, Threshold("bytes")] = 8 << 10
 """Read at a time where panels lie side by side: whole pages, which processors fetch ahead."""
+SHORT_BYTES: Annotated[int, Threshold("bytes")] = 512
+"""Bytes of a copy that takes no longer in place than the call of a library's function."""
+_ROW: Annotated[int, Threshold("elements")] = 64  # of a row so short that it becomes one with the next
+_ROWS: Annotated[int, Threshold("elements")] = 16384  # of both, likewise
+_STRAIGHT: Annotated[int, Threshold("vectors")] = 16  # that are written without a loop
 
 
 class Axis(NamedTuple):
@@ -47,9 +56,10 @@ class Copy:
     """Copy an array, converting its elements; `columns` is cut into panels `width` wide.
 
     The first `lead` outer dimensions, then groups of panels count slowest in the tasks.  With `group`, panels in a
-    group, the copy is for others to call, who say where a group goes (the `target` only says of what elements): see
-    `CALLED`.  With `piece` each task copies so many rows, and all go to the same place.  With `full` the last panel
-    begins earlier where columns are left over, and has some that the one before has too.
+    group, the copy is for others to call, who say where a group goes (the `target` only says of what elements, and the
+    first dimensions have no strides in it): see `CALLED`.  With `piece` each task copies so many rows, and all go to
+    the same place.  With `full` the last panel begins earlier, as columns are left over, and has some that the one
+    before has too.
     Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
     the target's columns are contiguous and the source is contiguous along rows or along columns.
 
@@ -71,11 +81,6 @@ class Copy:
     full: bool = False
     partner: int = 0
     odd: bool = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the last panel begins earlier."""
-        return self.full and self.columns.extent > self.width and self.columns.extent % self.width > 0
 
     @property
     def panels(self) -> int:
@@ -107,9 +112,7 @@ def _as_bits(copy: Copy) -> Copy:
     moved = Element(source.name, "unsigned", f"i{bits}", bits // 8, source.bytes * 8 // bits)
     lanes = max(2, arithmetic.lanes * arithmetic.bits // bits)
     return replace(
-        copy,
-        source=replace(copy.source, element=moved),
-        target=replace(copy.target, element=moved),
+        copy, source=replace(copy.source, element=moved), target=replace(copy.target, element=moved),
         arithmetic=Arithmetic(type=moved.storage, bits=bits, lanes=lanes),
     )
 
@@ -153,16 +156,15 @@ class _CopyWriter:
         width, columns = copy.width, copy.columns.extent
         read = argument(self.f, copy.source)
         write = Ptr(self.f, "%to") if stays else argument(self.f, copy.target)
-        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
-            read += at * axis.source
-            write += at * (0 if stays and d < copy.lead else axis.target)
+        for axis, at in zip(copy.outer, outer, strict=True):
+            read, write = read + at * axis.source, write + at * axis.target
         read += chunk * (self.chunk * copy.rows.source)
         write += chunk * (0 if copy.piece else self.chunk * copy.rows.target)
         bounds: tuple[Index, Index] = (0, columns)
-        if copy.is_full and self.groups > 1:
+        if copy.full and self.groups > 1:
             begin = group * (self.group * width)
             bounds = begin, minimum(begin + self.group * width, columns)
-        read += group * (0 if copy.is_full else self.group * width * copy.columns.source)
+        read += group * (0 if copy.full else self.group * width * copy.columns.source)
         write += group * (0 if stays else self.group * copy.panel)
         rows = count_in_block(chunk, self.chunk, copy.rows.extent, self.chunks)
         panels = count_in_block(group, self.group, columns // width, self.groups)
@@ -188,7 +190,7 @@ class _CopyWriter:
         """Run `body(read, write, columns)` on the panels of a task: whole ones within `bounds`, of the columns, if the
         last begins earlier; else so many, and the `rest`."""
         copy, columns, width = self.copy, self.copy.columns.extent, self.copy.width
-        if copy.is_full:
+        if copy.full:
             panel = begin_loop(self.f, *bounds, width, write)
             at = minimum(panel.index, columns - width)
             body(read + at * copy.columns.source, panel.values[0], width)
@@ -242,13 +244,8 @@ class _CopyWriter:
             store(low | high, write + at * whole.size, whole, active)
 
     def _scalars(self, read: Ptr, write: Ptr, columns: int) -> None:
-        """Copy `columns` elements one by one."""
-        loop = begin_loop(self.f, 0, columns, 1, read, write)
-        read, write = loop.values
-        for part in range(self.source.components):
-            value = load(read + part * self.source.size, self.source, self.arithmetic.type)
-            store(value, write + part * self.target.size, self.target)
-        loop.end(read + self.copy.columns.source, write + self.copy.columns.target)
+        steps = self.copy.columns.source, self.copy.columns.target
+        _copy_apart(read, write, columns, steps, self.source, self.target, self.arithmetic.type)
 
     def _transposed(self, read: Ptr, write: Ptr, columns: int, rows: Index) -> None:
         """Copy a panel whose source is contiguous along rows, in square blocks.
@@ -324,19 +321,151 @@ class _Block(NamedTuple):
     target: Ptr
 
 
-def emit_zeros(unit: Unit, name: str, outer: Sequence[Axis], inner: Axis, place: Place) -> Step:
-    """Define step function `name`, which clears an array (only `target` strides count)."""
-    f, element = Function(unit, signature(name)), place.element
+def emit_zeros(unit: Unit, name: str, place: Place, extents: Sequence[int], strides: Sequence[int]) -> Step:
+    """Define step function `name`, which clears an array with these strides in bytes."""
+    f, element, (*outer, inner) = Function(unit, signature(name)), place.element, extents
     task = begin_tasks(f)
     at = argument(f, place)
-    for axis, where in zip(outer, unravel(task.index, [axis.extent for axis in outer]), strict=True):
-        at += where * axis.target
-    loop = begin_loop(f, 0, inner.extent, 1, at)
+    for where, stride in zip(unravel(task.index, outer), strides[:-1], strict=True):
+        at += where * stride
+    loop = begin_loop(f, 0, inner, 1, at)
     (at,) = loop.values
     for part in range(element.components):
         (at + part * element.size).store(zeros(f, element.storage), element.size)
-    loop.end(at + inner.target)
+    loop.end(at + strides[-1])
     task.end()
     f.finish()
-    tasks = math.prod(axis.extent for axis in outer)
-    return Step(name, tasks, float(tasks * inner.extent))
+    return Step(name, math.prod(outer), float(math.prod(extents)))
+
+
+class PadAxis(NamedTuple):
+    """A dimension: source element i (of `extent`, `stride` bytes apart) goes to element ``low + i`` of `target`."""
+
+    extent: int
+    stride: int
+    target: int
+    low: int = 0
+
+    @property
+    def plain(self) -> bool:
+        return self.low == 0 and self.extent == self.target
+
+    def inside(self) -> tuple[int, int]:
+        """The first source element within the target, and how many there are."""
+        first = max(0, -self.low)
+        return first, max(0, min(self.extent, self.target - self.low) - first)
+
+
+def emit_pad(
+    unit: Unit, name: str, axes: Sequence[PadAxis], source: Place, target: Place, arithmetic: Arithmetic
+) -> Step:
+    """Define step function `name`: fill the dense row-major target, whose dimensions `axes` are from outermost in."""
+    *outer, inner = _merged(axes)
+    stored = target.element
+    f = Function(unit, signature(name, plumbing=inner.stride == stored.bytes and source.element == stored))
+    task = begin_tasks(f)
+    read, write = argument(f, source), argument(f, target)
+    write += task.index * (inner.target * stored.bytes)
+    inside: list[Bool] = []
+    for axis, at in zip(outer, unravel(task.index, [axis.target for axis in outer]), strict=True):
+        if axis.plain:
+            read += at * axis.stride
+            continue
+        place = number(f, at) - axis.low
+        inside.append(place.below(axis.extent))
+        read += place * axis.stride
+    first, count = inner.inside()
+    start, end = (inner.low + first, inner.low + first + count) if count else (inner.target,) * 2
+    test: Truth = reduce(and_, inside, True) if count else True
+    parts = stored.components
+    _frame(write, start * parts, end * parts, inner.target * parts, test, stored, arithmetic)
+    if count:
+        read, at_start = read + first * inner.stride, write + start * stored.bytes
+        when(test, lambda: _copy(read, at_start, count, inner.stride, source.element, stored, arithmetic))
+    task.end()
+    f.finish()
+    tasks = math.prod(axis.target for axis in outer)
+    return Step(name, tasks, tasks * inner.target * stored.bytes / 10.0)
+
+
+def _merged(axes: Sequence[PadAxis]) -> list[PadAxis]:
+    """Neighbouring dimensions joined where the inner one is copied whole and the source has them as one."""
+    merged = [axes[-1]]
+    for axis in reversed(axes[:-1]):
+        inner = merged[-1]
+        short = inner.target < _ROW or inner.target * axis.target <= _ROWS  # a row is a task; leave some
+        if short and inner.plain and axis.stride == inner.extent * inner.stride:
+            size = inner.extent
+            merged[-1] = PadAxis(axis.extent * size, inner.stride, axis.target * size, axis.low * size)
+        else:
+            merged.append(axis)
+    return merged[::-1]
+
+
+def _frame(
+    write: Ptr, start: int, end: int, size: int, inside: Truth, stored: Element, arithmetic: Arithmetic
+) -> None:
+    """Clear a row of `size` scalars but for those from `start` to `end`, or all of it where it is not `inside`.
+
+    Whole vectors may reach into the part that is copied later.
+    """
+    lanes = arithmetic.lanes
+    most = size // lanes
+    behind = min(end, most * lanes)
+    _clear(write + behind * stored.size, size - behind, stored, arithmetic)
+    before, every = min(-(-start // lanes), most), -(-behind // lanes)
+    if isinstance(inside, bool) or before == every:
+        _clear(write, before * lanes, stored, arithmetic)
+        return
+    vector = lanes * stored.size
+    write.clear(choose(inside, before * vector, every * vector))
+
+
+def _clear(write: Ptr, count: int, stored: Element, arithmetic: Arithmetic) -> None:
+    """Clear `count` scalars."""
+    trips, rest = divmod(count, arithmetic.lanes)
+    size, zero = arithmetic.lanes * stored.size, zeros(write.f, arithmetic.type, arithmetic.lanes)
+    at_once = trips if trips <= _STRAIGHT else 1  # a loop takes LLVM as long as some twenty stores
+    if trips:
+        loop = begin_loop(write.f, 0, trips, at_once, write)
+        (write,) = loop.values
+        for at in range(at_once):
+            (write + at * size).store(zero, stored.size)
+        (write,) = loop.end(write + at_once * size)
+    if rest:
+        store(zero, write, stored, rest)
+
+
+def _copy(
+    read: Ptr, write: Ptr, count: int, stride: int, source: Element, target: Element, arithmetic: Arithmetic
+) -> None:
+    """Copy `count` elements of the innermost dimension, `stride` bytes apart in the source."""
+    f, kind, lanes, size = read.f, arithmetic.type, arithmetic.lanes, count * source.bytes
+    if stride != source.bytes:
+        _copy_apart(read, write, count, (stride, target.bytes), source, target, kind)
+        return
+    if source == target and size > SHORT_BYTES:
+        write.copy_from(read, size)
+        return
+    rest = count * source.components
+    for scalars in (8 * lanes, lanes):
+        trips, rest = divmod(rest, scalars)
+        if trips:
+            loop = begin_loop(f, 0, trips, 1, read, write)
+            read, write = loop.values
+            for at in range(0, scalars, lanes):
+                store(load(read + at * source.size, source, kind, lanes), write + at * target.size, target)
+            read, write = loop.end(read + scalars * source.size, write + scalars * target.size)
+    if rest:
+        store(load(read, source, kind, lanes, rest), write, target, rest)
+
+
+def _copy_apart(
+    read: Ptr, write: Ptr, count: int, steps: tuple[int, int], source: Element, target: Element, kind: str
+) -> None:
+    """Copy `count` elements one by one, which are `steps` bytes apart."""
+    loop = begin_loop(read.f, 0, count, 1, read, write)
+    read, write = loop.values
+    for part in range(source.components):
+        store(load(read + part * source.size, source, kind), write + part * target.size, target)
+    loop.end(read + steps[0], write + steps[1])

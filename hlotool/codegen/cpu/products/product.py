@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from hlotool.analysis.contraction import PANEL_BYTES, Strides
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.llvm.arguments import Place
+from hlotool.codegen.llvm.control import call
 from hlotool.codegen.llvm.elements import Arithmetic, Element
 from hlotool.codegen.llvm.values import Index, Ptr
 from hlotool.codegen.llvm.writer import Function
 
 __all__ = [
-    "Blocking", "Dimension", "Ends", "Finish", "Matrix", "Packing", "Product", "Reach", "RowsCall", "Tap",
-    "TaskDimension", "TileShape",
+    "Blocking", "Border", "Dimension", "Ends", "Matrix", "Packing", "Product", "Reach", "Tap", "TaskDimension",
+    "TileShape",
 ]  # fmt: skip
 
 
@@ -76,24 +77,26 @@ class Packing(NamedTuple):
     piece: int = 0
 
 
-class RowsCall(Protocol):
-    """A function that tasks call on rows of the result which they have computed."""
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Sees to rows of a result that may be at the border of a convolution: `function` does, by a `table`.
+
+    Tasks of a product do not call it on rows inside: these lie, in each dimension of the batch and of the matrix's
+    rows, from the first number given here to before the second one.
+    """
+
+    function: str
+    table: str
+    batch: tuple[tuple[int, int], ...] = ()
+    rows: tuple[int, int] = (0, 0)
 
     def call(
         self, f: Function, first: Ptr, place: Index, *, rows: Index, columns: Index, row: int, place_row: int
     ) -> None:
         """Call it on `rows` x `columns` elements, of which the first is at `first` and belongs `place` bytes from the
         start of the result; rows are `row` bytes apart, and `place_row` where they belong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """What tasks call on rows of the result, but not on those inside: these lie, in each dimension of the batch and of
-    the matrix's rows, from the first number given here to before the second one."""
-
-    function: RowsCall
-    batch: tuple[tuple[int, int], ...]
-    rows: tuple[int, int]
+        args, table = Ptr(f, "%args"), Ptr(f, f"@{self.table}")
+        call(f, f"@{self.function}", args, table, first, place, rows, columns, row, place_row)
 
 
 class Reach(NamedTuple):
@@ -148,7 +151,7 @@ class Product:
     reach: Reach | None = None
     ends: Ends | None = None
     epilogue: Epilogue | None = None
-    finish: Finish | None = None
+    border: Border | None = None
 
     @property
     def items(self) -> int:
@@ -164,9 +167,10 @@ class Product:
         return tuple(map(Tap, self.terms, self.a.terms, self.b.terms))
 
     @property
-    def multiplications(self) -> float:
-        """With additions, of the type of the sum."""
-        return float(self.m) * self.n * self.depth * self.items
+    def nanoseconds(self) -> float:
+        """A rough time of one core, for the multiplications (of real numbers) with additions."""
+        multiplications = float(self.m) * self.n * self.depth * self.items
+        return multiplications * self.arithmetic.components**2 / (self.arithmetic.lanes * 3.0)
 
     @property
     def row_tiles(self) -> int:

@@ -64,8 +64,8 @@ class Prologue:
         extents = [*extents[: copy.lead], -(-copy.panels // group), *extents[copy.lead :], -(-rows // chunk)]
         *outer, at_chunk = unravel(task.index, extents)
         at_group = outer.pop(copy.lead)
-        for d, (axis, at) in enumerate(zip(copy.outer, outer, strict=True)):
-            write += at * (0 if stays and d < copy.lead else axis.target)
+        for axis, at in zip(copy.outer, outer, strict=True):
+            write += at * axis.target
         first, last = _span(f, at_chunk, chunk, rows)
         if copy.piece:
             write += first * -copy.rows.target
@@ -92,11 +92,10 @@ class Prologue:
     def _job(self, copy: Copy) -> tuple[Job, Sequence[Atom]]:
         """The store of an element, and the variables that count the outer dimensions, the rows and the columns."""
         tracer, size, target = Tracer(rule_of, self.slots), copy.source.element.bytes, copy.target.element
-        position, place, taken = constant(0), constant(0), 0
+        position, place = constant(0), constant(0)
         atoms: list[Atom] = []
         for d, axis in enumerate((*copy.outer, copy.rows, copy.columns)):
-            index, (atom,) = tracer.dimension(axis.extent, taken)
-            taken |= atom.variables
+            index, (atom,) = tracer.dimension(axis.extent, sum(atom.variables for atom in atoms))
             atoms.append(atom)
             position = position + index * (axis.source // size)
             if d >= len(copy.outer):

@@ -16,12 +16,12 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
+from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.elements import Arithmetic, Element, load, multiply_add, store
 from hlotool.codegen.llvm.values import Int, Ptr, Vector, number
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import LINE, Machine
 
 __all__ = ["TERMS", "Part", "columns_of", "rank_updates", "serves_updates"]
@@ -79,13 +79,10 @@ def rank_updates(parts: tuple[Part, ...]) -> Microkernel:
     terms: these lie side by side in `a`, and in rows of `b`.
     """
 
-    def begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-        def emit(unit: Unit, tile: str, shape: TileShape) -> None:
-            _Update(unit, tile, product, shape, parts).write()
+    def emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
+        _Update(unit, name, product, shape, parts).write()
 
-        return define_tiles(f, name, product, blocking, emit)
-
-    return Microkernel(begin=begin)
+    return Microkernel(begin=tile_functions(emit))
 
 
 class _Update:

@@ -93,8 +93,7 @@ def _job(tracer: Tracer, fusion: Epilogue) -> Job:
         if apart:
             return [constant(k) for k in range(extent)]
         index, own = tracer.dimension(extent, taken)
-        for atom in own:
-            taken |= atom.variables
+        taken |= index.variables
         atoms.extend(own)
         return [index]
 
@@ -157,13 +156,11 @@ def _sum_of_products(
         if number == 0 and dot in t.parts:
             length = -(-size // t.parts[dot])
             part, outer = t.dimension(t.parts[dot], taken)
-            for atom in outer:
-                taken |= atom.variables
+            taken |= part.variables
         own, atoms = t.dimension(length, taken)
         if (own + part * length).high >= size:
             valid = (*guards, Condition(own + part * length, 0, size))
-        for atom in atoms:
-            taken |= atom.variables
+        taken |= own.variables
         if apart.isdisjoint(atoms) or len(valid) > len(guards):
             bound += [atom for atom in atoms if atom.high]
             wheres = [own]

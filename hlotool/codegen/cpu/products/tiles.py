@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Microkernel, Tile, define_tiles, open_tile
+from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Microkernel, Tile, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import PAIR, store
@@ -51,7 +51,7 @@ def configure(shapes: Ptr) -> None:
     shapes.f.intrinsic("void", "llvm.x86.ldtilecfg", [shapes])
 
 
-def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates: bool) -> None:
+def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
     """Define tile function `name` for at most 32 x 32 elements of pairs; %k is a multiple of 16 pairs.
 
     `a` is contiguous along k and `b` along its columns.  The process must have asked the system for tiles, and the
@@ -75,7 +75,7 @@ def _emit(unit: Unit, name: str, product: Product, shape: TileShape, accumulates
         for register in cells:
             operate(f, "tilezero", register)
 
-    when(arguments.add if accumulates else False, load_sums, clear_sums)
+    when(arguments.add if blocking.piece < product.terms[0] else False, load_sums, clear_sums)
 
     loop = begin_loop(f, 0, arguments.k, SIDE, arguments.a, arguments.b, at_least_once=True)
     a, b = loop.values
@@ -128,10 +128,7 @@ def move_tile(operation: str, register: int, at: Ptr, pitch: Index) -> None:
 
 
 def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> _Calls:
-    accumulates = blocking.piece < product.terms[0]
-    functions = define_tiles(
-        f, name, product, blocking, lambda unit, tile, shape: _emit(unit, tile, product, shape, accumulates)
-    )
+    functions = tile_functions(_emit)(f, name, product, blocking)
     if len(functions.names) == 1:
         configure(functions.find(False, False, _CONFIG))
     return _Calls(functions)

@@ -12,18 +12,18 @@ core wants its share of the instructions.  With 512 bits measurements showed no 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle, repeat
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.costs import PAGE
-from hlotool.codegen.cpu.products.microkernel import FunctionCalls, Microkernel, define_tiles, open_tile
+from hlotool.codegen.cpu.costs import COSTS
+from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
-from hlotool.codegen.cpu.products.tile_shape import nanoseconds
 from hlotool.codegen.llvm.control import begin_loop, return_when, when
 from hlotool.codegen.llvm.elements import complex_sums, load, multiply_add, plus, store
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, choose, either, number, zeros
-from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import LINE, Machine
 
 __all__ = ["VECTORS"]
@@ -42,7 +42,7 @@ def _steps_together(product: Product, piece: int, machine: Machine) -> int:
     if product.m <= product.tile.rows and product.packing is None:
         return 1  # `b` is read once, and a load whose address moves by one row a turn is what processors prefetch
     arithmetic, first, ends = product.arithmetic, product.terms[0], product.ends
-    if len(product.terms) > 1 and nanoseconds(product.multiplications, arithmetic) < _BRIEF:
+    if len(product.terms) > 1 and product.nanoseconds < _BRIEF:
         return 1
     counts = [product.terms[-1]]
     if len(product.terms) == 1:
@@ -57,7 +57,7 @@ def _streams(product: Product, columns: int, machine: Machine) -> bool:
     """Whether the next tile to use this part of `b` will not find it in the first-level cache.  Steps of whole pages
     fall on the same sets of that cache: what is fetched early would be gone again."""
     size = columns * product.b.element.bytes * product.depth
-    return not product.a.column and size > machine.l1 // 2 and product.b.terms[-1] % PAGE != 0
+    return not product.a.column and size > machine.l1 // 2 and product.b.terms[-1] % COSTS.page_bytes != 0
 
 
 class _TileWriter:
@@ -165,15 +165,24 @@ class _TileWriter:
 
     def _term(self, a: Ptr, b: Ptr, sums: Sequence[Vector], rows: Sequence[Index]) -> list[Vector]:
         """The sums with a term more."""
-        columns = self._columns(b)
-        result = list(sums)
+        columns, result = self._columns(b), list(sums)
         for row, where in enumerate(rows):
             start, step = (a, where) if isinstance(where, int) else (a + where, 0)
-            if self.product.a.column:
-                self._lanewise(start, step, columns, result, row * self.vectors)
-            else:
-                self._broadcast(start, step, columns, result, row * self.each_row)
+            factors = zip(self._factors(start, step), cycle(columns), strict=False)
+            for place, (left, column) in enumerate(factors, row * self.each_row):
+                result[place] = multiply_add(self.arithmetic, left, column, result[place])
         return result
+
+    def _factors(self, start: Ptr, step: int) -> Iterator[Vector]:
+        """What vectors of `b` are multiplied with for the sums of a row: vectors of `a`, or elements in all lanes."""
+        element, arithmetic, lanes = self.product.a.element, self.arithmetic, self.arithmetic.lanes
+        if self.product.a.column:
+            for v, active in enumerate(self.actives):
+                yield load(start + (step + v * lanes * element.size), element, arithmetic.type, lanes, active)
+        else:
+            for part in range(arithmetic.components):
+                left = load(start + (step + part * element.size), element, arithmetic.type)
+                yield from repeat(left.spread(lanes), self.vectors)
 
     def _columns(self, b: Ptr) -> list[Vector]:
         """The vectors of a row of `b`; a later one is asked for."""
@@ -197,22 +206,6 @@ class _TileWriter:
         lines = self.product.b.lines
         return at // LINE * lines + at % LINE if lines else at
 
-    def _lanewise(self, start: Ptr, step: int, columns: Sequence[Vector], sums: list[Vector], first: int) -> None:
-        """Add the products of vectors of a row of `a` and of `b` to the sums from the `first` one on."""
-        element, arithmetic = self.product.a.element, self.arithmetic
-        for v, column in enumerate(columns):
-            at = start + (step + v * arithmetic.lanes * element.size)
-            value = load(at, element, arithmetic.type, arithmetic.lanes, self.actives[v])
-            sums[first + v] = multiply_add(arithmetic, value, column, sums[first + v])
-
-    def _broadcast(self, start: Ptr, step: int, columns: Sequence[Vector], sums: list[Vector], first: int) -> None:
-        """Add the products of an element of `a` and vectors of `b` to the sums from the `first` one on."""
-        element, arithmetic = self.product.a.element, self.arithmetic
-        for part in range(arithmetic.components):
-            left = load(start + (step + part * element.size), element, arithmetic.type).spread(arithmetic.lanes)
-            for v, column in enumerate(columns, first + part * self.vectors):
-                sums[v] = multiply_add(arithmetic, left, column, sums[v])
-
     def _write_sums(self, sums: Sequence[Vector], add: bool) -> None:
         """Write the sums, or add them to what is there."""
         writes_all: Truth = Bool(self.f, "%all") if self.kept else False
@@ -233,11 +226,8 @@ class _TileWriter:
                 store(value, at, c.element, active)
 
 
-def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> FunctionCalls:
-    def emit(unit: Unit, tile: str, shape: TileShape) -> None:
-        _TileWriter(unit, tile, product, blocking, shape).write()
-
-    return define_tiles(f, name, product, blocking, emit)
+def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
+    _TileWriter(unit, name, product, blocking, shape).write()
 
 
-VECTORS = Microkernel(begin=_begin, accumulates=True, keeps_rows=True)
+VECTORS = Microkernel(begin=tile_functions(_emit), accumulates=True, keeps_rows=True)
