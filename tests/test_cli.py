@@ -10,6 +10,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -55,6 +56,12 @@ def test_every_option_of_every_command_has_help(name: str) -> None:
     assert command.help
     silent = [p.name for p in command.params if isinstance(p, click.Option) and not p.help]
     assert not silent
+
+
+@pytest.mark.parametrize("name", ["", *sorted(COMMANDS)])
+def test_help_is_without_marks_for_click(hlotool: Run, name: str) -> None:
+    done = hlotool(*name.split(), "--help")
+    assert (done.returncode, "\\b" in done.stdout, "\b" in done.stdout) == (0, False, False)
 
 
 def test_version_names_what_matters_in_a_bug_report(hlotool: Run) -> None:
@@ -325,7 +332,7 @@ def test_output_may_be_a_device_or_a_link(hlotool: Run, small: Path, tmp_path: P
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_is_an_error(small: Path) -> None:
-    command = f"{sys.executable} -m hlotool opt {small} > /dev/full"
+    command = f'"{sys.executable}" -m hlotool opt "{small}" > /dev/full'
     done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode == 5
     assert "No space left" in done.stderr
@@ -336,9 +343,47 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "large.hlo"
     numbers = ",".join(["1"] * 200_000)  # more than a pipe holds
     path.write_text(f"HloModule large\nENTRY main {{\n  ROOT c = f32[200000] constant({{{numbers}}})\n}}\n")
-    command = f'{sys.executable} -m hlotool fmt {path} | head -c 9; echo " ${{PIPESTATUS[0]}}"'
+    command = f'"{sys.executable}" -m hlotool fmt "{path}" | head -c 9; echo " ${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment(), check=False)
     assert (done.stdout, done.stderr) == ("HloModule 0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said", "complaint"),
+    [
+        ("run FILE --random 0 >&-", 0, "", ""),
+        ("run FILE --random 0 2>&-", 0, "out0: f32[4]", ""),
+        ("verify FILE >&- 2>&-", 0, "", ""),
+        ("opt FILE -o out.hlo <&- >&- 2>&-; cat out.hlo", 0, "HloModule small", ""),
+        ("opt missing.hlo >&-", 3, "", "cannot read"),
+        ("opt missing.hlo 2>&-", 3, "", ""),
+        ("opt - <&-", 3, "", "the text is empty"),
+        ("nonsense >&- 2>&-", 2, "", ""),
+    ],
+)
+def test_standard_streams_that_are_closed(
+    small: Path, tmp_path: Path, command: str, code: int, said: str, complaint: str
+) -> None:
+    words = command.replace("FILE", small.name).partition(";")
+    line = f'"{sys.executable}" -m hlotool {words[0]}; code=$?; {words[2]}\nexit $code'
+    options: dict[str, Any] = {"capture_output": True, "text": True, "cwd": tmp_path, "check": False}
+    done = subprocess.run(["bash", "-c", line], env=environment(TMPDIR=str(tmp_path)), **options)
+    assert (done.returncode, list(tmp_path.glob("hlotool-*.txt"))) == (code, [])
+    assert said in done.stdout
+    assert complaint in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["opt", "missing.hlo"], 3), (["opt", MEAN, "--decisions"], 5), (["nonsense"], 2)]
+)
+def test_messages_that_nobody_can_take(tmp_path: Path, arguments: list[str | Path], code: int) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "hlotool", *arguments]
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=full, env=environment(), cwd=tmp_path, check=False
+        )
+    assert done.returncode == code
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="processor time is read from /proc")

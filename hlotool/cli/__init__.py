@@ -148,8 +148,9 @@ _as_usual = warnings.formatwarning
 
 def main() -> None:
     """Run the command line and exit."""
-    from hlotool.cli.errors import run_safely
+    from hlotool.cli.errors import open_streams, run_safely
 
+    open_streams()
     session = Session()
     warnings.formatwarning = _one_line
     if "_HLOTOOL_COMPLETE" in os.environ:  # a shell asks

@@ -16,7 +16,7 @@ import click
 from hlotool.cli.session import Session
 from hlotool.cli.words import say
 
-__all__ = ["EXIT_CODES", "CheckFailed", "run_safely"]
+__all__ = ["EXIT_CODES", "CheckFailed", "open_streams", "run_safely"]
 
 EXIT_CODES = {
     0: "success; equal; within tolerance",
@@ -32,6 +32,18 @@ EXIT_CODES = {
 
 class CheckFailed(Exception):  # noqa: N818
     """The check that a command makes answered no (exit code 1); what to say was said."""
+
+
+def open_streams() -> None:
+    """Give a process that was started without one of the standard streams an empty one, so that its number is not that
+    of the next file which is opened, and writing there is as writing to a reader who went away."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            found = os.open(os.devnull, os.O_RDWR)
+            if found != number:
+                os.dup2(found, number)
+                os.close(found)
+            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115  # for as long as the process lives
 
 
 def run_safely(body: Callable[[], Any], package: ModuleType, session: Session) -> int:
@@ -66,7 +78,7 @@ def _ended(body: Callable[[], Any], package: ModuleType, session: Session) -> in
     except CheckFailed:
         return 1
     except Exception as error:
-        with suppress(BrokenPipeError):
+        with suppress(OSError):  # of standard error
             return _report(error, package, session)
         return _code(error)
 

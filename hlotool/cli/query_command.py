@@ -33,7 +33,7 @@ __all__ = ["command"]
 )
 @click.pass_context
 def command(ctx: click.Context, expression: str, files: tuple[str, ...], count: bool, form: str) -> None:
-    r"""Print the instructions of FILES for which EXPRESSION holds, as file:line: name = shape opcode(...).
+    """Print the instructions of FILES for which EXPRESSION holds, as file:line: name = shape opcode(...).
 
     \b
         hlotool query 'opcode == dot and bytes > 1MiB' model.hlo
