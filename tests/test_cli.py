@@ -20,6 +20,10 @@ from tiny_modules import ENDLESS
 
 from hlotool.cli import COMMANDS, cli
 from hlotool.cli.errors import EXIT_CODES
+from hlotool.codegen.machine import named
+from hlotool.driver import compile_module
+from hlotool.ir import UnsupportedError
+from hlotool.text.parser import parse
 
 SAMPLES = ROOT / "samples"
 MEAN = SAMPLES / "mean.hlo"
@@ -269,6 +273,37 @@ def test_compile_writes_objects(hlotool: Run, small: Path, tmp_path: Path) -> No
     data = (tmp_path / "a.a").read_bytes()
     assert data.startswith(b"!<arch>\n")
     assert data == (tmp_path / "b.a").read_bytes()
+
+
+_OTHERS = ["x86-64-v4", "aarch64", "generic,triple=riscv64-unknown-linux-gnu"]
+"""Processors of which this one is two at most."""
+
+
+@pytest.mark.parametrize("cpu", _OTHERS)
+@pytest.mark.parametrize("stage", [None, "hlo", "llvm", "asm", "object"])
+def test_compile_looks_at_code_for_any_processor(
+    hlotool: Run, small: Path, tmp_path: Path, cpu: str, stage: str | None
+) -> None:
+    output = ["-o", "out"] if stage == "object" else []
+    done = hlotool("compile", small, *(["--emit", stage] if stage else []), *output, env={"HLOTOOL_CPU": cpu})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out").is_file() == (stage == "object")
+
+
+def test_report_shows_code_for_any_processor(hlotool: Run, small: Path, tmp_path: Path) -> None:
+    done = hlotool("report", small, "-o", "pages", env={"HLOTOOL_CPU": "aarch64"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "fadd" in "".join(path.read_text() for path in (tmp_path / "pages").rglob("*.s"))
+
+
+def test_what_is_to_be_looked_at_does_not_run() -> None:
+    executable = compile_module(parse(SMALL), machine=named("aarch64"), to_run=False)
+    x = np.zeros(4, np.float32)
+    for call in (lambda: executable(x, x), lambda: executable.run_devices([[x, x]])):
+        with pytest.raises(UnsupportedError, match="to be looked at"):
+            call()
+    with pytest.raises(UnsupportedError, match="does not run on this machine"):
+        compile_module(parse(SMALL), machine=named("generic,triple=riscv64-unknown-linux-gnu"))
 
 
 def test_fmt(hlotool: Run, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def command(
         executable = compile_module(
             optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,
             excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,
-            elided_as_zeros=True,
+            to_run=False,
         )  # fmt: skip
         seconds = time.perf_counter() - start
         for one in instruments:

@@ -53,7 +53,7 @@ def command(
         else:
             optimised = choice.apply(module, [statistics, dump], log, progress)
             executable = compile_module(
-                optimised, pipeline="none", instruments=[statistics, dump], log=log, elided_as_zeros=True
+                optimised, pipeline="none", instruments=[statistics, dump], log=log, to_run=False
             )
     except UnsupportedError as error:
         problem = error.message

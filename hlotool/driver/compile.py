@@ -64,7 +64,7 @@ def compile_module(
     donate: Donate = (),
     cpu: str | None = None,
     strict: bool | None = None,
-    elided_as_zeros: bool = False,
+    to_run: bool = True,
     finite_loops: bool = True,
 ) -> Executable:
     """Compile `module` (which stays as it is).
@@ -82,12 +82,15 @@ def compile_module(
     are those very arrays (`Executable.donated`).  A must-alias is always honoured, anything else where it needs no
     copy.  Without `donate` no argument is ever overwritten, whatever the module declares.
 
-    UnsupportedError where contents of constants were left out of the text (``{...}``), unless they are to be zeros:
-    `elided_as_zeros` is for looking at the code, and `hlotool.harness.elided.filled` makes contents up.
+    UnsupportedError where contents of constants were left out of the text (``{...}``);
+    `hlotool.harness.elided.filled` makes contents up.
 
     `cpu` names the processor to compile for, as ``--cpu`` does (``"x86-64-v3"``, ``"host,l2=512K"``), where `machine`
     does not describe it; without both it is what ``HLOTOOL_CPU`` names, else this one.  InputError where no processor
     has that name; UnsupportedError where this one cannot run its code.
+
+    Without `to_run` the executable is to be looked at: its code may be for any processor, nothing of it is loaded,
+    contents that were left out are zeros, and calls of it are refused.
 
     Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
     stay of which it is not known that they end.
@@ -109,7 +112,7 @@ def compile_module(
     if machine is not None and not isinstance(machine, Machine):
         raise InputError(f"machine: expected a Machine (hlotool.codegen.machine.named), not {kind_of(machine)}")
     check(module)
-    if not elided_as_zeros:
+    if to_run:
         refuse_elided(module)
     machine = chosen_machine(machine, cpu)
     if excess_precision or flush_denormals:
@@ -127,6 +130,7 @@ def compile_module(
         timeout=timeout,
         donation=donation_of(module, donate),
         strict=is_strict(strict),
+        to_run=to_run,
     )
     if options.donation.arguments:
         _check_donation(module, backend, found)

@@ -93,9 +93,11 @@ def _native(module: Module, options: CompileOptions, verify: bool) -> Executable
     target = _target(options)
 
     def made() -> Executable:
-        with compilation(machine, target.library, options.threads) as units:
+        with compilation(machine, target.library, options.threads, options.to_run) as units:
             program = build(lowered, machine, options.donation, log, units.begin, target)
-            executable = link(program, lowered, machine, units, log.decisions, options.threads, options.timeout)
+            executable = link(
+                program, lowered, machine, units, log.decisions, options.threads, options.timeout, options.to_run
+            )
         return marshalled(executable, *program_shape(module))
 
     return _with_simpler_kernels(made, lowered, options)

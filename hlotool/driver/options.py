@@ -23,7 +23,7 @@ class CompileOptions:
     The module goes through `pipeline`, watched by `instruments`, into code for `machine`, made by `target` (None: the
     machine's own), which runs on `threads` (None: as many as there are) and may take `timeout` seconds.  What is
     decided goes into `log`.  `donation` names arguments that may be overwritten.  If `strict`, a part of the compiler
-    that fails ends the compilation.
+    that fails ends the compilation.  If not `to_run`, what comes of it is looked at only.
     """
 
     pipeline: Pipeline
@@ -35,6 +35,7 @@ class CompileOptions:
     timeout: float | None = None
     donation: Donation = NOTHING_DONATED
     strict: bool = True
+    to_run: bool = True
 
 
 _MOST = 1024

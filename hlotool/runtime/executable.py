@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -177,12 +178,12 @@ def _name(value: object) -> str:
     return type(value).__name__
 
 
-def compilation(machine: Machine, library: Library, threads: int | None = None) -> Compilation:
-    """Makes objects for this process, of its `library` once.
+def compilation(machine: Machine, library: Library, threads: int | None = None, to_run: bool = True) -> Compilation:
+    """Makes objects, of its `library` once in this process.
 
-    UnsupportedError if `machine` is not like the one that it is on.
+    UnsupportedError if they are `to_run`, and `machine` is not like the one that the process is on.
     """
-    if not runs_here(machine):
+    if to_run and not runs_here(machine):
         raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
     return Compilation(machine, library, pool.default_threads() if threads is None else threads, default_cache())
 
@@ -195,8 +196,9 @@ def link(
     decisions: Sequence[Decision] = (),
     threads: int | None = None,
     timeout: float | None = None,
+    to_run: bool = True,
 ) -> Executable:
-    """Load `program`, whose `units` are being compiled.
+    """Load `program`, whose `units` are being compiled; nothing is loaded, and calls are refused, if not `to_run`.
 
     `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom call without a handler.
     """
@@ -215,6 +217,22 @@ def link(
         aliases=tuple(program.assignment.aliases.items()),
         overwritten=program.assignment.overwritten,
     )
+    executable = partial(
+        Executable,
+        module=module,
+        parameters=program.parameters,
+        outputs=program.outputs,
+        memory=_memory(program),
+        decisions=tuple(decisions),
+        program=program,
+        machine=machine,
+        objects=image.objects,
+        devices=devices,
+        timeout=timeout,
+        donated=program.assignment.aliases,
+    )
+    if not to_run:
+        return executable(run=_refused, work=_refused)
     entry = load_image(image, threads, symbols, sites)
     call = entry.function(image.releases_gil)
 
@@ -226,23 +244,16 @@ def link(
         return work(Device(World(seconds=timeout)), arrays)
 
     needs_device = timeout is not None or any(isinstance(site, HostSite) for site in sites)
-    return Executable(
-        module=module,
-        parameters=program.parameters,
-        outputs=program.outputs,
-        memory=_memory(program),
-        decisions=tuple(decisions),
+    return executable(
         run=alone if needs_device else call,
-        program=program,
-        machine=machine,
         image=image if not sites and timeout is None else None,
-        objects=image.objects,
         work=work,
         into=None if needs_device or devices > 1 else entry.run_into,
-        devices=devices,
-        timeout=timeout,
-        donated=program.assignment.aliases,
     )
+
+
+def _refused(*arrays: object) -> NoReturn:
+    raise UnsupportedError("this executable was compiled to be looked at: compile it with to_run")
 
 
 def _takes_long(program: Program, module: Module) -> bool:
