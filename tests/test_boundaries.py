@@ -433,7 +433,7 @@ def test_native_allocations_and_threads_fail(what: str) -> None:
 def test_commands_that_cannot_write(tmp_path: Path, command: str, error: str) -> None:
     source, target = tmp_path / "in.hlo", tmp_path / "out"
     source.write_text(SMALL.replace("  y", "       y"))
-    line = command.replace("IN", str(source)).replace("OUT", str(target)).split()
+    line = [word.replace("IN", str(source)).replace("OUT", str(target)) for word in command.split()]
     whole = "--dump-to" not in line and "report" not in line
     for number in (0, 1, 4):
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

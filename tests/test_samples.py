@@ -111,7 +111,7 @@ def test_commands_of_the_headers_run(hlotool: Run) -> None:
     for line in re.findall(r"^//   hlotool (.*)$", head, re.MULTILINE):
         if "svg" in line and shutil.which("dot") is None:
             continue
-        done = hlotool(*line.replace("samples/", f"{SAMPLES}/").split())
+        done = hlotool(*(word.replace("samples/", f"{SAMPLES}/") for word in line.split()))
         assert (done.returncode, done.stderr) == (0, ""), line
 
 

@@ -15,11 +15,12 @@ from hlotool.codegen.machine import Machine, Numerics
 from hlotool.driver.backend import Backend
 from hlotool.driver.backends import find_backend
 from hlotool.driver.failures import is_strict
-from hlotool.driver.options import CompileOptions, checked_count, checked_limit, chosen_machine, kind_of
+from hlotool.driver.options import CompileOptions, checked_count, checked_limit, chosen_machine
 from hlotool.driver.program_shape import program_shape
 from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clone_module
 from hlotool.ir.devices import topology_of
 from hlotool.ir.effects import ENDLESS
+from hlotool.ir.given import check_module, kind_of
 from hlotool.ir.verifier import check
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.pipeline import parse_pipeline
@@ -100,8 +101,7 @@ def compile_module(
     evaluator runs the module.  Each step is a CompilerWarning and a decision.  If `strict` (by default as in
     `optimise`) such a failure is raised.
     """
-    if not isinstance(module, Module):
-        raise InputError(f"compile takes a module, as hlotool.load and hlotool.parse give it, not {kind_of(module)}")
+    check_module(module, "compile")
     counts = {"threads": threads, "replicas": replicas, "partitions": partitions}
     threads, replicas, partitions = (checked_count(name, count) for name, count in counts.items())
     timeout = checked_limit(timeout)

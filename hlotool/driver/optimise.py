@@ -10,6 +10,7 @@ from hlotool.driver.failures import is_strict, report
 from hlotool.ir import Module, VerificationError, clone_module
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
+from hlotool.ir.given import check_module
 from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
 from hlotool.passes.framework.instruments import VerifyEach
@@ -35,6 +36,7 @@ def optimise(
     (``pass-failed``).  If `strict` it ends with a PassCrash, which carries `module`; by default that is what the
     variable ``HLOTOOL_STRICT`` of the environment says.
     """
+    check_module(module, "optimise")
     steps = parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline
     log, progress = DecisionLog() if log is None else log, progress or Progress()
     with room(module), collector_paused():

@@ -10,10 +10,11 @@ from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.codegen.machine import Machine, default_machine, named
 from hlotool.codegen.target import Target
 from hlotool.ir import InputError
+from hlotool.ir.given import kind_of
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pipeline
 
-__all__ = ["CompileOptions", "checked_count", "checked_limit", "chosen_machine", "kind_of"]
+__all__ = ["CompileOptions", "checked_count", "checked_limit", "chosen_machine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +67,3 @@ def checked_limit(timeout: float | None) -> float | None:
     if not number or not 0 < float(timeout) < float("inf"):
         raise InputError(f"a time limit is a positive number of seconds, not {kind_of(timeout)}")
     return float(timeout)
-
-
-def kind_of(value: object) -> str:
-    """What somebody gave."""
-    return repr(value) if isinstance(value, (bool, int, float, str)) else f"a {type(value).__name__}"

@@ -14,6 +14,7 @@ from typing import Any
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.damage import POISON, Damage
 from hlotool.ir.errors import Diagnostic, Location, VerificationError
+from hlotool.ir.given import check_module
 from hlotool.ir.independent import Facts, Readable, independent_errors
 from hlotool.ir.module import Computation, Instruction, Module
 from hlotool.ir.opcodes import CALLING, OPCODES
@@ -31,6 +32,7 @@ __all__ = ["check", "is_valid", "verify"]
 
 def check(module: Module) -> None:
     """Raise VerificationError with all diagnostics unless the module is valid."""
+    check_module(module, "verify")
     found = verify(module)
     if found:
         place = found[0].location

@@ -31,18 +31,20 @@ LIBRARY = (
         "import hlotool\nhlotool.parse('x = f32[4] parameter(0)')", "python",
     ),
     Page(
-        "HLO0002", "several modules where one is needed",
-        "Lines '// -----' separate the modules of a file.  Commands that check or rewrite take several, those that "
-        "run or compile take one.",
-        f"{_FILE}f'{{text}}\\n// -----\\n{{text}}'))", f"{_FILE}text))", "python",
-    ),
-    Page(
         "HLO0002", "a file holds several modules",
         "Lines '// -----' separate modules; this needs one.  hlotool verify, fmt, opt and hash take several.",
         "from hlotool.text.load import Source, one_module\n"
         "one_module(Source('two.hlo', 'hlo', b'', 'x = f32[4] parameter(0)\\n// -----\\ny = f32[4] parameter(0)'))",
         "from hlotool.text.load import parse_all\n"
         "parse_all('x = f32[4] parameter(0)\\n// -----\\ny = f32[4] parameter(0)')", "python",
+    ),
+    Page(
+        "HLO0003", "a file of another tool",
+        "The file is not HLO but StableHLO or other MLIR, a jaxpr, LLVM IR, compiled code, or a model of ONNX, "
+        "TensorFlow or PyTorch.  HLO is what XLA compiles: jax.jit(f).lower(*arguments).as_text('hlo') in JAX, or what "
+        "--xla_dump_to writes.",
+        "import hlotool\nhlotool.parse('module @jit_f { func.func public @main() { return } }')",
+        "import hlotool\nhlotool.parse('x = f32[4] parameter(0)')", "python",
     ),
     Page(
         "HLO0150", "a protocol buffer is malformed",

@@ -7,6 +7,7 @@ files; places in messages are those of the file as it is.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import sys
 import zlib
@@ -14,7 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hlotool.ir import Diagnostic, Location, Module, ParseError
+from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError
+from hlotool.ir.given import kind_of
+from hlotool.text.foreign import refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse
 from hlotool.text.proto.load import Snapshot, looks_binary, looks_text, read_binary, read_text
@@ -69,6 +72,8 @@ class Source:
 
 def open_source(path: str | Path) -> Source:
     """Read the file at `path` (``-`` is standard input) and find its form; ParseError where it cannot be read."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"expected the path of a file, not {kind_of(path)}")
     name = "<stdin>" if str(path) == "-" else str(path)
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
@@ -78,6 +83,7 @@ def open_source(path: str | Path) -> Source:
     lower, digest = name.lower(), hashlib.sha256(data).hexdigest()
     if data[:2] == _GZIP:
         data, lower = _inflate(data, name), lower.removesuffix(".gz")
+    refuse_foreign_bytes(data, name)
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
         return Source(name, "binary", data, digest=digest)
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")

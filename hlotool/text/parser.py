@@ -20,8 +20,10 @@ from hlotool.ir import (
     Shape,
 )
 from hlotool.ir.collector import collector_paused
+from hlotool.ir.given import check_text
 from hlotool.ir.verifier import verify
 from hlotool.text.computations import finish, read_body, read_computations
+from hlotool.text.foreign import refuse_foreign_text
 from hlotool.text.header import read_header, read_stack_frames
 from hlotool.text.instructions import read_instruction
 from hlotool.text.lexer import Cursor, SyntaxFailure
@@ -44,6 +46,8 @@ def parse(text: str, file: str = "<text>", first_line: int = 1, notes: list[Diag
     unknown opcodes, attributes, shapes and literals are no errors: they are kept as they are written, in instructions
     of the opcode `UNKNOWN`, and said there.  Such a module can be looked at and printed, not run.
     """
+    check_text(text, "parse")
+    refuse_foreign_text(text, file, first_line)
     cursor = Cursor(text, file, first_line, notes)
     state = State(cursor, read_body)
     try:

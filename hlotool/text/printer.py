@@ -22,6 +22,7 @@ from hlotool.ir import (
     Verbatim,
     row_major,
 )
+from hlotool.ir.given import check_module
 from hlotool.text.header import HEADER_ATTRIBUTES
 from hlotool.text.lexer import escape
 from hlotool.text.print_shapes import listed, print_literal, print_shape
@@ -65,6 +66,7 @@ _DEFAULT = PrintOptions()
 
 def print_module(module: Module, options: PrintOptions = _DEFAULT) -> str:
     """The text of a module, ending in a line break."""
+    check_module(module, "print_module")
     head = [f"HloModule {module.name if options.names else 'module'}"]
     for name, row in HEADER_ATTRIBUTES.items():
         if name in module.attributes:
