@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Collection
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from traceback import walk_tb
 from typing import TypeVar
 
-__all__ = ["PluginWarning", "load_plugin", "plugin_names"]
+__all__ = ["PluginWarning", "author_of", "load_plugin", "plugin_names"]
 
 _GROUPS = {
     "backend": "hlotool.backends", "command": "hlotool.commands", "pass": "hlotool.passes", "rule": "hlotool.rules",
@@ -53,6 +54,20 @@ def load_plugin(what: str, name: str, kind: type[_T]) -> _T:
     if not isinstance(found, kind):
         wanted = f"{kind.__module__}.{kind.__name__}"
         raise UnsupportedError(f"{_called(what, entry)} is a {type(found).__name__}, not a {wanted}")
+    return found
+
+
+def author_of(error: BaseException) -> str:
+    """The package in which an error was raised: one that adds something, else hlotool."""
+    packages = {entry.value.partition(":")[0].partition(".")[0] for group in _GROUPS for entries in
+        _entries(group).values() for entry in entries}  # fmt: skip
+    found = "hlotool"
+    while error.__cause__ is not None:
+        error = error.__cause__
+    for frame, _ in walk_tb(error.__traceback__):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package == "hlotool" or package in packages:
+            found = package
     return found
 
 

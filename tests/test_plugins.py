@@ -187,3 +187,75 @@ def test_kinds_and_names_of_rules(hlotool: Run, install: Install, tmp_path: Path
         done = hlotool("opt", "m.hlo", "-p", f"algebraic-simplifier{{also={name}}}", env=environment)
         assert done.returncode == code
         assert word in done.stderr
+
+
+PASSES = """
+from dataclasses import dataclass, field
+
+class Plain:
+    name = "plain"
+    def __init__(self, limit=3):
+        self.limit = limit
+    def run(self, module, log):
+        return False
+
+@dataclass
+class Thawed(Plain):
+    name = "thawed"
+
+@dataclass(frozen=True)
+class Typed:
+    name = "typed"
+    names: list = field(default_factory=list)
+    def run(self, module, log):
+        return False
+
+@dataclass(frozen=True)
+class Unknown:
+    name = "unknown"
+    limit: "Limit" = 3
+    def run(self, module, log):
+        return False
+
+@dataclass(frozen=True)
+class Needy:
+    name = "needy"
+    limit: int
+    def run(self, module, log):
+        return False
+
+@dataclass(frozen=True)
+class Crashing:
+    name = "crashing"
+    limit: int = 3
+    def run(self, module, log):
+        raise AssertionError("planted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("plain", "passes_of.Plain is no pass: it has to be a frozen dataclass, @dataclass(frozen=True, slots=True)"),
+        ("thawed", "passes_of.Thawed is no pass: it has to be a frozen dataclass"),
+        ("typed", "passes_of.Typed is no pass: option names is neither int, float, bool nor str"),
+        ("unknown", "passes_of.Unknown is no pass: the types of its fields are not known: name 'Limit'"),
+        ("needy", "passes_of.Needy is no pass: option limit has no default of type int"),
+    ],
+)
+def test_classes_that_are_no_passes(name: str, fault: str, hlotool: Run, install: Install, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    environment = install("passes_of", PASSES, "hlotool.passes", **{name: name.capitalize()})
+    done = hlotool("opt", "m.hlo", "-p", name, env=environment)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert fault in done.stderr
+    listed = hlotool("passes", env=environment)
+    assert (listed.returncode, fault in listed.stdout) == (0, True)
+
+
+def test_a_bug_is_that_of_its_package(hlotool: Run, install: Install, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    environment = install("passes_of", PASSES, "hlotool.passes", crashing="Crashing")
+    done = hlotool("opt", "m.hlo", "-p", "crashing", "--strict", env={**environment, "TMPDIR": str(tmp_path)})
+    assert done.returncode == 70
+    assert "this is a bug in passes_of; the details are in" in done.stderr

@@ -111,6 +111,7 @@ def _report(error: Exception, package: ModuleType, session: Session) -> int:
     from hlotool.ir import HloError
     from hlotool.passes.framework.manager import PassCrash
     from hlotool.passes.framework.pipeline import PipelineError
+    from hlotool.plugins import author_of
 
     code = _code(error)
     if isinstance(error, PipelineError):
@@ -132,7 +133,7 @@ def _report(error: Exception, package: ModuleType, session: Session) -> int:
         traceback.print_exc(file=file)
     cause = f": {type(error.__cause__).__name__}: {error.__cause__}" if error.__cause__ is not None else ""
     say(f"internal error: {type(error).__name__}: {error}{cause}", err=True)
-    say(f"this is a bug in hlotool; the details are in {file.name}", err=True)
+    say(f"this is a bug in {author_of(error)}; the details are in {file.name}", err=True)
     if isinstance(error, PassCrash) and error.module is not None:
         _write_reproducer(error)
     return 70
