@@ -236,3 +236,50 @@ def test_pipelines_of_a_project(hlotool: Run, tmp_path: Path) -> None:
     elsewhere.write_text('[pipelines]\nmine = "dce"\n')
     assert hlotool("opt", SAMPLE, "-p", "mine", env={"HLOTOOL_CONFIG": str(elsewhere)}).returncode == 0
     assert hlotool("opt", SAMPLE, env={"HLOTOOL_CONFIG": "nowhere.toml"}).returncode == 2
+
+
+# ---- the same choice in other commands
+
+
+CHOOSING = [
+    ("run", "--random", "0"),
+    ("emit", "--stage", "hlo"),
+    ("graph", "--format", "dot"),
+    ("bench", "--no-roof", "--time", "0", "--warmup", "0", "--rounds", "1"),
+    ("explain",),
+]
+
+
+@pytest.mark.parametrize("command", CHOOSING, ids=[name for name, *_ in CHOOSING])
+def test_every_command_chooses_passes_alike(command: tuple[str, ...], hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "hlotool.toml").write_text('[pipelines]\nmine = "simplify,dce"\n')
+    (tmp_path / "m.hlo").write_text("ENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] abs(x)\n}\n")
+    name, *options = command
+    words = [name, "x", "--file", "m.hlo"] if name == "explain" else [name, "m.hlo", *options]
+    for chosen in (["-O0"], ["-O3"], ["-p", "mine"], ["-O2", "--disable", "fusion,dce"], ["-O2", "--only", "dce"]):
+        done = hlotool(*words, *chosen)
+        assert done.returncode == 0, (chosen, done.stderr)
+    wrong = hlotool(*words, "-O2", "--disable", "fuson")
+    assert (wrong.returncode, "did you mean fusion?" in wrong.stderr) == (2, True)
+    assert hlotool(*words, "-O7").returncode == 2
+    if name != "bench":  # where they are two variants
+        assert "give one of them" in hlotool(*words, "-O2", "-p", "dce").stderr
+
+
+def test_what_the_other_commands_leave_out(hlotool: Run) -> None:
+    for words in (("emit", SAMPLE, "--stage", "hlo"), ("graph", SAMPLE, "--format", "dot", "-O2")):
+        fused = hlotool(*words).stdout
+        assert "fusion" in fused
+        without = hlotool(*words, "--disable", "fusion,multi-output-fusion,product-fusion").stdout
+        assert "kind=k" in fused or "kLoop" in fused or "kInput" in fused
+        assert "kind=k" not in without
+        assert "kInput" not in without
+    nothing = hlotool("graph", SAMPLE, "--only", "dce")
+    assert (nothing.returncode, "of -p or -O" in nothing.stderr) == (2, True)
+
+
+def test_levels_are_variants(hlotool: Run) -> None:
+    options = ("--no-roof", "--time", "0", "--warmup", "0", "--rounds", "1", "--format", "csv")
+    done = hlotool("bench", SAMPLE, "-O0", "-O2", "-p", "dce", *options)
+    assert done.returncode == 0, done.stderr
+    assert [f"hlotool {label}" in done.stdout for label in ("-O0", "-O2", "-p dce")] == [True] * 3

@@ -34,7 +34,8 @@ from hlotool.cli.options import (
     threads_option,
 )
 from hlotool.cli.output import write_text
-from hlotool.cli.pipeline_options import has_excess_precision, named_pipeline
+from hlotool.cli.passes_options import named_pipeline, variants_options
+from hlotool.cli.pipeline_options import has_excess_precision
 from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, host
@@ -72,7 +73,7 @@ class BenchOptions:
     """What the user asks for, by the names of the command line's parameters."""
 
     files: tuple[str, ...]
-    pipelines: tuple[str, ...]
+    pipelines: dict[str, str]
     machines: dict[str, Machine | None]
     elided: str | None
     donate: Donate
@@ -120,9 +121,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 
 @click.command("bench")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False), metavar="FILE...")
-@click.option(
-    "-p", "--passes", "pipelines", multiple=True, metavar="PIPELINE", help="Passes; several make several variants."
-)
+@variants_options
 @devices_options
 @click.option(
     "--against",
@@ -183,7 +182,7 @@ def command(**given: Any) -> None:
         contestants = _contestants(program, options)
         try:
             timings = measure(contestants, options.rounds, options.seconds, options.warmup)
-            found = _cases(program, timings, has_excess_precision(options.pipelines))
+            found = _cases(program, timings, has_excess_precision(list(options.pipelines.values())))
             for case, contestant in zip(found, contestants, strict=True):
                 samples = old.get((Path(file).name, case.timing.label))
                 if samples is not None:
@@ -235,10 +234,10 @@ def _load(file: str, options: BenchOptions) -> Program:
 
 def _contestants(program: Program, options: BenchOptions) -> list[Contestant]:
     parse = partial(hlotool.parse, program.text)
-    pipelines, threads = options.pipelines or ("default",), options.threads
+    pipelines, threads = options.pipelines, options.threads
     found: list[Contestant] = []
-    for passes, (name, machine) in product(pipelines, options.machines.items() or [("", None)]):
-        label = "hlotool" if len(pipelines) == 1 else f"hlotool -p {passes}"
+    for (chosen, passes), (name, machine) in product(pipelines.items(), options.machines.items() or [("", None)]):
+        label = "hlotool" if len(pipelines) == 1 else f"hlotool {chosen}"
         label += f" --cpu {name}" if name else ""
         compile_ = partial(
             compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine, donate=options.donate

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import check_backend, cpu_option, file_argument, passes_option, strict_option
+from hlotool.cli.options import check_backend, cpu_option, file_argument, strict_option
 from hlotool.cli.output import write_text
+from hlotool.cli.passes_options import passes_options
 from hlotool.codegen.machine import Machine, default_machine
 from hlotool.driver import CompileOptions, find_backend, is_strict
 from hlotool.ir import UnsupportedError
@@ -25,7 +26,7 @@ __all__ = ["command"]
     help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
 )
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, or an installed one.")
-@passes_option
+@passes_options()
 @strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")

@@ -13,7 +13,7 @@ import click
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
 from hlotool.cli.options import format_option, strict_option
-from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
 from hlotool.driver import optimise
@@ -33,9 +33,7 @@ _MOST = 40
 @click.command("explain")
 @click.argument("words", nargs=-1)
 @click.option("--file", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE", help="The module of NAME.")
-@click.option(
-    "-p", "--passes", default="default", show_default=True, metavar="PIPELINE", help="The passes to ask about."
-)
+@passes_options()
 @format_option
 @strict_option
 def command(words: tuple[str, ...], file: str | None, passes: str, form: str) -> None:

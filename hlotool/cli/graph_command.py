@@ -10,7 +10,7 @@ import click
 from hlotool.analysis.cost import ModuleCost
 from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
-from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.driver import optimise
 from hlotool.inspect.graph import draw_scene
 from hlotool.inspect.page import PageOptions, drawing_page
@@ -41,9 +41,7 @@ _SECONDS = 60.0
     type=click.Choice(_FORMS),
     help="html is one page that needs nothing else; svg and png need Graphviz.  Else what -o ends in, else html.",
 )
-@click.option(
-    "-p", "--passes", default="none", show_default=True, metavar="PIPELINE", help="Passes to apply before drawing."
-)
+@passes_options("none")
 @click.option("--computation", metavar="NAME", help="Draw this computation, not the entry.")
 @click.option("--around", metavar="NAME", help="Draw only what is near this instruction (NAME or COMPUTATION/NAME).")
 @click.option("--radius", type=click.IntRange(0), default=3, show_default=True, help="How near: edges from --around.")

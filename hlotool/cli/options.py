@@ -26,21 +26,12 @@ __all__ = [
     "max_undecided_option",
     "numerics_options",
     "optional_file_argument",
-    "passes_option",
     "strict_option",
     "threads_option",
 ]
 
 file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 optional_file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), required=False)
-passes_option = click.option(
-    "-p",
-    "--passes",
-    default="default",
-    metavar="PIPELINE",
-    show_default=True,
-    help="Passes to apply: simplify,fusion{max-ops=64},fixpoint(cse,dce). 'hlotool passes' lists them.",
-)
 format_option = click.option(
     "--format",
     "form",

@@ -13,10 +13,10 @@ import click
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
-from hlotool.cli.config import named_pipelines
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import finite_loops_option, max_undecided_option, strict_option
 from hlotool.cli.output import write_text
+from hlotool.cli.passes_options import DEFAULT, choosing_options, named_pipeline, pass_list
 from hlotool.cli.reproducers import write_reproducer
 from hlotool.cli.session import current
 from hlotool.cli.words import say
@@ -26,17 +26,14 @@ from hlotool.ir import Module
 from hlotool.ir.verifier import check
 from hlotool.passes.framework.instruments import Statistics, StopAfter, VerifyEach
 from hlotool.passes.framework.manager import Instrument, Progress, drops_roundings
-from hlotool.passes.framework.pipeline import carried_pipeline, parse_pipeline
-from hlotool.passes.framework.registry import pass_names
-from hlotool.passes.framework.select import map_passes, only, without
+from hlotool.passes.framework.pipeline import carried_pipeline
+from hlotool.passes.framework.select import map_passes
 from hlotool.passes.framework.steps import Pass, Pipeline
 from hlotool.passes.fuse.fusion import Fusion
 from hlotool.passes.fuse.multi_output_fusion import MultiOutputFusion
 from hlotool.passes.fuse.product_fusion import ProductFusion
 
-__all__ = ["PipelineChoice", "has_excess_precision", "named_pipeline", "pipeline_options"]
-
-_DEFAULT = "default"
+__all__ = ["PipelineChoice", "has_excess_precision", "pipeline_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +77,13 @@ class PipelineChoice:
         """The passes to run.  With --start-from the module must have been read."""
         if sum(x is not None for x in (self.passes, self.level, self.start_from)) > 1:
             raise click.UsageError("-p, -O and --start-from each choose the passes: give one of them")
-        text = self.passes or (f"O{self.level}" if self.level else _DEFAULT)
+        text = self.passes or (f"O{self.level}" if self.level else DEFAULT)
         if self.start_from is not None:
             carried = carried_pipeline(current().sources.get(self.start_from, ""))
             if carried is None:
                 raise click.UsageError(f"{self.start_from} carries no pipeline; a dump of --dump-to does")
             text = carried
-        chosen = named_pipeline(text)
-        if self.only:
-            chosen = only(chosen, self.only)
-        if self.disable:
-            chosen = without(chosen, self.disable)
+        chosen = named_pipeline(text, self.disable, self.only)
         if self.fuse_only or self.no_fuse:
             chosen = map_passes(chosen, self._with_rules)
         if self.stop_after is not None and self.stop_after[0] not in {p.name for p in chosen.passes()}:
@@ -185,11 +178,6 @@ class PipelineChoice:
             write_text(self.statistics_to, text + "\n")
 
 
-def named_pipeline(text: str) -> Pipeline:
-    """A pipeline in which names of ``hlotool.toml`` may stand."""
-    return parse_pipeline(text, named_pipelines())
-
-
 def has_excess_precision(pipelines: Sequence[str]) -> bool:
     """Whether a pass of one of the pipelines leaves out roundings, so that results may be more exact than asked for."""
     return any(drops_roundings(pass_) for text in pipelines for pass_ in named_pipeline(text).passes())
@@ -228,25 +216,13 @@ def _changes(statistics: Statistics) -> str:
     return "\n".join(lines)
 
 
-def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
-    names = frozenset(filter(None, (name.strip() for name in (value or "").split(","))))
-    unknown = sorted(names - set(pass_names()))
-    if unknown:
-        from difflib import get_close_matches
-
-        near = get_close_matches(unknown[0], pass_names(), 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise click.BadParameter(f"no pass is called {unknown[0]!r}{hint}", context, parameter)
-    return names
-
-
 def _stop(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int] | None:
     if value is None:
         return None
     name, colon, count = value.partition(":")
     if colon and not (count.isdecimal() and int(count) > 0):
         raise click.BadParameter(f"expected PASS or PASS:N, not {value!r}", context, parameter)
-    _names(context, parameter, name)
+    pass_list(context, parameter, name)
     return name, int(count or "1")
 
 
@@ -258,17 +234,9 @@ def _expression(context: click.Context, parameter: click.Parameter, value: str |
     return value or ""
 
 
+_CHOOSE, _LEAVE_OUT = choosing_options()
 _OPTIONS = [
-    click.option(
-        "-p",
-        "--passes",
-        metavar="PIPELINE",
-        help="Passes to apply: simplify,fusion{max-ops=64},fixpoint(cse,dce). 'hlotool passes' lists them. "
-        f"[default: {_DEFAULT}]",
-    ),
-    click.option(
-        "-O", "level", type=click.Choice(["0", "1", "2", "3"]), help="A pipeline by effort: -O2 is the default one."
-    ),
+    *_CHOOSE,
     click.option(
         "--start-from",
         type=click.Path(dir_okay=False),
@@ -278,8 +246,7 @@ _OPTIONS = [
     click.option(
         "--stop-after", callback=_stop, metavar="PASS[:N]", help="End after the (N-th) run of a pass."
     ),
-    click.option("--disable", callback=_names, metavar="PASS,...", help="Leave these passes out."),
-    click.option("--only", callback=_names, metavar="PASS,...", help="Leave all other passes out."),
+    *_LEAVE_OUT,
     click.option(
         "--rewrite-limit", type=click.IntRange(0), metavar="N", help="Stop rewriting after N rewrites: for bisection."
     ),

@@ -8,7 +8,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import file_argument
-from hlotool.cli.pipeline_options import named_pipeline
+from hlotool.cli.passes_options import named_pipeline
 from hlotool.cli.session import current
 from hlotool.cli.words import say
 from hlotool.driver import optimise

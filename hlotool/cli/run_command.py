@@ -26,11 +26,11 @@ from hlotool.cli.options import (
     format_option,
     max_undecided_option,
     numerics_options,
-    passes_option,
     strict_option,
     threads_option,
 )
 from hlotool.cli.output import write_bytes
+from hlotool.cli.passes_options import passes_options
 from hlotool.cli.run_options import RunOptions
 from hlotool.cli.runnable import Runnable, compiled, warm
 from hlotool.cli.words import say
@@ -135,7 +135,7 @@ class _Positive(_Bound):
 @threads_option
 @numerics_options
 @format_option
-@passes_option
+@passes_options()
 @finite_loops_option
 @strict_option
 def command(**given: Any) -> None:

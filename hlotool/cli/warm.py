@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from hlotool.cli.passes_options import OWN_PIPELINES
 from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input
 from hlotool.harness.roles import Role
@@ -19,9 +20,6 @@ from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
 
 __all__ = ["Prepared", "digest_of_file", "recall", "remember"]
-
-_OWN_PIPELINES = frozenset({"default", "none", "O0", "O1", "O2", "O3"})
-"""Those that hold no passes of other packages, whose code may change without our knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def digest_of_file(file: str) -> str | None:
 def recall(file: str, digest: str, passes: str, machine: Machine) -> Prepared | None:
     """What `remember` stored for this file and these options; None when there is nothing."""
     store = default_cache()
-    data = store.get(_key(file, digest, passes, machine)) if store is not None and passes in _OWN_PIPELINES else None
+    data = store.get(_key(file, digest, passes, machine)) if store is not None and passes in OWN_PIPELINES else None
     if data is None:
         return None
     described, image = unpack(data)
@@ -59,7 +57,7 @@ def remember(
 ) -> None:
     """Store the code of a file whose bytes have `digest`; `image` is None for code that cannot be stored."""
     store = default_cache()
-    if store is None or image is None or passes not in _OWN_PIPELINES:
+    if store is None or image is None or passes not in OWN_PIPELINES:
         return
     try:
         content = image_to_bytes(image)
