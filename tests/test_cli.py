@@ -462,6 +462,30 @@ def test_colours_on_a_terminal(tmp_path: Path, variables: dict[str, str], colour
     os.close(terminal)
 
 
+@pytest.mark.parametrize("sample", ["mean", "mlp_step", "while_loop"])
+def test_commands_count_alike(hlotool: Run, tmp_path: Path, sample: str) -> None:
+    file = SAMPLES / f"{sample}.hlo"
+    found = json.loads(hlotool("compile", file, "--format", "json").stdout)
+    assert hlotool("report", file, "-o", "pages").returncode == 0
+    counts = f"{found['instructions']:,} → {found['instructions_after']:,}"
+    assert counts in (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
+    text = hlotool("compile", file).stdout
+    assert f"{found['instructions']} instructions -> {found['instructions_after']}, " in text
+    assert f"{found['outside_fusions']} outside of fusions" in text
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
+def test_what_needs_no_numpy(arguments: list[str]) -> None:
+    program = (
+        "import sys\nfrom hlotool.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(*sorted({'numpy', 'ml_dtypes', 'hlotool.ir'} & set(sys.modules)), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+    assert "hlotool" in done.stdout
+
+
 # ---- manual pages
 
 

@@ -88,7 +88,7 @@ class _Commands(click.Group):
 def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from hlotool.cli.common import version_text
+    from hlotool.cli.versions import version_text
 
     click.echo(version_text())
     ctx.exit()

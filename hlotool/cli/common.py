@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from hlotool.analysis.elided import elided_constants, elided_message
 from hlotool.cli.session import Session, current
@@ -19,7 +19,6 @@ __all__ = [
     "read_run",
     "read_source",
     "show_diagnostics",
-    "version_text",
 ]
 
 def read_source(file: str) -> Source:
@@ -77,30 +76,3 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic], session: Session | None 
         noted = with_source(diagnostic, source) if source is not None else diagnostic
         text = render(noted, source, colour=session.use_colour())
         say(text, err=True)
-
-
-def version_text() -> str:
-    """Versions of everything that matters in a bug report, one per line."""
-    import platform
-
-    import hlotool
-    from hlotool.codegen.machine import host
-
-    machine = host()
-    rows: Sequence[tuple[str, str]] = [
-        ("hlotool", hlotool.__version__),
-        ("Python", platform.python_version()),
-        *((name, _version(name)) for name in ("numpy", "llvmlite", "ml_dtypes", "click", "graphviz", "scipy")),
-        ("platform", platform.platform()),
-        ("processor", f"{machine.cpu}, {machine.vector_bits}-bit vectors, {machine.cores} cores"),
-    ]
-    return "\n".join(f"{name} {value}" for name, value in rows)
-
-
-def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

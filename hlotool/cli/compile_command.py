@@ -130,7 +130,8 @@ def _summary(file: str, before: int, executable: Executable, seconds: float) -> 
         "kind": "compile",
         "file": file,
         "instructions": before,
-        "instructions_after": sum(len(c) for c in fusible_computations(executable.module)),
+        "instructions_after": executable.module.instruction_count(),
+        "outside_fusions": sum(len(c) for c in fusible_computations(executable.module)),
         "backend": "evaluate" if executable.program is None else "cpu",
         "kernels": len(kernels),
         "parallel_kernels": sum(use.parallel for use in kernels),
@@ -146,6 +147,7 @@ def _text(summary: dict[str, Any]) -> str:
     pairs = [f"{result} in {argument}" for result, argument in summary["donated"].items()]
     return (
         f"{summary['file']}: {summary['instructions']} instructions -> {summary['instructions_after']}, "
+        f"{summary['outside_fusions']} outside of fusions, "
         f"{summary['kernels']} kernels ({summary['parallel_kernels']} parallel), "
         f"{summary['peak_bytes']:,} bytes at peak ({summary['arena_bytes']:,} temporary), {summary['seconds']:.3f} s"
         + (f"; {', '.join(pairs)}" if pairs else "")
