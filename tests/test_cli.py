@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -273,6 +274,51 @@ def test_compile_writes_objects(hlotool: Run, small: Path, tmp_path: Path) -> No
     data = (tmp_path / "a.a").read_bytes()
     assert data.startswith(b"!<arch>\n")
     assert data == (tmp_path / "b.a").read_bytes()
+
+
+LINKED = """HloModule linked
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[512,512]{1,0} parameter(0)
+  zero = f32[] constant(0)
+  sums = f32[512]{0} reduce(x, zero), dimensions={1}, to_apply=add
+  weights = f32[4]{0} constant({1, 2, 3, 5})
+  four = f32[4]{0} slice(sums), slice={[0:4]}
+  ROOT product = f32[4]{0} multiply(four, weights)
+}
+"""
+CALLER = r"""#include <stdio.h>
+#include <stdlib.h>
+extern const long run_linked_arena_bytes;
+extern const char run_linked_constants[];
+extern void run_linked(void **frame);
+int main(void) {
+  static float x[512 * 512], out[4];
+  for (int n = 0; n < 512 * 512; ++n) x[n] = n / 512;
+  void *arena = aligned_alloc(64, (run_linked_arena_bytes / 64 + 1) * 64);
+  void *frame[6] = {x, out, arena, (void *)run_linked_constants, 0, 0};
+  run_linked(frame);
+  printf("%g %g %g %g\n", out[0], out[1], out[2], out[3]);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_objects_link_by_themselves(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "linked.hlo").write_text(LINKED)
+    (tmp_path / "caller.c").write_text(CALLER)
+    assert hlotool("compile", "linked.hlo", "--emit", "object", "-o", "liblinked.a").returncode == 0
+    link = ["cc", "caller.c", "liblinked.a", "-lm", "-o", "caller"]
+    done = subprocess.run(link, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    ran = subprocess.run([str(tmp_path / "caller")], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "0 1024 3072 7680\n")
 
 
 _OTHERS = ["x86-64-v4", "aarch64", "generic,triple=riscv64-unknown-linux-gnu"]

@@ -22,12 +22,15 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, on_devices
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.memory import buffer_plan, plan_text
+from hlotool.ir import UnsupportedError
 from hlotool.passes.framework.manager import Progress
 from hlotool.passes.fuse.fusion import fusible_computations
+from hlotool.runtime.archive import archive_of
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
@@ -70,6 +73,11 @@ def command(
 
     With --dump-to DIR the module is written and drawn after every pass that changed it; --dump-format all adds the
     buffers, LLVM IR and assembly.
+
+    The archive of --emit object links by itself: void run_NAME(void **frame) takes the addresses of parameters,
+    results, run_NAME_arena_bytes bytes aligned to 64, and run_NAME_constants, then two words that are zero.  Steps run
+    one after the other unless hlo_parallel and hlo_parallel_awake (function, arguments, tasks, status) are defined
+    elsewhere.
     """
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
@@ -109,18 +117,16 @@ def _write(executable: Executable, stage: str, output: str | None) -> None:
             write_text(output, print_module(executable.module))
         case "object":
             assert output is not None
-            write_bytes(output, lambda stream: stream.write(_archive(executable.objects)))
+            program, machine = executable.program, executable.machine
+            if program is None or machine is None:
+                raise UnsupportedError("the evaluator runs the module: there is no native code to write")
+            archive = archive_of(program, executable.objects, machine)
+            write_bytes(output, lambda stream: stream.write(archive))
+            if program.host_calls:
+                names = ", ".join(["hlo_host", *(call.symbol for call in program.host_calls)])
+                say(f"note: {output} calls Python: whoever links it defines {names}", err=True)
         case _:
             write_text(output, executable.text(stage))
-
-
-def _archive(objects: tuple[bytes, ...]) -> bytes:
-    """A Unix ``ar`` archive (System V form) of the objects, with fixed dates and owners."""
-    parts = [b"!<arch>\n"]
-    for number, data in enumerate(objects):
-        header = f"{f'unit{number}.o/':16}{0:<12}{0:<6}{0:<6}{'100644':8}{len(data):<10}`\n"
-        parts += [header.encode(), data, b"\n" if len(data) % 2 else b""]
-    return b"".join(parts)
 
 
 def _summary(file: str, before: int, executable: Executable, seconds: float) -> dict[str, Any]:
