@@ -33,7 +33,7 @@ class Browser:
         self.to_hear, to_say = os.pipe()
         command = (
             f'exec "{CHROMIUM}" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars '
-            f"--no-first-run --user-data-dir={self.profile} --window-size={width},{height} --remote-debugging-pipe "
+            f'--no-first-run --user-data-dir="{self.profile}" --window-size={width},{height} --remote-debugging-pipe '
             f"about:blank 3<&{to_read} 4>&{to_say}"
         )
         self.process = subprocess.Popen(

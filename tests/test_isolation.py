@@ -193,7 +193,7 @@ def test_a_pass_that_fails_is_left_out(how: str) -> None:
     assert told[-len(after) :] == after
     if how not in ("order", "shape", "users", "inference"):  # else later passes have seen what it left
         assert told == expected.entries
-    (path,) = re.findall(r"is in (\S+\.hlo)$", str(said[0].message))
+    (path,) = re.findall(r"is in (.+\.hlo)$", str(said[0].message))
     shown = load(path)
     assert "// pipeline: planted" in Path(path).read_text(encoding="utf-8")
     check(shown)
@@ -382,7 +382,7 @@ def test_kernels_that_fail(kind: str, how: str, monkeypatch: pytest.MonkeyPatch)
     same(executable, module)
     assert print_module(parse(print_module(executable.module))) == print_module(executable.module)
     for one in said:
-        shown = load(re.findall(r"is in (\S+)$", str(one.message))[0])
+        shown = load(re.findall(r"is in (.+)$", str(one.message))[0])
         check(shown)
     with pytest.raises((AttributeError, CodeError)):
         compile_module(module, pipeline=pipeline, strict=True)
