@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,37 @@ from hlotool.harness.archive import read_arrays
 from hlotool.harness.inputs import Input, check_arrays, parse_input, random_arrays
 from hlotool.ir import InputError, Shape
 
-__all__ = ["input_arrays"]
+__all__ = ["input_arrays", "inputs_options"]
+
+
+def inputs_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--inputs, --input and --random, called `inputs`, `values` and `seed`: what `input_arrays` takes."""
+    options = [
+        click.option(
+            "--inputs",
+            type=click.Path(dir_okay=False),
+            metavar="IN.npz",
+            help="Arrays arg0, arg1, ...; arg0@3 is for device 3 alone.",
+        ),
+        click.option(
+            "--input",
+            "values",
+            multiple=True,
+            metavar="NAME=SPEC",
+            help="One parameter, by name or number: @file.npy, zeros, ones, iota, a number, or numbers with commas. "
+            "NAME@3=SPEC is for device 3 alone.",
+        ),
+        click.option(
+            "--random",
+            "seed",
+            type=click.IntRange(0),
+            metavar="SEED",
+            help="Random values for the parameters without --input.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def input_arrays(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.input_options import input_arrays
+from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
     Amount,
@@ -57,23 +57,7 @@ class _Positive(Amount):
 
 @click.command("run")
 @file_argument
-@click.option(
-    "--inputs",
-    type=click.Path(dir_okay=False),
-    metavar="IN.npz",
-    help="Arrays arg0, arg1, ...; arg0@3 is for device 3 alone.",
-)
-@click.option(
-    "--input",
-    "values",
-    multiple=True,
-    metavar="NAME=SPEC",
-    help="One parameter, by name or number: @file.npy, zeros, ones, iota, a number, or numbers with commas. "
-    "NAME@3=SPEC is for device 3 alone.",
-)
-@click.option(
-    "--random", "seed", type=click.IntRange(0), metavar="SEED", help="Random values for the parameters without --input."
-)
+@inputs_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT.npz", help="Save out0, out1, ...")
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
 @click.option(

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from hlotool.evaluate.bounds import is_inexact, smallest, unit
 
-__all__ = ["QUANTILES", "Differences", "Quantiles", "differences", "units"]
+__all__ = ["LAST_BAR", "QUANTILES", "Differences", "Quantiles", "differences", "units"]
 
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
-_HIGHEST = 24
+LAST_BAR = 26
 """The last bar of a histogram holds all that are 2^(this - 3) units apart or more."""
 
 
@@ -133,5 +133,5 @@ def _histogram(steps: npt.NDArray[Any]) -> tuple[int, ...]:
     """Counts of 0, (0, 0.5], (0.5, 1], (1, 2], (2, 4] and so on; bars above the last that counts some are left out."""
     if not steps.size:
         return ()
-    bars = np.where(steps > 0, np.clip(np.ceil(np.log2(np.where(steps > 0, steps, 1.0))) + 2, 1, _HIGHEST), 0)
+    bars = np.where(steps > 0, np.clip(np.ceil(np.log2(np.where(steps > 0, steps, 1.0))) + 2, 1, LAST_BAR), 0)
     return tuple(int(count) for count in np.bincount(bars.astype(np.intp)))
