@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import click
@@ -11,6 +12,8 @@ import numpy.typing as npt
 
 from hlotool.cli.common import read_run
 from hlotool.cli.compare_report import Output, Report, json_report, text_report
+from hlotool.cli.compare_values import Values
+from hlotool.cli.error_drawing import check_drawing, draw_errors
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
@@ -30,8 +33,10 @@ from hlotool.cli.options import (
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pipeline_options import has_excess_precision
+from hlotool.cli.progress import progress
 from hlotool.cli.runnable import recorded_arguments
-from hlotool.driver import compile_module, on_devices
+from hlotool.driver import compile_module, on_devices, optimise
+from hlotool.harness.all_values import ValuesComparison
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.compare import Comparison, tolerance_of
 from hlotool.harness.differences import differences
@@ -72,6 +77,8 @@ class CompareOptions:
     excess_precision: bool
     flush_denormals: bool
     finite_loops: bool
+    all_values: bool
+    graph: str | None
     form: str
     output: str | None
 
@@ -121,6 +128,17 @@ class CompareOptions:
     help="The passes of the reference: of OTHER, or without it of FILE, which then is compared with itself.",
 )
 @click.option("--xla-python", metavar="PYTHON", help="A Python with jax; else HLOTOOL_XLA_PYTHON, else this one.")
+@click.option(
+    "--all-values",
+    is_flag=True,
+    help="Compare every value of the optimised module, too, and name the first that is wrong.",
+)
+@click.option(
+    "--graph",
+    type=click.Path(dir_okay=False),
+    metavar="FILE.html|svg|png|dot",
+    help="Draw the optimised module coloured by error, with wrong values outlined; implies --all-values.",
+)
 @inputs_options
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
 @passes_options()
@@ -143,11 +161,18 @@ def command(**given: Any) -> None:
         hlotool compare model.hlo --with-passes none
         hlotool compare model.hlo --against xla --format json
         hlotool compare model.hlo --against saved.npz --inputs in.npz --rtol 1e-4
+        hlotool compare model.hlo --all-values --graph errors.html
 
     The truth is what wider floats give, with a bound of the error of every element. Each output is ok, MISMATCH, or
     UNDECIDED where more of it than --max-undecided has no bound that says something: that is never ok. The outputs of
     two programs are both held against the truth of the reference; with a file, and with --atol or --rtol, it is their
     difference that counts.
+
+    With --all-values every value of the optimised module is compared: inside of fusions, and of the first trip of
+    loops, as the evaluator gives it, with the truth of the instruction that it stands for, which is found by structure,
+    name, origin, the log of decisions or metadata; and what kernels give with the truth of the optimised module.
+    So the first wrong value is named, with what it was made from, its source, and whether passes or native code are to
+    blame. A wrong value ends with exit code 1 even where no output shows it. Ctrl-C reports what is known so far.
 
     Of each output: quantiles of the absolute and relative difference and of that in units in the last place (ulp),
     where the first and the worst bad element are, how many are NaN or infinite on one side, and how the differences
@@ -165,9 +190,16 @@ def command(**given: Any) -> None:
         recorded,
     )  # fmt: skip
     outputs = _flat(interruptible(lambda: executable.run_devices(arrays)))
-    judgement = _judged(options, module, executable, arrays, outputs)
+    other = None if options.other is None else options.prepared(read_run(options.other)[1].module)
+    judgement = _judged(options, module, other, executable, arrays, outputs)
     report = _report(options, executable, outputs, judgement)
+    if options.all_values or options.graph is not None:
+        report = replace(report, values=_values(options, module, other, executable, arrays, outputs))
     write_text(options.output, (json_report if options.form == "json" else text_report)(report))
+    if report.values is not None and options.graph is not None:
+        draw_errors(report.values, options.graph)
+    if report.values is not None and not report.values.complete:
+        raise KeyboardInterrupt
     if report.verdict != "ok":
         raise CheckFailed
 
@@ -177,6 +209,8 @@ def _check(options: CompareOptions) -> None:
     check_backend(options.backend)
     if options.against is not None and (options.other is not None or options.other_passes is not None):
         raise click.UsageError("--against and --with each choose the reference: give one of them")
+    if options.graph is not None:
+        check_drawing(options.graph)
     if options.other == "-" and options.file == "-":
         raise click.UsageError("FILE and --with are both standard input")
 
@@ -186,12 +220,17 @@ def _flat(rows: Sequence[Sequence[npt.NDArray[Any]]]) -> list[npt.NDArray[Any]]:
 
 
 def _judged(
-    options: CompareOptions, module: Module, executable: Executable, arrays: Rows, outputs: list[npt.NDArray[Any]]
+    options: CompareOptions,
+    module: Module,
+    other: Module | None,
+    executable: Executable,
+    arrays: Rows,
+    outputs: list[npt.NDArray[Any]],
 ) -> Judgement:
     """The outputs of every device against the reference that the options choose."""
     devices, rules = executable.devices, options.rules
-    if options.other is not None or options.other_passes is not None:
-        other = module if options.other is None else options.prepared(read_run(options.other)[1].module)
+    if other is not None or options.other_passes is not None:
+        other = other or module
         program = options.compiled(other, options.other_passes or options.passes)
         _check_alike(executable, program, options.reference)
         wanted = _flat(interruptible(lambda: program.run_devices(arrays)))
@@ -210,6 +249,38 @@ def _judged(
     assert options.against is not None
     saved = [a for device in range(devices) for a in read_arrays(options.against, "out", executable.outputs, device)]
     return judge_by_arrays(outputs, saved, rules)
+
+
+def _values(
+    options: CompareOptions,
+    module: Module,
+    other: Module | None,
+    executable: Executable,
+    arrays: Rows,
+    outputs: list[npt.NDArray[Any]],
+) -> Values:
+    """The values of the optimised module against those of FILE, or of OTHER; those so far after Ctrl-C."""
+    if executable.devices > 1 or options.flush_denormals:
+        raise click.UsageError("--all-values is for one device, and without --flush-denormals")
+    native = executable.program is not None
+    made = executable.module if native else optimise(module, named_pipeline(options.passes))
+
+    def compiled(variant: Module) -> Callable[..., tuple[npt.NDArray[Any], ...]]:
+        program = options.compiled(variant, "none")
+        return lambda *given: interruptible(lambda: program.run(*given))
+
+    truth = _truth(options, module, arrays)
+    with progress() as tell:
+        comparison = ValuesComparison(
+            original=other or module, made=made, arrays=arrays[0], decisions=executable.decisions,
+            compile_=compiled if native else None, same_names=other is None,
+            excess_precision=truth is not None and truth.excess_precision, max_undecided=options.max_undecided,
+            tell=tell,
+        )  # fmt: skip
+        with suppress(KeyboardInterrupt):
+            comparison.run(outputs)
+        rows, first = comparison.rows(), comparison.first_divergence()
+    return Values(made=made, rows=rows, first=first, moved=comparison.moved, complete=comparison.complete)
 
 
 def _truth(options: CompareOptions, module: Module, arrays: Rows) -> Truth | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hlotool.cli.compare_values import Values, values_json, values_lines
 from hlotool.harness.compare import Comparison, verdict_of
 from hlotool.harness.differences import LAST_BAR, Differences, Quantiles
 
@@ -42,17 +43,19 @@ class Report:
     reference: str
     by: str
     outputs: Sequence[Output]
+    values: Values | None = None
 
     @property
     def verdict(self) -> str:
-        """Of all outputs: the gravest."""
+        """Of all outputs: the gravest; MISMATCH too where a value on the way is."""
         sides = [row for output in self.outputs for row in (output.comparison, output.of_reference)]
-        return verdict_of([row for row in sides if row is not None])
+        inside = self.values is not None and self.values.first is not None
+        return "MISMATCH" if inside else verdict_of([row for row in sides if row is not None])
 
 
 def json_report(report: Report) -> str:
     """One object, of the schema ``compare``."""
-    answer = {
+    answer: dict[str, Any] = {
         "schema_version": 1,
         "kind": "compare",
         "verdict": report.verdict,
@@ -61,6 +64,8 @@ def json_report(report: Report) -> str:
         "judged_by": report.by,
         "outputs": [_output(output) for output in report.outputs],
     }
+    if report.values is not None:
+        answer["values"] = values_json(report.values, differences_row)
     return json.dumps(answer, indent=1) + "\n"
 
 
@@ -111,6 +116,8 @@ def text_report(report: Report) -> str:
             lines.append(f"  first bad at {list(output.comparison.first)}, worst at {list(output.comparison.worst)}")
         if output.differences is not None and output.comparison.count:
             lines += ["  " + line for line in _described(output.differences)]
+    if report.values is not None:
+        lines += ["", *values_lines(report.values)]
     return "\n".join(lines) + "\n"
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hlotool.evaluate.bounds import Bounded
 
 __all__ = [
+    "DRAWS",
     "MAX_UNDECIDED",
     "Comparison",
     "Tolerance",
@@ -22,11 +23,12 @@ __all__ = [
     "compare_all",
     "compare_with_truth",
     "default_tolerance",
+    "may_be_chance",
     "tolerance_of",
     "verdict_of",
 ]
 
-_DRAWS = 4
+DRAWS = 4
 """How often runs are drawn to confirm that results are wrong."""
 
 _BY_CHANCE, _FEW = 0.01, 3
@@ -182,12 +184,13 @@ def compare_with_truth(
     references = [None] * len(truth) if wanted is None else wanted
     found = [_compare_bounded(g, t, w, max_undecided) for g, t, w in zip(got, truth, references, strict=True)]
     wrong = [row for row in found if row.verdict == "MISMATCH"]
-    if again is None or not wrong or not all(_may_be_chance(row) for row in wrong):
+    if again is None or not wrong or not all(may_be_chance(row) for row in wrong):
         return found
-    return compare_with_truth(got, again(_DRAWS), wanted, max_undecided)
+    return compare_with_truth(got, again(DRAWS), wanted, max_undecided)
 
 
-def _may_be_chance(row: Comparison) -> bool:
+def may_be_chance(row: Comparison) -> bool:
+    """Whether so few elements are off that the bounds of one draw may be to blame."""
     return not row.why and row.bad <= max(_FEW, _BY_CHANCE * row.count)
 
 
