@@ -1,9 +1,9 @@
 """Which instruction of a module one of another module stands for: of an optimised module and its original, say.
 
 Found, in this order, by structure (the same expression of the parameters), by name, by origins (passes note what an
-instruction was made from), by the decision log, by metadata, and by being the same result.  Only structure is proof of the same value: a rewrite
-of one instruction into several gives all of them its name as their origin, and the last of them its value.  Where
-loops are unrolled or peeled, copies stand for one instruction in several iterations.
+instruction was made from), by the decision log, by metadata, and by being the same result.  Only structure is proof of
+the same value: a rewrite of one instruction into several gives all of them its name as their origin, and the last of
+them its value.  Where loops are unrolled or peeled, copies stand for one instruction in several iterations.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class _Search:
         return None
 
     def fits(self, one: Instruction, found: Instruction) -> bool:
-        """Whether the one may have the value of the other, in other dimensions at most; of other modules in the same."""
+        """Whether the one may have the value of the other, with other dimensions at most where it was made from it."""
         if not self.same_names:
             return _plain_kind(one)[1:] == _plain_kind(found)[1:]
         ours, theirs = list(one.shape.leaves()), list(found.shape.leaves())

@@ -282,7 +282,7 @@ def _forms(array: npt.NDArray[Any], sizes: tuple[int, ...]) -> Iterable[npt.NDAr
 
 
 def _read_by(one: Instruction, rows: dict[Instruction, ValueRow], callers: Callers) -> set[str]:
-    """The verdicts of the nearest compared values that are computed from one."""
+    """What the passes did to the nearest values with a counterpart that are computed from one, as verdicts."""
     words: set[str] = set()
     seen = {one}
     pending = list(_readers(one, callers))
@@ -292,8 +292,8 @@ def _read_by(one: Instruction, rows: dict[Instruction, ValueRow], callers: Calle
             continue
         seen.add(user)
         row = rows.get(user)
-        if row is not None and row.verdict and not row.other:
-            words.add(row.verdict)
+        if row is not None and row.passes is not None and not row.other:
+            words.add(row.passes.comparison.verdict)
         else:
             pending += _readers(user, callers)
     return words
