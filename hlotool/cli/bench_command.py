@@ -42,14 +42,15 @@ from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
-from hlotool.harness.compare import Comparison, compare_all, compare_with_truth, verdict_of
+from hlotool.harness.compare import Comparison, compare_all, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.op_by_op import op_by_op
+from hlotool.harness.references import Rules, Truth, judge_by_arrays
 from hlotool.harness.roof import Roof, measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
-from hlotool.ir import InputError, Module, UnsupportedError
+from hlotool.ir import InputError, Module
 from hlotool.ir.devices import topology_of
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
@@ -276,15 +277,8 @@ def _explain(
     program: Program, timing: Timing, first: Timing, difference: Comparison, excess_precision: bool
 ) -> None:
     """Results that differ by more than the tolerance: are both within the error bounds of the true ones?"""
-    from hlotool.evaluate.truth import bounded_results
-
-    rows = [difference]
-    try:
-        bounds = partial(bounded_results, program.module, program.arguments, None, excess_precision)
-        once = bounds()
-        rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, once, again=bounds)]
-    except UnsupportedError:
-        pass  # programs of dynamic sizes have no bounds: what differs is wrong
+    truth = Truth(program.module, program.arguments, excess_precision)
+    rows = judge_by_arrays(timing.started.outputs, first.started.outputs, Rules(), truth).all
     verdict = verdict_of(rows)
     if verdict != "ok":
         say(f"{program.file}: {verdict}: {timing.label} and {first.label}: {difference}", err=True)
