@@ -23,6 +23,7 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.donation import Donate
 from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.peak_memory import peak_bytes
+from hlotool.analysis.roofline import Roof
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import (
@@ -46,7 +47,7 @@ from hlotool.harness.compare import Comparison, compare_all, compare_with_truth,
 from hlotool.harness.elided import filled
 from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.op_by_op import op_by_op
-from hlotool.harness.roof import Roof, measure_roof
+from hlotool.harness.roof import measure_roof
 from hlotool.harness.statistics import larger, summarise
 from hlotool.harness.xla import XlaPeer
 from hlotool.ir import InputError, Module, UnsupportedError
