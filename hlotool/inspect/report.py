@@ -273,8 +273,8 @@ def _memory(report: Report) -> str:
     largest = peak_buffers(plan)
     names = ("instructions", "shape", "bytes", "offset", "from", "to", "")
     rows = [
-        (short(", ".join(b.names), 90) or "scratch", short(b.shape, 60), _bytes(b.size), f"{b.offset:,}", str(b.start),
-         str(b.end), bar(b.size / max(1, largest[0].size)))
+        (short(", ".join(b.names), 90) if b.kind == "temporary" else b.title, short(b.shape, 60), _bytes(b.size),
+         f"{b.offset:,}", str(b.start), str(b.end), bar(b.size / max(1, largest[0].size)))
         for b in largest[:_MOST_COSTLY]
     ]  # fmt: skip
     body = [
