@@ -46,7 +46,7 @@ def main() -> None:
             print(f"{path.stem:32} {done.stderr.splitlines()[0] if done.stderr else done.returncode}", flush=True)
             continue
         answer = json.loads(done.stdout)
-        predicted, measured = answer["peak_bytes"], answer["measured"]["peak_bytes"]
+        predicted, measured = answer["process_bytes"], answer["measured"]["peak_bytes"]
         worst = max(worst, abs(measured / predicted - 1))
         print(
             f"{path.stem:32} {predicted / 2**20:14.2f} {measured / 2**20:13.2f} {measured / predicted - 1:10.1%}",

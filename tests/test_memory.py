@@ -18,11 +18,12 @@ from tiny_modules import ENDLESS
 from hlotool.codegen.machine import host
 from hlotool.codegen.program import build
 from hlotool.driver import compile_module
-from hlotool.harness.resident import measure_resident
+from hlotool.harness.resident import measure_resident, process_bytes
 from hlotool.inspect.memory import BufferPlan, buffer_plan, live_bytes, peak_buffers, peak_position, step_at
 from hlotool.inspect.memory_chart import charted, live_range_chart, live_range_text
 from hlotool.inspect.memory_hints import donatable, waiting
 from hlotool.runtime.executable import Executable
+from hlotool.runtime.memory import held_bytes
 from hlotool.text.parser import parse
 
 MLP = ROOT / "samples" / "mlp_step.hlo"
@@ -242,7 +243,7 @@ def test_a_process_takes_what_is_predicted() -> None:
     executable = compiled(LARGE)
     arrays = [np.ones(shape.dimensions, np.float32) for shape in executable.parameters]
     held = measure_resident(executable, arrays)
-    assert held.peak_bytes == pytest.approx(executable.memory.peak_bytes, rel=0.05)
+    assert held.peak_bytes == pytest.approx(process_bytes(executable), rel=0.05)
     assert held.argument_bytes == pytest.approx(executable.memory.parameter_bytes, rel=0.05)
 
 
@@ -276,3 +277,11 @@ def test_an_interrupt_ends_the_measured_process_too(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130, said
+
+
+@linux
+@pytest.mark.parametrize("nbytes", [1, 4096, 1 << 20, (1 << 20) + 1, (3 << 19) + 1, 2 << 20, (2 << 20) + 1, 11_570_000])
+def test_what_a_block_holds_is_within_its_size_class(nbytes: int) -> None:
+    held = held_bytes(nbytes)
+    assert nbytes <= held < max(1.25 * nbytes + 1, nbytes + (2 << 20))
+    assert held in (nbytes, -(-nbytes // (2 << 20)) * (2 << 20), *range(2 << 20, 3 * nbytes, 2 << 20))

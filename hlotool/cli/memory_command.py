@@ -31,7 +31,7 @@ from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, on_devices
-from hlotool.harness.resident import Resident, measure_resident
+from hlotool.harness.resident import Resident, measure_resident, process_bytes
 from hlotool.inspect.labels import short
 from hlotool.inspect.memory import (
     Buffer,
@@ -62,6 +62,7 @@ class _Answer:
     module: Module
     passes: str
     memory: Memory
+    process: int
     plan: BufferPlan
     donated: Mapping[int, int]
     donations: Sequence[Donatable]
@@ -142,7 +143,7 @@ def command(
     The largest buffers when most is taken, with where they come from; what kernels need working memory for; live
     ranges; arguments that results could overwrite, and values that wait while most is taken.  Arguments, results and
     constants count as alive all the time.  --measure holds the sum against what a process takes that runs the code
-    (for code and threads too: small programs disappear among that); --fail-if-peak looks at the larger of the two.
+    (in pages, and for threads too: small programs disappear among that); --fail-if-peak looks at the larger of the two.
     Exit code 1: it takes more than --fail-if-peak.
     """
     form = form or _form_of(output)
@@ -194,9 +195,9 @@ def _answer(
     donations, taken = donatable(module, machine, executable.donated)
     spared = memory.arena_bytes + memory.output_bytes - taken
     return _Answer(
-        file=file, module=module, passes=passes, memory=memory, plan=plan, donated=executable.donated,
-        donations=donations if spared > 0 else (),
-        spared=max(0, spared), declared=donates_less(module, donate), waiting=waiting(plan, memory.peak_bytes),
+        file=file, module=module, passes=passes, memory=memory, process=process_bytes(executable), plan=plan,
+        donated=executable.donated, donations=donations if spared > 0 else (), spared=max(0, spared),
+        declared=donates_less(module, donate), waiting=waiting(plan, memory.peak_bytes),
         resident=resident, limit=limit, ceiling=ceiling,
     )  # fmt: skip
 
@@ -241,16 +242,17 @@ def _sums(answer: _Answer) -> list[tuple[str, str, str, str]]:
     ]
     if answer.resident is not None:
         held = answer.resident.peak_bytes
+        note = "predicted: temporaries and results in huge pages"
+        rows.append(("of a process", "", byte_text(answer.process), note))
         rows.append(("measured", "", byte_text(held), _difference(answer)))
     return rows
 
 
 def _difference(answer: _Answer) -> str:
     assert answer.resident is not None
-    predicted = answer.memory.peak_bytes
-    if not predicted:
+    if not answer.process:
         return ""
-    more = answer.resident.peak_bytes / predicted - 1
+    more = answer.resident.peak_bytes / answer.process - 1
     return f"{abs(more):.1%} {'more' if more > 0 else 'less'} than predicted"
 
 
@@ -324,6 +326,7 @@ def _json(answer: _Answer) -> dict[str, Any]:
         "module": answer.module.name,
         "passes": answer.passes,
         "peak_bytes": memory.peak_bytes,
+        "process_bytes": answer.process,
         **asdict(memory),
         "arena": {
             "in_use_bytes": answer.in_use,

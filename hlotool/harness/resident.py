@@ -2,7 +2,7 @@
 memory that it holds grew meanwhile.
 
 What the system counts is whole pages, and huge ones where it likes to; programs that take less than some megabytes
-disappear among them, and in what a process takes anyway for threads and machine code.
+disappear among them, and in what a process takes anyway for threads.
 """
 
 from __future__ import annotations
@@ -22,19 +22,31 @@ import numpy.typing as npt
 from hlotool.ir import ExecutionError, UnsupportedError
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.image import image_to_bytes
+from hlotool.runtime.memory import held_bytes
 
-__all__ = ["Resident", "measure_resident"]
+__all__ = ["Resident", "measure_resident", "process_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Bytes by which the memory of a process grew at most, from before its code was loaded: for code and constants,
-    then for arguments, then for a run; and `seconds` of that run."""
+    """`peak_bytes` are those by which the memory of a process grew at most, once its code was loaded, for arguments
+    and a run that took `seconds`, and the constants.  `loaded_bytes` are those of code and constants, `argument_bytes`
+    those of arguments."""
 
     peak_bytes: int
     loaded_bytes: int
     argument_bytes: int
     seconds: float
+
+
+def process_bytes(executable: Executable) -> int:
+    """What a process is to hold for a run: `Memory.peak_bytes`, with the arena and results in whole huge pages where
+    the allocator asks for them."""
+    memory, aliases = executable.memory, executable.donated
+    own = (shape.byte_size for number, shape in enumerate(executable.outputs) if number not in aliases)
+    return (
+        memory.parameter_bytes + memory.constant_bytes + held_bytes(memory.arena_bytes) + sum(map(held_bytes, own))
+    )
 
 
 def measure_resident(
