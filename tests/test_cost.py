@@ -483,6 +483,7 @@ def test_measured_times(hlotool: Run, scoped: Path) -> None:
     [
         (("--peaks", "fast"), SCOPED, 2, "expected 'host', or operations and bytes"),
         (("--peaks", "0,1"), SCOPED, 2, "expected 'host'"),
+        (("--peaks", "1e999,1"), SCOPED, 2, "expected 'host'"),
         (("--times", "t.json", "--measure"), SCOPED, 2, "give one of them"),
         (("--times", "none.json"), SCOPED, 3, "cannot read none.json"),
         ((), "HloModule m\nENTRY e { p = f32[", 3, "error"),

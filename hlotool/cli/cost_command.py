@@ -17,7 +17,7 @@ from hlotool.analysis.roofline import Roof, intensity
 from hlotool.cli.options import file_argument, strict_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
-from hlotool.cli.sizes import HOST, Peaks
+from hlotool.cli.peaks import HOST, Peaks
 from hlotool.cli.tables import Table, amount, at_least, byte_text, show_tables
 from hlotool.cli.viewing import View, view_module
 from hlotool.cli.words import say
