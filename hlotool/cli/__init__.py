@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "schema": "Print the JSON Schema of what --format json prints.",
     "signature": "Show the inputs and outputs of a module.",
     "stats": "Show what is in a module and what it costs.",
+    "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
     "verify": "Check modules and report what is wrong in them.",
 }
 """Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""
