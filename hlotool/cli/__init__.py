@@ -38,6 +38,7 @@ COMMANDS: dict[str, str] = {
     "run": "Run a module on inputs, print or save the outputs, compare them.",
     "schema": "Print the JSON Schema of what --format json prints.",
     "signature": "Show the inputs and outputs of a module.",
+    "specialise": "Print a module for other sizes of its parameters.",
     "stats": "Show what is in a module and what it costs.",
     "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
     "verify": "Check modules and report what is wrong in them.",
