@@ -18,21 +18,12 @@ import click
 from hlotool import __version__
 from hlotool.cli import COMMANDS, cli
 from hlotool.cli.errors import EXIT_CODES
+from hlotool.cli.variables import VARIABLES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from accuracy_page import page as accuracy_page
 from hlo_page import page as hlo_page
 from opcodes_page import page as opcodes_page
-
-ENVIRONMENT = {
-    "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
-    "HLOTOOL_THREADS": "Number of threads (default: all cores).",
-    "HLOTOOL_CPU": "Processor to compile for where --cpu names none (default: this one).",
-    "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
-    "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
-    "HLOTOOL_STRICT": "1: as --strict, also for the library: a failure of a part of hlotool is an error.",
-    "NO_COLOR": "Set to anything: no colour in messages.",
-}
 
 
 def escape(text: str) -> str:
@@ -92,7 +83,7 @@ def page(command: click.Command, name: str, summary: str) -> str:
     for code, text in EXIT_CODES.items():
         lines += [".TP", f"\\fB{code}\\fR", escape(text)]
     lines.append(".SH ENVIRONMENT")
-    for variable, text in ENVIRONMENT.items():
+    for variable, text in VARIABLES.items():
         lines += [".TP", f"\\fB{variable}\\fR", escape(text)]
     others = [f"hlotool-{word}" for word in sorted(COMMANDS)] if name == "hlotool" else ["hlotool"]
     lines += [".SH SEE ALSO", ", ".join([*(f"\\fB{escape(other)}\\fR(1)" for other in others), "\\fBhlo\\fR(5)"])]

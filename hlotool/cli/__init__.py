@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
+    "doctor": "Tell what a report of a bug should say, and test the installation.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
     "fmt": "Print modules in the normal form.",

@@ -29,8 +29,10 @@ from hlotool.version import __version__
 __all__ = [
     "Cache",
     "CacheWarning",
+    "Entry",
     "compiler_identity",
     "default_cache",
+    "llvm_version",
     "objects_of",
     "pack",
     "text_key",
@@ -39,11 +41,21 @@ __all__ = [
 
 _MAGIC = b"hlotool object cache 1\n"
 _SUFFIX = ".hlo-cache"
+_NEW = ".new-"  # how the names of files begin that are being written
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class CacheWarning(RuntimeWarning):
     """A cache is not used: others could put code there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of the cache: its key, its bytes, and when it was last used (nanoseconds, as `time.time_ns` counts)."""
+
+    key: str
+    size: int
+    used: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +93,7 @@ class Cache:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.is_ours():
                 return False
-            handle, name = tempfile.mkstemp(prefix=".new-", suffix=_SUFFIX, dir=self.directory)
+            handle, name = tempfile.mkstemp(prefix=_NEW, suffix=_SUFFIX, dir=self.directory)
         except (OSError, MemoryError):
             return False
         try:
@@ -99,6 +111,11 @@ class Cache:
             self.prune()
         return True
 
+    def remove(self, key: str) -> None:
+        """Forget what is stored under `key`, if anything is."""
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+
     def is_ours(self) -> bool:
         """Whether nobody else may write to the directory (or it is not there); a warning says so once."""
         try:
@@ -110,27 +127,28 @@ class Cache:
             return False
         return True
 
+    def entries(self) -> list[Entry]:
+        """What is there, the least recently used first; nothing where the directory cannot be read."""
+        found = []
+        with contextlib.suppress(OSError), os.scandir(self.directory) as listing:
+            for file in listing:
+                if file.name.endswith(_SUFFIX) and not file.name.startswith(_NEW):
+                    with contextlib.suppress(OSError):
+                        status = file.stat(follow_symlinks=False)
+                        found.append(Entry(file.name.removesuffix(_SUFFIX), status.st_size, status.st_mtime_ns))
+        return sorted(found, key=lambda entry: (entry.used, entry.key))
+
     def prune(self) -> None:
         """Remove entries, the least recently used first, until the cache is at four fifths of its limit."""
-        entries = []
-        try:
-            with os.scandir(self.directory) as listing:
-                for entry in listing:
-                    if entry.name.endswith(_SUFFIX):
-                        with contextlib.suppress(OSError):
-                            status = entry.stat()
-                            entries.append((status.st_mtime_ns, entry.name, status.st_size))
-        except OSError:
-            return
-        size = sum(entry[2] for entry in entries)
+        entries = self.entries()
+        size = sum(entry.size for entry in entries)
         if size <= self.limit:
             return
-        for _, name, length in sorted(entries):
+        for entry in entries:
             if size <= self.limit * 4 // 5:
                 return
-            with contextlib.suppress(OSError):
-                (self.directory / name).unlink()
-                size -= length
+            self.remove(entry.key)
+            size -= entry.size
 
     def _path(self, key: str) -> Path:
         return self.directory / (key + _SUFFIX)
@@ -171,7 +189,7 @@ def text_key(texts: Sequence[str], machine: Machine) -> str:
     import llvmlite
 
     features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
-    compiler = [__version__, llvmlite.__version__, _llvm_version(), *SWITCHES]
+    compiler = [__version__, llvmlite.__version__, llvm_version(), *SWITCHES]
     parts = [*compiler, machine.triple, machine.cpu, ",".join(features), *texts]
     digest = hashlib.sha256()
     for part in parts:
@@ -233,7 +251,8 @@ def unpack(data: bytes) -> list[bytes]:
     return parts
 
 
-def _llvm_version() -> str:
+def llvm_version() -> str:
+    """The version of LLVM that makes code."""
     from llvmlite import binding
 
     return ".".join(map(str, binding.llvm_version_info))
