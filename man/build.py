@@ -46,6 +46,8 @@ def synopsis(command: click.Command, name: str) -> str:
     words = [f"\\fB{escape(name)}\\fR"]
     if any(isinstance(p, click.Option) for p in command.params):
         words.append("[\\fIOPTIONS\\fR]")
+    if isinstance(command, click.Group) and command is not cli:
+        words.append("\\fICOMMAND\\fR")
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
             word = f"\\fI{escape((parameter.name or '').upper())}\\fR" + ("..." if parameter.nargs == -1 else "")
@@ -65,6 +67,16 @@ def options(command: click.Command, context: click.Context) -> list[str]:
     return lines
 
 
+def subcommands(group: click.Group, context: click.Context) -> list[str]:
+    """The commands of a command, each with its synopsis, what it says of itself, and its options."""
+    lines = [".SH COMMANDS"]
+    for name, command in sorted(group.commands.items()):
+        inside = click.Context(command, context, name)
+        lines += [".SS", synopsis(command, f"{context.command_path} {name}"), *paragraphs(command.help or "")]
+        lines += options(command, inside)
+    return lines
+
+
 def page(command: click.Command, name: str, summary: str) -> str:
     """The manual page of a command."""
     parent = None if command is cli else click.Context(cli, info_name="hlotool", **cli.context_settings)
@@ -75,6 +87,8 @@ def page(command: click.Command, name: str, summary: str) -> str:
     lines += [f"{escape(name.replace(' ', '-'))} \\- {escape(summary)}", ".SH SYNOPSIS", synopsis(command, name)]
     lines += [".SH DESCRIPTION", *paragraphs(command.help or "")[1:]]
     lines += [".SH OPTIONS", *options(command, context)]
+    if isinstance(command, click.Group) and command is not cli:
+        lines += subcommands(command, context)
     if command is cli:
         lines.append(".SH COMMANDS")
         for word, text in sorted(COMMANDS.items()):

@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
+    "cache": "Look into the cache of compiled code, or make room in it.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "doctor": "Tell what a report of a bug should say, and test the installation.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
