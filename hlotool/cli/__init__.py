@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
+    "lint": "Look for numeric and performance smells, and mend some.",
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
     "query": "Find the instructions that an expression describes.",
