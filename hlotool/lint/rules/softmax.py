@@ -15,6 +15,7 @@ __all__ = ["LOG_OF_SOFTMAX", "LOG_SUM_EXP", "SOFTMAX"]
 
 _BOUNDED = frozenset({"tanh", "logistic", "sine", "cosine", "erf", "clamp", "sign", "minimum", "is-finite"})
 _MOVES = frozenset({"broadcast", "reshape", "bitcast", "copy", "convert", "transpose", "slice"})
+_REPEATS = frozenset({"broadcast", "reshape", "copy"})
 _STEPS = 8
 
 
@@ -89,17 +90,16 @@ def _kept(x: Instruction, dimensions: tuple[int, ...]) -> list[int]:
 
 def _find_softmax(divide: Instruction) -> Iterable[Finding]:
     top, bottom = divide.operands
-    total = through(bottom, frozenset({"broadcast", "reshape", "copy"}))
+    total = through(bottom, _REPEATS)
     exponential = _exponential_of(total)
     if exponential is None or top is not exponential or total.operands[0] is not exponential:
         return
-    direct = bottom.opcode == "broadcast" and bottom.operands[0] is total
     yield Finding(
         divide,
         f"softmax of {exponential.operands[0].name} without its maximum: {exponential.name} overflows, and the result "
         "is NaN",
         f"subtract the maximum from {exponential.operands[0].name} first; the values stay",
-        _shifted_softmax if direct else None,
+        _shifted_softmax,
     )
 
 
@@ -107,13 +107,23 @@ def _shifted_softmax(build: Builder) -> Instruction:
     divide = build.like
     assert divide is not None
     exponential, bottom = divide.operands
-    total = bottom.operands[0]
+    total = through(bottom, _REPEATS)
     x, dimensions = exponential.operands[0], total.attributes["dimensions"]
     largest = build.broadcast(_max(build, x, dimensions), _kept(x, dimensions), x.shape)
     moved = build.unary("exponential", build.binary("subtract", x, largest))
     summed = build.reduce(moved, total.operands[1], dimensions, total.attributes["to_apply"])
-    below = build.broadcast(summed, bottom.attributes["dimensions"], bottom.shape)
-    return build.add("divide", divide.shape, (moved, below))
+    return build.add("divide", divide.shape, (moved, _repeated(build, bottom, summed)))
+
+
+def _repeated(build: Builder, bottom: Instruction, new: Instruction) -> Instruction:
+    """`new`, which is shaped as the sum in `bottom` is, broadcast as that is."""
+    steps = []
+    while bottom.opcode in _REPEATS:
+        steps.append(bottom)
+        bottom = bottom.operands[0]
+    for step in reversed(steps):
+        new = build.add(step.opcode, step.shape, (new,), step.attributes)
+    return new
 
 
 def _find_log_sum_exp(log: Instruction) -> Iterable[Finding]:
@@ -149,15 +159,14 @@ def _find_log_of_softmax(log: Instruction) -> Iterable[Finding]:
     if divide.opcode != "divide" or not is_float(divide):
         return
     top, bottom = divide.operands
-    total = through(bottom, frozenset({"broadcast", "reshape", "copy"}))
+    total = through(bottom, _REPEATS)
     if top.opcode != "exponential" or not is_sum(total) or total.operands[0] is not top:
         return
-    direct = bottom.opcode == "broadcast" and bottom.operands[0] is total
     yield Finding(
         log,
         f"logarithm of a softmax: where {divide.name} underflows to 0 it is -inf",
         "subtract the logarithm of the sum from the exponents; the values stay, but for those that were lost",
-        _log_softmax if direct else None,
+        _log_softmax,
     )
 
 
@@ -165,7 +174,7 @@ def _log_softmax(build: Builder) -> Instruction:
     log = build.like
     assert log is not None
     top, bottom = log.operands[0].operands
-    below = build.broadcast(build.unary("log", bottom.operands[0]), bottom.attributes["dimensions"], bottom.shape)
+    below = _repeated(build, bottom, build.unary("log", through(bottom, _REPEATS)))
     return build.add("subtract", log.shape, (top.operands[0], below))
 
 

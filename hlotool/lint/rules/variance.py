@@ -10,6 +10,7 @@ from hlotool.lint.rule import Finding, Rule, module_text
 
 __all__ = ["RULE"]
 
+_GUARDS = frozenset({"maximum", "clamp", "abs"})
 _MOVES = frozenset({"reshape", "bitcast", "copy", "convert"})
 
 
@@ -42,8 +43,8 @@ def _find(difference: Instruction) -> Iterable[Finding]:
 
 def _is_guarded(difference: Instruction) -> bool:
     """Whether a maximum sees to it that no result is negative: then it is a choice of speed."""
-    users = list(difference.users)
-    return bool(users) and all(user.opcode in ("maximum", "clamp", "abs") for user in users)
+    opcodes = {user.opcode for user in difference.users}
+    return bool(opcodes & _GUARDS) and opcodes <= _GUARDS | {"compare"}  # as the gradient of a maximum does
 
 
 _SUMS = (
