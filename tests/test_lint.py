@@ -333,6 +333,9 @@ def test_fix(hlotool: Run, smelly: Path, tmp_path: Path) -> None:
     assert diff.returncode == 1
     assert "\n+  ROOT log-plus-one.1" in diff.stdout
     assert smelly.read_text() == PLAIN
+    smelly.write_text(PLAIN.replace("one = f32[] constant(1)", "one = f32[] constant(1)\n  w = f32[8]{0} parameter(1)"))
+    left = hlotool("lint", "--fix", "--select", "all", "smelly.hlo")
+    assert (left.returncode, "HLO6109" in left.stderr, "log-plus-one(x)" in left.stdout) == (1, True, True)
     clean = hlotool("lint", "--fix", "better.hlo")
     assert (clean.returncode, clean.stdout, clean.stderr) == (0, done.stdout, "0 mended\n")
 

@@ -88,7 +88,7 @@ def command(
     \b
         hlotool lint model.hlo                      exit 1 where something is found
         hlotool lint --select all model.hlo         with notes: what is often right as it is
-        hlotool lint --fix model.hlo -o better.hlo  mend what can be mended for sure
+        hlotool lint --fix model.hlo -o better.hlo  mend what can be mended for sure; exit 1 where something is left
         hlotool explain HLO6005                     what a finding means, with examples
 
     An instruction with frontend_attributes={lint="off:HLO6005"} is left alone by a rule, with lint="off" by all; so is
@@ -118,7 +118,8 @@ def command(
             _mend(file, modules, rules, silence, check, diff, output)
     if not (fix or diff):
         _FORMS[form](found)
-    if found and not exit_zero and not fix:
+    left = [one for one in found if not (fix and one.finding.fix)]
+    if left and not exit_zero:
         raise CheckFailed
 
 
@@ -138,9 +139,9 @@ def _silence(modules: Sequence[Module]) -> Silence:
 def _found(module: Module, rules: Sequence[Rule], silence: Silence) -> list[_Found]:
     found = []
     for rule, finding in lint(module, rules):
-        place = finding.instruction.location
-        if place is not None and silence.covers(rule.code, place.line, place.end_line):
+        if silence.hides(rule.code, finding.instruction):
             continue
+        place = finding.instruction.location
         hint = f"{finding.hint} (--fix does it)" if finding.fix is not None else finding.hint
         severity = "note" if rule.note else "warning"
         message = f"{finding.instruction.name}: {finding.message}"

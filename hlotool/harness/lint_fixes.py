@@ -16,7 +16,7 @@ from hlotool.ir.verifier import check
 from hlotool.lint import Rule, apply_fixes, lint
 from hlotool.lint.comments import Silence
 
-__all__ = ["Fixed", "fixed", "no_worse", "shown"]
+__all__ = ["Fixed", "fixed", "no_worse"]
 
 _ROUNDS = 20
 
@@ -29,27 +29,16 @@ class Fixed:
     applied: dict[str, int]
 
 
-def shown(module: Module, rules: Collection[Rule], silence: Silence) -> list[tuple[Rule, int]]:
-    """For each finding that comments do not silence, its rule and its place among all of them."""
-    found = []
-    for number, (rule, finding) in enumerate(lint(module, rules)):
-        place = finding.instruction.location
-        if place is None or not silence.covers(rule.code, place.line, place.end_line):
-            found.append((rule, number))
-    return found
-
-
 def fixed(module: Module, rules: Collection[Rule], silence: Silence) -> Fixed:
     """A copy of `module` in which the fixes of these rules are applied, until they find nothing more to fix; it is
     verified."""
     result, applied = clone_module(module), dict[str, int]()
     for _ in range(_ROUNDS):
-        wanted = {number for _, number in shown(result, rules, silence)}
-        findings = [pair for number, pair in enumerate(lint(result, rules)) if number in wanted and pair[1].fix]
-        if not apply_fixes(result, [finding for _, finding in findings]):
+        found = [(rule.code, f) for rule, f in lint(result, rules) if not silence.hides(rule.code, f.instruction)]
+        if not apply_fixes(result, [finding for _, finding in found]):
             break
-        for rule, _ in findings:
-            applied[rule.code] = applied.get(rule.code, 0) + 1
+        for code, finding in found:
+            applied[code] = applied.get(code, 0) + (finding.fix is not None)
     check(result)
     return Fixed(result, applied)
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from hlotool.ir import Instruction
+
 __all__ = ["Silence", "silence_of"]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//([^\n]*)|/\*(.*?)\*/', re.DOTALL)
@@ -24,6 +26,11 @@ class Silence:
         sets = [self.lines[line] for line in range(first, last + 1) if line in self.lines]
         sets += [self.file] if self.file is not None else []
         return any(not codes or code in codes for codes in sets)
+
+    def hides(self, code: str, instruction: Instruction) -> bool:
+        """Whether `code` is silent for an instruction."""
+        place = instruction.location
+        return place is not None and self.covers(code, place.line, place.end_line)
 
 
 def silence_of(text: str) -> Silence:

@@ -19,12 +19,16 @@ ADD = (
 )
 """A computation for examples."""
 
+_FAR = 64
+"""Moves that are followed: each is looked at by all that read the last one."""
 _MOVES = frozenset({"broadcast", "reshape", "bitcast", "copy", "convert"})
 
 
 def through(instruction: Instruction, opcodes: frozenset[str] = _MOVES) -> Instruction:
     """What the elements of `instruction` are, before they were moved, repeated or converted."""
-    while instruction.opcode in opcodes:
+    for _ in range(_FAR):
+        if instruction.opcode not in opcodes:
+            break
         instruction = instruction.operands[0]
     return instruction
 

@@ -118,7 +118,8 @@ def _shifted_softmax(build: Builder) -> Instruction:
 def _repeated(build: Builder, bottom: Instruction, new: Instruction) -> Instruction:
     """`new`, which is shaped as the sum in `bottom` is, broadcast as that is."""
     steps = []
-    while bottom.opcode in _REPEATS:
+    total = through(bottom, _REPEATS)
+    while bottom is not total:
         steps.append(bottom)
         bottom = bottom.operands[0]
     for step in reversed(steps):
