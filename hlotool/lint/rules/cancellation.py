@@ -17,35 +17,35 @@ def _find_log1p(log: Instruction) -> Iterable[Finding]:
     total = log.operands[0]
     if total.opcode != "add" or not is_float(log):
         return
-    for one, x in (total.operands, total.operands[::-1]):
-        if number_of(one) == 1 and number_of(x) is None:
-            hint = f"log-plus-one({x.name})"
-            yield Finding(
-                log, f"log(1 + {x.name}) loses small values of {x.name}", hint, partial(_unary, "log-plus-one", x)
-            )
+    for at, x in enumerate(total.operands):
+        if number_of(total.operands[1 - at]) == 1 and number_of(x) is None:
+            what = f"log(1 + {x.name}) loses small values of {x.name}"
+            yield Finding(log, what, f"log-plus-one({x.name})", partial(_of_part, "log-plus-one", "add", 0, at))
             return
 
 
 def _find_expm1(difference: Instruction) -> Iterable[Finding]:
     if not is_float(difference):
         return
-    left, right = difference.operands
-    pairs = [(left, right, 1.0)] if difference.opcode == "subtract" else [(left, right, -1.0), (right, left, -1.0)]
-    for exponential, one, number in pairs:
-        if exponential.opcode == "exponential" and number_of(one) == number:
-            x = exponential.operands[0]
+    number, places = (1.0, (0,)) if difference.opcode == "subtract" else (-1.0, (0, 1))
+    for at in places:
+        exponential = difference.operands[at]
+        if exponential.opcode == "exponential" and number_of(difference.operands[1 - at]) == number:
+            x = exponential.operands[0].name
             yield Finding(
                 difference,
-                f"exp({x.name}) - 1 loses small values of {x.name}",
-                f"exponential-minus-one({x.name})",
-                partial(_unary, "exponential-minus-one", x),
+                f"exp({x}) - 1 loses small values of {x}",
+                f"exponential-minus-one({x})",
+                partial(_of_part, "exponential-minus-one", "exponential", at, 0),
             )
             return
 
 
-def _unary(opcode: str, x: Instruction, build: Builder) -> Instruction:
+def _of_part(opcode: str, inner_opcode: str, outer: int, inner: int, build: Builder) -> Instruction:
+    """`opcode` of an operand of an operand, as they are now: another fix may have been here."""
     assert build.like is not None
-    return build.add(opcode, build.like.shape, (x,))
+    part = build.like.operands[outer]
+    return build.add(opcode, build.like.shape, (part.operands[inner],)) if part.opcode == inner_opcode else build.like
 
 
 _ONE = "x = f32[64] parameter(0)\none = f32[] constant(1)\nb = f32[64] broadcast(one), dimensions={}\n"
