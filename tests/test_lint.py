@@ -371,6 +371,12 @@ def test_mistakes(hlotool: Run, smelly: Path, tmp_path: Path, arguments: list[st
     assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (code, True, False)
 
 
+def test_codes_are_completed(hlotool: Run) -> None:
+    asked = {"_HLOTOOL_COMPLETE": "bash_complete", "COMP_WORDS": "hlotool lint --select HLO61,log", "COMP_CWORD": "3"}
+    words = {line.removeprefix("plain,") for line in hlotool(env=asked).stdout.splitlines()}
+    assert words == {"HLO61,log1p", "HLO61,log-sum-exp-overflow", "HLO61,log-of-softmax"}
+
+
 def test_pages(hlotool: Run) -> None:
     listed = hlotool("lint", "--list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == list(RULES)

@@ -9,6 +9,7 @@ from difflib import unified_diff
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import hlotool
 from hlotool.cli.common import read_all_modules, show_diagnostics
@@ -37,18 +38,29 @@ class _Found:
     diagnostic: Diagnostic
 
 
-def _codes(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
+class _Codes(click.ParamType[frozenset[str]]):
     """The codes that a list with commas names: codes, their beginnings, names of rules, or ``all``."""
-    if value is None:
-        return None
-    found: set[str] = set()
-    for word in filter(None, (part.strip() for part in value.split(","))):
-        start = word.upper() if word.upper().startswith("HLO") else f"HLO{word}"
-        these = {code for code, rule in RULES.items() if word in ("all", rule.name) or code.startswith(start)}
-        if not these:
-            raise click.BadParameter(f"no rule is called {word!r}; --list shows them", context, parameter)
-        found |= these
-    return frozenset(found)
+
+    name = "codes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        found: set[str] = set()
+        for word in filter(None, (part.strip() for part in value.split(","))):
+            start = word.upper() if word.upper().startswith("HLO") else f"HLO{word}"
+            these = {code for code, rule in RULES.items() if word in ("all", rule.name) or code.startswith(start)}
+            if not these:
+                self.fail(f"no rule is called {word!r}; --list shows them", param, ctx)
+            found |= these
+        return frozenset(found)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        before, comma, last = incomplete.rpartition(",")
+        titles = {name: rule.title for code, rule in RULES.items() for name in (code, rule.name)}
+        return [
+            CompletionItem(f"{before}{comma}{name}", help=title)
+            for name, title in {**titles, "all": "all rules"}.items()
+            if name.startswith(last)
+        ]
 
 
 @click.command("lint")
@@ -62,9 +74,9 @@ def _codes(context: click.Context, parameter: click.Parameter, value: str | None
     help="With source lines; a line each; JSON; commands for GitHub Actions; SARIF 2.1.0.",
 )
 @click.option(
-    "--select", callback=_codes, metavar="CODES", help="Ask these rules: HLO6005, HLO61 for all that begin so, all."
+    "--select", type=_Codes(), metavar="CODES", help="Ask these rules: HLO6005, HLO61 for all that begin so, all."
 )
-@click.option("--ignore", callback=_codes, metavar="CODES", help="Leave these rules out.")
+@click.option("--ignore", type=_Codes(), metavar="CODES", help="Leave these rules out.")
 @click.option("--fix", is_flag=True, help="Write the module with what can be mended for sure; see -o.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change.")
 @click.option("--check/--no-check", default=True, show_default=True, help="Whether to try that fixes change no value.")
