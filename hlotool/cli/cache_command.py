@@ -9,10 +9,11 @@ from typing import Any
 import click
 
 import hlotool
+from hlotool.cli.durations import Seconds
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import cpu_option, file_argument, format_option
 from hlotool.cli.passes_options import OWN_PIPELINES, passes_options
-from hlotool.cli.quantities import Bytes, Seconds
+from hlotool.cli.sizes import Size
 from hlotool.cli.tables import Table, byte_text, show_tables
 from hlotool.cli.warm import digest_of_file, program_key
 from hlotool.cli.words import say
@@ -163,7 +164,7 @@ def _difference_text(difference: Difference) -> str:
 
 
 @command.command("prune")
-@click.option("--max-size", type=Bytes(), metavar="SIZE", help="Keep so many bytes: the most recently used (1GiB).")
+@click.option("--max-size", type=Size(), metavar="SIZE", help="Keep so many bytes: the most recently used (1GiB).")
 @click.option("--older-than", type=Seconds(), metavar="TIME", help="Remove what was not used for so long (30d, 12h).")
 @click.option("--all", "everything", is_flag=True, help="Remove all entries.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
