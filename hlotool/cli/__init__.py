@@ -23,8 +23,10 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
+    "compare": "Compare what a module gives with what it should, down to single instructions.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "cost": "Show what the parts of a module cost, and what a machine could do at best.",
+    "diff": "Show how two modules differ, matched by what they compute.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
     "fmt": "Print modules in the normal form.",
@@ -39,7 +41,9 @@ COMMANDS: dict[str, str] = {
     "run": "Run a module on inputs, print or save the outputs, compare them.",
     "schema": "Print the JSON Schema of what --format json prints.",
     "signature": "Show the inputs and outputs of a module.",
+    "specialise": "Print a module for other sizes of its parameters.",
     "stats": "Show what is in a module and what it costs.",
+    "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
     "verify": "Check modules and report what is wrong in them.",
 }
 """Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""

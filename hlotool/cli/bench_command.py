@@ -44,14 +44,15 @@ from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
-from hlotool.harness.compare import Comparison, compare_all, compare_with_truth, verdict_of
+from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.gate import Gate, confirm, judge
 from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.op_by_op import op_by_op
+from hlotool.harness.references import Rules, Truth, judge_by_arrays
 from hlotool.harness.roof import measure_roof
 from hlotool.harness.xla import XlaPeer
-from hlotool.ir import HloError, InputError, Module, Shape, UnsupportedError
+from hlotool.ir import HloError, InputError, Module, Shape
 from hlotool.ir.devices import topology_of
 from hlotool.runtime.cache import compiler_identity
 from hlotool.runtime.executable import Executable
@@ -352,7 +353,7 @@ def _cases(
     found = []
     for timing, entrant in zip(timings, entrants, strict=True):
         wrong = [c for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
-        outputs = _explained(program, timing, first, wrong[0], excess_precision) if wrong else "ok"
+        outputs = _explained(program, timing, first, excess_precision) if wrong else "ok"
         said = f"{timing.label} and {first.label}: {wrong[0]}" if outputs != "ok" else ""
         found.append(Case(
             program.file, timing, entrant.module, entrant.pipeline, entrant.cpu, outputs, said,
@@ -361,20 +362,10 @@ def _cases(
     return found
 
 
-def _explained(
-    program: Program, timing: Timing, first: Timing, difference: Comparison, excess_precision: bool
-) -> str:
+def _explained(program: Program, timing: Timing, first: Timing, excess_precision: bool) -> str:
     """Results that differ by more than the tolerance: are both within the error bounds of the true ones?"""
-    from hlotool.evaluate.truth import bounded_results
-
-    rows = [difference]
-    try:
-        bounds = partial(bounded_results, program.module, program.arguments, None, excess_precision)
-        once = bounds()
-        rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, once, again=bounds)]
-    except UnsupportedError:
-        pass  # programs of dynamic sizes have no bounds: what differs is wrong
-    return verdict_of(rows)
+    truth = Truth(program.module, program.arguments, excess_precision)
+    return verdict_of(judge_by_arrays(timing.started.outputs, first.started.outputs, Rules(), truth).all)
 
 
 def _verdicts(
