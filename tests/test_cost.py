@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import click
 import pytest
-from conftest import Run
+from conftest import ROOT, Run, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_schemas import check_json
@@ -17,7 +21,9 @@ from hlotool.analysis.cost import Cost, ModuleCost
 from hlotool.analysis.cost_rules import RULES, meetings
 from hlotool.analysis.roofline import Roof
 from hlotool.analysis.traffic import TRAFFIC, shape_bytes
-from hlotool.inspect.cost_table import GROUPINGS, Grouping, cost_rows, sort_rows, total_row
+from hlotool.cli import cli
+from hlotool.inspect.cost_table import GROUPINGS, CostRow, Grouping, cost_rows, sort_rows, total_row
+from hlotool.inspect.roofline_picture import roofline_picture, roofline_text
 from hlotool.ir import OPCODES, UNBOUNDED, Module, Shape, WindowDimension
 from hlotool.ir.verifier import check
 from hlotool.text.load import load
@@ -484,6 +490,7 @@ def test_measured_times(hlotool: Run, scoped: Path) -> None:
         (("--peaks", "fast"), SCOPED, 2, "expected 'host', or operations and bytes"),
         (("--peaks", "0,1"), SCOPED, 2, "expected 'host'"),
         (("--peaks", "1e999,1"), SCOPED, 2, "expected 'host'"),
+        (("--peaks", "1e-9,1e300"), SCOPED, 2, "expected 'host'"),
         (("--times", "t.json", "--measure"), SCOPED, 2, "give one of them"),
         (("--times", "none.json"), SCOPED, 3, "cannot read none.json"),
         ((), "HloModule m\nENTRY e { p = f32[", 3, "error"),
@@ -502,3 +509,47 @@ def test_of_what_is_unknown_there_is_the_cost_of_the_rest(hlotool: Run) -> None:
     assert answer["total"]["flops"] == 2
     assert answer["total"]["unknown"] == 1
     assert answer["notes"]
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "-1"])
+def test_times_that_are_none_are_refused(hlotool: Run, scoped: Path, tmp_path: Path, seconds: str) -> None:
+    (tmp_path / "times.json").write_text('{"times": {"main/d": SECONDS}}'.replace("SECONDS", seconds))
+    done = hlotool("cost", scoped, "--times", "times.json", "--peaks", "1G,1G")
+    assert (done.returncode, "negative or not finite" in done.stderr) == (3, True)
+
+
+def test_the_picture_is_xml_whatever_is_in_names() -> None:
+    roof = Roof(1e9, ((100, 1e9), (1000, 1e8)))
+    rows = [
+        CostRow(name=f"<a>\x01&{n}", cost=Cost(10**n, 0, 100, 100), roof_seconds=1e-9, seconds=seconds)
+        for n, seconds in enumerate([1e-12, 1e300, None, 0.0, *[1e-3] * 40])
+    ]
+    ElementTree.fromstring(roofline_picture(rows, roof, "a\x02 < b"))
+    assert "more have no letter" in roofline_text(rows, roof)
+    for few in ([], rows[:1]):
+        ElementTree.fromstring(roofline_picture(few, roof, ""))
+        assert roofline_text(few, roof)
+
+
+def examples(command: str) -> list[str]:
+    """The lines of a command's help that call it."""
+    found = cli.get_command(click.Context(cli), command)
+    assert found is not None
+    assert found.help
+    return [line.strip() for line in found.help.splitlines() if line.strip().startswith(f"hlotool {command} ")]
+
+
+@pytest.mark.parametrize("line", [*examples("cost"), *examples("memory")])
+def test_examples_of_the_help_work(hlotool: Run, tmp_path: Path, line: str) -> None:
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    done = hlotool(*shlex.split(line)[1:])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["cost", "memory"])
+def test_a_reader_who_goes_away_is_no_error(command: str) -> None:
+    words = f"{sys.executable} -m hlotool {command} samples/attention.hlo; echo $? >&2"
+    done = subprocess.run(
+        ["bash", "-c", f"({words}) | true"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stderr.split() == ["0"]

@@ -13,6 +13,7 @@ from hlotool.cli.sizes import number_of
 __all__ = ["HOST", "Peaks"]
 
 HOST = "host"
+_LEAST, _MOST = 1.0, 1e24
 
 
 class Peaks(click.ParamType[Roof | str]):
@@ -26,9 +27,9 @@ class Peaks(click.ParamType[Roof | str]):
         if value == HOST:
             return HOST
         numbers = [number_of(part.lower().removesuffix("flop/s").removesuffix("/s")) for part in str(value).split(",")]
-        if len(numbers) != 2 or not numbers[0] or not numbers[1]:
+        if len(numbers) != 2 or not all(number is not None and _LEAST <= number <= _MOST for number in numbers):
             self.fail(f"{value!r}: expected 'host', or operations and bytes per second, as in 2T,200G", param, ctx)
-        return Roof(numbers[0], ((0, numbers[1]),))
+        return Roof(numbers[0] or 0.0, ((0, numbers[1] or 0.0),))
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(HOST)] if HOST.startswith(incomplete) else []

@@ -6,6 +6,7 @@ The file is JSON, ``{"times": {"COMPUTATION/INSTRUCTION": SECONDS, ...}}``; othe
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -79,7 +80,10 @@ def read_times(path: str) -> Times:
     try:
         with open(path, encoding="utf-8") as file:
             times = json.load(file)["times"]
-        return {(name.rpartition("/")[0], name.rpartition("/")[2]): float(times[name]) for name in times}
+        found = {(name.rpartition("/")[0], name.rpartition("/")[2]): float(times[name]) for name in times}
+        if not all(0 <= seconds < math.inf for seconds in found.values()):
+            raise ValueError("a time is negative or not finite")
+        return found
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(f'{path}: expected {{"times": {{"COMPUTATION/INSTRUCTION": SECONDS}}}}: {error}') from error
     except OSError as error:

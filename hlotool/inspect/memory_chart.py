@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
 from itertools import pairwise
 
 from hlotool.inspect.labels import short
 from hlotool.inspect.memory import Buffer, BufferPlan, live_bytes, peak_position, step_at
-from hlotool.inspect.svg import byte_words, picture, text
+from hlotool.inspect.svg import byte_words, escaped, picture, text
 
 __all__ = ["charted", "live_range_chart", "live_range_text"]
 
@@ -56,7 +55,7 @@ def live_range_chart(plan: BufferPlan, title: str, limit: int = 60) -> str:
         start, end = _range(buffer, plan)
         long = max(2.0, across(end) - across(start))
         parts.append(
-            f"<g><title>{escape(_words(buffer, plan))}</title>{text(16, y + 13, short(buffer.title, 42))}"
+            f"<g><title>{escaped(_words(buffer, plan))}</title>{text(16, y + 13, short(buffer.title, 42))}"
             f'<rect x="{across(start):.1f}" y="{y + 2}" width="{long:.1f}" height="{row - 4}" rx="2" '
             f'fill="{_COLOURS[buffer.kind]}"/>{text(left + wide + 8, y + 13, byte_words(buffer.size), "axis")}</g>'
         )

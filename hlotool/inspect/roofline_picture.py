@@ -6,12 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from hlotool.analysis.roofline import Roof, intensity, operations
 from hlotool.inspect.cost_table import CostRow
 from hlotool.inspect.labels import short
-from hlotool.inspect.svg import byte_words, count_words, picture, text, time_words
+from hlotool.inspect.svg import byte_words, count_words, escaped, picture, text, time_words
 
 __all__ = ["roofline_picture", "roofline_text"]
 
@@ -76,7 +75,7 @@ def roofline_picture(rows: Sequence[CostRow], roof: Roof, title: str) -> str:
         radius = 4 + 16 * math.sqrt(point.share)
         colour = _PALETTE[_MARKS.index(point.mark) % len(_PALETTE)] if point.mark else "#8a929e"
         parts.append(
-            f'<g><title>{escape(_words(point))}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
+            f'<g><title>{escaped(_words(point))}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
             f'fill="{colour}" fill-opacity=".75" stroke="var(--paper)"/>'
             + (text(x, y + 4, point.mark, anchor="middle") if point.mark else "")
             + "</g>"
@@ -86,7 +85,7 @@ def roofline_picture(rows: Sequence[CostRow], roof: Roof, title: str) -> str:
         x, y = left + (number // lines) * wide / 2, below + 18 * (number % lines)
         colour = _PALETTE[_MARKS.index(point.mark) % len(_PALETTE)]
         parts.append(
-            f'<g><title>{escape(_words(point))}</title><circle cx="{x + 7:.1f}" cy="{y - 4:.1f}" r="8" '
+            f'<g><title>{escaped(_words(point))}</title><circle cx="{x + 7:.1f}" cy="{y - 4:.1f}" r="8" '
             f'fill="{colour}" fill-opacity=".75"/>{text(x + 7, y, point.mark, anchor="middle")}'
             f"{text(x + 21, y, short(_line(point), 62))}</g>"
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["byte_words", "count_words", "picture", "text", "time_words"]
+from hlotool.text.visible import visible
+
+__all__ = ["byte_words", "count_words", "escaped", "picture", "text", "time_words"]
 
 _STYLE = """
 svg { --paper: #fff; --ink: #1c1f24; --grey: #5d6573; --rule: #dfe3e8; --fill: #aecbf0; --mark: #b3261e; }
@@ -20,12 +22,17 @@ text { font: 12px system-ui, "Liberation Sans", sans-serif; fill: var(--ink); }
 """.strip()
 
 
+def escaped(words: str) -> str:
+    """Words as XML takes them."""
+    return escape(visible(words))
+
+
 def picture(width: int, height: int, title: str, parts: Iterable[str]) -> str:
     """A whole file."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-            f'height="{height}" role="img" aria-label="{escape(title)}">',
+            f'height="{height}" role="img" aria-label="{escaped(title)}">',
             f"<style>{_STYLE}</style>",
             f'<rect class="paper" width="{width}" height="{height}"/>',
             *parts,
@@ -40,7 +47,7 @@ def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") 
         f'<text x="{x:.1f}" y="{y:.1f}"'
         + (f' class="{kind}"' if kind else "")
         + (f' text-anchor="{anchor}"' if anchor != "start" else "")
-        + f">{escape(words)}</text>"
+        + f">{escaped(words)}</text>"
     )
 
 
