@@ -36,7 +36,7 @@ __all__ = ["Divergence", "Side", "ValueRow", "ValuesComparison"]
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 Callers: TypeAlias = Mapping[Computation, Sequence[Instruction]]
 
-_NO_ROWS = frozenset(["parameter", "constant", "tuple", "get-tuple-element", "after-all", "add-dependency", "domain"])
+_NO_ROWS = frozenset(["parameter", "tuple", "get-tuple-element", "after-all", "add-dependency", "domain"])
 
 _MOST_AXES = 4
 """Of arrays with more dimensions, other orders of these are not tried."""
