@@ -34,13 +34,13 @@ from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pipeline_options import has_excess_precision
 from hlotool.cli.progress import progress
-from hlotool.cli.runnable import recorded_arguments
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.all_values import ValuesComparison
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.compare import Comparison, tolerance_of
 from hlotool.harness.differences import differences
 from hlotool.harness.elided import filled
+from hlotool.harness.input_files import recorded_arrays
 from hlotool.harness.inputs import inputs_of
 from hlotool.harness.references import Judgement, Rules, Truth, judge, judge_by_arrays
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
@@ -64,6 +64,7 @@ class CompareOptions:
     inputs: str | None
     values: tuple[str, ...]
     seed: int | None
+    edges: float | None
     backend: str
     passes: str
     atol: float | None
@@ -183,11 +184,12 @@ def command(**given: Any) -> None:
     _, snapshot = read_run(options.file)
     module = options.prepared(snapshot.module)
     executable = options.compiled(module, options.passes)
-    random = options.inputs is not None or options.seed is not None
-    recorded = None if random else recorded_arguments(snapshot, executable.devices)
+    random = options.inputs is not None or options.seed is not None or options.edges is not None
+    inputs = inputs_of(module)
+    recorded = None if random else recorded_arrays(snapshot, executable.devices, len(inputs))
     arrays = input_arrays(
-        inputs_of(module), executable.parameters, executable.devices, options.inputs, options.values, options.seed,
-        recorded,
+        inputs, executable.parameters, executable.devices, options.inputs, options.values, options.seed, recorded,
+        options.edges,
     )  # fmt: skip
     outputs = _flat(interruptible(lambda: executable.run_devices(arrays)))
     other = None if options.other is None else options.prepared(read_run(options.other)[1].module)
