@@ -184,8 +184,8 @@ def command(**given: Any) -> None:
     _, snapshot = read_run(options.file)
     module = options.prepared(snapshot.module)
     executable = options.compiled(module, options.passes)
-    random = options.inputs is not None or options.seed is not None or options.edges is not None
     inputs = inputs_of(module)
+    random = options.inputs is not None or options.seed is not None or options.edges is not None
     recorded = None if random else recorded_arrays(snapshot, executable.devices, len(inputs))
     arrays = input_arrays(
         inputs, executable.parameters, executable.devices, options.inputs, options.values, options.seed, recorded,

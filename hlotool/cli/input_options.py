@@ -20,7 +20,8 @@ __all__ = ["input_arrays", "inputs_options"]
 
 
 def inputs_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--inputs, --input, --random and --edge-values, called `inputs`, `values`, `seed` and `edges`: what `input_arrays` takes."""
+    """--inputs, --input, --random and --edge-values, called `inputs`, `values`, `seed` and `edges`: what `input_arrays`
+    takes."""
     options = [
         click.option(
             "--inputs",

@@ -61,9 +61,6 @@ class _Positive(Amount):
 @click.command("run")
 @file_argument
 @inputs_options
-@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
-@click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
-@isolation_options
 @click.option(
     "-o",
     "--output",
@@ -71,6 +68,9 @@ class _Positive(Amount):
     metavar="FILE",
     help="Save out0, out1, ... in an .npz or .safetensors file.",
 )
+@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
+@click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
+@isolation_options
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
 @click.option(
     "--precision",
