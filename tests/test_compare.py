@@ -5,23 +5,32 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import ROOT, Run, environment, has_worked
+from conftest import ROOT, Install, Run, environment, has_worked
 from hypothesis import given
 from hypothesis import strategies as st
 from json_schemas import check_json
+from planted_passes import edited, matters
 
 from hlotool.cli.compare_command import command
+from hlotool.driver import compile_module
+from hlotool.evaluate import evaluate
+from hlotool.harness.all_values import Divergence, ValuesComparison
 from hlotool.harness.differences import differences, units
-from hlotool.ir import dtype_of
+from hlotool.harness.inputs import random_inputs
+from hlotool.harness.native_values import native_values
+from hlotool.ir import Module, dtype_of
+from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]
 
@@ -253,6 +262,241 @@ def test_run_judges_as_compare_does(hlotool: Run, tmp_path: Path) -> None:
         codes = {hlotool("compare", "close.hlo", *extra).returncode,
                  hlotool("run", "close.hlo", "--compare", "evaluate", *extra).returncode}  # fmt: skip
         assert len(codes) == 1
+
+
+# ---- every value
+
+PLANTED = """
+from dataclasses import dataclass
+from hlotool.passes.framework.graph import made_from, replace_with
+
+@dataclass(frozen=True)
+class Wrong:
+    name = "wrong"
+    opcode: str = "add"
+    new: str = "subtract"
+    number: int = 0
+
+    def run(self, module, log):
+        found = [one for c in module.computations.values() for one in c if one.opcode == self.opcode]
+        one = found[self.number]
+        new = one.parent.add(made_from(one, self.new, one.shape, one.operands), before=one)
+        replace_with(one, new)
+        return True
+"""
+"""A pass that is wrong in one place."""
+
+STACK = """HloModule stack
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+ENTRY main {
+  x = f32[8,16] parameter(0)
+  w = f32[16,16] parameter(1)
+  d = f32[8,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[8,16] tanh(d)
+  m = f32[8,16] multiply(t, t), metadata={op_name="model/square" source_file="model.py" source_line=12}
+  n = f32[8,16] negate(m)
+  e = f32[8,16] exponential(n)
+  zero = f32[] constant(0)
+  r = f32[8] reduce(e, zero), dimensions={1}, to_apply=sum
+  b = f32[8,16] broadcast(r), dimensions={0}
+  q = f32[8,16] divide(e, b)
+  tr = f32[16,8] transpose(q), dimensions={1,0}
+  ROOT o = f32[16,8] abs(tr)
+}
+"""
+
+LOOP = """HloModule loop
+body { p = (s32[], f32[32]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  v = f32[32] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  half = f32[] constant(0.5)
+  halves = f32[32] broadcast(half), dimensions={}
+  scaled = f32[32] multiply(v, halves)
+  moved = f32[32] sine(scaled)
+  ROOT t = (s32[], f32[32]) tuple(next, moved) }
+cond { p = (s32[], f32[32]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant(TRIPS)
+  ROOT c = pred[] compare(i, n), direction=LT }
+ENTRY main { v = f32[32] parameter(0)
+  zero = s32[] constant(0)
+  s = (s32[], f32[32]) tuple(zero, v)
+  w = (s32[], f32[32]) while(s), condition=cond, body=body
+  ROOT r = f32[32] get-tuple-element(w), index=1 }
+"""
+
+
+@pytest.fixture
+def wrong(install: Install) -> dict[str, str | None]:
+    return install("planted", PLANTED, "hlotool.passes", wrong="Wrong")
+
+
+def values_of(text: str, made: Module, arrays: Sequence[Array], **options: Any) -> ValuesComparison:
+    comparison = ValuesComparison(original=parse(text), made=made, arrays=arrays, **options)
+    comparison.run()
+    assert comparison.complete
+    return comparison
+
+
+def first_of(comparison: ValuesComparison) -> Divergence:
+    found = comparison.first_divergence()
+    assert found is not None
+    return found
+
+
+def test_all_values_of_a_right_module_are_ok(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "stack.hlo").write_text(STACK)
+    done = hlotool("compare", "stack.hlo", "--all-values")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "first divergence: none" in done.stdout
+    answer = check_json(hlotool("compare", "stack.hlo", "--all-values", "--format", "json").stdout)
+    rows = answer["values"]["rows"]
+    assert {row["verdict"] for row in rows} <= {"ok", "not compared"}
+    assert any(row["value"] == "native" and row["kernel"]["ok"] for row in rows)
+    assert {row["counterpart"] for row in rows} >= {"main/d", "main/t", "main/m", "main/e", "main/r", "main/o"}
+    assert (answer["values"]["complete"], answer["values"]["moved"]) == (True, False)
+
+
+def test_a_wrong_pass_is_named_with_its_source(hlotool: Run, wrong: dict[str, str | None], tmp_path: Path) -> None:
+    (tmp_path / "stack.hlo").write_text(STACK)
+    passes = ("-p", "wrong{opcode=multiply,new=add},default")
+    done = hlotool("compare", "stack.hlo", *passes, "--all-values", "--format", "json", env=wrong)
+    assert done.stderr == ""
+    answer = check_json(done.stdout)
+    first = answer["values"]["first_divergence"]
+    assert (done.returncode, answer["verdict"]) == (1, "MISMATCH")
+    assert (first["counterpart"], first["cause"]) == ("main/m", "passes")
+    assert first["source"] == "model.py:12 model/square"
+    assert all(verdict == "ok" for verdict in _verdicts(answer, first["reads"]))
+    done = hlotool("compare", "stack.hlo", *passes, "--graph", "errors.svg", env=wrong)
+    assert done.returncode == 1
+    assert "a pass changed it" in done.stdout
+    assert "model.py:12 model/square" in done.stdout
+
+
+def _verdicts(answer: dict[str, Any], paths: Sequence[str]) -> list[str]:
+    return [row["verdict"] for row in answer["values"]["rows"] if row["instruction"] in paths]
+
+
+@pytest.mark.parametrize("kind", ["lost-negate", "lost-function", "swapped-divide", "multiply-add", "reduce-init"])
+@pytest.mark.parametrize("pipeline", ["default", "O1", "none"])
+def test_planted_errors_are_named(kind: str, pipeline: str) -> None:
+    """Whatever the passes after the wrong one do: what was edited is named, or known to have gone."""
+    module = parse(STACK)
+    arrays = random_inputs(module, 0)
+    places = list(edited(module, kind))
+    before = evaluate(module, arrays)
+    places = [(place, changed) for place, changed in places if matters(before, evaluate(changed, arrays))]
+    assert places
+    for place, changed in places:
+        made = compile_module(changed, pipeline=pipeline, threads=1)
+        first = first_of(values_of(STACK, made.module, arrays, decisions=made.decisions))
+        match = first.row.counterpart
+        assert match is not None
+        assert place in {match.instruction.name, *(one.name for one in first.gone)}
+        assert first.cause == "passes"
+
+
+@pytest.mark.parametrize("trips", [1, 3, 40])
+def test_loops_are_compared_in_their_first_trip(trips: int) -> None:
+    """Rolled, unrolled and gone: nothing right is called wrong, and a wrong body is found."""
+    text = LOOP.replace("TRIPS", str(trips))
+    module = parse(text)
+    arrays = random_inputs(module, 0)
+    right = compile_module(module, threads=1)
+    assert values_of(text, right.module, arrays, decisions=right.decisions).first_divergence() is None
+    broken = compile_module(parse(text.replace("sine(", "cosine(")), threads=1)
+    match = first_of(values_of(text, broken.module, arrays, decisions=broken.decisions)).row.counterpart
+    assert match is not None
+    assert match.instruction.name in ("moved", "w")
+
+
+def test_a_wrong_kernel_is_told_from_a_wrong_pass() -> None:
+    module = parse(STACK)
+    arrays = random_inputs(module, 0)
+    right = compile_module(module, pipeline="none", threads=1)
+
+    def faulty(variant: Module) -> Any:
+        (one,) = (one for one in variant.entry if one.opcode == "exponential")
+        one.opcode = "sine"
+        return compile_module(variant, pipeline="none", threads=1).run
+
+    first = first_of(values_of(STACK, right.module, arrays, compile_=faulty))
+    assert (first.cause, first.row.instruction.opcode) == ("kernel", "exponential")
+    assert [row.verdict for row in first.reads] == ["ok"]
+    assert first.row.passes is not None
+    assert first.row.passes.comparison.ok
+
+
+def test_native_values_are_those_of_the_program() -> None:
+    """In as many programs as it takes."""
+    module = parse(STACK)
+    arrays = random_inputs(module, 0)
+    made = compile_module(module, threads=1)
+    found = list(native_values(made.module, arrays, lambda variant: compile_module(variant, pipeline="none").run))
+    assert found
+    for results, values in found:
+        np.testing.assert_array_equal(results[0], made(*arrays)[0])
+        assert all(array.shape == one.shape.dimensions for one, (array,) in values.items() if one.shape.is_array)
+
+
+def test_another_module_is_compared_value_by_value(hlotool: Run, layer: str) -> None:
+    done = hlotool("compare", "wrong.hlo", "--with", layer, "--all-values", "--format", "json")
+    first = check_json(done.stdout)["values"]["first_divergence"]
+    assert (done.returncode, first["counterpart"], first["cause"]) == (1, "main/s", "passes")
+
+
+@pytest.mark.parametrize("form", ["html", "dot", "svg"])
+def test_the_graph_shows_errors(hlotool: Run, layer: str, tmp_path: Path, form: str) -> None:
+    if form == "svg" and shutil.which("dot") is None:
+        pytest.skip("Graphviz is not installed")
+    done = hlotool("compare", "wrong.hlo", "--with", layer, "--graph", f"errors.{form}")
+    assert (done.returncode, done.stderr) == (1, "")
+    text = (tmp_path / f"errors.{form}").read_text()
+    assert {"html": "MISMATCH: evaluated with main/s", "dot": "digraph", "svg": "</svg>"}[form] in text
+    if form != "html":
+        assert "#c62828" in text  # the outline of what is wrong
+
+
+def test_pictures_of_no_kind_are_refused(hlotool: Run, layer: str) -> None:
+    done = hlotool("compare", layer, "--graph", "errors.pdf")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ends in .html" in done.stderr
+
+
+def test_all_values_says_what_it_cannot(hlotool: Run, layer: str) -> None:
+    assert hlotool("compare", layer, "--all-values", "--replicas", "2").returncode == 2
+    dynamic = "ENTRY e { p = f32[<=4] parameter(0)\n ROOT r = f32[<=4] negate(p) }"
+    done = hlotool("compare", "-", "--all-values", stdin=dynamic)
+    assert done.returncode == 4
+    assert "sizes of run time" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="processor time is read from /proc")
+def test_interrupted_values_are_reported(hlotool: Run, tmp_path: Path) -> None:
+    """Native code is quick, the evaluator is not: the outputs are compared already."""
+    (tmp_path / "long.hlo").write_text(LOOP.replace("TRIPS", "2000000"))
+    assert hlotool("run", "long.hlo", "-o", "out.npz").returncode == 0
+    options = ["--against", "out.npz", "--all-values", "--format", "json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hlotool", "compare", "long.hlo", *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    try:
+        has_worked(process, 6)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=600)
+    finally:
+        process.kill()
+    assert (process.returncode, errors.strip()) == (130, "interrupted")
+    answer = check_json(output)
+    assert (answer["outputs"][0]["verdict"], answer["values"]["complete"]) == ("ok", False)
 
 
 # ---- numbers

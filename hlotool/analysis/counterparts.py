@@ -9,7 +9,7 @@ them its value.  Where loops are unrolled or peeled, copies stand for one instru
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hlotool.analysis.decisions import Decision
@@ -20,6 +20,9 @@ __all__ = ["Counterpart", "counterparts", "entered", "run_order"]
 
 _FREE = frozenset({"copy", "bitcast", "opt-barrier"})
 """What gives its operand; a bitcast where that has the same dimensions."""
+
+_OUTER = frozenset({"fusion", "call"})
+"""What has the value of the root of what it calls."""
 
 _ENTERING = frozenset({"fusion", "call", "while", "conditional"})
 
@@ -104,13 +107,13 @@ def counterparts(
     for one in order:
         same = structure.get(numbers_of_made.of.get(one, ()))
         match = Counterpart(same, "structure", True) if same is not None else search.counterpart(one)
-        if one.opcode in ("fusion", "call") and same is None:  # its origins are those of all that is in it
+        if one.opcode in _OUTER and same is None:  # its origins are those of all that is in it
             match = found.get(one.called[0].root)
         if match is not None:
             found[one] = match
     held = _held(order, found, _loops(made), _loops(original), _shared(original, originals))
     for one, target in zip(_results(made.entry.root), _results(original.entry.root), strict=False):
-        if one not in held and search.fits(one, target):
+        if not (one in held and held[one].held) and search.fits(one, target):
             held[one] = Counterpart(target, "output", True)
     return held
 
@@ -119,11 +122,11 @@ def _results(root: Instruction) -> list[Instruction]:
     """What the arrays of a result are computed by, where that is plain: elements of tuples, roots of fusions."""
     if root.opcode == "tuple":
         return [leaf for operand in root.operands for leaf in _results(operand)]
-    if root.opcode in ("fusion", "call"):
+    if root.opcode in _OUTER:
         return _results(root.called[0].root)
     if root.opcode == "get-tuple-element":
         source, index = root.operands[0], root.attributes["index"]
-        while source.opcode in ("fusion", "call"):
+        while source.opcode in _OUTER:
             source = source.called[0].root
         return _results(source.operands[index]) if source.opcode == "tuple" else [root]
     return [root] if root.shape.is_array else []
@@ -136,16 +139,30 @@ def _held(
     loops_before: Mapping[Computation, int],
     shared: Set[Computation],
 ) -> dict[Instruction, Counterpart]:
-    """The last of several with one counterpart, and those that do the same, have its value: in the same loop, and where
-    that runs once for each."""
-    last = {found[one].instruction: one for one in order if one in found}
-    made = {}
-    for one, row in found.items():
-        target = row.instruction
-        same_loop = _depth(one, loops) == _depth(target, loops_before) and target.parent not in shared
-        alike = one is last[target] or (one.opcode == target.opcode and one.shape.dimensions == target.shape.dimensions)
-        made[one] = row if row.how == "structure" else Counterpart(target, row.how, same_loop and alike)
-    return made
+    """Of several with one counterpart the last has its value, and those that do the same; where they are its copies in
+    several trips or calls, the first, as it is the first trip and call that counts."""
+    made = [one for one in order if one in found and one.opcode not in _OUTER]
+    last = {found[one].instruction: one for one in made}
+    first = {found[one].instruction: one for one in reversed(made)}
+    opcodes: dict[Instruction, set[str]] = {}
+    for one in made:
+        opcodes.setdefault(found[one].instruction, set()).add(one.opcode)
+
+    def holds(one: Instruction, target: Instruction) -> bool:
+        if one.opcode in _OUTER:
+            return holds(one.called[0].root, target)
+        if _depth(one, loops) != _depth(target, loops_before) or target.parent in shared:
+            return one is first[target] and len(opcodes[target]) == 1
+        return one is last[target] or (one.opcode == target.opcode and _dimensions(one) == _dimensions(target))
+
+    return {
+        one: row if row.how == "structure" else replace(row, held=holds(one, row.instruction))
+        for one, row in found.items()
+    }
+
+
+def _dimensions(one: Instruction) -> list[tuple[int, ...]]:
+    return [leaf.dimensions for leaf in one.shape.leaves()]
 
 
 def _shared(module: Module, order: Iterable[Instruction]) -> set[Computation]:
@@ -263,7 +280,7 @@ class _Numbers:
             number = operands[0][one.attributes["index"]]  # type: ignore[index]
         elif one.opcode in _FREE and one.operands and _same_array(one, one.operands[0]):
             number = operands[0]
-        elif one.opcode in ("fusion", "call") and one.called[0] not in shared:
+        elif one.opcode in _OUTER and one.called[0] not in shared:
             number = self.of.get(one.called[0].root, one)
         else:
             if one.has("commutative"):
