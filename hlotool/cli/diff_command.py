@@ -132,6 +132,8 @@ def _costs(found: ModuleDiff) -> Table:
 
 def _cells(row: CostRow) -> tuple[str, str, str]:
     def words(number: int) -> str:
+        if row.what == "instructions":
+            return f"{number:,}"
         return byte_text(number) if row.is_bytes else amount(number)
 
     change = row.new - row.old
