@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
     "query": "Find the instructions that an expression describes.",
+    "reduce": "Cut a module down to what a crash, wrong numbers or a failing command needs.",
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",
     "repro": "Run the pass that a reproducer is about.",
     "run": "Run a module on inputs, print or save the outputs, compare them.",

@@ -5,7 +5,7 @@ there.  What can be edited is one short file each, listed in `strategies.py`; `d
 failure, and how it is tried for, come from `hlotool.harness.failure` and `hlotool.harness.trials`.
 """
 
-from hlotool.harness.reduce.reduction import NoFailure, Reduction, reduce_text
+from hlotool.harness.reduce.reduction import Found, NoFailure, Reduction, find_failure, reduce_text
 from hlotool.harness.reduce.search import Step
 
-__all__ = ["NoFailure", "Reduction", "Step", "reduce_text"]
+__all__ = ["Found", "NoFailure", "Reduction", "Step", "find_failure", "reduce_text"]

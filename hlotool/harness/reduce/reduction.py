@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,14 +14,14 @@ from hlotool.harness.failure import Failure, Outcome, Sought, Trial
 from hlotool.harness.reduce.narrow import ahead_of_crash, ahead_of_culprit, fewer_passes
 from hlotool.harness.reduce.search import OutOfTime, Search, Step
 from hlotool.harness.reduce.strategies import LAST, STRATEGIES, Strategy
-from hlotool.harness.trials import PipelineTrial
+from hlotool.harness.trials import CommandTrial, PipelineTrial
 from hlotool.ir import ExecutionError, HloError
 from hlotool.ir.collector import collector_paused
 from hlotool.passes.framework.manager import PassCrash
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
-__all__ = ["NoFailure", "Reduction", "reduce_text"]
+__all__ = ["Found", "NoFailure", "Reduction", "find_failure", "reduce_text"]
 
 _ROUNDS = (0.2, 0.05, 0.01, 0.0)
 """The share of the edits of one kind that are at least made at once, round by round: first what makes modules small
@@ -34,6 +34,15 @@ class NoFailure(Exception):  # noqa: N818
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(str(outcome))
         self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A failure to reduce: the trial that finds it, and the seconds that it took."""
+
+    trial: Trial
+    failure: Failure
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,39 +63,49 @@ class Reduction:
     stopped: Literal["", "time", "interrupt"] = ""
 
 
+def find_failure(text: str, trials: Sequence[Trial], executor: Executor) -> Found:
+    """The failure that the first of `trials` to be bad finds; NoFailure, with the last answer, where none is."""
+    for trial in trials:
+        begin = time.monotonic()
+        outcome = outcome_of(executor.submit(trial, text))
+        if outcome.failure is not None:
+            return Found(trial, outcome.failure, time.monotonic() - begin)
+    raise NoFailure(outcome)
+
+
 def reduce_text(
     text: str,
-    trial: Trial,
+    found: Found,
     executor: Executor,
     *,
     width: int = 1,
     seconds: float | None = None,
+    patient: bool = False,
     narrow: bool = True,
     strategies: tuple[Strategy, ...] = STRATEGIES,
     seen: Callable[[Step], None] = lambda step: None,
 ) -> Reduction:
-    """Leave out of the module in `text` what the failure that `trial` finds does not need.
+    """Leave out of the module in `text` what the failure that was `found` in it does not need.
 
     Trials run on `executor`, `width` at a time: `Children` for those that run compiled code.  The result is the same
     for any `width`.  With `narrow` a PipelineTrial gets fewer passes as well, the module being the one ahead of them.
     After so many `seconds`, and after KeyboardInterrupt, the best so far is the result; `seen` hears of each step.
+    Unless one is `patient`, trials that take much longer than the first one are given up.
 
-    NoFailure where the module does not fail; ExecutionError where the result, read again, does not: a failure that
-    comes and goes.
+    ExecutionError where the result, read again, does not fail: a failure that comes and goes.
     """
     begin = time.monotonic()
-    first = outcome_of(executor.submit(trial, text))
-    if first.failure is None:
-        raise NoFailure(first)
-    if isinstance(executor, Children):
-        executor.allow(max(_LEAST_SECONDS, _PATIENCE * (time.monotonic() - begin)))
+    trial, patient = found.trial, patient or found.failure.kind == "timeout"
+    most = max(_LEAST_SECONDS, _PATIENCE * found.seconds)
+    if not patient and isinstance(executor, Children):
+        executor.allow(most)
+    if not patient and isinstance(trial, CommandTrial) and trial.timeout is None:
+        trial = replace(trial, timeout=most)
     module = parse(text)
     module.remove_unreachable()
     before = module.instruction_count()
-    search = Search(
-        module, text, Sought(trial, first.failure), executor, width, seen,
-        None if seconds is None else begin + seconds, 1, set(),
-    )  # fmt: skip
+    end = None if seconds is None else begin + seconds
+    search = Search(module, text, Sought(trial, found.failure), executor, width, seen, end, not patient, 0, set())
     stopped: Literal["", "time", "interrupt"] = ""
     try:
         with collector_paused():
@@ -99,7 +118,7 @@ def reduce_text(
         _check(search)
     after = parse(search.text).instruction_count()
     return Reduction(
-        text=search.text, failure=first.failure, trial=search.sought.trial, before=before, after=after,
+        text=search.text, failure=found.failure, trial=search.sought.trial, before=before, after=after,
         trials=search.trials, seconds=time.monotonic() - begin, stopped=stopped,
     )  # fmt: skip
 
@@ -154,7 +173,7 @@ def _attempt(search: Search, trial: Trial, text: str) -> Outcome:
 
 def _check(search: Search) -> None:
     """The result is what it says: it reads back, and fails again."""
-    text = print_module(parse(search.text)) if search.trials > 1 else search.text
+    text = print_module(parse(search.text)) if search.changed else search.text
     search.end = None
     again = search.outcome(search.executor.submit(search.sought, text))
     if again.verdict != "bad":

@@ -74,7 +74,8 @@ class Search:
     """A search from `module`, whose text is `text`, for the failure of `sought`.
 
     `width` trials run at a time on `executor`.  `seen` hears of each step, and of each trial with `text` unchanged.
-    `end` is the time (of `time.monotonic`) at which OutOfTime is raised.
+    `end` is the time (of `time.monotonic`) at which OutOfTime is raised.  If it may `adapt`, smaller modules get less
+    time.
     """
 
     module: Module
@@ -84,8 +85,10 @@ class Search:
     width: int
     seen: Callable[[Step], None]
     end: float | None
+    adapt: bool
     trials: int
     tried: set[bytes]
+    changed: bool = False
 
     def apply(self, strategy: Strategy, smallest: float) -> bool:
         """Make as many edits of a strategy as can be, in chunks of at least the share `smallest` of them; whether any
@@ -113,7 +116,7 @@ class Search:
 
     def accept(self, module: Module, text: str, strategy: str) -> None:
         """Go on from here."""
-        self.module, self.text = module, text
+        self.module, self.text, self.changed = module, text, True
         self.seen(self._step(strategy))
 
     def outcome(self, future: Future[Outcome]) -> Outcome:
@@ -177,7 +180,7 @@ class Search:
 
     def _limit(self, seconds: float) -> None:
         """Smaller modules get less time: one that takes much longer than what it was made from never ends."""
-        if isinstance(self.executor, Children):
+        if self.adapt and isinstance(self.executor, Children):
             self.executor.allow(max(_LEAST_SECONDS, _PATIENCE * seconds))
 
     def _step(self, strategy: str) -> Step:
