@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import Any
 
 import click
@@ -60,9 +61,9 @@ def trial_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def choose_trials(
     text: str, passes: str, backend: str | None, seed: int, asked: str | None, code: int | None, message: str | None,
-    timeout: float | None,
+    timeout: float | None, stop: Event | None = None,
 ) -> Sequence[Any]:  # fmt: skip
-    """The trials that the options ask for, in the order in which they are to be made."""
+    """The trials that the options ask for, in the order in which they are to be made; `stop` ends commands."""
     from hlotool.harness.trials import CommandTrial, PipelineTrial
     from hlotool.passes.framework.pipeline import carried_pipeline
     from hlotool.passes.framework.steps import pipeline_text
@@ -71,7 +72,7 @@ def choose_trials(
     if asked is not None:
         if backend is not None or _is_given("seed") or chosen:
             raise click.UsageError("--cmd alone says what fails: no passes, --backend or --random")
-        return [CommandTrial(command=asked, code=code, message=message, timeout=timeout)]
+        return [CommandTrial(command=asked, code=code, message=message, timeout=timeout, stop=stop)]
     if code is not None or message is not None:
         raise click.UsageError("--code and --message say what --cmd has to answer")
     if backend is not None:

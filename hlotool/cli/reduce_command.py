@@ -8,6 +8,7 @@ import sys
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict
+from threading import Event
 from typing import Any
 
 import click
@@ -82,7 +83,8 @@ def command(
         raise click.UsageError(f"{output} is there already; --force writes over it")
     module = read_module(file, runs=True)
     text = current().sources.get("<stdin>" if file == "-" else file) or print_module(module)
-    trials = choose_trials(text, passes, backend, seed, asked, code, message, timeout)
+    stop = Event()
+    trials = choose_trials(text, passes, backend, seed, asked, code, message, timeout, stop)
     width = jobs or len(os.sched_getaffinity(0))
     if executor == "inline" and asked is None:
         width = 1
@@ -92,13 +94,16 @@ def command(
     with workers:
         try:
             found = find_failure(text, trials, workers)
+            reduction = reduce_text(
+                text, found, workers, width=width, seconds=max_time, patient=timeout is not None, narrow=narrow,
+                seen=line,
+            )  # fmt: skip
         except NoFailure as nothing:
             _say_nothing(nothing, file, form)
             raise CheckFailed from None
-        reduction = reduce_text(
-            text, found, workers, width=width, seconds=max_time, patient=timeout is not None, narrow=narrow, seen=line
-        )
-    line.end()
+        finally:
+            stop.set()
+            line.end()
     result = with_head(reduction, file, "FILE" if output is None else output)
     if form == "text" or output is not None:
         write_text(output, result)

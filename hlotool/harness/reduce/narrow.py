@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
@@ -21,7 +21,7 @@ from hlotool.passes.framework.steps import Pass, pipeline_text
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
-__all__ = ["ahead_of_crash", "ahead_of_culprit", "fewer_passes"]
+__all__ = ["ahead_of_crash", "ahead_of_culprit", "fewer_passes", "plainer_options"]
 
 _MANY = 12
 """Runs of passes are looked for up to two to this power."""
@@ -73,6 +73,23 @@ def fewer_passes(trial: PipelineTrial, text: str, attempt: Try) -> PipelineTrial
                 at += size
         size = min(size // 2, len(names))
     return replace(trial, pipeline=",".join(names) or "none")
+
+
+def plainer_options(trial: PipelineTrial, text: str, attempt: Try) -> PipelineTrial:
+    """Passes as they are by default, where options do not matter."""
+    passes = list(parse_pipeline(trial.pipeline).passes())
+    plain = [type(pass_)() if _has_defaults(pass_) else pass_ for pass_ in passes]
+    chosen = [number for number, (old, new) in enumerate(zip(passes, plain, strict=True)) if old != new]
+    for numbers in (chosen, *([number] for number in chosen)):
+        tried = [plain[number] if number in numbers else pass_ for number, pass_ in enumerate(passes)]
+        other = replace(trial, pipeline=",".join(map(pipeline_text, tried)))
+        if numbers and attempt(other, text).verdict == "bad":
+            return other if len(numbers) == len(chosen) else plainer_options(other, text, attempt)
+    return trial
+
+
+def _has_defaults(pass_: Pass) -> bool:
+    return all(row.default is not MISSING for row in fields(pass_))  # type: ignore[arg-type]
 
 
 def _checked(trial: PipelineTrial, found: tuple[str, str], attempt: Try) -> tuple[PipelineTrial, str] | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from hlotool.harness.children import ChildDied, Children, TimeLimit, outcome_of
 from hlotool.harness.failure import Failure, Outcome, Sought, Trial
-from hlotool.harness.reduce.narrow import ahead_of_crash, ahead_of_culprit, fewer_passes
+from hlotool.harness.reduce.narrow import ahead_of_crash, ahead_of_culprit, fewer_passes, plainer_options
 from hlotool.harness.reduce.search import OutOfTime, Search, Step
 from hlotool.harness.reduce.strategies import LAST, STRATEGIES, Strategy
 from hlotool.harness.trials import CommandTrial, PipelineTrial
@@ -156,9 +156,12 @@ def _narrow(search: Search, find: Callable[..., tuple[PipelineTrial, str] | None
             return search.wait(search.executor.submit(function, *arguments))
         return None
 
-    found = find(trial, search.text, ask, lambda trial, text: _attempt(search, trial, text))
+    def attempt(trial: Trial, text: str) -> Outcome:
+        return _attempt(search, trial, text)
+
+    found = find(trial, search.text, ask, attempt)
     if found is not None:
-        search.sought = replace(search.sought, trial=found[0])
+        search.sought = replace(search.sought, trial=plainer_options(*found, attempt))
         module = parse(found[1])
         module.remove_unreachable()
         search.tried.clear()

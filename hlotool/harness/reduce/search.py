@@ -19,6 +19,7 @@ from hlotool.harness.children import Children, outcome_of
 from hlotool.harness.failure import Outcome, Sought
 from hlotool.harness.reduce.draft import Draft, Edit, EditFailed
 from hlotool.ir import HloError, Module
+from hlotool.ir.verifier import check
 from hlotool.text.printer import print_module
 
 __all__ = ["OutOfTime", "Search", "Step", "Strategy"]
@@ -171,6 +172,7 @@ class Search:
                 continue
             try:
                 module = draft.finish()
+                check(module)
                 text = print_module(module)
             except (EditFailed, HloError):
                 continue

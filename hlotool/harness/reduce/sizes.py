@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from hlotool.harness.reduce.draft import Draft, Edit
+from hlotool.harness.reduce.draft import Draft, Edit, EditFailed
 from hlotool.ir import Instruction, Literal, Module, Shape
 from hlotool.ir.attributes import SliceDimension
 from hlotool.ir.shape_checks import ShapeError
@@ -55,9 +55,12 @@ def _edit(old: int, new: int) -> Edit:
 
 def _map(draft: Draft, sizes: Mapping[int, int]) -> None:
     """Give dimensions other sizes, where others follow from theirs those that follow."""
-    for computation in draft.module.computations.values():
-        for instruction in computation:
-            _resize(instruction, sizes)
+    try:
+        for computation in draft.module.computations.values():
+            for instruction in computation:
+                _resize(instruction, sizes)
+    except (IndexError, ValueError):  # of shapes that did not fit together before
+        raise EditFailed from None
 
 
 def _resize(instruction: Instruction, sizes: Mapping[int, int]) -> None:
