@@ -10,6 +10,10 @@ one is not cut down to `MOST` instructions.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -268,3 +272,33 @@ def install(folder: Path) -> dict[str, str]:
     root = Path(__file__).parents[1]
     path = os.pathsep.join(filter(None, [str(root), str(folder), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path}
+
+
+def main(names: list[str]) -> int:
+    """Each crash in a module of a size of its own."""
+    large = 0
+    with tempfile.TemporaryDirectory() as folder:
+        environment = install(Path(folder) / "packages")
+        for number, pass_ in enumerate(PASSES):
+            size = _SIZES[number % len(_SIZES)]
+            if names and pass_.name not in names:
+                continue
+            whole, small = Path(folder) / "whole.hlo", Path(folder) / f"{pass_.name}.hlo"
+            whole.write_text(module_with(pass_.name, size), encoding="utf-8")
+            command = ["reduce", whole, "-o", small, "-p", f"tuple-simplifier,{pass_.name},simplify"]
+            begin = time.perf_counter()
+            done = subprocess.run(
+                [sys.executable, "-m", "hlotool", *map(str, command)],
+                env=environment, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            seconds = time.perf_counter() - begin
+            left = small.read_text(encoding="utf-8").count(" = ") if small.exists() else -1
+            large += not 0 < left <= MOST
+            print(f"{pass_.name:20}{size:8}{left:5}{seconds:8.1f} s  {done.stderr.splitlines()[0]}", flush=True)
+    return 1 if large else 0
+
+
+_SIZES = (500, 1000, 2000, 5000, 20000)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

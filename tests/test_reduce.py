@@ -121,6 +121,43 @@ def test_files_that_carry_passes(hlotool: Run, tmp_path: Path, planted: dict[str
     assert instructions(done.stdout) == 3
 
 
+# ---- crash reproducers
+
+
+@pytest.mark.parametrize("strict", ["0", "1"])
+def test_crash_reproducers_are_reduced(
+    strict: str, hlotool: Run, tmp_path: Path, planted: dict[str, str | None]
+) -> None:
+    (tmp_path / "m.hlo").write_text(planted_crashes.module_with("crash-missing-key", 300))
+    env = {**planted, "HLOTOOL_STRICT": strict, "TMPDIR": str(tmp_path), "HLOTOOL_REDUCE": "1000"}
+    done = hlotool("opt", "m.hlo", "-p", "crash-missing-key,dce", env=env)
+    assert done.returncode == (70 if strict == "1" else 0)
+    assert "3 of its 306 instructions do" in done.stderr
+    (whole,) = tmp_path.glob("hlotool-repro-*[!d].hlo")
+    (reduced,) = tmp_path.glob("hlotool-repro-*-reduced.hlo")
+    assert (instructions(whole.read_text()), instructions(reduced.read_text())) == (306, 3)
+    assert reduced.name == f"{whole.stem}-reduced.hlo"
+    assert hlotool("repro", "--no-check", reduced, env={**env, "HLOTOOL_REDUCE": "off"}).returncode == 70
+
+
+def test_reproducers_need_not_be_reduced(hlotool: Run, tmp_path: Path, planted: dict[str, str | None]) -> None:
+    (tmp_path / "m.hlo").write_text(planted_crashes.module_with("crash-missing-key", 30))
+    done = hlotool("opt", "m.hlo", "-p", "crash-missing-key", env={**planted, "HLOTOOL_REDUCE": "off"})
+    assert done.returncode == 70
+    assert "instructions do" not in done.stderr
+    assert not list(tmp_path.glob("*-reduced.hlo"))
+
+
+def test_reproducers_of_wrong_numbers_are_reduced(hlotool: Run, tmp_path: Path, install: Install) -> None:
+    env = {**install("wrong", WRONG_PASS, "hlotool.passes", **{"wrong-difference": "Wrong"}), "HLOTOOL_REDUCE": "1000"}
+    (tmp_path / "m.hlo").write_text(MODULE)
+    done = hlotool("opt", "m.hlo", "-p", "dce,wrong-difference", "--check-each", "evaluate", env=env)
+    assert done.returncode == 1
+    reduced = tmp_path / "hlotool-repro-wrong-difference-reduced.hlo"
+    assert instructions(reduced.read_text()) <= 4
+    assert hlotool("repro", reduced.name, env=env).returncode == 1
+
+
 # ---- exit codes
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_module
@@ -99,10 +100,11 @@ class Draft:
         else:
             results = {old: None}
         open_: dict[Instruction, None] = {}
+        numbers = count(1 + max((p.parameter_number for p in entry.parameters), default=-1))
         for copy in reversed(list(entry)):
             if copy in self._dropped:
                 if copy.users:
-                    copy.replace_all_uses(entry.add(_source(entry, copy.shape), before=next(iter(entry))))
+                    copy.replace_all_uses(entry.add(_source(copy.shape, numbers), before=next(iter(entry))))
                 open_.update(dict.fromkeys(reversed(copy.operands)))
                 entry.erase(copy)
         unread = [x for x in reversed(open_) if x.parent is entry and not x.users and x not in results]
@@ -110,6 +112,8 @@ class Draft:
             if copy.opcode in _LEAVES:
                 entry.erase(copy)
         found = [x for x in (*results, *unread) if x.parent is entry and _is_array(x.shape)]
+        if not found:  # all that is left was dead: its last part has to do
+            found = [x for x in reversed(entry) if _is_array(x.shape) and x.opcode not in _LEAVES][:1]
         if not found:
             raise EditFailed
         if len(found) == 1:
@@ -134,14 +138,13 @@ class Draft:
         self._loose = []
 
 
-def _source(entry: Computation, shape: Shape) -> Instruction:
-    """What gives a value out of nothing."""
+def _source(shape: Shape, numbers: Iterator[int]) -> Instruction:
+    """What gives a value out of nothing: a parameter of the next of `numbers`, as a rule."""
     if shape.is_token:
         return Instruction("after-all", shape)
     if not _is_array(shape):
         raise EditFailed
-    number = max((p.parameter_number for p in entry.parameters), default=-1) + 1
-    return Instruction("parameter", shape, (), {"parameter_number": number})
+    return Instruction("parameter", shape, (), {"parameter_number": next(numbers)})
 
 
 def _is_array(shape: Shape) -> bool:

@@ -13,7 +13,7 @@ from hlotool.harness.children import ChildDied, Children, TimeLimit, outcome_of
 from hlotool.harness.failure import Failure, Outcome, Sought, Trial
 from hlotool.harness.reduce.narrow import ahead_of_crash, ahead_of_culprit, fewer_passes, plainer_options
 from hlotool.harness.reduce.search import OutOfTime, Search, Step
-from hlotool.harness.reduce.strategies import LAST, STRATEGIES, Strategy
+from hlotool.harness.reduce.strategies import FIRST, LAST, STRATEGIES, Strategy
 from hlotool.harness.trials import CommandTrial, PipelineTrial
 from hlotool.ir import ExecutionError, HloError
 from hlotool.ir.collector import collector_paused
@@ -130,6 +130,11 @@ _LEAST_SECONDS, _PATIENCE = 10.0, 10.0
 def _run(search: Search, strategies: tuple[Strategy, ...], narrow: bool) -> None:
     if narrow and search.sought.failure.kind == "crash":
         _narrow(search, ahead_of_crash)
+    size = search.module.instruction_count() + 1
+    while search.module.instruction_count() < size:  # halves of halves, which is most of the way
+        size = search.module.instruction_count() // 2 + 1
+        for strategy in FIRST:
+            search.apply(strategy, _ROUNDS[0])
     for smallest in _ROUNDS:
         changed = True
         while changed:

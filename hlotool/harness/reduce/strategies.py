@@ -19,7 +19,13 @@ from hlotool.harness.reduce.search import Strategy
 from hlotool.harness.reduce.sizes import halves, small_sizes, to_one, to_two
 from hlotool.harness.reduce.stand_ins import stand_ins
 
-__all__ = ["LAST", "STRATEGIES", "Strategy"]
+__all__ = ["FIRST", "LAST", "STRATEGIES", "Strategy"]
+
+FIRST: tuple[Strategy, ...] = (
+    Strategy("callees", callees, alone=True),
+    Strategy("instructions", instructions),
+)
+"""What makes large modules small, as long as it does."""
 
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("annotations", notes),
