@@ -132,10 +132,10 @@ def test_crash_reproducers_are_reduced(
     env = {**planted, "HLOTOOL_STRICT": strict, "TMPDIR": str(tmp_path), "HLOTOOL_REDUCE": "1000"}
     done = hlotool("opt", "m.hlo", "-p", "crash-missing-key,dce", env=env)
     assert done.returncode == (70 if strict == "1" else 0)
-    assert "3 of its 306 instructions do" in done.stderr
+    assert "3 of its 321 instructions do" in done.stderr
     (whole,) = tmp_path.glob("hlotool-repro-*[!d].hlo")
     (reduced,) = tmp_path.glob("hlotool-repro-*-reduced.hlo")
-    assert (instructions(whole.read_text()), instructions(reduced.read_text())) == (306, 3)
+    assert (instructions(whole.read_text()), instructions(reduced.read_text())) == (321, 3)
     assert reduced.name == f"{whole.stem}-reduced.hlo"
     assert hlotool("repro", "--no-check", reduced, env={**env, "HLOTOOL_REDUCE": "off"}).returncode == 70
 

@@ -102,8 +102,8 @@ def reduce_text(
     if not patient and isinstance(trial, CommandTrial) and trial.timeout is None:
         trial = replace(trial, timeout=most)
     module = parse(text)
-    module.remove_unreachable()
     before = module.instruction_count()
+    module.remove_unreachable()
     end = None if seconds is None else begin + seconds
     search = Search(module, text, Sought(trial, found.failure), executor, width, seen, end, not patient, 0, set())
     stopped: Literal["", "time", "interrupt"] = ""
