@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -39,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
     "query": "Find the instructions that an expression describes.",
+    "reduce": "Cut a module down to what a crash, wrong numbers or a failing command needs.",
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",
     "repro": "Run the pass that a reproducer is about.",
     "run": "Run a module on inputs, print or save the outputs, compare them.",
@@ -123,7 +125,8 @@ def cli(ctx: click.Context, color: str) -> None:
     Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_CPU=NAME to
     compile for another processor (see compile --cpu), HLOTOOL_KEEP=MiB of freed
     array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the nearest
-    hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR.
+    hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR,
+    HLOTOOL_REDUCE=SECONDS|off for reproducers of passes that fail (10).
 
     Other packages add commands, backends, passes and rules: entry points in the groups hlotool.commands,
     hlotool.backends, hlotool.passes and hlotool.rules.
@@ -162,7 +165,16 @@ def main() -> None:
 
     open_streams()
     session = Session()
-    warnings.formatwarning = _one_line
+
+    def said(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        path = getattr(message, "reproducer", None)
+        if path is not None and Path(path).name.startswith("hlotool-repro-pass-"):
+            session.reproducers.append(path)
+        return _one_line(message, category, filename, lineno, line)
+
+    warnings.formatwarning = said
     if "_HLOTOOL_COMPLETE" in os.environ:  # a shell asks
         cli.main(prog_name="hlotool")
 
