@@ -94,8 +94,7 @@ def page(command: click.Command, name: str, summary: str) -> str:
     lines.append(".SH ENVIRONMENT")
     for variable, text in ENVIRONMENT.items():
         lines += [".TP", f"\\fB{variable}\\fR", escape(text)]
-    others = ["hlotool", *(f"hlotool-{word}" for word in sorted(COMMANDS))]
-    others.remove(name.replace(" ", "-"))
+    others = [f"hlotool-{word}" for word in sorted(COMMANDS)] if name == "hlotool" else ["hlotool"]
     lines += [".SH SEE ALSO", ", ".join([*(f"\\fB{escape(other)}\\fR(1)" for other in others), "\\fBhlo\\fR(5)"])]
     return "\n".join(lines) + "\n"
 

@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",
     "repro": "Run the pass that a reproducer is about.",
     "run": "Run a module on inputs, print or save the outputs, compare them.",
+    "schema": "Print the JSON Schema of what --format json prints.",
     "signature": "Show the inputs and outputs of a module.",
     "stats": "Show what is in a module and what it costs.",
     "verify": "Check modules and report what is wrong in them.",
