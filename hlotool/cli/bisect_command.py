@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,62 @@ __all__ = ["command"]
 
 _WHAT = ("passes", "rewrites", "pipeline", "inputs")
 _FILES = ("reproducer.hlo", "before.hlo", "after.hlo", "rewrite.diff", "rewrite.html", "good.npz", "bad.npz")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectOptions:
+    """What the user asks for, by the names of the command line's parameters."""
+
+    what: str
+    file: str
+    passes: str
+    cmd: str | None
+    code: int | None
+    message: str | None
+    backend: str
+    inputs: str | None
+    values: tuple[str, ...]
+    seed: int | None
+    seeds: int
+    max_undecided: float
+    timeout: float | None
+    repeats: int
+    confidence: float
+    output: str
+    restart: bool
+    form: str
+
+    def check(self) -> None:
+        """UsageError for options that do not go together."""
+        check_backend(self.backend)
+        if self.cmd is None and (self.message is not None or self.code is not None):
+            raise click.UsageError("--code and --message are about what --cmd answers")
+        if self.what == "inputs" and self.repeats > 1:
+            raise click.UsageError("--repeats is for passes, rewrites and pipeline")
+        if not 0 < self.confidence < 1:
+            raise click.UsageError("--confidence lies between 0% and 100%, without these")
+        try:
+            re.compile(self.message or "")
+        except re.error as error:
+            raise click.BadParameter(f"no regular expression: {error}", param_hint="--message") from None
+
+    def question(self, text: str, arguments: tuple[npt.NDArray[Any], ...] | None) -> Question:
+        """What is asked of the module with that text."""
+        asked = CommandTrial(command=self.cmd or "", code=self.code, message=self.message, timeout=self.timeout)
+        return Question(
+            text=text,
+            pipeline=pipeline_text(named_pipeline(self.passes), names=False),
+            backend=self.backend,
+            seed=self.seed or 0,
+            arguments=arguments,
+            max_undecided=self.max_undecided,
+            command=None if self.cmd is None else asked,
+        )
+
+    def key(self, question: Question) -> dict[str, Any]:
+        """What answers depend on; the searches for passes and for rewrites share them."""
+        what = "steps" if self.what in ("passes", "rewrites") else self.what
+        return {**question.key(what), "repeats": self.repeats, "timeout": self.timeout}
 
 
 @click.command("bisect")
@@ -90,26 +148,7 @@ _FILES = ("reproducer.hlo", "before.hlo", "after.hlo", "rewrite.diff", "rewrite.
 )  # fmt: skip
 @click.option("--restart", is_flag=True, help="Forget what an interrupted search found out.")
 @format_option
-def command(
-    what: str,
-    file: str,
-    passes: str,
-    cmd: str | None,
-    code: int | None,
-    message: str | None,
-    backend: str,
-    inputs: str | None,
-    values: tuple[str, ...],
-    seed: int | None,
-    seeds: int,
-    max_undecided: float,
-    timeout: float | None,
-    repeats: int,
-    confidence: float,
-    output: str,
-    restart: bool,
-    form: str,
-) -> None:
+def command(**given: Any) -> None:
     """Find what makes FILE fail: a pass, a rewrite in it, a few of the passes, or an input.
 
     \b
@@ -139,77 +178,57 @@ def command(
 
     Exits 0 when it is found, 1 when nothing fails or it cannot be told.
     """
-    check_backend(backend)
-    if cmd is None and (message is not None or code is not None):
-        raise click.UsageError("--code and --message are about what --cmd answers")
-    if what == "inputs" and repeats > 1:
-        raise click.UsageError("--repeats is for passes, rewrites and pipeline")
-    if not 0 < confidence < 1:
-        raise click.UsageError("--confidence lies between 0% and 100%, without these")
-    _check_expression(message)
-    module, arguments = _read(file, inputs, values, seed)
-    question = Question(
-        text=print_module(module),
-        pipeline=pipeline_text(named_pipeline(passes), names=False),
-        backend=backend,
-        seed=seed or 0,
-        arguments=arguments,
-        max_undecided=max_undecided,
-        command=None if cmd is None else CommandTrial(command=cmd, code=code, message=message, timeout=timeout),
-    )
-    folder = Path(output)
+    options = BisectOptions(**given)
+    options.check()
+    module, arguments = _read(options)
+    question = options.question(print_module(module), arguments)
+    folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
-    key = {**question.key("steps" if what in ("passes", "rewrites") else what), "repeats": repeats, "timeout": timeout}
-    memory = Memory(key, folder / "state.json", lambda path, text: write_file(path, text))
-    if not restart and memory.load():
+    memory = Memory(options.key(question), folder / "state.json", lambda path, text: write_file(path, text))
+    if not options.restart and memory.load():
         say(f"going on from {memory.path}, with {len(memory.answers)} answers (--restart forgets them)", err=True)
     started = time.perf_counter()
-    with Children(1, timeout if cmd is None else None) as children:
+    with Children(1, options.timeout if options.cmd is None else None) as children:
         answers = Answers(question.text, children, memory, _progress())
         try:
-            guilty, repro = None, None
-            if what == "inputs":
-                finding, guilty = find_inputs(answers, question, seeds)
-            elif what == "pipeline":
-                finding = find_pipeline(answers, question, confidence, repeats)
-            else:
-                finding = find_pass(answers, question, what == "rewrites", confidence, repeats)
-                repro = reproducer(answers, question, finding)
+            finding, guilty, repro = _search(options, answers, question)
         except KeyboardInterrupt:
             if memory.answers:
                 say(f"{len(memory.answers)} answers are in {memory.path}; the same command goes on from them", err=True)
             raise
     _remove_old(folder)
     files = _write(folder, module, finding, guilty, repro)
-    answer = bisect_json(what, module.name, finding, guilty, repro, files, answers.asked)
+    answer = bisect_json(options.what, module.name, finding, guilty, repro, files, answers.asked)
     if files:
         _put(folder / "bisect.json", json.dumps(answer, indent=1) + "\n")
     memory.forget()
     with suppress(OSError):
         folder.rmdir()  # where nothing is in it
-    if form == "json":
+    if options.form == "json":
         click.echo(json.dumps(answer))
     else:
         seconds = time.perf_counter() - started
-        say(bisect_text(what, finding, guilty, repro, folder, files, answers.asked, seconds))
+        say(bisect_text(finding, guilty, repro, folder, files, answers.asked, seconds))
     if finding.verdict not in ("found", "code-generation"):
         raise CheckFailed
 
 
-def _check_expression(message: str | None) -> None:
-    import re
+def _search(
+    options: BisectOptions, answers: Answers, question: Question
+) -> tuple[Finding, GuiltyInputs | None, Reproducer | None]:
+    """What is found: of inputs which, of passes a reproducer."""
+    if options.what == "inputs":
+        return *find_inputs(answers, question, options.seeds), None
+    if options.what == "pipeline":
+        return find_pipeline(answers, question, options.confidence, options.repeats), None, None
+    finding = find_pass(answers, question, options.what == "rewrites", options.confidence, options.repeats)
+    return finding, None, reproducer(answers, question, finding)
 
-    try:
-        re.compile(message or "")
-    except re.error as error:
-        raise click.BadParameter(f"no regular expression: {error}", param_hint="--message") from None
 
-
-def _read(
-    file: str, archive: str | None, values: tuple[str, ...], seed: int | None
-) -> tuple[Module, tuple[npt.NDArray[Any], ...] | None]:
-    """The module of a file, and the arrays that the options, or the file itself, give for it."""
-    _, snapshot = read_run(file)
+def _read(options: BisectOptions) -> tuple[Module, tuple[npt.NDArray[Any], ...] | None]:
+    """The module of the file, and the arrays that the options, or the file itself, give for it."""
+    archive, values, seed = options.inputs, options.values, options.seed
+    _, snapshot = read_run(options.file)
     module, recorded = snapshot.module, None if seed is not None else _recorded(snapshot)
     if archive is None and not values and recorded is None:
         return module, None

@@ -37,7 +37,6 @@ def pages_of(module: str, finding: Finding) -> dict[str, str]:
 
 
 def bisect_text(
-    what: str,
     finding: Finding,
     guilty: GuiltyInputs | None,
     repro: Reproducer | None,
