@@ -235,6 +235,8 @@ def test_rewrites(hlotool: Run, planted: dict[str, str | None], tmp_path: Path) 
     again = hlotool(*command.split()[1:], env=planted)
     assert again.returncode == 1
     assert "MISMATCH: pass planted" in again.stderr
+    carried = hlotool("bisect", "passes", folder / "reproducer.hlo", "-o", "again", env=planted)
+    assert carried.stdout.startswith("found: pass 1 of "), carried.stderr
     page = (folder / "rewrite.html").read_text()
     assert "shifted-slice" in page
     assert page.count("</html>") == 1
@@ -260,6 +262,9 @@ def test_pipeline(hlotool: Run, planted: dict[str, str | None], tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     answer = check_json(done.stdout)
     assert (answer["verdict"], answer["pipeline"]) == ("found", planted_)
+    command = answer["reproduce"].replace("reproducer.hlo", "hlotool-bisect/reproducer.hlo")
+    again = hlotool(*shlex.split(command)[1:], env=planted)
+    assert (again.returncode, "MISMATCH" in again.stderr) == (1, True)
 
 
 def test_inputs(hlotool: Run, planted: dict[str, str | None], tmp_path: Path) -> None:
@@ -412,6 +417,8 @@ def test_what_fails_sometimes(hlotool: Run, planted: dict[str, str | None], tmp_
         (["passes", "small.hlo", "--cmd", "true", "--message", "("], 2, "regular expression"),
         (["passes", "small.hlo", "--timeout", "0"], 2, "--timeout"),
         (["inputs", "small.hlo", "--repeats", "3"], 2, "--repeats"),
+        (["inputs", "small.hlo", "--cmd", "true"], 2, "{inputs}"),
+        (["passes", "small.hlo", "--repeats", "3", "--confidence", "1"], 2, "--confidence"),
         (["passes", "small.hlo", "--input", "z=1"], 2, "the parameters are x, y"),
         (["passes", "small.hlo", "-o", "small.hlo"], 2, "small.hlo"),
         (["passes", "small.hlo", "-o", "small.hlo/below"], 5, "small.hlo"),

@@ -22,6 +22,7 @@ from hlotool.cli.input_options import input_arrays
 from hlotool.cli.options import Share, check_backend, file_argument, format_option, max_undecided_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import named_pipeline, passes_options
+from hlotool.cli.session import current
 from hlotool.cli.words import say
 from hlotool.harness.archive import write_named
 from hlotool.harness.bisection.answers import Answers, Memory
@@ -36,6 +37,7 @@ from hlotool.harness.inputs import inputs_of
 from hlotool.harness.trials import CommandTrial
 from hlotool.inspect.files import write_file
 from hlotool.ir import Literal, Module
+from hlotool.passes.framework.pipeline import carried_pipeline
 from hlotool.passes.framework.steps import pipeline_text
 from hlotool.text.printer import print_module
 
@@ -78,6 +80,8 @@ class BisectOptions:
             raise click.UsageError("--code and --message are about what --cmd answers")
         if self.what == "inputs" and self.repeats > 1:
             raise click.UsageError("--repeats is for passes, rewrites and pipeline")
+        if self.what == "inputs" and self.cmd is not None and "{inputs}" not in self.cmd:
+            raise click.UsageError("bisect inputs: --cmd has to take the inputs, {inputs}")
         if not 0 < self.confidence < 1:
             raise click.UsageError("--confidence lies between 0% and 100%, without these")
         try:
@@ -85,12 +89,14 @@ class BisectOptions:
         except re.error as error:
             raise click.BadParameter(f"no regular expression: {error}", param_hint="--message") from None
 
-    def question(self, text: str, arguments: tuple[npt.NDArray[Any], ...] | None) -> Question:
-        """What is asked of the module with that text."""
+    def question(
+        self, text: str, arguments: tuple[npt.NDArray[Any], ...] | None, carried: str | None = None
+    ) -> Question:
+        """What is asked of the module with that text, which may have come with a pipeline that it carried."""
         asked = CommandTrial(command=self.cmd or "", code=self.code, message=self.message, timeout=self.timeout)
         return Question(
             text=text,
-            pipeline=pipeline_text(named_pipeline(self.passes), names=False),
+            pipeline=pipeline_text(named_pipeline(self.passes if carried is None else carried), names=False),
             backend=self.backend,
             seed=self.seed or 0,
             arguments=arguments,
@@ -165,6 +171,8 @@ def command(**given: Any) -> None:
     the end candidates are named.  Where the modules before and after compute the same, and only the code made of the
     latter is wrong, or where it fails with no pass at all, the verdict is code-generation.
 
+    Passes are those of -p or -O, else those that FILE carries in its header, as dumps and reproducers do.
+
     In DIR: reproducer.hlo, a module just ahead of the guilty rewrite that carries the pass (see repro); before.hlo,
     after.hlo, rewrite.diff, and rewrite.html, which shows both; of inputs good.npz and bad.npz; and bisect.json.  An
     interrupted search leaves state.json there, and the same command goes on from it.
@@ -181,7 +189,9 @@ def command(**given: Any) -> None:
     options = BisectOptions(**given)
     options.check()
     module, arguments = _read(options)
-    question = options.question(print_module(module), arguments)
+    source = current().sources.get("<stdin>" if options.file == "-" else options.file, "")
+    carried = None if _chosen() else carried_pipeline(source)
+    question = options.question(print_module(module), arguments, carried)
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     memory = Memory(options.key(question), folder / "state.json", lambda path, text: write_file(path, text))
@@ -219,10 +229,19 @@ def _search(
     """What is found: of inputs which, of passes a reproducer."""
     if options.what == "inputs":
         return *find_inputs(answers, question, options.seeds), None
+    often = options.confidence, options.repeats
     if options.what == "pipeline":
-        return find_pipeline(answers, question, options.confidence, options.repeats), None, None
-    finding = find_pass(answers, question, options.what == "rewrites", options.confidence, options.repeats)
+        finding = find_pipeline(answers, question, *often)
+    else:
+        finding = find_pass(answers, question, options.what == "rewrites", *often)
     return finding, None, reproducer(answers, question, finding)
+
+
+def _chosen() -> bool:
+    """Whether the command line chooses passes."""
+    context = click.get_current_context()
+    sources = [context.get_parameter_source(name) for name in ("passes", "level", "disable", "only")]
+    return any(source is click.core.ParameterSource.COMMANDLINE for source in sources)
 
 
 def _read(options: BisectOptions) -> tuple[Module, tuple[npt.NDArray[Any], ...] | None]:

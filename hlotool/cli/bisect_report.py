@@ -92,7 +92,7 @@ def _headline(finding: Finding, guilty: GuiltyInputs | None = None) -> str:
         return f"one of these {len(finding.candidates)}{of}: {finding.why}"
     if finding.verdict == "no-failure":
         return "nothing fails"
-    return finding.why
+    return finding.why + (" (--repeats 20 tries more often)" if finding.verdict == "unstable" else "")
 
 
 def _culprit(culprit: Culprit) -> str:

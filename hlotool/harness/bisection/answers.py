@@ -123,21 +123,24 @@ class Answers:
     tries: int = 1
     asked: int = 0
 
-    def ask(self, key: str, what: str, trial: Trial, text: str | None = None, again: bool = False) -> Outcome:
+    def ask(
+        self, key: str, what: str, trial: Trial, text: str | None = None, again: bool = False, sure: bool = False
+    ) -> Outcome:
         """What `trial` says of the module (or of another `text`); `what` describes it to people.
 
-        What was asked before is not asked again, unless `again` says so.
+        What was asked before is not asked again, unless `again` says so; what is `sure` to answer alike is tried once.
         """
+        tries = 1 if sure else self.tries
         if text is not None:
             key += " " + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         known = self.memory.answers.get(key)
-        enough = known is not None and (known["outcome"].verdict != "good" or known["tries"] >= self.tries)
+        enough = known is not None and (known["outcome"].verdict != "good" or known["tries"] >= tries)
         if known is not None and enough and not again:
             self.tell(what, known["outcome"])
             return known["outcome"]  # type: ignore[no-any-return]
         self.tell(what, None)
         outcomes: list[Outcome] = []
-        while len(outcomes) < self.tries and not any(one.verdict == "bad" for one in outcomes):
+        while len(outcomes) < tries and not any(one.verdict == "bad" for one in outcomes):
             outcomes.append(self.once(trial, text))
         return self._keep(key, what, outcomes)
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from hlotool.analysis.costs import Costs
 from hlotool.analysis.decisions import Decision, DecisionLog
@@ -15,11 +18,13 @@ from hlotool.codegen.machine import default_machine
 from hlotool.codegen.target import target_of
 from hlotool.driver import compile_module
 from hlotool.driver.optimise import optimised
-from hlotool.harness.failure import Failure, Outcome, bad, failure_of, undecided
+from hlotool.harness.failure import GOOD, Failure, Outcome, bad, failure_of, undecided
+from hlotool.harness.inputs import inputs_of, random_arrays
 from hlotool.harness.trials import CommandTrial, PipelineTrial
 from hlotool.ir import HloError, Module, clone_module
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
+from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check
 from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.passes.framework.manager import Instrument, PassCrash, Progress, StopPipeline, run_pipeline
@@ -29,6 +34,9 @@ from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
 __all__ = ["CommandAt", "Course", "Run", "TrialAt", "rewrites_at", "run_behind", "runs_of", "text_at"]
+
+Rows: TypeAlias = list[list[npt.NDArray[Any]]]
+"""Arrays of each device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +157,10 @@ class _Stopped(Exception):  # noqa: N818
         self.log = log
 
 
-def _at(text: str, course: Course, runs: int | None, rewrites: int | None) -> tuple[Module, DecisionLog]:
-    """The module, and what the last run (None: all runs) did to it."""
+def _at(
+    text: str, course: Course, runs: int | None, rewrites: int | None, verify: bool = True
+) -> tuple[Module, DecisionLog]:
+    """The module, and what the last run (None: all runs) did to it; it need not be verified for who does so anyway."""
     if runs is None:
         log = DecisionLog()
         return _run(_read(text), course, log, Progress(), [VerifyEach(check)]), log
@@ -158,13 +168,13 @@ def _at(text: str, course: Course, runs: int | None, rewrites: int | None) -> tu
         return _read(text), DecisionLog()
     before, pass_, required = _ahead(text, course, runs - 1)
     module, log = clone_module(before), DecisionLog(rewrites)
-    alone = Pipeline((pass_,))
+    alone, instruments = Pipeline((pass_,)), [VerifyEach(check)] if verify else []
     try:
         with room(module), collector_paused():
             if required:
-                run_pipeline(module, Pipeline(()), log, [VerifyEach(check)], required=alone)
+                run_pipeline(module, Pipeline(()), log, instruments, required=alone)
             else:
-                run_pipeline(module, alone, log, [VerifyEach(check)])
+                run_pipeline(module, alone, log, instruments)
     except PassCrash as crash:
         raise _Stopped(log) from crash
     return module, log
@@ -211,16 +221,27 @@ class TrialAt(PipelineTrial):
     def __call__(self, text: str) -> Outcome:
         assert self.passes is not None
         try:
-            module = _at(text, Course(self.pipeline, self.lowered), self.passes, self.rewrites)[0]
+            alone = self.backend is None
+            module = _at(text, Course(self.pipeline, self.lowered), self.passes, self.rewrites, verify=alone)[0]
             if self.backend is None:
-                return Outcome("good")
+                return GOOD
             executable = compile_module(module, self.backend, "none", strict=True)
-            rows = executable.run_devices(self._arguments(_read(text)), None)
+            rows = executable.run_devices(self._rows(text), None)
         except _Stopped as stopped:
             return bad(failure_of(stopped.__cause__))  # type: ignore[arg-type]
         except Exception as error:
             return bad(failure_of(error))
         return self._judged(text, [list(row) for row in rows])
+
+    def _rows(self, text: str) -> Rows:
+        return _random_rows(text, self.seed) if self.arguments is None else [list(self.arguments)]
+
+
+@lru_cache(maxsize=1)
+def _random_rows(text: str, seed: int) -> Rows:
+    module = _read(text)
+    inputs = inputs_of(module)
+    return [random_arrays(inputs, seed, device) for device in range(topology_of(module).devices)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

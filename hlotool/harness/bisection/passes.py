@@ -31,7 +31,8 @@ def find_pass(
     if whole.verdict != "bad":
         return Finding(verdict="no-failure" if whole.verdict == "good" else "undecided", why=whole.why, chance=chance)
     found = _Search(answers, question).found(rewrites)
-    goods = sum(row["outcome"].verdict == "good" for row in answers.memory.answers.values())
+    rows = answers.memory.answers.values()
+    goods = sum(row["outcome"].verdict == "good" and row["tries"] == answers.tries for row in rows)
     sure = None if chance is None else float(chance.confidence(answers.tries) ** goods)
     return replace(found, failure=answers.sought, chance=chance, confidence=sure)
 
@@ -136,7 +137,8 @@ class _Search:
         said = words or ("after all passes" if number else "the module as it is")
         limit = "" if rewrites is None else f":{rewrites}"
         trial = self.question.at(self.judge, number, rewrites)
-        return self.answers.ask(f"{self.name}:{number}{limit}", f"{said} ({self.name})", trial, again=again)
+        sure = self.question.command is None and self.judge in (None, "evaluate")
+        return self.answers.ask(f"{self.name}:{number}{limit}", f"{said} ({self.name})", trial, again=again, sure=sure)
 
     def confirm(self, good: Callable[[], Outcome], bad: Callable[[], Outcome]) -> None:
         """See that both sides of what was found answer as before."""
@@ -200,7 +202,7 @@ class _Search:
             return culprit
         trial = self.question.at("evaluate", number, bad_limit)
         limited = "" if bad_limit is None else f":{bad_limit}"
-        outcome = self.answers.ask(f"evaluate:{number}{limited}", "the same, evaluated", trial)
+        outcome = self.answers.ask(f"evaluate:{number}{limited}", "the same, evaluated", trial, sure=True)
         return replace(culprit, by_code=outcome.verdict == "good")
 
 

@@ -24,8 +24,12 @@ class Reproducer:
 
 
 def reproducer(answers: Answers, question: Question, finding: Finding) -> Reproducer | None:
-    """The smallest module that was seen to fail with the guilty pass alone; None where none does."""
+    """The smallest module that was seen to fail with the guilty pass alone, or with the passes that suffice; None where
+    none does."""
     culprit = finding.culprit
+    if finding.verdict == "found" and finding.pipeline:
+        command = _command(question, finding, finding.pipeline, None)
+        return _written(question.text, finding.pipeline, f"these passes suffice: {finding.failure}", command)
     if culprit is None:
         return None
     for text, limit in _candidates(answers, question, culprit):
@@ -35,7 +39,10 @@ def reproducer(answers: Answers, question: Question, finding: Finding) -> Reprod
         said = f"the reproducer with {culprit.run.name}" + ("" if limit is None else f" and {limit} rewrite")
         key = f"reproducer:{culprit.run.text}:{limit}:{judge}"
         if answers.ask(key, said, trial, text).verdict == "bad":
-            return _written(question, finding, culprit, text, limit)
+            what = [f"pass {culprit.run.name}"]
+            what += [f"{decision.code} {decision.rule}: {', '.join(decision.before)}" for decision in culprit.decisions]
+            command = _command(question, finding, culprit.run.text, limit)
+            return _written(text, culprit.run.text, f"{'; '.join(what)}: {finding.failure}", command)
     return None
 
 
@@ -57,18 +64,15 @@ def _candidates(answers: Answers, question: Question, culprit: Culprit) -> Itera
         yield ahead, culprit.last
 
 
-def _written(question: Question, finding: Finding, culprit: Culprit, text: str, limit: int | None) -> Reproducer:
-    command = _command(question, finding, culprit, limit)
-    what = [f"hlotool {hlotool.__version__} bisect: pass {culprit.run.name}"]
-    what += [f"{decision.code} {decision.rule}: {', '.join(decision.before)}" for decision in culprit.decisions]
-    head = [f"{'; '.join(what)}: {finding.failure}", f"to see it: {command.replace('FILE', 'reproducer.hlo')}"]
+def _written(text: str, pipeline: str, what: str, command: str) -> Reproducer:
+    head = [f"hlotool {hlotool.__version__} bisect: {what}", f"to see it: {command.replace('FILE', 'reproducer.hlo')}"]
     lines = "".join(f"// {' '.join(line.split())}\n" for line in head)
-    return Reproducer(lines + carry_pipeline(text, parse_pipeline(culprit.run.text)), command)
+    return Reproducer(lines + carry_pipeline(text, parse_pipeline(pipeline)), command)
 
 
-def _command(question: Question, finding: Finding, culprit: Culprit, limit: int | None) -> str:
+def _command(question: Question, finding: Finding, pipeline: str, limit: int | None) -> str:
     """What shows the failure of ``FILE``."""
-    passes = f"-p {shlex.quote(culprit.run.text)}" + ("" if limit is None else f" --rewrite-limit {limit}")
+    passes = f"-p {shlex.quote(pipeline)}" + ("" if limit is None else f" --rewrite-limit {limit}")
     inputs = f"--random {question.seed}" if question.arguments is None else "--inputs IN.npz"
     if question.command is not None:
         asked = question.command.command
