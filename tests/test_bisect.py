@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -446,17 +447,20 @@ def test_an_interrupted_search_goes_on(hlotool: Run, planted: dict[str, str | No
     path = module(tmp_path)
     # the command says when it is asked for the fourth time, and waits; the search is interrupted then
     command = "echo asked >> log; test $(wc -l < log) != 4 || test -e go || "
-    command += "{ mkfifo ready; echo > ready; sleep 600; }; "
+    command += "{ mkfifo ready; echo $$ > ready; sleep 600; }; "
     command += "test $(grep -c '\\[3:7\\]' {}) -lt 2 || exit 1"
     arguments = [sys.executable, "-m", "hlotool", "bisect", "rewrites", str(path), "-p", PLANTED, "--cmd", command]
     process = subprocess.Popen(
-        arguments, cwd=tmp_path, env=environment(**planted), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        arguments, cwd=tmp_path, env=environment(**planted), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background may ignore it
+    )  # fmt: skip
     while not (tmp_path / "ready").exists() and process.poll() is None:
-        pass
-    (tmp_path / "ready").read_text()
+        time.sleep(0.05)
+    shell = int((tmp_path / "ready").read_text())
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
+    with pytest.raises(ProcessLookupError):  # the command ended with the search
+        os.kill(shell, 0)
     assert process.returncode == 130, said
     assert "3 answers are in hlotool-bisect/state.json; the same command goes on from them" in said
     (tmp_path / "go").touch()

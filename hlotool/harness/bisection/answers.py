@@ -11,15 +11,24 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from math import ceil, comb, log
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from hlotool.harness.children import ChildDied, Children, TimeLimit, outcome_of
 from hlotool.harness.failure import Failure, Outcome, Trial, undecided
 from hlotool.ir import ExecutionError
 
-__all__ = ["Answers", "Chance", "LostError", "Memory", "chance_of"]
+__all__ = ["Answers", "Asked", "Chance", "LostError", "Memory", "chance_of"]
 
 _T = TypeVar("_T")
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """A trial that is made from this process, so that what it starts ends with it: a command of the user's."""
+
+    def asked(self, text: str, children: Children) -> Outcome:
+        """What comes of it for a module; what may die is done in `children`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +133,9 @@ class Answers:
     asked: int = 0
 
     def ask(
-        self, key: str, what: str, trial: Trial, text: str | None = None, again: bool = False, sure: bool = False
-    ) -> Outcome:
+        self, key: str, what: str, trial: Trial | Asked, text: str | None = None, *, again: bool = False,
+        sure: bool = False,
+    ) -> Outcome:  # fmt: skip
         """What `trial` says of the module (or of another `text`); `what` describes it to people.
 
         What was asked before is not asked again, unless `again` says so; what is `sure` to answer alike is tried once.
@@ -144,7 +154,7 @@ class Answers:
             outcomes.append(self.once(trial, text))
         return self._keep(key, what, outcomes)
 
-    def often(self, key: str, what: str, trial: Trial, times: int) -> Chance:
+    def often(self, key: str, what: str, trial: Trial | Asked, times: int) -> Chance:
         """How often `trial` fails."""
         known = self.memory.answers.get(key)
         if known is not None and known["tries"] == times:
@@ -159,9 +169,13 @@ class Answers:
         self._keep(key, what, outcomes)
         return chance_of(outcomes)
 
-    def once(self, trial: Trial, text: str | None = None) -> Outcome:
+    def once(self, trial: Trial | Asked, text: str | None = None) -> Outcome:
         self.asked += 1
-        outcome = outcome_of(self.children.submit(trial, self.text if text is None else text))
+        given = self.text if text is None else text
+        if isinstance(trial, Asked):
+            outcome = trial.asked(given, self.children)
+        else:
+            outcome = outcome_of(self.children.submit(trial, given))
         failure, sought = outcome.failure, self.sought
         if failure is None or sought is None or _alike(failure, sought):
             return outcome

@@ -18,6 +18,7 @@ from hlotool.codegen.machine import default_machine
 from hlotool.codegen.target import target_of
 from hlotool.driver import compile_module
 from hlotool.driver.optimise import optimised
+from hlotool.harness.children import ChildDied, Children, TimeLimit
 from hlotool.harness.failure import GOOD, Failure, Outcome, bad, failure_of, undecided
 from hlotool.harness.inputs import inputs_of, random_arrays
 from hlotool.harness.trials import CommandTrial, PipelineTrial
@@ -253,11 +254,21 @@ class CommandAt:
     passes: int | None = None
     rewrites: int | None = None
 
-    def __call__(self, text: str) -> Outcome:
+    def asked(self, text: str, children: Children) -> Outcome:
+        course = Course(self.pipeline)
         try:
-            at = text_at(text, Course(self.pipeline), self.passes, self.rewrites)
-        except _Stopped as stopped:
-            return undecided(f"no module to ask about: {failure_of(stopped.__cause__)}")  # type: ignore[arg-type]
-        except (HloError, PassCrash) as error:
-            return undecided(f"no module to ask about: {failure_of(error)}")
-        return self.trial(at)
+            at = children.submit(_text_or_why, text, course, self.passes, self.rewrites).result()
+        except (ChildDied, TimeLimit) as error:
+            return undecided(f"no module to ask about: {type(error).__name__}: {error}")
+        return self.trial(at) if isinstance(at, str) else at
+
+
+def _text_or_why(text: str, course: Course, runs: int | None, rewrites: int | None) -> str | Outcome:
+    """The text of the module, or why there is none."""
+    try:
+        return text_at(text, course, runs, rewrites)
+    except _Stopped as stopped:
+        cause: BaseException | None = stopped.__cause__
+    except (HloError, PassCrash) as error:
+        cause = error
+    return undecided(f"no module to ask about: {failure_of(cause)}" if isinstance(cause, Exception) else "")

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.harness.archive import write_named
-from hlotool.harness.bisection.answers import Answers
+from hlotool.harness.bisection.answers import Answers, Asked
 from hlotool.harness.bisection.question import Finding, Question
 from hlotool.harness.bisection.search import boundary, fewest
+from hlotool.harness.children import Children
 from hlotool.harness.failure import Outcome, Trial
 from hlotool.harness.inputs import Input, inputs_of, random_arrays
 from hlotool.harness.trials import CommandTrial
@@ -61,7 +62,7 @@ class _CommandWith:
     trial: CommandTrial
     arguments: Arrays
 
-    def __call__(self, text: str) -> Outcome:
+    def asked(self, text: str, children: Children) -> Outcome:
         with tempfile.TemporaryDirectory(prefix="hlotool-") as folder:
             path = Path(folder) / "inputs.npz"
             with path.open("wb") as stream:
@@ -102,7 +103,7 @@ class _Search:
             digest.update(repr((str(array.dtype), array.shape)).encode() + array.tobytes())
         return self.answers.ask(f"inputs:{digest.hexdigest()}", what, self.trial(arrays))
 
-    def trial(self, arrays: Arrays) -> Trial:
+    def trial(self, arrays: Arrays) -> Trial | Asked:
         if self.question.command is not None:
             return _CommandWith(trial=self.question.command, arguments=arrays)
         return replace(self.question, arguments=arrays).whole()

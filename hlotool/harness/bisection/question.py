@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
-from hlotool.harness.bisection.answers import Answers, Chance
+from hlotool.harness.bisection.answers import Answers, Asked, Chance
 from hlotool.harness.bisection.course import CommandAt, Course, Run, TrialAt
 from hlotool.harness.compare import MAX_UNDECIDED
 from hlotool.harness.failure import Failure, Outcome, Trial
@@ -59,7 +59,7 @@ class Question:
             "command": None if self.command is None else repr(self.command),
         }  # fmt: skip
 
-    def whole(self, pipeline: str | None = None) -> Trial:
+    def whole(self, pipeline: str | None = None) -> Trial | Asked:
         """Tries for the failure as users meet it, with that pipeline or another one."""
         chosen = self.pipeline if pipeline is None else pipeline
         if self.command is not None:
@@ -69,7 +69,7 @@ class Question:
             max_undecided=self.max_undecided,
         )  # fmt: skip
 
-    def at(self, judge: str | None, runs: int, rewrites: int | None = None) -> Trial:
+    def at(self, judge: str | None, runs: int, rewrites: int | None = None) -> Trial | Asked:
         """Tries the module after so many runs of passes, the last of which may make so many rewrites: by the backend
         `judge`, or, without one, whether that last run fails."""
         if self.command is not None:
