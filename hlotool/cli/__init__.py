@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "hash": "Print a hash of what modules compute, names and metadata aside.",
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
+    "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
     "query": "Find the instructions that an expression describes.",
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",
     "repro": "Run the pass that a reproducer is about.",

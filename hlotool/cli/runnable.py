@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hlotool.evaluate.feeds import Feeds
     from hlotool.text.load import Snapshot
 
-__all__ = ["Runnable", "compiled", "warm"]
+__all__ = ["Runnable", "compiled", "recorded_arrays", "warm"]
 
 Rows: TypeAlias = list[list[npt.NDArray[Any]]]
 
@@ -71,7 +71,7 @@ def compiled(options: RunOptions) -> Runnable:
         finite_loops=options.finite_loops,
     )  # fmt: skip
     inputs = inputs_of(module)
-    recorded = _recorded(snapshot, executable.devices)
+    recorded = recorded_arrays(snapshot, executable.devices)
     plain = recorded is None and snapshot.result is None and options.is_cacheable
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
@@ -87,7 +87,7 @@ def compiled(options: RunOptions) -> Runnable:
     )
 
 
-def _recorded(snapshot: Snapshot, devices: int) -> list[list[npt.NDArray[Any]]] | None:
+def recorded_arrays(snapshot: Snapshot, devices: int) -> list[list[npt.NDArray[Any]]] | None:
     """The arguments that a snapshot holds for each device; None where it holds none."""
     found = [[array for literal in row for array in _arrays(literal)] for row in snapshot.partitions]
     if not any(found):
