@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
 
-from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.kernel import signature
 from hlotool.codegen.llvm.control import allocate, ask, call
@@ -24,13 +22,13 @@ from hlotool.ir import Instruction
 
 __all__ = ["Probing"]
 
-_MUCH: Annotated[int, Threshold("operations")] = 16
+_MUCH = 16
 """Operations on single elements that are worth a look at the clock."""
 
-_MUCH_DATA: Annotated[int, Threshold("bytes")] = 4096
+_MUCH_DATA = 4096
 """Copied bytes that are."""
 
-_TRIPS: Annotated[int, Threshold("trips")] = 1000
+_TRIPS = 1000
 """What a loop is taken for of which nobody knows how often it runs."""
 
 
@@ -176,4 +174,4 @@ class Probing:
 
 
 def _operations(instruction: Instruction) -> int:
-    return len(instruction.attributes["calls"].instructions) if instruction.opcode == "fusion" else 1
+    return len(instruction.attributes["calls"]) if instruction.opcode == "fusion" else 1
