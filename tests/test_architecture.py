@@ -45,7 +45,7 @@ LIBRARIES = {  # beyond the standard library
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite"},
-    "harness": {"numpy", "ml_dtypes", "jax", "jaxlib"},  # the last two in a child process only
+    "harness": {"numpy", "ml_dtypes", "safetensors", "jax", "jaxlib"},  # the last two in a child process only
     "inspect": {"graphviz"},
     "cli": {"click", "rich", "numpy"},
     "driver": set(),

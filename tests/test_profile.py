@@ -139,7 +139,8 @@ def test_only_the_code_around_kernels_changes_and_only_where_asked_for(path: Pat
     assert kernels[0] or path.stem == "while_loop"
 
 
-def test_results_are_the_same_bits(eager: None) -> None:
+@pytest.mark.usefixtures("eager")
+def test_results_are_the_same_bits() -> None:
     texts = [loops(40), CALLS, SCALARS, *(path.read_text() for path in SAMPLES)]
     for module in map(parse, texts):
         arguments = random_inputs(module, 0)
@@ -149,9 +150,10 @@ def test_results_are_the_same_bits(eager: None) -> None:
                 assert one.tobytes() == other.tobytes()
 
 
+@pytest.mark.usefixtures("eager")
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False), st.integers(2, 12))
-def test_any_program_may_be_profiled(eager: None, choice: Any, length: int) -> None:
+def test_any_program_may_be_profiled(choice: Any, length: int) -> None:
     program = Generator(choice, length)
     module, arguments = parse(program.text), inputs(program)
     plain, probed = (compile_module(module, threads=2, profiled=on) for on in (False, True))
@@ -186,11 +188,12 @@ def test_calls_share_the_time_of_what_they_run() -> None:
     assert named_steps["t"].seconds > 0
 
 
-def test_steps_side_by_side_share_their_time(eager: None) -> None:
+@pytest.mark.usefixtures("eager")
+def test_steps_side_by_side_share_their_time() -> None:
     module = parse(loops(40))
     profile = profiled(module, random_inputs(module, 0))
     assert any(probe.kind == "region" for probe in profile.probes)
-    both = [step for step in profile.steps if step.kind == "kernel" and step.count == 40 or step.count == 39]
+    both = [step for step in profile.steps if step.kind == "kernel" and step.count in (39, 40)]
     assert both
     assert all(step.seconds > 0 for step in both)
     tracks = {row["tid"] for row in trace_json(profile)["traceEvents"] if row["ph"] == "X"}
@@ -289,7 +292,8 @@ def test_the_table_says_what_is_measured(hlotool: Run) -> None:
     done = hlotool("profile", MLP, "--runs", "3")
     assert (done.returncode, done.stderr) == (0, "")
     head, columns, *_ = done.stdout.splitlines()
-    assert re.match(r"\S+: [\d.]+ \w+ a run \(median of 3, .*\); steps add up to .*% of it; probes cost", head) is not None
+    said = re.match(r"\S+: [\d.]+ \w+ a run \(median of 3, .*\); steps add up to .*% of it; probes cost", head)
+    assert said is not None
     assert columns.split() == ["time", "share", "busy", "count", "how", "instruction", "opcode", "source"]
     assert " measured " in done.stdout
     assert " estimated " in done.stdout

@@ -57,8 +57,8 @@ _PROFILED = 0.5
 @click.option(
     "--times",
     metavar="FILE.json|native|evaluate",
-    help="Time per instruction: from a file of 'profile --format json', or of native code (which --heat time takes), or "
-    "of the evaluator.",
+    help="Time per instruction: from a file, as 'profile --format json' writes it, of native code (which --heat time "
+    "takes), or of the evaluator.",
 )
 @strict_option
 def command(

@@ -27,11 +27,12 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
-from hlotool.cli.runnable import recorded_arrays
 from hlotool.cli.tables import Table, plain_table
 from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module
 from hlotool.harness.elided import filled
+from hlotool.harness.input_files import recorded_arrays
+from hlotool.harness.input_spec import FORMS
 from hlotool.harness.inputs import inputs_of
 from hlotool.harness.inside import Part, estimated
 from hlotool.harness.profile import Measurement, Profile, Step
@@ -85,13 +86,13 @@ class Report:
 
 @click.command("profile")
 @file_argument
-@click.option("--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ...")
+@click.option("--inputs", type=click.Path(dir_okay=False), metavar="FILE", help="Arrays, as run takes them.")
 @click.option(
     "--input",
     "values",
     multiple=True,
-    metavar="NAME=SPEC",
-    help="One parameter, by name or number: @file.npy, zeros, ones, iota, a number, or numbers with commas.",
+    metavar="[NAME=]VALUE",
+    help=f"One parameter, by name or number: {FORMS}.",
 )
 @click.option(
     "--random", "seed", type=click.IntRange(0), metavar="SEED", help="Random values for the parameters without --input."
@@ -187,11 +188,11 @@ def _measurement(options: ProfileOptions) -> Measurement:
         )
         for profiled in (False, True)
     )  # fmt: skip
-    recorded = None
+    inputs, recorded = inputs_of(module), None
     if options.inputs is None and options.seed is None:
-        recorded = recorded_arrays(snapshot, probed.devices)
+        recorded = recorded_arrays(snapshot, probed.devices, len(inputs))
     rows: list[list[npt.NDArray[Any]]] = input_arrays(
-        inputs_of(module), probed.parameters, probed.devices, options.inputs, options.values, options.seed, recorded
+        inputs, probed.parameters, probed.devices, options.inputs, options.values, options.seed, recorded
     )
     return Measurement(bare, probed, rows[0], options.threads)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,9 @@ import numpy.typing as npt
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
+from hlotool.cli.isolated import isolation_options, run_isolated
 from hlotool.cli.options import (
+    Share,
     check_backend,
     cpu_option,
     devices_options,
@@ -41,6 +43,9 @@ from hlotool.harness.compare import (
     compare_with_truth,
     verdict_of,
 )
+from hlotool.harness.input_spec import FORMS
+from hlotool.harness.repeats import Differing, first_differences
+from hlotool.harness.safetensors import write_safetensors
 from hlotool.ir import Module, Shape, UnsupportedError
 
 if TYPE_CHECKING:
@@ -78,21 +83,40 @@ class _Positive(_Bound):
 @click.option(
     "--inputs",
     type=click.Path(dir_okay=False),
-    metavar="IN.npz",
-    help="Arrays arg0, arg1, ...; arg0@3 is for device 3 alone.",
+    metavar="FILE",
+    help="Arrays by name, those of parameters or arg0, arg1, ... (arg0@3 is for device 3 alone), in an .npz or "
+    ".safetensors file; or a snapshot of XLA with arguments.",
 )
 @click.option(
     "--input",
     "values",
     multiple=True,
-    metavar="NAME=SPEC",
-    help="One parameter, by name or number: @file.npy, zeros, ones, iota, a number, or numbers with commas. "
-    "NAME@3=SPEC is for device 3 alone.",
+    metavar="[NAME=]VALUE",
+    help=f"One parameter, by name or number: {FORMS}. A type may be in front, as in 4xf32=1..4; then the name may be "
+    "left out. NAME@3=VALUE is for device 3 alone.",
 )
 @click.option(
     "--random", "seed", type=click.IntRange(0), metavar="SEED", help="Random values for the parameters without --input."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT.npz", help="Save out0, out1, ...")
+@click.option(
+    "--edge-values",
+    "edges",
+    is_flag=False,
+    flag_value="10%",
+    type=Share(),
+    metavar="[SHARE]",
+    help="Make this part of the random values (10%) zeros of both signs, infinities, NaN, the smallest, the largest.",
+)
+@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
+@click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
+@isolation_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Save out0, out1, ... in an .npz or .safetensors file.",
+)
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
 @click.option(
     "--precision",
@@ -138,7 +162,7 @@ class _Positive(_Bound):
 @passes_options()
 @finite_loops_option
 @strict_option
-def command(**given: Any) -> None:
+def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None:
     """Run FILE and print its outputs, or save them with -o.
 
     Without inputs of any kind, parameters get random values of seed 0, or the arguments that FILE holds when it is an
@@ -154,20 +178,26 @@ def command(**given: Any) -> None:
     they are: each output is ok, MISMATCH, or UNDECIDED where more of it is so than --max-undecided allows, and only ok
     ends with exit code 0.
     """
+    if memory_limit is not None and not isolate:
+        raise click.UsageError("--memory-limit goes with --isolate")
+    if isolate:
+        return run_isolated(memory_limit)
     options = RunOptions(**given)
+    if options.bitwise and options.repeat == 1:
+        raise click.UsageError("--bitwise compares the runs of --repeat N")
     program = (warm(options) if options.may_be_warm else None) or _compiled(options)
     devices = program.devices
-    random = options.inputs is not None or options.seed is not None
+    random = options.inputs is not None or options.seed is not None or options.edges is not None
     recorded = None if random else program.recorded
     arrays = input_arrays(
-        program.inputs, program.parameters, devices, options.inputs, options.values, options.seed, recorded
-    )
+        program.inputs, program.parameters, devices, options.inputs, options.values, options.seed, recorded,
+        options.edges,
+    )  # fmt: skip
     feeds = _feeds(options, devices)
     if options.precision != "declared":
         _report_truth(options, program, arrays, feeds)
-        return
-    kept = [[array.copy() for array in row] for row in arrays] if options.donate else arrays  # still to be compared
-    outputs = interruptible(lambda: program.run(kept, feeds))
+        return None
+    outputs = _outputs(options, program, arrays, feeds)
     names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(program.outputs))]
     results = [array for row in outputs for array in row]
     _save(options, program, dict(zip(names, results, strict=True)), feeds)
@@ -180,9 +210,52 @@ def command(**given: Any) -> None:
     elif recorded is not None and not options.values and program.result is not None and devices == 1:
         comparisons = compare_all(results, program.result, options.tolerance)
     shapes = list(program.outputs) * devices
-    _report(names, shapes, results, comparisons, options.form, quiet=options.output is not None)
-    if not all(c.ok for c in comparisons):
+    differing = _repeated(options, program, arrays, results)
+    repeats = _repeats_json(options, names, differing)
+    _report(names, shapes, results, comparisons, options.form, quiet=options.output is not None, more=repeats)
+    if options.bitwise and options.form != "json":
+        for one in differing:
+            where = f"the first at [{', '.join(map(str, one.index))}]"
+            say(f"{names[one.output]}: {one.count} elements differ in run {one.run}, {where}", err=True)
+        if not differing:
+            say(f"{options.repeat} runs: equal bit for bit")
+    if differing or not all(c.ok for c in comparisons):
         raise CheckFailed
+    return None
+
+
+def _outputs(
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], feeds: Feeds | None
+) -> Sequence[Sequence[npt.NDArray[Any]]]:
+    """The outputs of each device; `arrays` stay what they are."""
+    kept = [[array.copy() for array in row] for row in arrays] if options.donate else arrays
+    return interruptible(lambda: program.run(kept, feeds))
+
+
+def _repeated(
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], first: list[npt.NDArray[Any]]
+) -> list[Differing]:
+    """Run as often as is asked for: the results that differ from the `first` ones, if --bitwise asks."""
+
+    def again() -> list[npt.NDArray[Any]]:
+        found = _outputs(options, program, arrays, _feeds(options, program.devices))
+        return [array for row in found for array in row]
+
+    if options.bitwise:
+        return first_differences(first, again, options.repeat)
+    for _ in range(1, options.repeat):
+        again()
+    return []
+
+
+def _repeats_json(options: RunOptions, names: list[str], differing: list[Differing]) -> dict[str, Any]:
+    if not options.bitwise:
+        return {}
+    rows = [
+        {"output": names[one.output], "run": one.run, "elements": one.count, "first_index": list(one.index)}
+        for one in differing
+    ]
+    return {"repeats": {"runs": options.repeat, "verdict": "MISMATCH" if rows else "ok", "differing": rows}}
 
 
 def _compiled(options: RunOptions) -> Runnable:
@@ -211,7 +284,8 @@ def _save(
 ) -> None:
     """Write the files that were asked for."""
     if options.output is not None:
-        write_bytes(options.output, lambda stream: write_named(stream, results.items()))
+        write = write_safetensors if options.output.endswith(".safetensors") else write_named
+        write_bytes(options.output, lambda stream: write(stream, results.items()))
     if options.outfeed is not None and feeds is not None:
         from hlotool.harness.feeds import write_feeds
 
@@ -272,14 +346,16 @@ def _report(
     outputs: list[npt.NDArray[Any]],
     comparisons: list[Comparison],
     form: str,
+    *,
     quiet: bool,
+    more: Mapping[str, Any],
 ) -> None:
     if form == "json":
         rows = [_row(name, shape, array) for name, shape, array in zip(names, shapes, outputs, strict=True)]
         for row, comparison in zip(rows, comparisons, strict=False):
             row.update(comparison.row())
         verdict = {"verdict": verdict_of(comparisons)} if comparisons else {}
-        click.echo(json.dumps({"schema_version": 1, "kind": "run", **verdict, "outputs": rows}))
+        click.echo(json.dumps({"schema_version": 1, "kind": "run", **verdict, **more, "outputs": rows}))
         return
     if not quiet:
         for name, shape, array in zip(names, shapes, outputs, strict=True):

@@ -22,6 +22,9 @@ class RunOptions:
     inputs: str | None
     values: tuple[str, ...]
     seed: int | None
+    edges: float | None
+    repeat: int
+    bitwise: bool
     output: str | None
     backend: str
     precision: str
