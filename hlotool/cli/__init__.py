@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "memory": "Show what memory a module takes, when, and for what.",
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
+    "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
     "query": "Find the instructions that an expression describes.",
     "reduce": "Cut a module down to what a crash, wrong numbers or a failing command needs.",
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",
