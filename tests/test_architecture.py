@@ -23,7 +23,10 @@ MAY_IMPORT = {
     "runtime": {"ir", "codegen", "analysis", "evaluate"},
     "harness": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "driver"},
     "inspect": {"ir", "text", "analysis", "passes", "codegen"},
-    "cli": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"},
+    "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
+    "cli": {
+        "ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks", "driver",
+    },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
@@ -47,6 +50,7 @@ LIBRARIES = {  # beyond the standard library
     "runtime": {"numpy", "ml_dtypes", "llvmlite"},
     "harness": {"numpy", "ml_dtypes", "jax", "jaxlib"},  # the last two in a child process only
     "inspect": {"graphviz"},
+    "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},
     "driver": set(),
 }

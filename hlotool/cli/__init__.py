@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
+    "check": "Run the checks in files of HLO: what commands must print, modules contain and compute.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
