@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
+    "extract": "Cut instructions out of a module, as modules that run; or all, as unit tests.",
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
