@@ -93,7 +93,7 @@ def test_version_names_what_matters_in_a_bug_report(hlotool: Run) -> None:
         (["compile", "small.hlo", "--dump-to", "d", "--dump-filter", "("], 2, "--dump-filter"),
         (["run", "absent.hlo"], 3, "cannot read absent.hlo"),
         (["run", "small.hlo", "--inputs", "absent.npz"], 3, "cannot read absent.npz"),
-        (["run", "small.hlo", "--inputs", "small.hlo"], 3, "small.hlo: not an .npz archive"),
+        (["run", "small.hlo", "--inputs", "small.hlo"], 3, "small.hlo: neither an archive"),
         (["run", "small.hlo", "--input", "x=@absent.npy", "--random", "1"], 3, "parameter 0 (x): cannot read"),
         (["run", "small.hlo", "--input", "y=1,2", "--random", "1"], 3, "parameter 1 (y): 2 numbers for the 4"),
         (["run", "small.hlo", "--input", "y=one", "--random", "1"], 3, "parameter 1 (y): 'one'"),

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from hlotool.harness.archive import from_bits, read_array, read_arrays, to_bits, write_arrays
 from hlotool.harness.compare import Tolerance, compare, compare_all, default_tolerance
-from hlotool.harness.inputs import check_arrays, inputs_of, parse_input, random_inputs
+from hlotool.harness.input_spec import parse_input
+from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.ir import InputError, array
 from hlotool.text.parser import parse
 

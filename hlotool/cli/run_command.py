@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import suppress
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.input_options import input_arrays
+from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
+from hlotool.cli.isolated import isolation_options, run_isolated
 from hlotool.cli.options import (
+    Amount,
     check_backend,
     cpu_option,
     devices_options,
@@ -28,6 +28,7 @@ from hlotool.cli.options import (
     numerics_options,
     strict_option,
     threads_option,
+    tolerance_options,
 )
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
@@ -35,35 +36,19 @@ from hlotool.cli.run_options import RunOptions
 from hlotool.cli.runnable import Runnable, compiled, warm
 from hlotool.cli.words import say
 from hlotool.harness.archive import read_arrays, write_named
-from hlotool.harness.compare import (
-    Comparison,
-    compare_all,
-    compare_with_truth,
-    verdict_of,
-)
-from hlotool.ir import Module, Shape, UnsupportedError
+from hlotool.harness.compare import Comparison, verdict_of
+from hlotool.harness.references import Truth, judge, judge_by_arrays
+from hlotool.harness.repeats import Differing, first_differences
+from hlotool.harness.safetensors import write_safetensors
+from hlotool.ir import Shape
 
 if TYPE_CHECKING:
-    from hlotool.evaluate.bounds import Bounded
     from hlotool.evaluate.feeds import Feeds
 
 __all__ = ["command"]
 
 
-class _Bound(click.FloatRange):
-    """A number from 0 up that is a number."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if number != number:
-            self.fail("not a number", param, ctx)
-        return number
-
-
-class _Positive(_Bound):
+class _Positive(Amount):
     """A finite number above 0."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -75,24 +60,17 @@ class _Positive(_Bound):
 
 @click.command("run")
 @file_argument
+@inputs_options
 @click.option(
-    "--inputs",
+    "-o",
+    "--output",
     type=click.Path(dir_okay=False),
-    metavar="IN.npz",
-    help="Arrays arg0, arg1, ...; arg0@3 is for device 3 alone.",
+    metavar="FILE",
+    help="Save out0, out1, ... in an .npz or .safetensors file.",
 )
-@click.option(
-    "--input",
-    "values",
-    multiple=True,
-    metavar="NAME=SPEC",
-    help="One parameter, by name or number: @file.npy, zeros, ones, iota, a number, or numbers with commas. "
-    "NAME@3=SPEC is for device 3 alone.",
-)
-@click.option(
-    "--random", "seed", type=click.IntRange(0), metavar="SEED", help="Random values for the parameters without --input."
-)
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT.npz", help="Save out0, out1, ...")
+@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
+@click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
+@isolation_options
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
 @click.option(
     "--precision",
@@ -102,13 +80,7 @@ class _Positive(_Bound):
     help="f64, with --backend evaluate: compute in wider floats, and bound the error of every element.",
 )
 @click.option("--compare", "reference", metavar="REF.npz|evaluate", help="Compare; exit 1 if the outputs differ.")
-@click.option("--atol", type=_Bound(), metavar="X", help="Absolute tolerance, times the output's root mean square.")
-@click.option(
-    "--rtol",
-    type=_Bound(),
-    metavar="X",
-    help="Relative tolerance (default: 64 epsilon with a file, error bounds with evaluate; integers exact).",
-)
+@tolerance_options
 @devices_options
 @max_undecided_option("With evaluate or f64: how much of an output may be undecided, as in 5% or 0.05.")
 @click.option(
@@ -138,7 +110,7 @@ class _Positive(_Bound):
 @passes_options()
 @finite_loops_option
 @strict_option
-def command(**given: Any) -> None:
+def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None:
     """Run FILE and print its outputs, or save them with -o.
 
     Without inputs of any kind, parameters get random values of seed 0, or the arguments that FILE holds when it is an
@@ -154,20 +126,26 @@ def command(**given: Any) -> None:
     they are: each output is ok, MISMATCH, or UNDECIDED where more of it is so than --max-undecided allows, and only ok
     ends with exit code 0.
     """
+    if memory_limit is not None and not isolate:
+        raise click.UsageError("--memory-limit goes with --isolate")
+    if isolate:
+        return run_isolated(memory_limit)
     options = RunOptions(**given)
+    if options.bitwise and options.repeat == 1:
+        raise click.UsageError("--bitwise compares the runs of --repeat N")
     program = (warm(options) if options.may_be_warm else None) or _compiled(options)
     devices = program.devices
-    random = options.inputs is not None or options.seed is not None
+    random = options.inputs is not None or options.seed is not None or options.edges is not None
     recorded = None if random else program.recorded
     arrays = input_arrays(
-        program.inputs, program.parameters, devices, options.inputs, options.values, options.seed, recorded
-    )
+        program.inputs, program.parameters, devices, options.inputs, options.values, options.seed, recorded,
+        options.edges,
+    )  # fmt: skip
     feeds = _feeds(options, devices)
     if options.precision != "declared":
         _report_truth(options, program, arrays, feeds)
-        return
-    kept = [[array.copy() for array in row] for row in arrays] if options.donate else arrays  # still to be compared
-    outputs = interruptible(lambda: program.run(kept, feeds))
+        return None
+    outputs = _outputs(options, program, arrays, feeds)
     names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(program.outputs))]
     results = [array for row in outputs for array in row]
     _save(options, program, dict(zip(names, results, strict=True)), feeds)
@@ -176,13 +154,56 @@ def command(**given: Any) -> None:
         comparisons = _compared(options, program, arrays, results)
     elif options.reference is not None:
         expected = [a for d in range(devices) for a in read_arrays(options.reference, "out", program.outputs, d)]
-        comparisons = compare_all(results, expected, options.tolerance)
+        comparisons = judge_by_arrays(results, expected, options.rules).comparisons
     elif recorded is not None and not options.values and program.result is not None and devices == 1:
-        comparisons = compare_all(results, program.result, options.tolerance)
+        comparisons = judge_by_arrays(results, program.result, options.rules).comparisons
     shapes = list(program.outputs) * devices
-    _report(names, shapes, results, comparisons, options.form, quiet=options.output is not None)
-    if not all(c.ok for c in comparisons):
+    differing = _repeated(options, program, arrays, results)
+    repeats = _repeats_json(options, names, differing)
+    _report(names, shapes, results, comparisons, options.form, quiet=options.output is not None, more=repeats)
+    if options.bitwise and options.form != "json":
+        for one in differing:
+            where = f"the first at [{', '.join(map(str, one.index))}]"
+            say(f"{names[one.output]}: {one.count} elements differ in run {one.run}, {where}", err=True)
+        if not differing:
+            say(f"{options.repeat} runs: equal bit for bit")
+    if differing or not all(c.ok for c in comparisons):
         raise CheckFailed
+    return None
+
+
+def _outputs(
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], feeds: Feeds | None
+) -> Sequence[Sequence[npt.NDArray[Any]]]:
+    """The outputs of each device; `arrays` stay what they are."""
+    kept = [[array.copy() for array in row] for row in arrays] if options.donate else arrays
+    return interruptible(lambda: program.run(kept, feeds))
+
+
+def _repeated(
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], first: list[npt.NDArray[Any]]
+) -> list[Differing]:
+    """Run as often as is asked for: the results that differ from the `first` ones, if --bitwise asks."""
+
+    def again() -> list[npt.NDArray[Any]]:
+        found = _outputs(options, program, arrays, _feeds(options, program.devices))
+        return [array for row in found for array in row]
+
+    if options.bitwise:
+        return first_differences(first, again, options.repeat)
+    for _ in range(1, options.repeat):
+        again()
+    return []
+
+
+def _repeats_json(options: RunOptions, names: list[str], differing: list[Differing]) -> dict[str, Any]:
+    if not options.bitwise:
+        return {}
+    rows = [
+        {"output": names[one.output], "run": one.run, "elements": one.count, "first_index": list(one.index)}
+        for one in differing
+    ]
+    return {"repeats": {"runs": options.repeat, "verdict": "MISMATCH" if rows else "ok", "differing": rows}}
 
 
 def _compiled(options: RunOptions) -> Runnable:
@@ -211,7 +232,8 @@ def _save(
 ) -> None:
     """Write the files that were asked for."""
     if options.output is not None:
-        write_bytes(options.output, lambda stream: write_named(stream, results.items()))
+        write = write_safetensors if options.output.endswith(".safetensors") else write_named
+        write_bytes(options.output, lambda stream: write(stream, results.items()))
     if options.outfeed is not None and feeds is not None:
         from hlotool.harness.feeds import write_feeds
 
@@ -226,16 +248,16 @@ def _compared(
 
     module, flush = program.module, options.flush_denormals
     assert module is not None
-    feeds = _feeds(options, program.devices)
-    if options.tolerance is None and program.devices == 1 and feeds is None and not flush:
-        bounds = partial(_bounds, module, arrays[0], _leaves_out_roundings(options))
-        with suppress(UnsupportedError):  # of programs that bounds are not defined for
-            return compare_with_truth(results, bounds(1), max_undecided=options.max_undecided, again=bounds)
-    evaluated = compile_module(
-        module, "evaluate", replicas=options.replicas, partitions=options.partitions, flush_denormals=flush
-    )
-    expected = [array for row in evaluated.run_devices(arrays, feeds) for array in row]
-    return compare_all(results, expected, options.tolerance)
+
+    def evaluated() -> list[npt.NDArray[Any]]:
+        found = compile_module(
+            module, "evaluate", replicas=options.replicas, partitions=options.partitions, flush_denormals=flush
+        )
+        return [array for row in found.run_devices(arrays, _feeds(options, program.devices)) for array in row]
+
+    alone = program.devices == 1 and options.infeed is None and options.outfeed is None
+    truth = Truth(module, arrays[0], _leaves_out_roundings(options)) if alone and not flush else None
+    return judge(results, truth, evaluated, options.rules).comparisons
 
 
 def _leaves_out_roundings(options: RunOptions) -> bool:
@@ -243,14 +265,6 @@ def _leaves_out_roundings(options: RunOptions) -> bool:
     from hlotool.cli.pipeline_options import has_excess_precision
 
     return options.excess_precision or has_excess_precision([options.passes])
-
-
-def _bounds(
-    module: Module, arrays: list[npt.NDArray[Any]], excess_precision: bool, draws: int
-) -> tuple[Bounded, ...]:
-    from hlotool.evaluate.truth import bounded_results
-
-    return bounded_results(module, arrays, excess_precision=excess_precision, draws=draws)
 
 
 def _at(device: int, devices: int) -> str:
@@ -272,14 +286,16 @@ def _report(
     outputs: list[npt.NDArray[Any]],
     comparisons: list[Comparison],
     form: str,
+    *,
     quiet: bool,
+    more: Mapping[str, Any],
 ) -> None:
     if form == "json":
         rows = [_row(name, shape, array) for name, shape, array in zip(names, shapes, outputs, strict=True)]
         for row, comparison in zip(rows, comparisons, strict=False):
             row.update(comparison.row())
         verdict = {"verdict": verdict_of(comparisons)} if comparisons else {}
-        click.echo(json.dumps({"schema_version": 1, "kind": "run", **verdict, "outputs": rows}))
+        click.echo(json.dumps({"schema_version": 1, "kind": "run", **verdict, **more, "outputs": rows}))
         return
     if not quiet:
         for name, shape, array in zip(names, shapes, outputs, strict=True):

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from hlotool.cli.run_options import RunOptions
 from hlotool.cli.warm import digest_of_file, recall, remember
+from hlotool.harness.input_files import arrays_of, recorded_arrays
 from hlotool.harness.inputs import Input, inputs_of
-from hlotool.ir import InputError, Literal, Module, Shape
+from hlotool.ir import Module, Shape
 from hlotool.runtime.image import load_image
 
 if TYPE_CHECKING:
     from hlotool.evaluate.feeds import Feeds
-    from hlotool.text.load import Snapshot
 
 __all__ = ["Runnable", "compiled", "warm"]
 
@@ -71,7 +71,7 @@ def compiled(options: RunOptions) -> Runnable:
         finite_loops=options.finite_loops,
     )  # fmt: skip
     inputs = inputs_of(module)
-    recorded = _recorded(snapshot, executable.devices)
+    recorded = recorded_arrays(snapshot, executable.devices, len(inputs))
     plain = recorded is None and snapshot.result is None and options.is_cacheable
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
@@ -82,24 +82,6 @@ def compiled(options: RunOptions) -> Runnable:
         executable.devices,
         executable.run_devices,
         recorded,
-        None if snapshot.result is None else _arrays(snapshot.result),
+        None if snapshot.result is None else arrays_of(snapshot.result),
         module,
     )
-
-
-def _recorded(snapshot: Snapshot, devices: int) -> list[list[npt.NDArray[Any]]] | None:
-    """The arguments that a snapshot holds for each device; None where it holds none."""
-    found = [[array for literal in row for array in _arrays(literal)] for row in snapshot.partitions]
-    if not any(found):
-        return None
-    if len(found) != devices:
-        raise InputError(f"the snapshot holds arguments for {len(found)} devices, the program runs on {devices}")
-    leaves = sum(leaf.is_array for p in snapshot.module.entry.parameters for leaf in p.shape.leaves())
-    if any(len(row) != leaves for row in found):
-        counts = ", ".join(str(len(row)) for row in found)
-        raise InputError(f"the snapshot holds {counts} arrays, the program takes {leaves}")
-    return found
-
-
-def _arrays(literal: Literal) -> list[npt.NDArray[Any]]:
-    return [leaf.value() for leaf in literal.leaves() if leaf.shape.is_array]

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.harness.archive import read_array
 from hlotool.harness.roles import NORMAL, RANGES, Role, roles_of
 from hlotool.ir import UNBOUNDED, InputError, Instruction, Module, Shape, UnsupportedError, dtype_of, element_type
 from hlotool.ir.dynamic import accepts
 
-__all__ = ["Input", "check_arrays", "index_bound", "inputs_of", "parse_input", "random_arrays", "random_inputs"]
+__all__ = ["Input", "check_arrays", "index_bound", "inputs_of", "random_arrays", "random_inputs"]
 
 _WORTH_THREADS = 100_000
 """Numbers, which take about a millisecond to draw."""
@@ -134,33 +133,3 @@ def index_bound(parameter: Instruction) -> int | None:
                 seen.add(user)
                 pending.append(user)
     return max(1, min(bounds)) if bounds else None
-
-
-def parse_input(text: str, shape: Shape) -> npt.NDArray[Any]:
-    """An array of `shape` from ``--input``: ``@file.npy``, ``zeros``, ``ones``, ``iota``, a number for every
-    element, or as many comma-separated numbers as there are elements.  ValueError says what does not fit; InputError
-    which file cannot be read."""
-    dtype = dtype_of(shape.element_type)
-    if text.startswith("@"):
-        return read_array(text[1:], shape)
-    if text == "iota":
-        return np.arange(shape.size).reshape(shape.dimensions).astype(dtype)
-    words = {"zeros": "0", "ones": "1", "true": "1", "false": "0"}
-    row = element_type(shape.element_type)
-    convert = complex if row.is_complex else float if row.is_float else int
-    try:
-        numbers = [convert(words.get(word.strip().lower(), word.strip())) for word in text.split(",")]
-    except ValueError:
-        kind = {complex: "complex numbers", int: "whole numbers", float: "numbers"}[convert]
-        raise ValueError(f"{text!r}: expected {kind}, zeros, ones, iota or @FILE.npy") from None
-    values = np.asarray(numbers)
-    if values.size not in (1, shape.size):
-        raise ValueError(f"{values.size} numbers for the {shape.size} elements of {shape}")
-    if convert is int and values.size:
-        signed = row.kind == "signed"
-        bits = 1 if row.kind == "pred" else row.bits
-        low, high = -(1 << bits - 1) if signed else 0, (1 << bits - signed) - 1
-        if int(values.min()) < low or int(values.max()) > high:
-            raise ValueError(f"a number is out of the range of {shape.element_type}")
-    flat = np.broadcast_to(values, (shape.size,)) if values.size == 1 else values
-    return flat.astype(dtype).reshape(shape.dimensions)

@@ -1,0 +1,105 @@
+"""Files of inputs: archives of NumPy and of safetensors by name, snapshots of XLA in order."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from hlotool.harness.archive import DAMAGED, from_bits, members, read_member
+from hlotool.harness.inputs import Input
+from hlotool.harness.safetensors import Safetensors
+from hlotool.ir import InputError, Literal, ParseError, Shape
+from hlotool.text.load import Snapshot, open_source, read_snapshot
+
+__all__ = ["arrays_of", "read_inputs", "recorded_arrays"]
+
+_Read = Callable[[str, Shape], npt.NDArray[Any]]
+
+
+def read_inputs(
+    path: str, inputs: Sequence[Input], shapes: Sequence[Shape], devices: int
+) -> list[list[npt.NDArray[Any]]]:
+    """The arrays of each device for `inputs`, which are `shapes` as the program takes them.
+
+    An archive has them as ``arg0``, ``arg1``... or by the names of the parameters, with ``@3`` those of device 3 alone.
+    InputError names what is missing or unreadable.
+    """
+    if path.endswith(".safetensors"):
+        with Safetensors(path) as tensors:
+            return _by_name(path, inputs, shapes, devices, tensors.names, lambda name, shape: tensors.read(name))
+    try:
+        if zipfile.is_zipfile(path) or path.endswith(".npz"):
+            with zipfile.ZipFile(path) as archive:
+                found = members(archive)
+                one_too_many = f"arg{len(inputs)}"
+                if one_too_many in found:
+                    raise InputError(f"{path}: {one_too_many} is one too many: {len(inputs)} arrays are expected")
+                return _by_name(
+                    path, inputs, shapes, devices, found, lambda name, shape: read_member(archive, path, name, shape)
+                )
+        with open(path, "rb"):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except DAMAGED as error:
+        raise InputError(f"{path}: not an .npz archive of arrays") from error
+    return _of_snapshot(path, devices, len(inputs))
+
+
+def _of_snapshot(path: str, devices: int, leaves: int) -> list[list[npt.NDArray[Any]]]:
+    what = f"{path}: neither an archive (.npz, .safetensors) nor a snapshot with arguments"
+    try:
+        source = open_source(path)
+        rows = None if source.form == "hlo" else recorded_arrays(read_snapshot(source), devices, leaves)
+    except ParseError as error:
+        raise InputError(f"{what}: {error.message}") from error
+    if rows is None:
+        raise InputError(what)
+    return rows
+
+
+def _by_name(
+    path: str, inputs: Sequence[Input], shapes: Sequence[Shape], devices: int, names: Collection[str], read: _Read
+) -> list[list[npt.NDArray[Any]]]:
+    read_once: dict[str, npt.NDArray[Any]] = {}
+    rows = []
+    for device in range(devices):
+        row = []
+        for number, (leaf, shape) in enumerate(zip(inputs, shapes, strict=True)):
+            wanted = (f"arg{number}@{device}", f"arg{number}", f"{leaf.name}@{device}", leaf.name)
+            name = next((name for name in wanted if name in names), None)
+            if name is None:
+                there = ", ".join(sorted(names, key=_natural)) or "none"
+                raise InputError(f"{path}: no array arg{number} or {leaf.name} (a {shape}); there are {there}")
+            if name not in read_once:
+                read_once[name] = from_bits(read(name, shape), shape)
+            row.append(read_once[name])
+        rows.append(row)
+    return rows
+
+
+def recorded_arrays(snapshot: Snapshot, devices: int, leaves: int) -> list[list[npt.NDArray[Any]]] | None:
+    """The arguments that a snapshot holds for each of `devices`, `leaves` each; None where it holds none."""
+    found = [[array for literal in row for array in arrays_of(literal)] for row in snapshot.partitions]
+    if not any(found):
+        return None
+    if len(found) != devices:
+        raise InputError(f"the snapshot holds arguments for {len(found)} devices, the program runs on {devices}")
+    if any(len(row) != leaves for row in found):
+        counts = ", ".join(str(len(row)) for row in found)
+        raise InputError(f"the snapshot holds {counts} arrays, the program takes {leaves}")
+    return found
+
+
+def arrays_of(literal: Literal) -> list[npt.NDArray[Any]]:
+    """The array leaves of a literal."""
+    return [leaf.value() for leaf in literal.leaves() if leaf.shape.is_array]
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Sorts arg10 after arg9."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or -1)
