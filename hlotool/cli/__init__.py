@@ -25,6 +25,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
     "cache": "Look into the cache of compiled code, or make room in it.",
+    "check": "Run the checks in files of HLO: what commands must print, modules contain and compute.",
     "compare": "Compare what a module gives with what it should, down to single instructions.",
     "bisect": "Find the pass, the rewrite, the passes or the input that makes a module fail.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
@@ -33,6 +34,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "Tell what a report of a bug should say, and test the installation.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
+    "extract": "Cut instructions out of a module, as modules that run; or all, as unit tests.",
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
