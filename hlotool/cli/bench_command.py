@@ -431,7 +431,7 @@ _BASELINE = "baseline"
 
 def _build() -> str:
     """This hlotool, its files included."""
-    return _digest(repr(compiler_identity()))
+    return _digest(json.dumps(compiler_identity(), sort_keys=True))
 
 
 def _is_report(path: str) -> bool:
