@@ -24,10 +24,10 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
+    "bisect": "Find the pass, the rewrite, the passes or the input that makes a module fail.",
     "cache": "Look into the cache of compiled code, or make room in it.",
     "check": "Run the checks in files of HLO: what commands must print, modules contain and compute.",
     "compare": "Compare what a module gives with what it should, down to single instructions.",
-    "bisect": "Find the pass, the rewrite, the passes or the input that makes a module fail.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "cost": "Show what the parts of a module cost, and what a machine could do at best.",
     "diff": "Show how two modules differ, matched by what they compute.",

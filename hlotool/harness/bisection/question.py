@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -48,7 +49,7 @@ class Question:
 
     def key(self, what: str) -> dict[str, Any]:
         """What answers to the question depend on: for `Memory`."""
-        identity = hashlib.sha256(compiler_identity().encode()).hexdigest()
+        identity = _digest(json.dumps(compiler_identity(), sort_keys=True))
         given = hashlib.sha256()
         for array in self.arguments or ():
             given.update(repr((str(array.dtype), array.shape)).encode() + array.tobytes())
