@@ -29,6 +29,8 @@ from hlotool.ir import VerificationError
 __all__ = ["command"]
 
 _FORMS = ("html", "dot", "svg", "png")
+_PROFILED = 0.5
+"""Seconds to measure times for."""
 
 
 @click.command("graph")
@@ -53,8 +55,9 @@ _FORMS = ("html", "dot", "svg", "png")
 @click.option("--heat", type=click.Choice(["bytes", "flops", "time"]), help="Colour by bytes moved, flops or time.")
 @click.option(
     "--times",
-    metavar="FILE.json|evaluate",
-    help='Time per instruction: {"times": {"COMPUTATION/INSTRUCTION": SECONDS}}, or measured by the evaluator.',
+    metavar="FILE.json|native|evaluate",
+    help="Time per instruction: from a file, as 'profile --format json' writes it, of native code (which --heat time "
+    "takes), or of the evaluator.",
 )
 @strict_option
 def command(
@@ -74,12 +77,15 @@ def command(
 
     The page opens in any browser, also without network: it can be searched, and boxes opened and closed; ? shows its
     keys.  Large modules start closed.
+
+    With --times native the drawing is of what the native code computes: FILE as code generation gets it, with the times
+    of a few runs on random inputs.  A file of times should be of the module that is drawn.
     """
     form = form or _form_of(output)
     if sum(option is not None for option in (computation, around, paths)) > 1:
         raise click.UsageError("--computation, --around and --paths do not go together")
     if heat == "time" and times is None:
-        raise click.UsageError("--heat time needs --times FILE.json, or --times evaluate")
+        times = "native"
     if form == "png" and output in (None, "-"):
         raise click.UsageError("--format png needs -o FILE: it is binary")
     view = view_module(file)
@@ -88,7 +94,10 @@ def command(
         raise VerificationError(f"--passes {passes} needs a valid module", view.notes)
     if passes != "none":
         module = optimise(module, named_pipeline(passes))
-    seconds = _times(module, times)
+    if times == "native":
+        module, seconds = _native(module)
+    else:
+        seconds = _times(module, times)
     scene = build_scene(module, _selection(module, computation, around, radius, paths))
     if form == "html":
         if scopes is not False:
@@ -134,6 +143,19 @@ def _times(module: Module, source: str | None) -> Times:
     from hlotool.harness.inputs import random_inputs
 
     return measure_times(module, random_inputs(module, 0))
+
+
+def _native(module: Module) -> tuple[Module, Times]:
+    """The module as code generation gets it, and the times of its native code."""
+    from hlotool.driver import compile_module
+    from hlotool.harness.inputs import random_inputs
+    from hlotool.harness.profile import Measurement
+
+    bare, probed = (compile_module(module, pipeline="none", profiled=profiled) for profiled in (False, True))
+    measurement = Measurement(bare, probed, random_inputs(module, 0))
+    measurement.run(_PROFILED)
+    profile = measurement.profile()
+    return profile.module, profile.times()
 
 
 def _page(scene: Scene, seconds: Times, heat: str | None) -> str:
