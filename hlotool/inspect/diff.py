@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 __all__ = ["matching_blocks", "rising", "unified_diff"]
 
 _SMALL = 20_000  # pairs of lines that may be compared one by one
-_MOST_EDITS = 400
+_MOST_EDITS = 150  # the time to find them grows with their square
 
 _Block = tuple[int, int, int]
 """Where equal lines start in the old and the new text, and how many they are."""
@@ -62,6 +62,9 @@ def matching_blocks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_B
 def _few_edits(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_Block]:
     """Blocks of sequences that a few insertions and removals turn into each other, none where that takes too many:
     E. W. Myers, An O(ND) difference algorithm and its variations (1986), forwards."""
+    ours, theirs = Counter(old), Counter(new)
+    if (ours - theirs).total() + (theirs - ours).total() > _MOST_EDITS:
+        return []
     furthest = {1: 0}  # how far along `old` the best way comes on each diagonal
     before: list[dict[int, int]] = []
     for edits in range(_MOST_EDITS + 1):

@@ -28,13 +28,16 @@ _SIZES = frozenset({"slice", "dynamic_slice_sizes", "slice_sizes", "literal", "f
 
 
 class Keys:
-    """Numbers and values that are equal for what is equal in two modules, `ignored` aspects aside."""
+    """Numbers and values that are equal for what is equal in two modules, `ignored` aspects aside.
+
+    The modules must stay as they are meanwhile."""
 
     def __init__(self, ignored: frozenset[str]) -> None:
         self.ignored = ignored
         self._labels: dict[Hashable, int] = {}
         self._shapes: dict[Shape, Hashable] = {}
         self._numbers: dict[Computation, int] = {}
+        self._known: dict[Instruction, tuple[int, int, int]] = {}
 
     def labels(self, instruction: Instruction) -> tuple[int, int, int, int]:
         """What an instruction is, its operands aside, at each of the `LEVELS`."""
@@ -44,12 +47,17 @@ class Keys:
         return whole, exact, loose, opcode
 
     def _own(self, instruction: Instruction) -> tuple[int, int, int]:
+        known = self._known.get(instruction)
+        if known is not None:
+            return known
         opcode, attributes = instruction.written, self.attributes(instruction)
         words = tuple(attributes.items())
         loose = tuple([item for item in words if item[0] not in _SIZES])
         shape = self.shape(instruction.shape)
         count = len(instruction.operands)
-        return self._intern((opcode, shape, count, words)), self._intern((opcode, loose)), self._intern((opcode,))
+        exact = self._intern((opcode, shape, count, words))
+        found = self._known[instruction] = exact, self._intern((opcode, loose)), self._intern((opcode,))
+        return found
 
     def shape(self, shape: Shape) -> Hashable:
         """What counts of a shape; layouts that are left out are the usual ones."""
