@@ -104,8 +104,9 @@ def command(
         hlotool extract model.hlo --split tests/ && hlotool check tests/
 
     What is read from outside becomes parameters of the same names, constants come along, and results are what others
-    read (with --backward alone, the instructions themselves).  'hlotool run OUT --inputs values.npz --compare values.npz' runs a cut on captured values: those of the first
-    run of its computation, as the evaluator gives them.  Files of --split hold CHECK-EQUAL evaluate for hlotool check.
+    read (with --backward alone, the instructions themselves).  'hlotool run OUT --inputs values.npz --compare
+    values.npz' runs a cut on captured values: those of the first run of its computation, as the evaluator gives them.
+    Files of --split hold CHECK-EQUAL evaluate for hlotool check.
     """
     given = bool(names or expression or between or computation)
     if given == (split is not None):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.evaluate.interpreter import Interpreter, guarded, room
+from hlotool.evaluate.interpreter import Interpreter, guarded
 from hlotool.evaluate.values import Value, leaves_of, value_from_leaves
 from hlotool.ir import Computation, ExecutionError, Instruction, Module, UnsupportedError
+from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
 
 __all__ = ["capture"]
