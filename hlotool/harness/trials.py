@@ -104,16 +104,14 @@ class PipelineTrial:
 
     def _judged(self, text: str, results: list[Arrays]) -> Outcome:
         excess = any(drops_roundings(pass_) for pass_ in parse_pipeline(self.pipeline).passes())
-        module = _read(text)
-        arguments = self._arguments(module)
         given = None if self.arguments is None else tuple(map(_Array, self.arguments))
         flat = [array for row in results for array in row]
         try:
             bounds = _truth(text, self.seed, given, excess)
             if bounds is not None:
-                again = partial(bounded_results, module, arguments[0], None, excess)
+                again = partial(_truth, text, self.seed, given, excess)
                 found = compare_with_truth(
-                    flat, bounds, max_undecided=self.max_undecided, again=lambda draws: again(draws=draws)
+                    flat, bounds, max_undecided=self.max_undecided, again=lambda draws: again(draws) or ()
                 )
                 want: Sequence[npt.NDArray[Any]] = [bound.value for bound in bounds]
             else:
@@ -166,14 +164,16 @@ class _Array:
         return hash(self._key)
 
 
-@lru_cache(maxsize=1)  # the same module is tried again with other passes
-def _truth(text: str, seed: int, given: tuple[_Array, ...] | None, excess: bool) -> tuple[Bounded, ...] | None:
-    """The true values, with bounds; None where there are none."""
+@lru_cache(maxsize=2)  # the same module is tried again with other passes
+def _truth(
+    text: str, seed: int, given: tuple[_Array, ...] | None, excess: bool, draws: int = 1
+) -> tuple[Bounded, ...] | None:
+    """The true values, with bounds of so many draws; None where there are none."""
     module = _read(text)
     if topology_of(module).devices > 1:
         return None
     with suppress(UnsupportedError):
-        return bounded_results(module, _given(module, seed, given)[0], None, excess)
+        return bounded_results(module, _given(module, seed, given)[0], None, excess, draws)
     return None
 
 
