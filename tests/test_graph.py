@@ -201,7 +201,6 @@ def test_options_choose_a_part(hlotool: Run) -> None:
         (["--computation", "mian"], 3, "did you mean 'main'"),
         (["--paths", "q", "v"], 3, "no path"),
         (["--paths", "q", "v", "--around", "q"], 2, "do not go together"),
-        (["--heat", "time"], 2, "--times"),
         (["--format", "png"], 2, "-o FILE"),
         (["--times", "absent.json"], 3, "absent.json"),
     ],
@@ -236,6 +235,16 @@ def test_times_are_measured_and_read_back(hlotool: Run, tmp_path: Path) -> None:
     assert "#e24a33" in done.stdout  # the one that took longest
     page = hlotool("graph", SAMPLES / "while_loop.hlo", "--times", "evaluate").stdout
     assert '"times":true' in page
+
+
+def test_heat_of_time_is_that_of_native_code_unless_told_otherwise(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(
+        "HloModule m\nENTRY e {\n  p = f32[64] parameter(0)\n  q = f32[64] tanh(p)\n  ROOT r = f32[64] add(q, p)\n}\n"
+    )
+    drawn = [hlotool("graph", "m.hlo", "--heat", "time", *more, "--format", "dot") for more in ((), ("-O2",))]
+    assert [done.returncode for done in drawn] == [0, 0]
+    assert all("#e24a33" in done.stdout for done in drawn)
+    assert "tanh" in drawn[0].stdout
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"times": {"a/b": "x"}}', '{"times": 3}'])

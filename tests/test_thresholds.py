@@ -951,6 +951,9 @@ _NO_THRESHOLDS = {
     "ALIGNMENT = 64": "how memory is laid out",
     "LINE = 64": "a line of the caches",
     "_L3_PER_CORE = 16 << 20": "of a processor that does not say",
+    "_MUCH = 16": "when code that is profiled looks at the clock",
+    "_MUCH_DATA = 4096": "when code that is profiled looks at the clock",
+    "_TRIPS = 1000": "when code that is profiled looks at the clock",
 }
 """Numbers by which nothing is planned, and what they are."""
 

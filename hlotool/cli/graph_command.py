@@ -11,15 +11,15 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
+from hlotool.cli.pictures import drawn_picture
 from hlotool.driver import optimise
 from hlotool.inspect.graph import draw_scene
 from hlotool.inspect.page import PageOptions, drawing_page
 from hlotool.inspect.records import Records
-from hlotool.inspect.render import HOW_TO_GET_DOT, NoPicture, find_dot, picture
 from hlotool.inspect.scene import Scene, build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.inspect.select import Selection, between, find_computation, find_instruction, near
-from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.ir import Instruction, Module
 
 if TYPE_CHECKING:
     from hlotool.harness.times import Times
@@ -29,7 +29,8 @@ from hlotool.ir import VerificationError
 __all__ = ["command"]
 
 _FORMS = ("html", "dot", "svg", "png")
-_SECONDS = 60.0
+_PROFILED = 0.5
+"""Seconds to measure times for."""
 
 
 @click.command("graph")
@@ -54,8 +55,9 @@ _SECONDS = 60.0
 @click.option("--heat", type=click.Choice(["bytes", "flops", "time"]), help="Colour by bytes moved, flops or time.")
 @click.option(
     "--times",
-    metavar="FILE.json|evaluate",
-    help='Time per instruction: {"times": {"COMPUTATION/INSTRUCTION": SECONDS}}, or measured by the evaluator.',
+    metavar="FILE.json|native|evaluate",
+    help="Time per instruction: from a file, as 'profile --format json' writes it, of native code (which --heat time "
+    "takes), or of the evaluator.",
 )
 @strict_option
 def command(
@@ -75,12 +77,15 @@ def command(
 
     The page opens in any browser, also without network: it can be searched, and boxes opened and closed; ? shows its
     keys.  Large modules start closed.
+
+    With --times native the drawing is of what the native code computes: FILE as code generation gets it, with the times
+    of a few runs on random inputs.  A file of times should be of the module that is drawn.
     """
     form = form or _form_of(output)
     if sum(option is not None for option in (computation, around, paths)) > 1:
         raise click.UsageError("--computation, --around and --paths do not go together")
     if heat == "time" and times is None:
-        raise click.UsageError("--heat time needs --times FILE.json, or --times evaluate")
+        times = "native"
     if form == "png" and output in (None, "-"):
         raise click.UsageError("--format png needs -o FILE: it is binary")
     view = view_module(file)
@@ -89,7 +94,10 @@ def command(
         raise VerificationError(f"--passes {passes} needs a valid module", view.notes)
     if passes != "none":
         module = optimise(module, named_pipeline(passes))
-    seconds = _times(module, times)
+    if times == "native":
+        module, seconds = _native(module)
+    else:
+        seconds = _times(module, times)
     scene = build_scene(module, _selection(module, computation, around, radius, paths))
     if form == "html":
         if scopes is not False:
@@ -102,7 +110,7 @@ def command(
     if form == "dot":
         write_text(output, text)
         return
-    content = _picture(text, form)
+    content = drawn_picture(text, form)
     if output in (None, "-"):
         write_text(None, content.decode())
     else:
@@ -137,6 +145,19 @@ def _times(module: Module, source: str | None) -> Times:
     return measure_times(module, random_inputs(module, 0))
 
 
+def _native(module: Module) -> tuple[Module, Times]:
+    """The module as code generation gets it, and the times of its native code."""
+    from hlotool.driver import compile_module
+    from hlotool.harness.inputs import random_inputs
+    from hlotool.harness.profile import Measurement
+
+    bare, probed = (compile_module(module, pipeline="none", profiled=profiled) for profiled in (False, True))
+    measurement = Measurement(bare, probed, random_inputs(module, 0))
+    measurement.run(_PROFILED)
+    profile = measurement.profile()
+    return profile.module, profile.times()
+
+
 def _page(scene: Scene, seconds: Times, heat: str | None) -> str:
     records = Records(seconds)
     records.add(scene, scene.module.name)
@@ -155,18 +176,3 @@ def _amounts(module: Module, heat: str | None, seconds: Times) -> dict[Instructi
         i: float(costs.of(i).bytes if heat == "bytes" else costs.of(i).flops + costs.of(i).transcendentals)
         for i in module.instructions()
     }
-
-
-def _picture(text: str, form: str) -> bytes:
-    dot = find_dot()
-    if dot is None:
-        raise UnsupportedError(
-            f"{form} pictures need the program 'dot', which is not on PATH; --format html needs nothing. To get it, "
-            f"{HOW_TO_GET_DOT}"
-        )
-    try:
-        return picture(dot, text, form, _SECONDS)
-    except NoPicture as problem:
-        raise UnsupportedError(
-            f"{problem}; --format html draws modules of any size, --around and --paths draw a part"
-        ) from None

@@ -17,6 +17,7 @@ from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT, place
 from hlotool.codegen.plan.buffers import assign
+from hlotool.codegen.plan.probes import Probe
 from hlotool.codegen.plan.sharing import Functions
 from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps, called, is_there, named, needs_kernel
 from hlotool.codegen.plan.task_loops import task_loops
@@ -34,7 +35,8 @@ class Program:
     """Everything that the runtime needs: IR texts and the frame's layout.
 
     `units` are the program's own texts, `library` those of functions that other programs call as well.  `assignment`
-    has the bytes of the arena, and which parameters are written to or hold results.
+    has the bytes of the arena, and which parameters are written to or hold results.  `probes` are the places where it
+    looks at the clock; None if it does not.
     """
 
     units: tuple[str, ...]
@@ -46,6 +48,7 @@ class Program:
     host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
     assignment: Assignment
+    probes: tuple[Probe, ...] | None = None
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -60,14 +63,15 @@ def build(
     log: DecisionLog | None = None,
     begin: Callable[[str], None] = lambda unit: None,
     target: Target | None = None,
+    profiled: bool = False,
 ) -> Program:
     """Plan and emit `module`, whose loops and branches each own their computations; calls become calls of functions.
 
     The code is for `machine`, made by `target`, which is the machine's own if none is given.  Arguments in `donation`
-    may be overwritten.  `begin` is given the first units, in order, each as soon as its text is known.  What buffer
-    assignment and scheduling decide goes to `log`.  UnsupportedError names the first instruction that has no native
-    code, and the collectives that do not fit the devices which the module says it runs on; KernelCrash the instructions
-    whose kernels could not be written.
+    may be overwritten.  If `profiled`, steps say how long they take.  `begin` is given the first units, in order, each
+    as soon as its text is known.  What buffer assignment and scheduling decide goes to `log`.  UnsupportedError names
+    the first instruction that has no native code, and the collectives that do not fit the devices which the module says
+    it runs on; KernelCrash the instructions whose kernels could not be written.
     """
     check_devices(module)
     log = DecisionLog() if log is None else log
@@ -79,6 +83,7 @@ def build(
     routines: dict[Computation, Routine] = {}
     host_calls: list[HostCall] = []
     uses: list[KernelUse] = []
+    probes: list[Probe] | None = [] if profiled else None
     name = f"run_{_identifier(module.name)}"
     for computation in _functions(module):
         is_entry = computation is module.entry
@@ -94,7 +99,7 @@ def build(
         plan = FunctionPlan(
             name=name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}", is_entry=is_entry,
             steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
-            machine=machine, host_calls=host_calls, uses=uses,
+            machine=machine, host_calls=host_calls, uses=uses, probes=probes,
         )  # fmt: skip
         piece, routines[computation] = target.function(plan)
         units.add(piece)
@@ -108,6 +113,7 @@ def build(
         host_calls=tuple(host_calls),
         kernels=tuple(uses),
         assignment=assignment,
+        probes=None if probes is None else tuple(probes),
     )
 
 
@@ -192,13 +198,14 @@ class _Kernels:
         self.names[instruction], kernel = found
         self.of[instruction] = kernel
         if kernel.scratch:
-            self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch)
+            self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch, kernel.uses)
 
     def call(self, instruction: Instruction, routine: Routine, assignment: Assignment) -> None:
         """Let a call be a kernel whose only step is the function of what it calls."""
         self.names[instruction] = routine.function
         self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost, True),), routine.arena_bytes)
-        self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes)
+        uses = (f"temporaries of {instruction.attributes['to_apply'].name}", routine.arena_bytes)
+        self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes, (uses,))
 
     def library(self) -> tuple[str, ...]:
         """The texts of the helpers that a process keeps."""

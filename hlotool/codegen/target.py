@@ -16,6 +16,7 @@ from hlotool.analysis.fusibility import has_many_sources
 from hlotool.analysis.product_epilogue import fused_product
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.plan.probes import Probe
 from hlotool.codegen.plan.region import Schedule
 from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps
 from hlotool.codegen.plan.units import Piece
@@ -35,7 +36,8 @@ class FunctionPlan:
     """The function `name` of a computation, the entry or what calls run: its `steps`, and how they run.
 
     `kernel_names` are for reports; `constants` has the offsets of values in the block of constants.  Who writes the
-    function adds the calls of the runtime and the kernels that it uses to `host_calls` and `uses`.
+    function adds the calls of the runtime and the kernels that it uses to `host_calls` and `uses`, and where it looks
+    at the clock to `probes`, unless that is None: then it does not.
     """
 
     name: str
@@ -47,6 +49,7 @@ class FunctionPlan:
     machine: Machine
     host_calls: list[HostCall]
     uses: list[KernelUse]
+    probes: list[Probe] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

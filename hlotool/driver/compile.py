@@ -67,6 +67,7 @@ def compile_module(
     strict: bool | None = None,
     to_run: bool = True,
     finite_loops: bool = True,
+    profiled: bool = False,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -92,6 +93,9 @@ def compile_module(
 
     Without `to_run` the executable is to be looked at: its code may be for any processor, nothing of it is loaded,
     contents that were left out are zeros, and calls of it are refused.
+
+    A `profiled` program says how long its steps take (`Executable.recorder`, `hlotool.harness.profile`); that of a
+    backend without native code says nothing.
 
     Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
     stay of which it is not known that they end.
@@ -131,6 +135,7 @@ def compile_module(
         donation=donation_of(module, donate),
         strict=is_strict(strict),
         to_run=to_run,
+        profiled=profiled,
     )
     if options.donation.arguments:
         _check_donation(module, backend, found)

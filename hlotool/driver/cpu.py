@@ -94,7 +94,7 @@ def _native(module: Module, options: CompileOptions, verify: bool) -> Executable
 
     def made() -> Executable:
         with compilation(machine, target.library, options.threads, options.to_run) as units:
-            program = build(lowered, machine, options.donation, log, units.begin, target)
+            program = build(lowered, machine, options.donation, log, units.begin, target, options.profiled)
             executable = link(
                 program, lowered, machine, units, log.decisions, options.threads, options.timeout, options.to_run
             )

@@ -24,7 +24,8 @@ class CompileOptions:
     The module goes through `pipeline`, watched by `instruments`, into code for `machine`, made by `target` (None: the
     machine's own), which runs on `threads` (None: as many as there are) and may take `timeout` seconds.  What is
     decided goes into `log`.  `donation` names arguments that may be overwritten.  If `strict`, a part of the compiler
-    that fails ends the compilation.  If not `to_run`, what comes of it is looked at only.
+    that fails ends the compilation.  If not `to_run`, what comes of it is looked at only.  If `profiled`, native code
+    says how long its steps take.
     """
 
     pipeline: Pipeline
@@ -37,6 +38,7 @@ class CompileOptions:
     donation: Donation = NOTHING_DONATED
     strict: bool = True
     to_run: bool = True
+    profiled: bool = False
 
 
 _MOST = 1024

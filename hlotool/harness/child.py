@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import signal
 import sys
 import warnings
@@ -40,6 +41,7 @@ def serve() -> None:
     """Say that all is well so far; then do jobs, ``(function, arguments, seconds)``, and answer ``(True, result)`` or
     ``(False, exception)``, until nobody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # nobody wants to look at what died
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")

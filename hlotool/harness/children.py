@@ -68,6 +68,10 @@ class Children(Executor):
         self._lock = Lock()
         self._closed = False
 
+    def allow(self, seconds: float | None) -> None:
+        """The time limit of jobs that begin from now on."""
+        self._seconds = seconds
+
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         if kwargs:
             raise TypeError("jobs of children take no arguments by name")

@@ -11,11 +11,14 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from math import inf
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -195,13 +198,14 @@ class CommandTrial:
     what is larger ends the search with an ExecutionError.  With `code` that one alone is bad, whatever it is, and any
     other but 0 undecided.  With `message`, a regular expression, a bad outcome is undecided where what the command said
     does not have it.  After `timeout` seconds the command is ended, with all that it started: that is a failure of its
-    own, ``timeout``.
+    own, ``timeout``.  Once `stop` is set, what runs in other threads is ended, and counts as undecided.
     """
 
     command: str
     code: int | None = None
     message: str | None = None
     timeout: float | None = None
+    stop: Event | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, text: str) -> Outcome:
         with tempfile.TemporaryDirectory(prefix="hlotool-") as folder:
@@ -210,7 +214,10 @@ class CommandTrial:
             line = self.command.replace("{}", shlex.quote(str(path)))
             said = Path(folder) / "said"
             with path.open("rb") as given, said.open("wb") as taken:
-                status = _ended(line, given if "{}" not in self.command else subprocess.DEVNULL, taken, self.timeout)
+                stdin = subprocess.DEVNULL if "{}" in self.command else given
+                status = _ended(line, stdin, taken, self.timeout, self.stop)
+            if self.stop is not None and self.stop.is_set():
+                return undecided("interrupted")
             return self._judged(status, said.read_bytes().decode("utf-8", "replace"))
 
     def _judged(self, status: int | None, said: str) -> Outcome:
@@ -238,18 +245,25 @@ class CommandTrial:
         return bad(Failure(kind="exit", code=status, what=self.message, message=words))
 
 
-def _ended(line: str, given: Any, said: Any, timeout: float | None) -> int | None:
-    """The exit code of a line of shell (128 and more: so many above a signal); None where it took too long."""
+def _ended(line: str, given: Any, said: Any, timeout: float | None, stop: Event | None) -> int | None:
+    """The exit code of a line of shell (128 and more: so many above a signal); None where it took too long, or was
+    stopped."""
     process = subprocess.Popen(  # in a session of its own, to be ended as a whole
         line, shell=True, stdin=given, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
     )
+    end = inf if timeout is None else time.monotonic() + timeout
+    status = None
     try:
-        status = process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        return None
+        while status is None and time.monotonic() < end and not (stop is not None and stop.is_set()):
+            with suppress(subprocess.TimeoutExpired):
+                status = process.wait(min(_LOOK, max(0.0, end - time.monotonic())))
     finally:
-        if process.returncode is None:
+        if status is None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return status if status >= 0 else 128 - status
+    return status if status is None or status >= 0 else 128 - status
+
+
+_LOOK = 0.2
+"""Seconds between looks at whether to stop."""

@@ -31,6 +31,7 @@ from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_o
 from hlotool.runtime.entry import check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.object_code import assembly
+from hlotool.runtime.recorder import Recorder
 
 __all__ = ["Executable", "Memory", "link"]
 
@@ -63,7 +64,7 @@ class Executable:
     are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
     the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
     results there without a copy (None where that is not possible).  `donated` maps results to the arguments that
-    they overwrite: their arrays are the results.
+    they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
     """
 
     module: Module
@@ -81,6 +82,7 @@ class Executable:
     devices: int = 1
     timeout: float | None = None
     donated: Mapping[int, int] = field(default_factory=dict)
+    recorder: Recorder | None = None
 
     @property
     def topology(self) -> Topology:
@@ -233,6 +235,9 @@ def link(
     )
     if not to_run:
         return executable(run=_refused, work=_refused)
+    recorder = None if program.probes is None else Recorder(len(program.probes))
+    if recorder is not None:
+        symbols |= recorder.symbols
     entry = load_image(image, threads, symbols, sites)
     call = entry.function(image.releases_gil)
 
@@ -246,9 +251,10 @@ def link(
     needs_device = timeout is not None or any(isinstance(site, HostSite) for site in sites)
     return executable(
         run=alone if needs_device else call,
-        image=image if not sites and timeout is None else None,
+        image=image if not sites and timeout is None and recorder is None else None,
         work=work,
         into=None if needs_device or devices > 1 else entry.run_into,
+        recorder=recorder,
     )
 
 

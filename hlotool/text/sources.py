@@ -22,11 +22,28 @@ class Sources:
     """Places in the program's own source, for the instructions of one module."""
 
     def __init__(self, module: Module) -> None:
-        self._frames = _places(module.stack_frames) if module.stack_frames is not None else {}
+        tables = module.stack_frames
+        self._frames = _places(tables) if tables is not None else {}
+        self._callers = _callers(tables) if tables is not None else {}
 
     def of(self, instruction: Instruction) -> Location | None:
         """Where `instruction` was written; None where the metadata does not say."""
         return _written(instruction.metadata, self._frames) if instruction.metadata is not None else None
+
+    def stack(self, instruction: Instruction) -> tuple[tuple[str, Location], ...]:
+        """The calls that led to where `instruction` was written, outermost first, as far as the metadata says: the
+        function that it is in (empty where that is not known), and the place."""
+        if instruction.metadata is None:
+            return ()
+        found: list[tuple[str, Location]] = []
+        number, seen = instruction.metadata.stack_frame_id, set[int]()
+        while number in self._frames and number not in seen:
+            seen.add(number)
+            function, caller = self._callers[number]
+            found.append((function, self._frames[number]))
+            number = caller
+        written = self.of(instruction)
+        return tuple(reversed(found)) if found or written is None else (("", written),)
 
 
 def with_source(diagnostic: Diagnostic, text: str) -> Diagnostic:
@@ -96,3 +113,16 @@ def _places(tables: StackFrames) -> dict[int, Location]:
         places[number] = Location(files.get(values.get("file_name_id", 0), ""), line, column, end_line, end_column)
     found = {number: places.get(dict(row).get("file_location_id", 0)) for number, row in tables.frames}
     return {number: place for number, place in found.items() if place is not None and place.file}
+
+
+def _callers(tables: StackFrames) -> dict[int, tuple[str, int]]:
+    """Frame number -> its function, and the number of the frame that called it, of which the text has one more (XLA
+    counts from 0 there, with -1 for none)."""
+    names = dict(tables.function_names)
+    functions = {number: names.get(dict(row).get("function_name_id", 0), "") for number, row in tables.file_locations}
+    found = {}
+    for number, row in tables.frames:
+        values = dict(row)
+        function = functions.get(values.get("file_location_id", 0), "")
+        found[number] = function, values.get("parent_frame_id", 0) - 1
+    return found

@@ -8,6 +8,7 @@ host are calls back into the runtime, and everything else is a call of a kernel,
 worth it.  Steps that run side by side (`hlotool.codegen.cpu.host.overlap`) are one job of the pool.
 
 What may take long looks at the clock on the way and asks the runtime whether to go on (`hlotool.codegen.llvm.polling`).
+In a program that is profiled steps say how long they took (`hlotool.codegen.cpu.host.probing`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import trip_count
 from hlotool.codegen.cpu.host.body import Body, table_size
+from hlotool.codegen.cpu.host.probing import Probing
 from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_calls, define_tasks
 from hlotool.codegen.cpu.host.step_costs import StepCosts
 from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
@@ -90,6 +92,7 @@ class _Writer:
         self.polled = 0
         self.tables = 0
         self.costs = StepCosts(plan.steps)
+        self.probing = Probing(plan.probes, self.unit, plan.steps, plan.name)
 
     def whole(self, head: str) -> None:
         """Write the function that runs the computation."""
@@ -102,8 +105,11 @@ class _Writer:
             f, self.assignment, self.plan.constants, Ptr(f, "%frame"), instructions=self.assignment.positions,
             width=max(widths, default=1), is_table=not self.plan.is_entry,
         )  # fmt: skip
-        self.computation(self.steps.entry)
-        self.copy_all(self.assignment.output_copies)
+        with self.probing.function(f, self.name):
+            self.computation(self.steps.entry)
+            self.copy_all(self.assignment.output_copies)
+            self.probing.copied(self.assignment.output_copies, self.steps.entry.root)
+            self.probing.mark("rest", self.steps.entry.root, about=False)
         if self.plan.is_entry:
             body.status.store(COMPLETE)
         body.end_early(_ABANDON, tells=not self.plan.is_entry)
@@ -115,11 +121,15 @@ class _Writer:
         return "" if works else f" {LOOPING if loops else PLUMBING}"
 
     @contextmanager
-    def _function(self, head: str, instructions: Iterable[Instruction]) -> Iterator[Body]:
-        """Write another function, for `instructions`, whose table of arguments begins with the frame."""
+    def _function(
+        self, head: str, instructions: Iterable[Instruction], probed: str | None = None
+    ) -> Iterator[Body]:
+        """Write another function, for `instructions`, whose table of arguments begins with the frame; with probes of
+        scope `probed`, if any."""
         outer = self.body
         self.body = outer.inner(Function(self.unit, head), instructions)
-        yield self.body
+        with self.probing.function(self.body.f, probed):
+            yield self.body
         self.body.end_early(_ABANDON)
         self.body = outer
 
@@ -162,10 +172,12 @@ class _Writer:
 
     def instruction(self, instruction: Instruction) -> None:
         body = self.body
+        self.probing.before(instruction)
         body.find_targets(instruction)
         match instruction.opcode:
             case "while":
                 self.copy_all(self.assignment.loop_copies[instruction][0])
+                self.probing.copied(self.assignment.loop_copies[instruction][0], instruction)
                 if instruction in self.steps.task_loops:
                     self.task_loop(instruction, self.steps.task_loops[instruction])
                 else:
@@ -183,6 +195,7 @@ class _Writer:
                 body.views[self.assignment.leaves[instruction][0]] = body.part(instruction)
             case _ if is_element(instruction):
                 body.store(instruction, body.load_from(body.part(instruction), instruction.shape.element_type))
+        self.probing.after(instruction)
 
     def scalar(self, instruction: Instruction) -> None:
         with named(instruction):
@@ -212,20 +225,26 @@ class _Writer:
         routine = self.steps.routines.get(instruction)
         parallel = body.span is not None or (routine is not None and routine.forks)
         self.forks |= parallel
+        shared = f"{self.name}_{len(self.plan.uses)}_tasks"
         for number, step in enumerate(self.kernels[instruction].steps):
             self._declare(step.function)
             if body.span is not None:
                 call(body.f, f"@{step.function}", body.table, *body.span)
             elif (instruction, number) in self.schedule.split:
                 parallel = True
-                self.fork(step.function, step.tasks)
+                self.fork(self.probing.timed(step.function, instruction, shared), step.tasks)
             elif (instruction, number) in self.schedule.split_awake:
                 parallel = True
-                self.fork(step.function, step.tasks, "hlo_parallel_awake")
+                self.fork(self.probing.timed(step.function, instruction, shared), step.tasks, "hlo_parallel_awake")
             else:
                 call(body.f, f"@{step.function}", body.table, 0, step.tasks)
             if step.polls:
                 self.check()
+        kernel = self.plan.kernel_names[instruction]
+        if routine is None:
+            self.probing.mark("kernel", instruction, kernel=kernel, opens=shared)
+        else:
+            self.probing.mark("call", instruction, kernel=kernel, opens=routine.function)
         self._note_use(instruction, parallel)
 
     def _declare(self, function: str) -> None:
@@ -256,6 +275,7 @@ class _Writer:
         callee = self.unit.declare("i64", "hlo_host", ["ptr", "ptr"])
         f = self.body.f
         self._end_if(ask(f, callee, Int, Ptr(f, f"@{symbol}"), self.body.table).ne(COMPLETE))
+        self.probing.mark("host", instruction)
 
     def check(self) -> None:
         """End the execution where what was called has been stopped."""
@@ -273,6 +293,8 @@ class _Writer:
         """Run steps side by side, as one job; its table has the arguments of all of them."""
         body = self.body
         first = FIRST + 1  # each has the status ahead of its arguments
+        constants = f"{self.name}_region{self.regions}"
+        self.probing.before(region.steps[0])
         calls: dict[Instruction, list[Call]] = {}
         for instruction in region.steps:
             kernel = self.kernels.get(instruction)
@@ -283,18 +305,20 @@ class _Writer:
                 body.fill_table(values, first)
                 for step in kernel.steps:
                     self._declare(step.function)
-                calls[instruction] = [Call(step.function, first, step.tasks) for step in kernel.steps]
+                functions = self.probing.timed_all([step.function for step in kernel.steps], instruction, constants)
+                calls[instruction] = [
+                    Call(function, first, step.tasks) for function, step in zip(functions, kernel.steps, strict=True)
+                ]
                 first += len(values) + 1
                 self._note_use(instruction, True)
             else:
                 if instruction.opcode == "while":
                     self.copy_all(self.assignment.loop_copies[instruction][0])
                 name = f"{self.name}_task{self.regions}_{len(calls)}"
-                calls[instruction] = [Call(name, first)]
                 (body.table + 8 * first).store(body.frame)
-                first += 2
                 self.control_task(name, instruction)
-        constants = f"{self.name}_region{self.regions}"
+                calls[instruction] = [Call(self.probing.timed(name, instruction, constants, name), first)]
+                first += 2
         define_calls(self.unit, constants, region, calls)
         body.table.store(Ptr(body.f, f"@{constants}"))
         (body.table + 8).store(Ptr(body.f, f"@{constants}_starts"))
@@ -303,12 +327,13 @@ class _Writer:
         self.regions += 1
         self.fork(f"{self.name}_tasks", len(region.tasks))
         self.check()
+        self.probing.mark("region", region.steps[0], about=False, opens=constants)
 
     def control_task(self, name: str, instruction: Instruction) -> None:
         """A function that runs a loop, with its state as it is initially, or a conditional."""
         inner = [instruction, *inside(instruction)]
         head = f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind"
-        with self._function(f"{head}{self._quality(inner)}", inner):
+        with self._function(f"{head}{self._quality(inner)}", inner, name):
             if instruction.opcode == "while":
                 self.trips(instruction)
             else:
@@ -336,8 +361,10 @@ class _Writer:
             when(begin.eq(0), give)
         body = self.body
         body.table.store(body.frame)
-        self.fork(name, self.kernels[plan.kernel].steps[0].tasks)
+        shared = f"{name}_tasks"
+        self.fork(self.probing.timed(name, plan.kernel, shared), self.kernels[plan.kernel].steps[0].tasks)
         self.check()
+        self.probing.mark("kernel", plan.kernel, kernel=self.plan.kernel_names[plan.kernel], opens=shared)
         for number, value in enumerate(plan.own, 1):
             body.address(value).copy_from(body.table + 8 * number, value.size)
 
@@ -347,19 +374,21 @@ class _Writer:
         condition, body = instruction.attributes["condition"], instruction.attributes["body"]
         homes = self.body.begin_swaps(instruction)
         test, again, leave = f.fresh("test"), f.fresh("body"), f.fresh("done")
-        f.jump(test)
-        f.label(test)
-        self.computation(condition)
-        f.branch(vector(self.body.load(condition.root)).name, again, leave)
-        f.label(again)
-        self.computation(body)
-        self.copy_all(repeating)
-        self.body.swap(homes)
-        if self._polls(instruction):
-            self.spend(instruction)
-        f.jump(test)
-        f.label(leave)
-        self.body.end_swaps(homes)
+        with self.probing.loop(instruction):
+            f.jump(test)
+            f.label(test)
+            self.computation(condition)
+            f.branch(vector(self.body.load(condition.root)).name, again, leave)
+            f.label(again)
+            self.computation(body)
+            self.copy_all(repeating)
+            self.probing.copied(repeating, instruction)
+            self.body.swap(homes)
+            if self._polls(instruction):
+                self.spend(instruction)
+            f.jump(test)
+            f.label(leave)
+            self.body.end_swaps(homes)
 
     def _polls(self, instruction: Instruction) -> bool:
         """Whether an instruction is a loop that may take long.
@@ -410,5 +439,6 @@ class _Writer:
             f.label(label)
             self.computation(branch)
             self.copy_all(self.assignment.branch_copies[instruction, number])
+            self.probing.copied(self.assignment.branch_copies[instruction, number], instruction)
             f.jump(leave)
         f.label(leave)

@@ -1,0 +1,67 @@
+"""A profile as a trace for Perfetto (https://ui.perfetto.dev) and chrome://tracing: one run, thread by thread.
+
+The format is that of Chrome's trace events (Trace Event Format, 2016): complete events (``ph`` X) with microseconds
+since the run began.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hlotool.codegen.plan.probes import Probe
+from hlotool.harness.profile import Profile
+from hlotool.text.sources import Sources
+
+__all__ = ["trace_json"]
+
+
+def trace_json(profile: Profile) -> dict[str, Any]:
+    """Events of one run, and under ``otherData`` how many there were more than are kept."""
+    sources = Sources(profile.module)
+    events = sorted(profile.events.tolist(), key=lambda event: (event[2], -event[3]))
+    entry = next((probe.scope for probe in profile.probes if probe.kind == "rest"), None)
+    main = [thread for probe, thread, _, _ in events if profile.probes[probe].kind != "tasks"]
+    threads = {thread: number for number, thread in enumerate(dict.fromkeys([*main, *(e[1] for e in events)]))}
+    rows: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": f"hlotool {profile.module.name}"}}
+    ]
+    for number in threads.values():
+        name = "caller" if not number else f"worker {number}"
+        rows.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}})
+        rows.append({"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": number, "args": {"sort_index": number}})
+    known: dict[int, dict[str, Any]] = {}
+    for number, thread, begin, end in events:
+        if number not in known:
+            known[number] = _described(profile.probes[number], sources)
+        rows.append({
+            **known[number], "ph": "X", "pid": 1, "tid": threads[thread], "ts": begin / 1e3,
+            "dur": (end - begin) / 1e3,
+        })  # fmt: skip
+    passed = int(profile.passed.sum())
+    other = {
+        "tool": "hlotool profile", "module": profile.module.name, "entry": entry or "", "events": len(events),
+        "events_left_out": passed - len(events), "threads": profile.threads,
+    }  # fmt: skip
+    return {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": other}
+
+
+def _described(probe: Probe, sources: Sources) -> dict[str, Any]:
+    """What the viewer shows of all events of a probe."""
+    instruction = probe.instruction
+    if instruction is None:
+        words = {"region": "side by side", "scalars": "scalars", "rest": "end", "copy": "copies"}
+        name = words.get(probe.kind, probe.kind)
+        return {"name": name, "cat": probe.kind, "args": {"computation": probe.computation}}
+    name = instruction.name
+    if probe.kind in ("copy", "host"):
+        name = f"{name} ({probe.kind})"
+    args = {
+        "opcode": instruction.opcode, "shape": str(instruction.shape), "computation": probe.computation,
+        "kernel": probe.kernel,
+    }  # fmt: skip
+    if instruction.metadata is not None and instruction.metadata.op_name:
+        args["op_name"] = instruction.metadata.op_name
+    written = sources.of(instruction)
+    if written is not None:
+        args["source"] = f"{written.file}:{written.line}"
+    return {"name": name, "cat": probe.kind, "args": {key: value for key, value in args.items() if value}}
