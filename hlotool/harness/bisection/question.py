@@ -48,7 +48,7 @@ class Question:
 
     def key(self, what: str) -> dict[str, Any]:
         """What answers to the question depend on: for `Memory`."""
-        identity = hashlib.sha256(compiler_identity().encode()).hexdigest()
+        identity = hashlib.sha256(repr(compiler_identity()).encode()).hexdigest()
         given = hashlib.sha256()
         for array in self.arguments or ():
             given.update(repr((str(array.dtype), array.shape)).encode() + array.tobytes())
