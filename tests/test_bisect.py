@@ -52,12 +52,13 @@ PLANTED = "dce,planted{kind=shifted-slice,at=2},fusion"
 def planted(install: Install) -> dict[str, str | None]:
     """An environment with the pass ``planted``, and others that fail."""
     found = install("planted_package", PACKAGE, "hlotool.passes", planted="Planted", crashing="Crashing",
-        invalid="Invalid", silent="Silent", slow="Slow")  # fmt: skip
+        invalid="Invalid", silent="Silent", dying="Dying")  # fmt: skip
     return {**found, "PYTHONPATH": f"{found['PYTHONPATH']}{os.pathsep}{TESTS}"}
 
 
 PACKAGE = """
-import time
+import os
+import signal
 from dataclasses import dataclass
 from typing import ClassVar
 from planted_rewrites import KINDS, Planted
@@ -107,13 +108,11 @@ class Silent:
         return False
 
 @dataclass(frozen=True, slots=True)
-class Slow:
-    "Takes its time, the second time."
-    name: ClassVar[str] = "slow"
+class Dying:
+    "Takes the process with it."
+    name: ClassVar[str] = "dying"
     def run(self, module, log):
-        if "slept" in module.attributes.get("frontend_attributes", {}):
-            time.sleep(3600)
-        return False
+        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -522,13 +521,13 @@ def _chunk(host: int) -> bytes:
         return b""
 
 
-def test_a_time_limit_is_a_failure_of_its_own(hlotool: Run, planted: dict[str, str | None], tmp_path: Path) -> None:
-    text = SMALL.replace("HloModule small", 'HloModule small, frontend_attributes={slept="1"}')
-    arguments = ("bisect", "passes", module(tmp_path, text), "-p", "dce,slow,cse", "--timeout", "5", "--format", "json")
+def test_a_pass_that_takes_the_process_with_it(hlotool: Run, planted: dict[str, str | None], tmp_path: Path) -> None:
+    arguments = ("bisect", "rewrites", module(tmp_path), "-p", "dce,cse,dying,dce", "--format", "json")
     done = hlotool(*arguments, env=planted)
     assert done.returncode == 0, done.stderr
     answer = check_json(done.stdout)
-    assert (answer["failure"]["kind"], answer["pass"]["name"], answer["pass"]["run"]) == ("timeout", "slow", 2)
+    assert (answer["failure"]["kind"], answer["pass"]["name"], answer["pass"]["run"]) == ("signal", "dying", 3)
+    assert answer["reproduce"] == "hlotool repro reproducer.hlo --no-check"
 
 
 # ---- planted miscompiles: tests/survey_bisect.py has all of them, in larger modules
