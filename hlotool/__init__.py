@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hlotool.evaluate.custom_call import CustomCall
     from hlotool.evaluate.custom_calls import register_custom_call
     from hlotool.evaluate.feeds import Feeds
+    from hlotool.inspect.module_diff import diff
     from hlotool.ir import (
         ExecutionError,
         HloError,
@@ -52,6 +53,7 @@ __all__ = [
     "VerificationError",
     "__version__",
     "compile",
+    "diff",
     "load",
     "optimise",
     "parse",
@@ -63,6 +65,7 @@ __all__ = [
 _HOMES = {
     "CompilerWarning": ("hlotool.driver", "CompilerWarning"),
     "compile": ("hlotool.driver", "compile_module"),
+    "diff": ("hlotool.inspect.module_diff", "diff"),
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),
     "CustomCall": ("hlotool.evaluate.custom_call", "CustomCall"),

@@ -18,21 +18,12 @@ import click
 from hlotool import __version__
 from hlotool.cli import COMMANDS, cli
 from hlotool.cli.errors import EXIT_CODES
+from hlotool.cli.variables import VARIABLES
 
 sys.path.insert(0, str(Path(__file__).parent))
 from accuracy_page import page as accuracy_page
 from hlo_page import page as hlo_page
 from opcodes_page import page as opcodes_page
-
-ENVIRONMENT = {
-    "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
-    "HLOTOOL_THREADS": "Number of threads (default: all cores).",
-    "HLOTOOL_CPU": "Processor to compile for where --cpu names none (default: this one).",
-    "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
-    "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
-    "HLOTOOL_STRICT": "1: as --strict, also for the library: a failure of a part of hlotool is an error.",
-    "NO_COLOR": "Set to anything: no colour in messages.",
-}
 
 
 def escape(text: str) -> str:
@@ -55,6 +46,8 @@ def synopsis(command: click.Command, name: str) -> str:
     words = [f"\\fB{escape(name)}\\fR"]
     if any(isinstance(p, click.Option) for p in command.params):
         words.append("[\\fIOPTIONS\\fR]")
+    if isinstance(command, click.Group) and command is not cli:
+        words.append("\\fICOMMAND\\fR")
     for parameter in command.params:
         if isinstance(parameter, click.Argument):
             word = f"\\fI{escape((parameter.name or '').upper())}\\fR" + ("..." if parameter.nargs == -1 else "")
@@ -74,6 +67,16 @@ def options(command: click.Command, context: click.Context) -> list[str]:
     return lines
 
 
+def subcommands(group: click.Group, context: click.Context) -> list[str]:
+    """The commands of a command, each with its synopsis, what it says of itself, and its options."""
+    lines = [".SH COMMANDS"]
+    for name, command in sorted(group.commands.items()):
+        inside = click.Context(command, context, name)
+        lines += [".SS", synopsis(command, f"{context.command_path} {name}"), *paragraphs(command.help or "")]
+        lines += options(command, inside)
+    return lines
+
+
 def page(command: click.Command, name: str, summary: str) -> str:
     """The manual page of a command."""
     parent = None if command is cli else click.Context(cli, info_name="hlotool", **cli.context_settings)
@@ -84,6 +87,8 @@ def page(command: click.Command, name: str, summary: str) -> str:
     lines += [f"{escape(name.replace(' ', '-'))} \\- {escape(summary)}", ".SH SYNOPSIS", synopsis(command, name)]
     lines += [".SH DESCRIPTION", *paragraphs(command.help or "")[1:]]
     lines += [".SH OPTIONS", *options(command, context)]
+    if isinstance(command, click.Group) and command is not cli:
+        lines += subcommands(command, context)
     if command is cli:
         lines.append(".SH COMMANDS")
         for word, text in sorted(COMMANDS.items()):
@@ -92,7 +97,7 @@ def page(command: click.Command, name: str, summary: str) -> str:
     for code, text in EXIT_CODES.items():
         lines += [".TP", f"\\fB{code}\\fR", escape(text)]
     lines.append(".SH ENVIRONMENT")
-    for variable, text in ENVIRONMENT.items():
+    for variable, text in VARIABLES.items():
         lines += [".TP", f"\\fB{variable}\\fR", escape(text)]
     others = [f"hlotool-{word}" for word in sorted(COMMANDS)] if name == "hlotool" else ["hlotool"]
     lines += [".SH SEE ALSO", ", ".join([*(f"\\fB{escape(other)}\\fR(1)" for other in others), "\\fBhlo\\fR(5)"])]

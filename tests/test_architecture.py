@@ -18,12 +18,15 @@ MAY_IMPORT = {
     "text": {"ir"},
     "evaluate": {"ir"},
     "analysis": {"ir", "evaluate"},
+    "lint": {"ir", "analysis"},
     "passes": {"ir", "analysis", "evaluate"},
     "codegen": {"ir", "analysis"},
     "runtime": {"ir", "codegen", "analysis", "evaluate"},
-    "harness": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "driver"},
+    "harness": {"ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "driver"},
     "inspect": {"ir", "text", "analysis", "passes", "codegen"},
-    "cli": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"},
+    "cli": {
+        "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"
+    },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
@@ -42,6 +45,7 @@ LIBRARIES = {  # beyond the standard library
     "text": {"numpy", "ml_dtypes"},
     "evaluate": {"numpy", "ml_dtypes", "scipy"},
     "analysis": {"numpy"},
+    "lint": {"numpy", "ml_dtypes"},
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 from collections.abc import Sequence
@@ -10,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, Run
+from json_schemas import check_json
 
 from hlotool.harness.bench import Native, Started, measure
+from hlotool.harness.gate import Gate, confirm, judge
 from hlotool.harness.statistics import larger, median_interval, quantile, summarise
 
 MEAN = ROOT / "samples" / "mean.hlo"
@@ -87,8 +90,8 @@ def test_programs_are_timed_that_overwrite_their_arguments(tmp_path: Path, hloto
 class Puppet:
     """A contestant that says how long it took."""
 
-    def __init__(self, label: str, seconds: float, log: list[str]) -> None:
-        self.label, self.seconds, self.log = label, seconds, log
+    def __init__(self, label: str, seconds: float, log: list[str], count: int = 4) -> None:
+        self.label, self.seconds, self.log, self.count = label, seconds, log, count
 
     def start(self) -> Started:
         self.log.append(f"start {self.label}")
@@ -96,7 +99,7 @@ class Puppet:
 
     def sample(self, seconds: float, batch: int) -> list[float]:
         self.log.append(self.label)
-        return [self.seconds] * 4
+        return [self.seconds] * self.count
 
 
 def test_contestants_take_turns() -> None:
@@ -153,11 +156,13 @@ def test_roofs_are_measured(hlotool: Run) -> None:
     assert report["cases"][0]["of_roof"] > 0
 
 
-def baseline(tmp_path: Path, factor: float) -> str:
-    """A report whose samples are `factor` times those of another."""
+def baseline(tmp_path: Path, factor: float, same_build: bool = False) -> str:
+    """A report whose samples are `factor` times those of another, made by another hlotool or by this one."""
     report = json.loads((tmp_path / "now.json").read_text())
     for case in report["cases"]:
         case["samples"] = [s * factor for s in case["samples"]]
+    if not same_build:
+        report["build"] = "another"
     (tmp_path / "old.json").write_text(json.dumps(report))
     return "old.json"
 
@@ -168,12 +173,112 @@ def test_the_gate(hlotool: Run, tmp_path: Path) -> None:
     slower = hlotool(*arguments, "--baseline", baseline(tmp_path, 0.01), "--fail-if", ">5% @99%")
     assert slower.returncode == 1
     assert ": slower: " in slower.stdout
+    assert "measured twice)" in slower.stdout
     faster = hlotool(*arguments, "--baseline", baseline(tmp_path, 100.0), "--fail-if", ">5%")
     assert faster.returncode == 0
     assert ": faster: " in faster.stdout
     told = hlotool(*arguments, "--baseline", baseline(tmp_path, 0.01))
     assert told.returncode == 0  # without a gate it only says so
     assert ": slower: " in told.stdout
+
+
+def test_the_code_of_a_report_takes_part_where_it_can_be_made_again(hlotool: Run, tmp_path: Path) -> None:
+    arguments = ("bench", MEAN, *QUICK)
+    check_json(hlotool(*arguments, "--format", "json", "-o", "now.json").stdout or (tmp_path / "now.json").read_text())
+    done = hlotool(
+        *arguments, "--baseline", baseline(tmp_path, 0.01, same_build=True), "--fail-if", ">2000%", "--format", "json"
+    )
+    (verdict,) = check_json(done.stdout)["verdicts"]
+    assert (done.returncode, verdict["word"] in ("faster", "same")) == (0, True), verdict  # against itself it is not
+    assert (verdict["measured"], verdict["in_turns"]) == (2, True)
+
+
+def test_a_module_is_a_baseline(hlotool: Run, tmp_path: Path) -> None:
+    small = "HloModule m\nENTRY e { p = f32[SIZE] parameter(0) ROOT r = f32[SIZE] exponential(p) }"
+    slow = "HloModule m\nENTRY e { p = f32[SIZE] parameter(0) q = f32[SIZE] sine(p) s = f32[SIZE] cosine(q) " + (
+        "t = f32[SIZE] tan(s) u = f32[SIZE] erf(t) v = f32[SIZE] atan2(u, s) w = f32[SIZE] log-plus-one(v) "
+        "x = f32[SIZE] power(w, q) ROOT r = f32[SIZE] exponential(p) }"
+    ).replace("ROOT r = f32[SIZE] exponential(p)", "y = f32[SIZE] subtract(x, x) ROOT r = f32[SIZE] add(y, p)")
+    (tmp_path / "fast.hlo").write_text(small.replace("SIZE", "4096"))
+    (tmp_path / "slow.hlo").write_text(slow.replace("SIZE", "4096"))
+    done = hlotool(
+        "bench", "slow.hlo", *QUICK, "--baseline", "fast.hlo", "--fail-if", ">50%", "--format", "json"
+    )
+    answer = check_json(done.stdout)
+    (verdict,) = answer["verdicts"]
+    assert done.returncode == 1
+    assert (verdict["label"], verdict["word"], verdict["in_turns"]) == ("hlotool", "slower", True)
+    assert [case["variant"] for case in answer["cases"]] == ["hlotool", "baseline"]
+    turned = hlotool("bench", "fast.hlo", *QUICK, "--baseline-passes", "none", "--fail-if", ">10000%")
+    assert (turned.returncode, "fast.hlo, hlotool: " in turned.stdout) == (0, True), turned.stderr
+
+
+def test_times_are_there_although_outputs_differ(hlotool: Run, tmp_path: Path) -> None:
+    module = "HloModule m\nENTRY e { p = f32[64] parameter(0) ROOT r = f32[64] OPCODE(p) }"
+    (tmp_path / "new.hlo").write_text(module.replace("OPCODE", "sine"))
+    (tmp_path / "old.hlo").write_text(module.replace("OPCODE", "cosine"))
+    arguments = ("bench", "new.hlo", *QUICK, "--baseline", "old.hlo")
+    done = hlotool(*arguments)
+    assert done.returncode == 1
+    assert "MISMATCH: baseline and hlotool: " in done.stdout
+    assert "MISMATCH: baseline and hlotool: " in done.stderr
+    answer = check_json(hlotool(*arguments, "--format", "json").stdout)
+    assert [case["outputs"] for case in answer["cases"]] == ["ok", "MISMATCH"]
+    assert all(case["steady"]["median"] > 0 for case in answer["cases"])
+    rows = list(csv.DictReader(hlotool(*arguments, "--format", "csv").stdout.splitlines()))
+    assert [row["outputs"] for row in rows] == ["ok", "MISMATCH"]
+
+
+GATE = Gate(0.05, 0.99)
+
+
+def spread(middle: float, by: float, count: int = 50) -> list[float]:
+    """Samples around a median."""
+    source = random.Random(7)
+    return [middle * (1 + by * source.uniform(-1, 1)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "gate", "word"),
+    [
+        (spread(1.2, 0.01), spread(1.0, 0.01), GATE, "slower"),
+        (spread(1.05, 0.02), spread(1.0, 0.02), GATE, "inconclusive"),
+        (spread(1.2, 0.5, 6), spread(1.0, 0.5, 6), GATE, "inconclusive"),
+        (spread(1.0, 0.01), spread(1.0, 0.01), GATE, "same"),
+        (spread(0.8, 0.01), spread(1.0, 0.01), GATE, "faster"),
+        (spread(1.02, 0.001), spread(1.0, 0.001), GATE, "same"),
+        (spread(1.02, 0.001), spread(1.0, 0.001), None, "slower"),
+        (spread(1.0, 0.1), spread(1.0, 0.1), None, "same"),
+        ([1.2] * 8, [1.0] * 8, GATE, "inconclusive"),
+        ([1.2] * 9, [1.0] * 9, GATE, "slower"),
+        ([0.2], [1.0], GATE, "inconclusive"),
+        ([1.2], [1.0], None, "same"),
+    ],
+)
+def test_verdicts(new: list[float], old: list[float], gate: Gate | None, word: str) -> None:
+    found = judge(new, old, gate)
+    assert found.word == word
+    assert found.low <= found.ratio <= found.high
+
+
+def test_what_takes_turns_decides() -> None:
+    log: list[str] = []
+    first = judge([2.0] * 20, [1.0] * 20, GATE)
+    assert first.word == "slower"
+    new, old = Puppet("new", 1.0, log), Puppet("old", 1.0, log)
+    found, _ = confirm(first, new, old, GATE, batches=(1, 1), seconds=1.0, rounds=5)
+    assert found.word == "same"
+    assert sorted(log) == ["new"] * 5 + ["old"] * 5
+    assert len({tuple(log[n : n + 2]) for n in range(0, 10, 2)}) == 2
+
+
+def test_against_old_times_slower_is_what_is_slower_twice() -> None:
+    old = [1.0] * 20
+    for first, again, word in ((2.0, 2.0, "slower"), (2.0, 1.0, "inconclusive"), (2.0, 0.5, "inconclusive")):
+        new = Puppet("new", again, [], count=20)
+        judged = judge([first] * 20, old, GATE)
+        found, _ = confirm(judged, new, old, GATE, batches=(1, 1), seconds=1.0, rounds=1)
+        assert found.word == word
 
 
 def test_wrong_uses(hlotool: Run, tmp_path: Path) -> None:
@@ -183,6 +288,9 @@ def test_wrong_uses(hlotool: Run, tmp_path: Path) -> None:
         (("--fail-if", "5", "--baseline", "bad.json"), 2, "expected something like"),
         (("--baseline", "bad.json"), 3, "is no report"),
         (("--baseline", "none.json"), 3, "cannot read"),
+        (("--baseline", "none.hlo"), 3, "cannot read"),
+        (("--baseline", "bad.json", "--baseline-passes", "none"), 2, "goes with a module"),
+        ((MEAN, "--baseline", MEAN), 2, "goes with one FILE"),
     ):
         result = hlotool("bench", MEAN, *QUICK, *arguments)
         assert result.returncode == code
@@ -196,3 +304,5 @@ def test_without_jax_xla_is_refused(hlotool: Run, tmp_path: Path) -> None:
     result = hlotool("bench", MEAN, *QUICK, "--against", "xla", "--xla-python", python)
     assert result.returncode == 4
     assert "no module named jax" in result.stderr
+    assert f"{python} -m pip install jax" in result.stderr
+    assert "--xla-python PYTHON or HLOTOOL_XLA_PYTHON" in result.stderr

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
+import click
 import pytest
+from conftest import ROOT, Run, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_schemas import check_json
 from models import model
 
 from hlotool.analysis.cost import Cost, ModuleCost
 from hlotool.analysis.cost_rules import RULES, meetings
+from hlotool.analysis.roofline import Roof
 from hlotool.analysis.traffic import TRAFFIC, shape_bytes
+from hlotool.cli import cli
+from hlotool.inspect.cost_table import GROUPINGS, CostRow, Grouping, cost_rows, sort_rows, total_row
+from hlotool.inspect.roofline_picture import roofline_picture, roofline_text
 from hlotool.ir import OPCODES, UNBOUNDED, Module, Shape, WindowDimension
 from hlotool.ir.verifier import check
 from hlotool.text.load import load
@@ -348,3 +359,197 @@ def test_flops_of_models_are_xlas() -> None:
 def test_contractions_of_models(name: str, contractions: int) -> None:
     """The exact number for dots and convolutions: XLA's own figure counts one trip of a loop."""
     assert contractions <= ModuleCost(load(model(name))).total.flops <= 1.1 * contractions
+
+
+# ---- the command
+
+
+SCOPED = """HloModule scoped
+body {
+  a = f32[8,8] parameter(0)
+  e = f32[8,8] exponential(a), metadata={op_name="jit(f)/layer_1/exp"}
+  ROOT n = f32[8,8] negate(e), metadata={op_name="jit(f)/layer_2/neg" source_file="net.py" source_line=7}
+}
+ENTRY main {
+  x = f32[8,8] parameter(0)
+  d = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, metadata={op_name="jit(f)/layer_1/dot"}
+  ROOT f = f32[8,8] fusion(d), kind=kLoop, calls=body,
+    metadata={op_name="jit(f)/layer_2/neg" source_file="net.py" source_line=7}
+}
+"""
+
+
+@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("text", [SCOPED, LOOP.format(step="add(i, one)"), FUSION])
+def test_rows_add_up_to_the_cost_of_the_module(by: Grouping, text: str) -> None:
+    module = parse(text)
+    total, cost = total_row(cost_rows(module, by)).cost, ModuleCost(module).total
+    assert (total.flops, total.transcendentals, total.bytes_read, total.bytes_written) == (
+        cost.flops, cost.transcendentals, cost.bytes_read, cost.bytes_written
+    )  # fmt: skip
+
+
+def test_rows_of_loops_count_their_runs() -> None:
+    rows = {row.name: row for row in cost_rows(loop())}
+    assert (rows["y"].runs, rows["y"].cost.flops) == (7, 70)
+    assert (rows["go"].runs, rows["go"].cost.flops) == (8, 8)
+    assert {row.name: row.runs for row in cost_rows(loop(), "computation")} == {"more": 8, "body": 7}
+    module = loop()
+    (whole,) = cost_rows(module, whole=[module.entry.root])
+    assert (whole.name, whole.cost) == ("r", ModuleCost(module).total)
+
+
+def test_scopes_are_those_that_not_all_have_in_common() -> None:
+    rows = {row.name: row for row in cost_rows(parse(SCOPED), "scope", depth=1)}
+    assert set(rows) == {"layer_1", "layer_2"}
+    assert (rows["layer_1"].cost.flops, rows["layer_1"].cost.transcendentals) == (2 * 8**3, 64)
+    assert (rows["layer_2"].cost.flops, rows["layer_2"].cost.bytes) == (64, 512)
+    assert {row.name for row in cost_rows(parse(FUSION), "scope")} == {"(no scope)"}
+
+
+def test_the_least_time_is_that_of_the_nearer_roof() -> None:
+    roof = Roof(1e9, ((100, 1e9), (1000, 1e8)))
+    assert roof.seconds(Cost(1000, 0, 50, 50), 100) == 1e-6
+    assert roof.bound(Cost(1000, 0, 50, 50), 100) == "compute"
+    assert roof.seconds(Cost(10, 0, 5000, 5000), 10_000) == 1e-4
+    assert roof.bound(Cost(10, 0, 5000, 5000), 10_000) == "memory"
+    assert roof.bound(Cost(), 0) == ""
+    dot, fusion = cost_rows(parse(SCOPED), roof=roof, times={("main", "d"): 0.5, ("body", "e"): 0.25})
+    assert dot.roof_seconds == pytest.approx(512 / 1e8)
+    assert dot.saving == pytest.approx(0.5 - 512 / 1e8)
+    assert fusion.seconds == 0.25
+    assert total_row([dot, fusion]).seconds == 0.75
+
+
+def test_sorting() -> None:
+    rows = cost_rows(parse(SCOPED), "instruction")
+    assert [row.name for row in sort_rows(rows, "flops")] == ["d", "n", "e", "f"]
+    assert sort_rows(rows, "transcendentals")[0].name == "e"
+    assert [row.name for row in sort_rows(rows, "name")] == ["d", "e", "f", "n"]
+    assert [row.name for row in sort_rows(rows, "bytes")][:2] == ["d", "f"]
+
+
+@pytest.fixture
+def scoped(tmp_path: Path) -> Path:
+    path = tmp_path / "scoped.hlo"
+    path.write_text(SCOPED)
+    return path
+
+
+def test_the_table(hlotool: Run, scoped: Path) -> None:
+    done = hlotool("cost", scoped)
+    assert done.returncode == 0
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["scoped", "by", "kernel"]
+    assert [line[0] for line in lines[2:]] == ["d", "f", "total"]
+    assert "net.py:7" in done.stdout
+    assert "layer_2" in hlotool("cost", "-", "--by", "scope", stdin=SCOPED).stdout
+    cut = hlotool("cost", scoped, "--limit", "1").stdout
+    assert "1 of 2 rows; --limit 0 shows all" in cut
+    rows = hlotool("cost", scoped, "--format", "csv").stdout.splitlines()
+    assert rows[0].startswith("name,opcode,computation,shape,runs,flops")
+    assert len(rows) == 3
+
+
+def test_unknown_costs_are_said_to_be_lower_bounds(hlotool: Run) -> None:
+    done = hlotool("cost", "-", stdin=LOOP.format(step="multiply(i, i)"))
+    assert "1 loops of unknown length are counted once" in done.stdout
+    assert ">= " in done.stdout
+
+
+def test_the_roofline(hlotool: Run, scoped: Path, tmp_path: Path) -> None:
+    done = hlotool("cost", scoped, "--peaks", "2T,1GB")
+    assert "roofs, given: 2 TFLOP/s, 1 GB/s" in done.stdout
+    assert "A  d: " in done.stdout
+    assert hlotool("cost", scoped, "--peaks", "2T,1G", "-o", "roof.svg").returncode == 0
+    names = [node.tag.rpartition("}")[2] for node in ElementTree.parse(tmp_path / "roof.svg").iter()]
+    assert names.count("polyline") == 1
+    assert "circle" in names
+
+
+def test_times_of_a_file(hlotool: Run, scoped: Path, tmp_path: Path) -> None:
+    (tmp_path / "times.json").write_text(json.dumps({"times": {"main/d": 1e-3, "main/f": 1e-6}}))
+    done = hlotool("cost", scoped, "--times", "times.json", "--peaks", "1G,1G", "--format", "json", "--sort", "saving")
+    answer = check_json(done.stdout)
+    assert [row["name"] for row in answer["rows"]] == ["d", "f"]
+    assert answer["rows"][0]["saving_seconds"] == pytest.approx(1e-3 - 1024e-9)
+    assert answer["total"]["seconds"] == pytest.approx(1.001e-3)
+    assert answer["roof"] == {"flops_per_s": 1e9, "bytes_per_s": [{"touched": None, "rate": 1e9}], "measured": False}
+
+
+def test_measured_times(hlotool: Run, scoped: Path) -> None:
+    answer = check_json(hlotool("cost", scoped, "--measure", "--peaks", "1T,1T", "--format", "json").stdout)
+    assert {row["name"] for row in answer["rows"]} == {"d", "f"}
+    assert all(row["seconds"] > 0 for row in answer["rows"])
+    assert answer["run_seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "words"),
+    [
+        (("--peaks", "fast"), SCOPED, 2, "expected 'host', or operations and bytes"),
+        (("--peaks", "0,1"), SCOPED, 2, "expected 'host'"),
+        (("--peaks", "1e999,1"), SCOPED, 2, "expected 'host'"),
+        (("--peaks", "1e-9,1e300"), SCOPED, 2, "expected 'host'"),
+        (("--times", "t.json", "--measure"), SCOPED, 2, "give one of them"),
+        (("--times", "none.json"), SCOPED, 3, "cannot read none.json"),
+        ((), "HloModule m\nENTRY e { p = f32[", 3, "error"),
+        (("--measure",), "HloModule m\nENTRY e { p = f32[2] parameter(0) ROOT r = f32[2] woolly(p) }", 3, "woolly"),
+    ],
+)
+def test_what_cost_refuses(hlotool: Run, arguments: tuple[str, ...], stdin: str, code: int, words: str) -> None:
+    done = hlotool("cost", "-", *arguments, stdin=stdin)
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+
+
+def test_of_what_is_unknown_there_is_the_cost_of_the_rest(hlotool: Run) -> None:
+    text = "HloModule m\nENTRY e { p = f32[2] parameter(0) n = f32[2] negate(p) ROOT r = f32[2] woolly(n) }"
+    done = hlotool("cost", "-", "--format", "json", stdin=text)
+    answer = check_json(done.stdout)
+    assert answer["total"]["flops"] == 2
+    assert answer["total"]["unknown"] == 1
+    assert answer["notes"]
+
+
+@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "-1"])
+def test_times_that_are_none_are_refused(hlotool: Run, scoped: Path, tmp_path: Path, seconds: str) -> None:
+    (tmp_path / "times.json").write_text('{"times": {"main/d": SECONDS}}'.replace("SECONDS", seconds))
+    done = hlotool("cost", scoped, "--times", "times.json", "--peaks", "1G,1G")
+    assert (done.returncode, "negative or not finite" in done.stderr) == (3, True)
+
+
+def test_the_picture_is_xml_whatever_is_in_names() -> None:
+    roof = Roof(1e9, ((100, 1e9), (1000, 1e8)))
+    rows = [
+        CostRow(name=f"<a>\x01&{n}", cost=Cost(10**n, 0, 100, 100), roof_seconds=1e-9, seconds=seconds)
+        for n, seconds in enumerate([1e-12, 1e300, None, 0.0, *[1e-3] * 40])
+    ]
+    ElementTree.fromstring(roofline_picture(rows, roof, "a\x02 < b"))
+    assert "more have no letter" in roofline_text(rows, roof)
+    for few in ([], rows[:1]):
+        ElementTree.fromstring(roofline_picture(few, roof, ""))
+        assert roofline_text(few, roof)
+
+
+def examples(command: str) -> list[str]:
+    """The lines of a command's help that call it."""
+    found = cli.get_command(click.Context(cli), command)
+    assert found is not None
+    assert found.help
+    return [line.strip() for line in found.help.splitlines() if line.strip().startswith(f"hlotool {command} ")]
+
+
+@pytest.mark.parametrize("line", [*examples("cost"), *examples("memory")])
+def test_examples_of_the_help_work(hlotool: Run, tmp_path: Path, line: str) -> None:
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    done = hlotool(*shlex.split(line)[1:])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["cost", "memory"])
+def test_a_reader_who_goes_away_is_no_error(command: str) -> None:
+    words = f"{sys.executable} -m hlotool {command} samples/attention.hlo; echo $? >&2"
+    done = subprocess.run(
+        ["bash", "-c", f"({words}) | true"], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.stderr.split() == ["0"]

@@ -24,7 +24,7 @@ from hlotool.codegen.llvm.polling import COMPLETE
 from hlotool.codegen.machine import default_machine
 from hlotool.ir import ExecutionError, InputError
 from hlotool.runtime import callback, compile_queue, fastcall, memory, object_code, pool
-from hlotool.runtime.cache import Cache, default_cache, pack, text_key, unpack
+from hlotool.runtime.cache import Cache, code_key, default_cache, pack, unpack
 from hlotool.runtime.compile import Compiler, compile_units
 from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_call, unregister_custom_call
 from hlotool.runtime.entry import Entry
@@ -190,7 +190,7 @@ def test_compiled_takes_objects_from_the_cache(tmp_path: Path, monkeypatch: pyte
     cache = Cache(tmp_path)
     objects = compiled(texts, MACHINE, cache=cache)
     for text, data in zip(texts, objects, strict=True):  # entries are read alike whoever has written them
-        assert unpack(cache.get(text_key([text], MACHINE)) or b"") == [data]
+        assert unpack(cache.get(code_key([text], MACHINE).digest) or b"") == [data]
 
     def unwanted(*_: object) -> list[bytes]:
         raise AssertionError("compiled again")
@@ -203,8 +203,8 @@ def test_compiled_takes_objects_from_the_cache(tmp_path: Path, monkeypatch: pyte
 
 
 def test_cache_keys_and_packing() -> None:
-    assert text_key(["ab"], MACHINE) != text_key(["a", "b"], MACHINE)
-    assert text_key(["ab"], MACHINE) == text_key(["ab"], MACHINE)
+    assert code_key(["ab"], MACHINE).digest != code_key(["a", "b"], MACHINE).digest
+    assert code_key(["ab"], MACHINE).digest == code_key(["ab"], MACHINE).digest
     for parts in ([], [b""], [b"a", b"", b"bcd"]):
         assert unpack(pack(parts)) == parts
 

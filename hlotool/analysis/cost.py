@@ -13,7 +13,8 @@ Conventions, after XLA's ``HloCostAnalysis`` unless said otherwise:
 * A loop counts trips times (body + condition), and one condition more; XLA counts one trip.  A trip count that
   `analysis.trip_count` does not know counts as one, and the cost says so (`Cost.loops`).
 * Of the branches of a conditional the one with the most work counts.
-* What cannot be known (custom calls, unbounded dimensions) counts nothing and is counted in `Cost.unknown`.
+* What cannot be known (custom calls, unknown opcodes, unbounded dimensions) counts nothing and is counted in
+  `Cost.unknown`.
 
 The numbers differ from XLA's where XLA's are coarse: sorts count n log2 n of the sorted dimension instead of all
 elements, a reduction to n results combines (inputs - n) times, a dot on complex numbers counts 8 per term, Cholesky,
@@ -25,7 +26,7 @@ from __future__ import annotations
 from hlotool.analysis.cost_rules import ANNOTATIONS, APPLYING, RULES, Cost
 from hlotool.analysis.traffic import TRAFFIC, UnknownSize, everything
 from hlotool.analysis.trip_count import known_trip_count
-from hlotool.ir import Computation, Instruction, Module
+from hlotool.ir import UNKNOWN, Computation, Instruction, Module
 
 __all__ = ["Cost", "ModuleCost"]
 
@@ -129,6 +130,8 @@ class ModuleCost:
     def _operations(self, instruction: Instruction) -> tuple[int, int, int]:
         """Flops, transcendentals, and how many applied functions are unknown."""
         rule = RULES.get(instruction.opcode)
+        if instruction.opcode == UNKNOWN:
+            return 0, 0, 1
         if rule is None or instruction.attributes.get("custom_call_target") in ANNOTATIONS:
             return 0, 0, 0
         one = two = Cost()

@@ -23,12 +23,19 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
+    "cache": "Look into the cache of compiled code, or make room in it.",
+    "compare": "Compare what a module gives with what it should, down to single instructions.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
+    "cost": "Show what the parts of a module cost, and what a machine could do at best.",
+    "diff": "Show how two modules differ, matched by what they compute.",
+    "doctor": "Tell what a report of a bug should say, and test the installation.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
+    "lint": "Look for numeric and performance smells, and mend some.",
+    "memory": "Show what memory a module takes, when, and for what.",
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
     "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
@@ -38,7 +45,9 @@ COMMANDS: dict[str, str] = {
     "run": "Run a module on inputs, print or save the outputs, compare them.",
     "schema": "Print the JSON Schema of what --format json prints.",
     "signature": "Show the inputs and outputs of a module.",
+    "specialise": "Print a module for other sizes of its parameters.",
     "stats": "Show what is in a module and what it costs.",
+    "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
     "verify": "Check modules and report what is wrong in them.",
 }
 """Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
 import platform
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,6 +24,7 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.donation import Donate
 from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.peak_memory import peak_bytes
+from hlotool.analysis.roofline import Roof
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import (
@@ -38,19 +40,21 @@ from hlotool.cli.passes_options import named_pipeline, variants_options
 from hlotool.cli.pipeline_options import has_excess_precision
 from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
-from hlotool.codegen.machine import Machine, host
+from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
-from hlotool.harness.compare import Comparison, compare_all, compare_with_truth, verdict_of
+from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.elided import filled
+from hlotool.harness.gate import Gate, confirm, judge
 from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
 from hlotool.harness.op_by_op import op_by_op
-from hlotool.harness.roof import Roof, measure_roof
-from hlotool.harness.statistics import larger, summarise
+from hlotool.harness.references import Rules, Truth, judge_by_arrays
+from hlotool.harness.roof import measure_roof
 from hlotool.harness.xla import XlaPeer
-from hlotool.ir import InputError, Module, UnsupportedError
+from hlotool.ir import HloError, InputError, Module, Shape
 from hlotool.ir.devices import topology_of
+from hlotool.runtime.cache import compiler_identity
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
@@ -58,14 +62,6 @@ __all__ = ["command"]
 
 _KEPT = 1000
 """Samples per case in JSON, for --baseline."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Fail where a case is slower than its baseline by more than `share`, with this confidence."""
-
-    share: float
-    confidence: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +84,9 @@ class BenchOptions:
     warmup: float
     roof: bool
     baseline: str | None
+    baseline_passes: str | None
     gate: Gate | None
+    inconclusive: str
     threads: int | None
     form: str
     output: str | None
@@ -96,10 +94,19 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One contestant on one file.  Operations, bytes moved and bytes touched are those of the optimised module."""
+    """One contestant on one file.  Operations, bytes moved and bytes touched are those of the optimised module.
+
+    `outputs` is whether its results are those of the first contestant: ``ok``, ``MISMATCH`` or ``UNDECIDED``;
+    `difference` says how they differ.  `pipeline` and `cpu` are what its code is made by, if it is ours.
+    """
 
     file: str
     timing: Timing
+    module: str
+    pipeline: str | None
+    cpu: str | None
+    outputs: str
+    difference: str
     flops: int
     bytes: int
     touched: int
@@ -140,10 +147,19 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
     "--warmup", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds ahead of that, at most."
 )
 @click.option("--roof/--no-roof", default=True, help="Measure the roofs of this machine, for the column 'of roof'.")
-@click.option("--baseline", type=click.Path(dir_okay=False), metavar="OLD.json", help="Compare with an earlier run.")
 @click.option(
-    "--fail-if", "gate", callback=_gate, metavar="'>5% @99%'", help="Exit 1 if slower than that by so much, surely."
-)
+    "--baseline", type=click.Path(dir_okay=False), metavar="OLD.json|OLD.hlo",
+    help="Compare with an earlier run (--format json), or with another module, which takes turns.",
+)  # fmt: skip
+@click.option("--baseline-passes", metavar="PIPELINE", help="Compare with FILE, or OLD.hlo, by these passes.")
+@click.option(
+    "--fail-if", "gate", callback=_gate, metavar="'>5% @99%'",
+    help="Exit 1 if slower than the baseline by so much, or if that cannot be told, measured twice.",
+)  # fmt: skip
+@click.option(
+    "--inconclusive", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
+    help="Whether what cannot be told is exit code 1.",
+)  # fmt: skip
 @elided_option
 @cpus_option
 @donate_option
@@ -163,16 +179,27 @@ def command(**given: Any) -> None:
 
     Variants take turns in random order.  Times are medians with 95 % intervals; compile times are without the cache.
     Results of all variants are compared with those of the first, and exit code 1 says that they differ: by more than
-    64 epsilon, and one of them by more than its error bounds (MISMATCH, or UNDECIDED where those say nothing). Arrays
-    that native code may overwrite (--donate) are renewed before each call, outside of the time; contestants keep
-    theirs.
+    64 epsilon, and one of them by more than its error bounds (MISMATCH, or UNDECIDED where those say nothing); their
+    times are there all the same.  Arrays that native code may overwrite (--donate) are renewed before each call,
+    outside of the time; contestants keep theirs.
+
+    With --fail-if a ratio of medians is ``slower`` only if all of its interval is above the limit.  One that is, or may
+    be, is measured once more, taking turns with the baseline's code: a module, other passes, or that of a report made
+    by this very hlotool from a file that is still there; else slower is what is slower than the old times twice.
+    ``inconclusive`` is what may lie on either side even then: exit code 1, unless --inconclusive pass.
     """
     options = BenchOptions(**given)
-    if options.gate is not None and options.baseline is None:
+    if options.gate is not None and options.baseline is None and options.baseline_passes is None:
         raise click.UsageError("--fail-if needs --baseline")
     if options.inputs is not None and len(options.files) > 1:
         raise click.UsageError("--inputs goes with one FILE")
-    old = _read_baseline(options.baseline) if options.baseline is not None else {}
+    old = Baseline()
+    if options.baseline is not None and _is_report(options.baseline):
+        if options.baseline_passes is not None:
+            raise click.UsageError("--baseline-passes goes with a module: reports say what passes they are of")
+        old = _read_baseline(options.baseline)
+    elif options.baseline is not None and len(options.files) > 1:
+        raise click.UsageError("--baseline OLD.hlo goes with one FILE")
     os.environ["HLOTOOL_CACHE"] = "off"  # of this process: compile times are those of a first compilation
     roof = measure_roof(options.threads) if options.roof else None
     cases: list[Case] = []
@@ -181,25 +208,26 @@ def command(**given: Any) -> None:
         program = _load(file, options)
         contestants = _contestants(program, options)
         try:
-            timings = measure(contestants, options.rounds, options.seconds, options.warmup)
-            found = _cases(program, timings, has_excess_precision(list(options.pipelines.values())))
-            for case, contestant in zip(found, contestants, strict=True):
-                samples = old.get((Path(file).name, case.timing.label))
-                if samples is not None:
-                    verdicts.append(_judge(case, contestant, samples, options.gate, options.seconds))
+            timings = measure([c.contestant for c in contestants], options.rounds, options.seconds, options.warmup)
+            cases += _cases(program, timings, contestants, has_excess_precision(list(options.pipelines.values())))
+            verdicts += _verdicts(program, timings, contestants, old, options)
         finally:
-            for contestant in contestants:
-                if isinstance(contestant, XlaPeer):
-                    contestant.close()
-        cases += found
+            for one in contestants:
+                if isinstance(one.contestant, XlaPeer):
+                    one.contestant.close()
     write_text(options.output, _REPORTS[options.form](cases, roof, verdicts))
-    if options.gate is not None and any(v.word == "slower" for v in verdicts):
+    for case in cases:
+        if case.difference:
+            say(f"{case.file}: {case.outputs}: {case.difference}", err=True)
+    failing = {"slower", "inconclusive"} if options.inconclusive == "fail" else {"slower"}
+    slower = options.gate is not None and any(v.word in failing for v in verdicts)
+    if slower or any(case.outputs != "ok" for case in cases):
         raise CheckFailed
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is timed: a module with the text it was read from, and arguments."""
+    """What is timed: a module with the text that it is read from each time, and arguments."""
 
     file: str
     text: str
@@ -208,15 +236,48 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
+class Entrant:
+    """A contestant, and what its code is made of and by: the hash of the module, a pipeline, a processor's name."""
+
+    contestant: Contestant
+    module: str
+    pipeline: str | None = None
+    cpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """A case against its baseline: `word` is ``faster``, ``same``, ``slower`` or ``inconclusive``; `p` the probability
-    of such samples if the case is not slower by more than the gate allows."""
+    """A case against its baseline (`harness.gate`): the judgement, how often it was measured, and whether in turns with
+    the baseline's code."""
 
     file: str
     label: str
     word: str
     ratio: float
+    low: float
+    high: float
     p: float
+    measured: int
+    in_turns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Old:
+    """A case of an earlier run: its samples, and what its code was made of and by."""
+
+    samples: Sequence[float]
+    file: str = ""
+    module: str | None = None
+    pipeline: str | None = None
+    cpu: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An earlier run: `build` says which hlotool it was; cases by the names of files, and labels."""
+
+    build: str | None = None
+    cases: Mapping[tuple[str, str], Old] = field(default_factory=dict)
 
 
 def _load(file: str, options: BenchOptions) -> Program:
@@ -224,7 +285,7 @@ def _load(file: str, options: BenchOptions) -> Program:
     if options.elided is not None:
         module = filled(module, options.elided)
     refuse_elided(module)
-    shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
+    shapes = _shapes(module)
     arrays = random_inputs(module, options.seed)
     if options.inputs is not None:
         arrays = read_arrays(options.inputs, "arg", shapes)
@@ -232,26 +293,50 @@ def _load(file: str, options: BenchOptions) -> Program:
     return Program(file, print_module(module), module, arrays)
 
 
-def _contestants(program: Program, options: BenchOptions) -> list[Contestant]:
+def _contestants(program: Program, options: BenchOptions) -> list[Entrant]:
     parse = partial(hlotool.parse, program.text)
-    pipelines, threads = options.pipelines, options.threads
-    found: list[Contestant] = []
+    pipelines, digest = options.pipelines, _digest(program.text)
+    found: list[Entrant] = []
     for (chosen, passes), (name, machine) in product(pipelines.items(), options.machines.items() or [("", None)]):
         label = "hlotool" if len(pipelines) == 1 else f"hlotool {chosen}"
         label += f" --cpu {name}" if name else ""
-        compile_ = partial(
-            compile_module, pipeline=named_pipeline(passes), threads=threads, machine=machine, donate=options.donate
-        )
-        found.append(Native(label, parse, compile_, program.arguments, _overwritten))
+        found.append(Entrant(_native(label, program, options, passes, machine), digest, passes, name))
     if "evaluate" in options.against:
-        found.append(Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments))
+        evaluator = Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments)
+        found.append(Entrant(evaluator, digest))
     if "op-by-op" in options.against:
-        found.append(Native("op-by-op", parse, partial(op_by_op, threads=threads), program.arguments))
+        eager = Native("op-by-op", parse, partial(op_by_op, threads=options.threads), program.arguments)
+        found.append(Entrant(eager, digest))
     if "xla" in options.against:
         if topology_of(program.module).devices > 1:
             raise click.UsageError("--against xla is for programs on one device")
-        found.append(XlaPeer(program.text, program.arguments, options.xla_python))
+        found.append(Entrant(XlaPeer(program.text, program.arguments, options.xla_python), digest))
+    other = options.baseline if options.baseline is not None and not _is_report(options.baseline) else None
+    if other is not None or options.baseline_passes is not None:
+        old = program if other is None else replace(_load(other, options), arguments=program.arguments)
+        check_arrays(inputs_of(old.module), old.arguments, _shapes(old.module))
+        (name, machine), *_ = options.machines.items() or [("", None)]
+        passes = options.baseline_passes or next(iter(pipelines.values()))
+        found.append(Entrant(_native(_BASELINE, old, options, passes, machine), _digest(old.text), passes, name))
     return found
+
+
+def _native(
+    label: str, program: Program, options: BenchOptions, passes: str, machine: Machine | None
+) -> Native:  # fmt: skip
+    compile_ = partial(
+        compile_module, pipeline=named_pipeline(passes), threads=options.threads, machine=machine,
+        donate=options.donate,
+    )  # fmt: skip
+    return Native(label, partial(hlotool.parse, program.text), compile_, program.arguments, _overwritten)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _shapes(module: Module) -> list[Shape]:
+    return [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
 
 
 def _overwritten(executable: Executable) -> Sequence[int]:
@@ -259,65 +344,121 @@ def _overwritten(executable: Executable) -> Sequence[int]:
     return executable.program.assignment.overwritten if executable.program is not None else ()
 
 
-def _cases(program: Program, timings: Sequence[Timing], excess_precision: bool) -> list[Case]:
+def _cases(
+    program: Program, timings: Sequence[Timing], entrants: Sequence[Entrant], excess_precision: bool
+) -> list[Case]:
     first = timings[0]
-    for timing in timings[1:]:
-        wrong = [c for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
-        if wrong:
-            _explain(program, timing, first, wrong[0], excess_precision)
     optimised = optimise(program.module)
     cost, touched = ModuleCost(optimised).total, peak_bytes(optimised)
-    base = first.steady.median
-    operations = cost.flops + cost.transcendentals
-    return [Case(program.file, t, operations, cost.bytes, touched, t.steady.median / base) for t in timings]
+    found = []
+    for timing, entrant in zip(timings, entrants, strict=True):
+        wrong = [c for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
+        outputs = _explained(program, timing, first, excess_precision) if wrong else "ok"
+        said = f"{timing.label} and {first.label}: {wrong[0]}" if outputs != "ok" else ""
+        found.append(Case(
+            program.file, timing, entrant.module, entrant.pipeline, entrant.cpu, outputs, said,
+            cost.flops + cost.transcendentals, cost.bytes, touched, timing.steady.median / first.steady.median,
+        ))  # fmt: skip
+    return found
 
 
-def _explain(
-    program: Program, timing: Timing, first: Timing, difference: Comparison, excess_precision: bool
-) -> None:
+def _explained(program: Program, timing: Timing, first: Timing, excess_precision: bool) -> str:
     """Results that differ by more than the tolerance: are both within the error bounds of the true ones?"""
-    from hlotool.evaluate.truth import bounded_results
+    truth = Truth(program.module, program.arguments, excess_precision)
+    return verdict_of(judge_by_arrays(timing.started.outputs, first.started.outputs, Rules(), truth).all)
 
-    rows = [difference]
+
+def _verdicts(
+    program: Program, timings: Sequence[Timing], entrants: Sequence[Entrant], old: Baseline, options: BenchOptions
+) -> list[Verdict]:
+    """The contestants that have a baseline against it, measured once more where they do not pass."""
+    beside = next((n for n, timing in enumerate(timings) if timing.label == _BASELINE), None)
+    found = []
+    known = Old(())
+    for number, (timing, entrant) in enumerate(zip(timings, entrants, strict=True)):
+        if beside is not None:
+            if number == beside or entrant.pipeline is None:
+                continue
+            samples: Sequence[float] = timings[beside].samples
+        else:
+            key = Path(program.file).name, timing.label
+            if key not in old.cases:
+                continue
+            known = old.cases[key]
+            samples = known.samples
+        judgement, times, in_turns = judge(timing.samples, samples, options.gate), 1, beside is not None
+        if options.gate is not None and judgement.word in ("slower", "inconclusive"):
+            other: Contestant | Sequence[float]
+            if beside is not None:
+                other, batch = entrants[beside].contestant, timings[beside].batch
+            else:
+                rebuilt = _rebuilt(known, old.build, program, options)
+                other, batch = rebuilt or known.samples, timing.batch
+                in_turns = rebuilt is not None
+            times = 2
+            judgement, _ = confirm(
+                judgement, entrant.contestant, other, options.gate, batches=(timing.batch, batch),
+                seconds=max(options.seconds, 0.1), rounds=options.rounds,
+            )  # fmt: skip
+        found.append(Verdict(
+            program.file, timing.label, judgement.word, judgement.ratio, judgement.low, judgement.high, judgement.p,
+            times, in_turns,
+        ))  # fmt: skip
+    return found
+
+
+def _rebuilt(old: Old, build: str | None, program: Program, options: BenchOptions) -> Native | None:
+    """The code that an earlier run timed, started; None where it cannot be made: another hlotool made it, or the file
+    is not as it was."""
+    if build != _build() or old.pipeline is None or old.cpu is None or not Path(old.file).is_file():
+        return None
+    source = program
+    if old.module != _digest(program.text):
+        try:
+            source = replace(_load(old.file, options), arguments=program.arguments)
+        except HloError:
+            return None
+        if old.module != _digest(source.text):
+            return None
+    machine = named(old.cpu) if old.cpu else None
+    found = _native(_BASELINE, source, options, old.pipeline, machine)
+    found.start()
+    return found
+
+
+_BASELINE = "baseline"
+
+
+def _build() -> str:
+    """This hlotool, its files included."""
+    return _digest(json.dumps(compiler_identity(), sort_keys=True))
+
+
+def _is_report(path: str) -> bool:
+    """Whether it is to be read as a report: by its name, or by how it begins."""
+    if path.endswith(".json"):
+        return True
     try:
-        bounds = partial(bounded_results, program.module, program.arguments, None, excess_precision)
-        once = bounds()
-        rows = [row for t in (first, timing) for row in compare_with_truth(t.started.outputs, once, again=bounds)]
-    except UnsupportedError:
-        pass  # programs of dynamic sizes have no bounds: what differs is wrong
-    verdict = verdict_of(rows)
-    if verdict != "ok":
-        say(f"{program.file}: {verdict}: {timing.label} and {first.label}: {difference}", err=True)
-        raise CheckFailed
+        with open(path, "rb") as file:
+            return file.read(64).lstrip()[:1] in (b"{", b"[")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _judge(
-    case: Case, contestant: Contestant, old: Sequence[float], gate: Gate | None, seconds: float
-) -> Verdict:
-    """Compare with the baseline.  Slower is only what is slower again when it is measured once more."""
-    gate = gate or Gate(0.0, 0.99)
-    limit = [s * (1 + gate.share) for s in old]
-    ratio = case.timing.steady.median / summarise(old).median
-    p = larger(case.timing.samples, limit)
-    label = case.timing.label
-    if p > 1 - gate.confidence:
-        if ratio > 1 + gate.share:
-            return Verdict(case.file, label, "inconclusive", ratio, p)
-        faster = larger(old, case.timing.samples) <= 1 - gate.confidence
-        return Verdict(case.file, label, "faster" if faster else "same", ratio, p)
-    again = contestant.sample(seconds, case.timing.batch)
-    p = max(p, larger(again, limit))
-    return Verdict(case.file, label, "slower" if p <= 1 - gate.confidence else "inconclusive", ratio, p)
-
-
-def _read_baseline(path: str) -> dict[tuple[str, str], list[float]]:
+def _read_baseline(path: str) -> Baseline:
     """Samples by file name and label; InputError where the file is no report of ours."""
     try:
         report = json.loads(Path(path).read_text("utf-8"))
-        return {(Path(c["file"]).name, c["variant"]): [float(s) for s in c["samples"]] for c in report["cases"]}
+        cases = {
+            (Path(c["file"]).name, c["variant"]): Old(
+                [float(s) for s in c["samples"]], c["file"], c.get("module_sha256"), c.get("pipeline"), c.get("cpu")
+            )
+            for c in report["cases"]
+        }
+        return Baseline(report.get("build"), {key: old for key, old in cases.items() if old.samples})
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, LookupError, TypeError, UnicodeDecodeError):
+    except (ValueError, LookupError, TypeError, AttributeError, UnicodeDecodeError):
         raise InputError(f"{path} is no report of hlotool bench --format json") from None
 
 
@@ -325,7 +466,7 @@ def _read_baseline(path: str) -> dict[tuple[str, str], list[float]]:
 
 _COLUMNS = (
     "file", "variant", "parse ms", "compile ms", "first ms", "median us", "low us", "high us", "best us", "p90 us",
-    "ratio", "GFLOP/s", "GB/s", "of roof",
+    "ratio", "GFLOP/s", "GB/s", "of roof", "outputs",
 )  # fmt: skip
 
 
@@ -343,6 +484,7 @@ def _row(case: Case, roof: Roof | None) -> tuple[str, ...]:
         f"{case.flops / steady.median / 1e9:.2f}",
         f"{case.bytes / steady.median / 1e9:.2f}",
         share,
+        case.outputs,
     )
 
 
@@ -352,7 +494,7 @@ def _share(case: Case, roof: Roof) -> float:
 
 
 def _text(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict]) -> str:
-    tables = [Table("timings", _COLUMNS, [_row(c, roof) for c in cases], frozenset(_COLUMNS[2:]))]
+    tables = [Table("timings", _COLUMNS, [_row(c, roof) for c in cases], frozenset(_COLUMNS[2:-1]))]
     lines = [plain_table(table) for table in tables]
     if roof is not None:
         rates = ", ".join(f"{rate / 1e9:.1f} GB/s on {byte_text(size)}" for size, rate in roof.rates)
@@ -361,9 +503,12 @@ def _text(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict])
         steady = case.timing.steady
         if steady.outliers > 0.05:
             lines.append(f"{case.file}, {case.timing.label}: {steady.outliers:.0%} of the samples are far out")
-    lines += [
-        f"{v.file}, {v.label}: {v.word}: {v.ratio:.3f} of the baseline (p = {v.p:.2g})" for v in verdicts
-    ]
+    lines += [f"{c.file}: {c.outputs}: {c.difference}" for c in cases if c.difference]
+    for v in verdicts:
+        again = ", measured twice" if v.measured > 1 else ""
+        turns = ", in turns" if v.in_turns else ""
+        interval = f"{v.low:.3f} to {v.high:.3f}, p = {v.p:.2g}"
+        lines.append(f"{v.file}, {v.label}: {v.word}: {v.ratio:.3f} of the baseline ({interval}{again}{turns})")
     return "\n".join(lines) + "\n"
 
 
@@ -375,6 +520,11 @@ def _json(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict])
             {
                 "file": case.file,
                 "variant": timing.label,
+                "module_sha256": case.module,
+                "pipeline": case.pipeline,
+                "cpu": case.cpu,
+                "outputs": case.outputs,
+                "difference": case.difference or None,
                 "parse_s": timing.started.parse,
                 "compile_s": timing.started.compile,
                 "first_s": timing.started.first,
@@ -391,6 +541,7 @@ def _json(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict])
         "schema_version": 1,
         "kind": "bench",
         "tool_version": hlotool.__version__,
+        "build": _build(),
         "machine": {
             "cpu": machine.cpu,
             "cores": machine.cores,

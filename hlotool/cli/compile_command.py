@@ -105,7 +105,8 @@ def command(
 def _dump_code(dump: Dump, executable: Executable) -> None:
     """What code generation made, as the last steps of a dump."""
     if executable.program is not None:
-        dump.add_text("buffers", "buffers", "txt", plan_text(buffer_plan(executable.program.assignment)))
+        plan = buffer_plan(executable.program.assignment, executable.module)
+        dump.add_text("buffers", "buffers", "txt", plan_text(plan))
         for form, name, suffix in (("llvm", "llvm", "ll"), ("asm", "assembly", "s")):
             if form in dump.formats:
                 dump.add_text(form, name, suffix, executable.text(form))

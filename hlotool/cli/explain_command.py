@@ -12,6 +12,7 @@ import click
 
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
+from hlotool.cli.lint_command import page_of
 from hlotool.cli.options import format_option, strict_option
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.viewing import view_module
@@ -19,6 +20,7 @@ from hlotool.cli.words import say
 from hlotool.driver import optimise
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
 from hlotool.ir import Instruction, Module, VerificationError
+from hlotool.lint import RULES
 from hlotool.text.codes import CATALOGUE, find_page, near_codes
 from hlotool.text.page import Page
 from hlotool.text.printer import PrintOptions, print_instruction
@@ -60,9 +62,10 @@ def command(words: tuple[str, ...], file: str | None, passes: str, form: str) ->
 
 
 def _explain_code(code: str | None, form: str) -> None:
-    pages: Sequence[Page | DecisionKind] = [*CATALOGUE.values(), *KINDS.values()]
+    rules = {rule.code: page_of(rule) for rule in RULES.values()}
+    pages: Sequence[Page | DecisionKind] = [*CATALOGUE.values(), *KINDS.values(), *rules.values()]
     if code is not None:
-        page = find_page(code) or find_kind(code)
+        page = find_page(code) or find_kind(code) or rules.get(f"HLO{code.strip().upper().removeprefix('HLO')}")
         if page is None:
             near = near_codes(code)
             hint = f"  Did you mean {' or '.join(near)}?" if near else "  'hlotool explain' lists all codes."
@@ -80,7 +83,8 @@ def _explain_code(code: str | None, form: str) -> None:
 
 def _page_text(page: Page) -> str:
     head = f"{page.code}: {page.title}\n\n{page.meaning}"
-    return f"{head}\n\nWrong:\n\n{_shown(page.wrong)}\n\nRight:\n\n{_shown(page.right)}"
+    wrong = f"\n\nWrong:\n\n{_shown(page.wrong)}" if page.wrong else ""
+    return f"{head}{wrong}\n\nRight:\n\n{_shown(page.right)}"
 
 
 def _kind_text(kind: DecisionKind) -> str:

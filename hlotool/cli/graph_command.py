@@ -11,15 +11,15 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
+from hlotool.cli.pictures import drawn_picture
 from hlotool.driver import optimise
 from hlotool.inspect.graph import draw_scene
 from hlotool.inspect.page import PageOptions, drawing_page
 from hlotool.inspect.records import Records
-from hlotool.inspect.render import HOW_TO_GET_DOT, NoPicture, find_dot, picture
 from hlotool.inspect.scene import Scene, build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.inspect.select import Selection, between, find_computation, find_instruction, near
-from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.ir import Instruction, Module
 
 if TYPE_CHECKING:
     from hlotool.harness.times import Times
@@ -29,7 +29,6 @@ from hlotool.ir import VerificationError
 __all__ = ["command"]
 
 _FORMS = ("html", "dot", "svg", "png")
-_SECONDS = 60.0
 _PROFILED = 0.5
 """Seconds to measure times for."""
 
@@ -111,7 +110,7 @@ def command(
     if form == "dot":
         write_text(output, text)
         return
-    content = _picture(text, form)
+    content = drawn_picture(text, form)
     if output in (None, "-"):
         write_text(None, content.decode())
     else:
@@ -177,18 +176,3 @@ def _amounts(module: Module, heat: str | None, seconds: Times) -> dict[Instructi
         i: float(costs.of(i).bytes if heat == "bytes" else costs.of(i).flops + costs.of(i).transcendentals)
         for i in module.instructions()
     }
-
-
-def _picture(text: str, form: str) -> bytes:
-    dot = find_dot()
-    if dot is None:
-        raise UnsupportedError(
-            f"{form} pictures need the program 'dot', which is not on PATH; --format html needs nothing. To get it, "
-            f"{HOW_TO_GET_DOT}"
-        )
-    try:
-        return picture(dot, text, form, _SECONDS)
-    except NoPicture as problem:
-        raise UnsupportedError(
-            f"{problem}; --format html draws modules of any size, --around and --paths draw a part"
-        ) from None

@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.cli.options import Share
 from hlotool.harness.edge_values import with_edge_values
 from hlotool.harness.input_files import read_inputs
-from hlotool.harness.input_spec import is_typed, parse_input
+from hlotool.harness.input_spec import FORMS, is_typed, parse_input
 from hlotool.harness.inputs import Input, check_arrays, random_arrays
 from hlotool.ir import InputError, Shape
 
-__all__ = ["input_arrays"]
+__all__ = ["input_arrays", "inputs_options"]
+
+
+def inputs_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--inputs, --input, --random and --edge-values, called `inputs`, `values`, `seed` and `edges`: what `input_arrays`
+    takes."""
+    options = [
+        click.option(
+            "--inputs",
+            type=click.Path(dir_okay=False),
+            metavar="FILE",
+            help="Arrays by name, those of parameters or arg0, arg1, ... (arg0@3 is for device 3 alone), in an .npz or "
+            ".safetensors file; or a snapshot of XLA with arguments.",
+        ),
+        click.option(
+            "--input",
+            "values",
+            multiple=True,
+            metavar="[NAME=]VALUE",
+            help=f"One parameter, by name or number: {FORMS}. A type may be in front, as in 4xf32=1..4; then the name "
+            "may be left out. NAME@3=VALUE is for device 3 alone.",
+        ),
+        click.option(
+            "--random",
+            "seed",
+            type=click.IntRange(0),
+            metavar="SEED",
+            help="Random values for the parameters without --input.",
+        ),
+        click.option(
+            "--edge-values",
+            "edges",
+            is_flag=False,
+            flag_value="10%",
+            type=Share(),
+            metavar="[SHARE]",
+            help="Make this part of the random values (10%) zeros of both signs, infinities, NaN, the smallest, the "
+            "largest.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def input_arrays(

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hlotool.codegen.machine import Machine
 
 __all__ = [
+    "Amount",
     "Share",
     "check_backend",
     "cpu_option",
@@ -28,6 +29,7 @@ __all__ = [
     "optional_file_argument",
     "strict_option",
     "threads_option",
+    "tolerance_options",
 ]
 
 file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
@@ -76,6 +78,33 @@ class Share(click.ParamType[float]):
         if not 0 <= share <= 1:
             self.fail(f"{value!r} is no share: expected something like 5% or 0.05", param, ctx)
         return share
+
+
+class Amount(click.FloatRange):
+    """A number from 0 up that is a number."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail("not a number", param, ctx)
+        return number
+
+
+def tolerance_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--atol and --rtol: the tolerance of a comparison."""
+    relative = click.option(
+        "--rtol",
+        type=Amount(),
+        metavar="X",
+        help="Relative tolerance (default: 64 epsilon with a file, error bounds with programs; integers exact).",
+    )
+    absolute = click.option(
+        "--atol", type=Amount(), metavar="X", help="Absolute tolerance, times the output's root mean square."
+    )
+    return absolute(relative(command))
 
 
 def max_undecided_option(words: str) -> Callable[..., Any]:

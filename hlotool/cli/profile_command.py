@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.cli.common import read_run
-from hlotool.cli.input_options import input_arrays
+from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
     cpu_option,
@@ -32,7 +32,6 @@ from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module
 from hlotool.harness.elided import filled
 from hlotool.harness.input_files import recorded_arrays
-from hlotool.harness.input_spec import FORMS
 from hlotool.harness.inputs import inputs_of
 from hlotool.harness.inside import Part, estimated
 from hlotool.harness.profile import Measurement, Profile, Step
@@ -59,6 +58,7 @@ class ProfileOptions:
     inputs: str | None
     values: tuple[str, ...]
     seed: int | None
+    edges: float | None
     seconds: float
     runs: int | None
     top: int
@@ -86,17 +86,7 @@ class Report:
 
 @click.command("profile")
 @file_argument
-@click.option("--inputs", type=click.Path(dir_okay=False), metavar="FILE", help="Arrays, as run takes them.")
-@click.option(
-    "--input",
-    "values",
-    multiple=True,
-    metavar="[NAME=]VALUE",
-    help=f"One parameter, by name or number: {FORMS}.",
-)
-@click.option(
-    "--random", "seed", type=click.IntRange(0), metavar="SEED", help="Random values for the parameters without --input."
-)
+@inputs_options
 @click.option(
     "--time", "seconds", type=click.FloatRange(0), default=1.0, show_default=True,
     help="Seconds to run for; at least three runs.",
@@ -189,11 +179,12 @@ def _measurement(options: ProfileOptions) -> Measurement:
         for profiled in (False, True)
     )  # fmt: skip
     inputs, recorded = inputs_of(module), None
-    if options.inputs is None and options.seed is None:
+    if options.inputs is None and options.seed is None and options.edges is None:
         recorded = recorded_arrays(snapshot, probed.devices, len(inputs))
     rows: list[list[npt.NDArray[Any]]] = input_arrays(
-        inputs, probed.parameters, probed.devices, options.inputs, options.values, options.seed, recorded
-    )
+        inputs, probed.parameters, probed.devices, options.inputs, options.values, options.seed, recorded,
+        options.edges,
+    )  # fmt: skip
     return Measurement(bare, probed, rows[0], options.threads)
 
 

@@ -62,7 +62,7 @@ def command(
     plan = None
     kernels: list[tuple[str, str, float, bool]] = []
     if executable is not None and executable.program is not None:
-        plan = buffer_plan(executable.program.assignment)
+        plan = buffer_plan(executable.program.assignment, executable.module)
         kernels = [(use.instruction, use.kernel, use.cost, use.parallel) for use in executable.program.kernels]
         dump.add_text("buffers", "buffers", "txt", plan_text(plan))
         _dump_code(dump, executable)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.input_options import input_arrays
+from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.isolated import isolation_options, run_isolated
 from hlotool.cli.options import (
-    Share,
+    Amount,
     check_backend,
     cpu_option,
     devices_options,
@@ -30,6 +28,7 @@ from hlotool.cli.options import (
     numerics_options,
     strict_option,
     threads_option,
+    tolerance_options,
 )
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
@@ -37,38 +36,19 @@ from hlotool.cli.run_options import RunOptions
 from hlotool.cli.runnable import Runnable, compiled, warm
 from hlotool.cli.words import say
 from hlotool.harness.archive import read_arrays, write_named
-from hlotool.harness.compare import (
-    Comparison,
-    compare_all,
-    compare_with_truth,
-    verdict_of,
-)
-from hlotool.harness.input_spec import FORMS
+from hlotool.harness.compare import Comparison, verdict_of
+from hlotool.harness.references import Truth, judge, judge_by_arrays
 from hlotool.harness.repeats import Differing, first_differences
 from hlotool.harness.safetensors import write_safetensors
-from hlotool.ir import Module, Shape, UnsupportedError
+from hlotool.ir import Shape
 
 if TYPE_CHECKING:
-    from hlotool.evaluate.bounds import Bounded
     from hlotool.evaluate.feeds import Feeds
 
 __all__ = ["command"]
 
 
-class _Bound(click.FloatRange):
-    """A number from 0 up that is a number."""
-
-    def __init__(self) -> None:
-        super().__init__(min=0)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if number != number:
-            self.fail("not a number", param, ctx)
-        return number
-
-
-class _Positive(_Bound):
+class _Positive(Amount):
     """A finite number above 0."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -80,36 +60,7 @@ class _Positive(_Bound):
 
 @click.command("run")
 @file_argument
-@click.option(
-    "--inputs",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Arrays by name, those of parameters or arg0, arg1, ... (arg0@3 is for device 3 alone), in an .npz or "
-    ".safetensors file; or a snapshot of XLA with arguments.",
-)
-@click.option(
-    "--input",
-    "values",
-    multiple=True,
-    metavar="[NAME=]VALUE",
-    help=f"One parameter, by name or number: {FORMS}. A type may be in front, as in 4xf32=1..4; then the name may be "
-    "left out. NAME@3=VALUE is for device 3 alone.",
-)
-@click.option(
-    "--random", "seed", type=click.IntRange(0), metavar="SEED", help="Random values for the parameters without --input."
-)
-@click.option(
-    "--edge-values",
-    "edges",
-    is_flag=False,
-    flag_value="10%",
-    type=Share(),
-    metavar="[SHARE]",
-    help="Make this part of the random values (10%) zeros of both signs, infinities, NaN, the smallest, the largest.",
-)
-@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
-@click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
-@isolation_options
+@inputs_options
 @click.option(
     "-o",
     "--output",
@@ -117,6 +68,9 @@ class _Positive(_Bound):
     metavar="FILE",
     help="Save out0, out1, ... in an .npz or .safetensors file.",
 )
+@click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
+@click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
+@isolation_options
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
 @click.option(
     "--precision",
@@ -126,13 +80,7 @@ class _Positive(_Bound):
     help="f64, with --backend evaluate: compute in wider floats, and bound the error of every element.",
 )
 @click.option("--compare", "reference", metavar="REF.npz|evaluate", help="Compare; exit 1 if the outputs differ.")
-@click.option("--atol", type=_Bound(), metavar="X", help="Absolute tolerance, times the output's root mean square.")
-@click.option(
-    "--rtol",
-    type=_Bound(),
-    metavar="X",
-    help="Relative tolerance (default: 64 epsilon with a file, error bounds with evaluate; integers exact).",
-)
+@tolerance_options
 @devices_options
 @max_undecided_option("With evaluate or f64: how much of an output may be undecided, as in 5% or 0.05.")
 @click.option(
@@ -206,9 +154,9 @@ def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None
         comparisons = _compared(options, program, arrays, results)
     elif options.reference is not None:
         expected = [a for d in range(devices) for a in read_arrays(options.reference, "out", program.outputs, d)]
-        comparisons = compare_all(results, expected, options.tolerance)
+        comparisons = judge_by_arrays(results, expected, options.rules).comparisons
     elif recorded is not None and not options.values and program.result is not None and devices == 1:
-        comparisons = compare_all(results, program.result, options.tolerance)
+        comparisons = judge_by_arrays(results, program.result, options.rules).comparisons
     shapes = list(program.outputs) * devices
     differing = _repeated(options, program, arrays, results)
     repeats = _repeats_json(options, names, differing)
@@ -300,16 +248,16 @@ def _compared(
 
     module, flush = program.module, options.flush_denormals
     assert module is not None
-    feeds = _feeds(options, program.devices)
-    if options.tolerance is None and program.devices == 1 and feeds is None and not flush:
-        bounds = partial(_bounds, module, arrays[0], _leaves_out_roundings(options))
-        with suppress(UnsupportedError):  # of programs that bounds are not defined for
-            return compare_with_truth(results, bounds(1), max_undecided=options.max_undecided, again=bounds)
-    evaluated = compile_module(
-        module, "evaluate", replicas=options.replicas, partitions=options.partitions, flush_denormals=flush
-    )
-    expected = [array for row in evaluated.run_devices(arrays, feeds) for array in row]
-    return compare_all(results, expected, options.tolerance)
+
+    def evaluated() -> list[npt.NDArray[Any]]:
+        found = compile_module(
+            module, "evaluate", replicas=options.replicas, partitions=options.partitions, flush_denormals=flush
+        )
+        return [array for row in found.run_devices(arrays, _feeds(options, program.devices)) for array in row]
+
+    alone = program.devices == 1 and options.infeed is None and options.outfeed is None
+    truth = Truth(module, arrays[0], _leaves_out_roundings(options)) if alone and not flush else None
+    return judge(results, truth, evaluated, options.rules).comparisons
 
 
 def _leaves_out_roundings(options: RunOptions) -> bool:
@@ -317,14 +265,6 @@ def _leaves_out_roundings(options: RunOptions) -> bool:
     from hlotool.cli.pipeline_options import has_excess_precision
 
     return options.excess_precision or has_excess_precision([options.passes])
-
-
-def _bounds(
-    module: Module, arrays: list[npt.NDArray[Any]], excess_precision: bool, draws: int
-) -> tuple[Bounded, ...]:
-    from hlotool.evaluate.truth import bounded_results
-
-    return bounded_results(module, arrays, excess_precision=excess_precision, draws=draws)
 
 
 def _at(device: int, devices: int) -> str:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hlotool.codegen.machine import Machine, Numerics, default_machine
-from hlotool.harness.compare import Tolerance
+from hlotool.harness.compare import tolerance_of
+from hlotool.harness.references import Rules
 
 if TYPE_CHECKING:
     from hlotool.analysis.donation import Donate
@@ -54,10 +55,9 @@ class RunOptions:
         return replace(self.machine or default_machine(), numerics=numerics)
 
     @property
-    def tolerance(self) -> Tolerance | None:
-        if self.atol is None and self.rtol is None:
-            return None
-        return Tolerance(self.atol or 0.0, self.rtol or 0.0)
+    def rules(self) -> Rules:
+        """What counts as equal."""
+        return Rules(tolerance_of(self.atol, self.rtol), self.max_undecided)
 
     @property
     def is_cacheable(self) -> bool:

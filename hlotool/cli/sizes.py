@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import click
 
-__all__ = ["Size"]
+__all__ = ["Size", "number_of"]
 
 _BINARY = {unit: 1024**power for power, unit in enumerate(("B", "KiB", "MiB", "GiB", "TiB"))}
 _DECIMAL = {unit: 1000**power for power, unit in enumerate(("", "k", "M", "G", "T", "P"))}
@@ -19,11 +20,12 @@ _FACTORS = {
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)\s*([a-z]*)\s*", re.IGNORECASE)
 
 
-def _number(text: str) -> float | None:
-    """A number with a unit; None where the text is none."""
+def number_of(text: str) -> float | None:
+    """A number with a unit; None where the text is none, or too large for a float."""
     found = _NUMBER.fullmatch(text)
     factor = None if found is None else _FACTORS.get(found[2].lower())
-    return None if found is None or factor is None else float(found[1]) * factor
+    number = math.inf if found is None or factor is None else float(found[1]) * factor
+    return number if math.isfinite(number) else None
 
 
 class Size(click.ParamType[int]):
@@ -32,7 +34,7 @@ class Size(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        number = float(value) if isinstance(value, int) else _number(str(value))
+        number = float(value) if isinstance(value, int) else number_of(str(value))
         if number is None:
             self.fail(f"{value!r} is no size: expected something like 1GiB, 512MB or 4096", param, ctx)
         return int(number)

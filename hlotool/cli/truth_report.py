@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import click
@@ -15,9 +14,9 @@ from hlotool.cli.errors import CheckFailed
 from hlotool.cli.output import write_bytes
 from hlotool.cli.words import say
 from hlotool.evaluate.bounds import Bounded
-from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.archive import read_arrays, write_named
-from hlotool.harness.compare import Comparison, compare_with_truth, verdict_of
+from hlotool.harness.compare import Comparison, verdict_of
+from hlotool.harness.references import Rules, Truth, judge_by_truth
 from hlotool.ir import Module, Shape
 
 __all__ = ["report_truth"]
@@ -34,16 +33,15 @@ def report_truth(
     excess_precision: bool = False,
 ) -> None:
     """Print the values and bounds (or save them: ``out0, bound0, out1...``); compare the arrays of a file with them."""
-    bounds = partial(bounded_results, module, arrays, None, excess_precision)
-    found = bounds()
+    truth = Truth(module, arrays, excess_precision)
+    found = truth.bounds()
     if output is not None:
         named = [pair for n, t in enumerate(found) for pair in ((f"out{n}", _storable(t)), (f"bound{n}", t.errors()))]
         write_bytes(output, lambda stream: write_named(stream, named))
     comparisons: list[Comparison] = []
     if reference is not None:
-        comparisons = compare_with_truth(
-            read_arrays(reference, "out", shapes), found, max_undecided=max_undecided, again=bounds
-        )
+        rules = Rules(max_undecided=max_undecided)
+        comparisons = judge_by_truth(read_arrays(reference, "out", shapes), truth, rules).comparisons
     if form == "json":
         rows = [_row(shape, t) for shape, t in zip(shapes, found, strict=True)]
         for row, comparison in zip(rows, comparisons, strict=False):

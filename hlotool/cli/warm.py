@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from hlotool.cli.passes_options import OWN_PIPELINES
@@ -17,9 +17,10 @@ from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input
 from hlotool.harness.roles import Role
 from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
+from hlotool.runtime.cache_key import Key
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
 
-__all__ = ["Prepared", "digest_of_file", "recall", "remember"]
+__all__ = ["Prepared", "digest_of_file", "program_key", "recall", "remember"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ def digest_of_file(file: str) -> str | None:
 def recall(file: str, digest: str, passes: str, machine: Machine) -> Prepared | None:
     """What `remember` stored for this file and these options; None when there is nothing."""
     store = default_cache()
-    data = store.get(_key(file, digest, passes, machine)) if store is not None and passes in OWN_PIPELINES else None
+    if store is None or passes not in OWN_PIPELINES:
+        return None
+    data = store.get(program_key(file, digest, passes, machine).digest)
     if data is None:
         return None
     described, image = unpack(data)
@@ -64,10 +67,16 @@ def remember(
     except ValueError:
         return
     described = json.dumps([[leaf.name, leaf.bound, astuple(leaf.role)] for leaf in inputs]).encode()
-    store.put(_key(file, digest, passes, machine), pack([described, content]))
+    key = program_key(file, digest, passes, machine)
+    store.put(key.digest, pack([described, content]), key.about_bytes())
 
 
-def _key(file: str, digest: str, passes: str, machine: Machine) -> str:
+def program_key(file: str, digest: str, passes: str, machine: Machine) -> Key:
+    """What the code of a file depends on, whose bytes have `digest`."""
     # The name of a file may say in which form it is.
-    parts = ["file", os.path.basename(file), digest, passes, repr(machine), compiler_identity()]
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    name = os.path.basename(file).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    parts = {"file": name, "content": digest, "passes": passes}
+    for field, value in asdict(machine).items():
+        fields = {f"{field} {key}": one for key, one in value.items()} if isinstance(value, dict) else {field: value}
+        parts |= {key: str(one) for key, one in fields.items()}
+    return Key("program", name, {**parts, **compiler_identity()})

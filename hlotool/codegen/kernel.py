@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from hlotool.ir import Instruction
 
 __all__ = [
-    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "is_plumbing",
-    "signature",
+    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "Uses",
+    "is_plumbing", "signature",
 ]  # fmt: skip
+
+Uses: TypeAlias = "tuple[tuple[str, int], ...]"
+"""What scratch is for, in words, and bytes."""
 
 KERNEL_SIGNATURE = "(ptr noalias %args, i64 %begin, i64 %end)"
 
@@ -97,7 +100,7 @@ class Definition:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """IR text (declarations, what it needs of the library, and definitions, whose names all end with the kernel's), its
-    steps in order, scratch bytes, and helpers that it calls."""
+    steps in order, scratch bytes, helpers that it calls, and what the scratch is for, with the bytes of each part."""
 
     declarations: Mapping[str, str]
     library: Mapping[str, str]
@@ -105,6 +108,7 @@ class Kernel:
     steps: tuple[Step, ...]
     scratch: int = 0
     helpers: tuple[Helper, ...] = ()
+    uses: Uses = ()
 
     @property
     def text(self) -> str:

@@ -12,7 +12,17 @@ from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
 
-__all__ = ["LINE", "Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
+__all__ = [
+    "LINE",
+    "NAMES",
+    "Machine",
+    "Numerics",
+    "default_machine",
+    "host",
+    "named",
+    "runs_here",
+    "without_tiles",
+]
 
 
 LINE = 64
@@ -147,7 +157,7 @@ def named(text: str) -> Machine:
         features = _GENERIC_FEATURES.get(triple.partition("-")[0], "")
         machine = replace(mine, triple=triple, cpu=name, features=features, vector_bits=128, portable=True)
     else:
-        raise ValueError(f"unknown cpu {name!r}; known: host, {', '.join(_LEVELS)}, aarch64, generic")
+        raise ValueError(f"unknown cpu {name!r}; known: {', '.join(NAMES)}")
     values: dict[str, Any] = {}
     for change in changes:
         key, _, value = change.partition("=")
@@ -221,6 +231,9 @@ def _may_use_tiles() -> bool:
 
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 """The levels of the x86-64 psABI, with the vectors that each has."""
+
+NAMES = ("host", *_LEVELS, "aarch64", "generic")
+"""What `named` knows."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 

@@ -198,13 +198,14 @@ class _Kernels:
         self.names[instruction], kernel = found
         self.of[instruction] = kernel
         if kernel.scratch:
-            self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch)
+            self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch, kernel.uses)
 
     def call(self, instruction: Instruction, routine: Routine, assignment: Assignment) -> None:
         """Let a call be a kernel whose only step is the function of what it calls."""
         self.names[instruction] = routine.function
         self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost, True),), routine.arena_bytes)
-        self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes)
+        uses = (f"temporaries of {instruction.attributes['to_apply'].name}", routine.arena_bytes)
+        self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes, (uses,))
 
     def library(self) -> tuple[str, ...]:
         """The texts of the helpers that a process keeps."""

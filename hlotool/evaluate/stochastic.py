@@ -23,7 +23,7 @@ import numpy as np
 from hlotool.evaluate import control
 from hlotool.evaluate.bounds import Bounded, exact, is_inexact, largest, rounded, smallest, unit
 from hlotool.evaluate.combiner import combiners_of
-from hlotool.evaluate.interpreter import Interpreter
+from hlotool.evaluate.interpreter import Interpreter, Observer
 from hlotool.evaluate.rules import RULES
 from hlotool.evaluate.truth_elementwise import convert_loosely, rounding, without_bounds
 from hlotool.evaluate.truth_rules import TRUTH
@@ -144,8 +144,8 @@ class Stochastic(Interpreter):
 
     __slots__ = ("_biases", "_random", "going", "local", "rounds")
 
-    def __init__(self, loop_limit: int | None, local: Any, draw: int = 0) -> None:
-        super().__init__(None, loop_limit)
+    def __init__(self, loop_limit: int | None, local: Any, draw: int = 0, observe: Observer | None = None) -> None:
+        super().__init__(observe, loop_limit)
         self.local = local
         self.rounds: dict[Instruction, int] = {}
         """Iterations that the true run made in a loop, at most."""

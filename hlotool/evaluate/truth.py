@@ -6,21 +6,21 @@ element carries a bound of the error that arithmetic in the declared types may m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hlotool.evaluate.bounds import Bounded, exact, is_inexact, unit, wide_dtype
-from hlotool.evaluate.interpreter import Interpreter, check_arguments, guarded, used_bits
+from hlotool.evaluate.interpreter import Interpreter, Observer, check_arguments, guarded, used_bits
 from hlotool.evaluate.stochastic import Runs, Stochastic, as_runs, statistical
 from hlotool.evaluate.truth_rules import SCALAR_TRUTH, TRUTH, widened
 from hlotool.evaluate.values import AnyArray, leaves_of, value_from_leaves
-from hlotool.ir import Computation, Module, UnsupportedError
+from hlotool.ir import Computation, Instruction, Module, UnsupportedError
 from hlotool.ir.dynamic import is_dynamic
 
-__all__ = ["bounded_results", "truth"]
+__all__ = ["bounded_results", "observed_bounds", "truth"]
 
 _FINE = 2.0**12
 """Bounds up to so many units of an output's size say enough; above them runs with other roundings are looked at."""
@@ -61,6 +61,70 @@ def bounded_results(
         likely = [_wider(*pair) for pair in zip(likely, drawn, strict=True)] if likely else drawn
     with np.errstate(all="ignore"):
         return tuple(_narrower(*each) for each in zip(found, likely, kinds, strict=True))
+
+
+def observed_bounds(
+    module: Module,
+    arguments: Sequence[AnyArray],
+    wanted: Container[Instruction],
+    observe: Callable[[Instruction, tuple[Bounded, ...]], None],
+    excess_precision: bool = False,
+    draws: int = 1,
+) -> None:
+    """Tell `observe` the arrays of each instruction of `wanted` with the bounds that `bounded_results` would give them,
+    once: those of the first time that it runs.
+
+    Bounds that say little are kept until the runs with other roundings are done; all else is forgotten at once.
+    UnsupportedError for modules with dynamic dimensions.
+    """
+    if is_dynamic(module):
+        raise UnsupportedError("truth mode does not know sizes of run time")
+    wide: dict[Instruction, tuple[Bounded, ...]] = {}
+    seen: set[Instruction] = set()
+
+    def first(instruction: Instruction, value: Any) -> None:
+        if instruction in seen or instruction not in wanted:
+            return
+        seen.add(instruction)
+        found: Any = tuple(leaves_of(widened(value, instruction.shape)))
+        if any(map(_is_wide, found, _kinds(instruction))):
+            wide[instruction] = found
+        else:
+            observe(instruction, found)
+
+    given: Any = _exact_leaves(module, arguments)
+    leaves: Any = iter(given)
+    values = [value_from_leaves(parameter.shape, leaves) for parameter in module.entry.parameters]
+    guarded(lambda: _Truth(None, excess_precision, observe=first).apply(module.entry, values))
+    likely: dict[Instruction, tuple[Bounded, ...]] = {}
+    with np.errstate(all="ignore"):
+        for draw in range(draws if wide else 0):
+            for instruction, drawn in _drawn(module, given, wide, excess_precision, draw).items():
+                likely[instruction] = tuple(map(_wider, likely.get(instruction, drawn), drawn))
+        for instruction, bounds in wide.items():
+            observe(instruction, tuple(map(_narrower, bounds, likely.get(instruction, bounds), _kinds(instruction))))
+
+
+def _drawn(
+    module: Module, given: Sequence[Bounded], wanted: Container[Instruction], excess_precision: bool, draw: int
+) -> dict[Instruction, tuple[Bounded, ...]]:
+    """Statistical bounds of the first value of instructions, where the true run comes by."""
+    found: dict[Instruction, tuple[Bounded, ...]] = {}
+
+    def first(instruction: Instruction, value: Any) -> None:
+        if instruction not in found and instruction in wanted and None in stochastic.going:
+            runs: Any = leaves_of(as_runs(value, instruction.shape))
+            found[instruction] = tuple(map(statistical, runs, _kinds(instruction)))
+
+    stochastic = Stochastic(None, _Truth(None, excess_precision), draw, first)
+    leaves: Any = iter([Runs(one.value) for one in given])
+    values = [value_from_leaves(parameter.shape, leaves) for parameter in module.entry.parameters]
+    guarded(partial(stochastic.apply, module.entry, values))
+    return found
+
+
+def _kinds(instruction: Instruction) -> list[str]:
+    return [leaf.element_type for leaf in instruction.shape.leaves() if leaf.is_array]
 
 
 def _wider(left: Bounded, right: Bounded) -> Bounded:
@@ -125,8 +189,14 @@ class _Truth(Interpreter):
 
     __slots__ = ("excess_precision", "plain")
 
-    def __init__(self, loop_limit: int | None, excess_precision: bool, scalars: bool = False) -> None:
-        super().__init__(None, loop_limit, scalars=scalars)
+    def __init__(
+        self,
+        loop_limit: int | None,
+        excess_precision: bool,
+        scalars: bool = False,
+        observe: Observer | None = None,
+    ) -> None:
+        super().__init__(observe, loop_limit, scalars=scalars)
         self._table = SCALAR_TRUTH if scalars else TRUTH
         self._scalars = None if scalars else _Truth(loop_limit, excess_precision, scalars=True)
         self.excess_precision = excess_precision

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hlotool.evaluate.bounds import Bounded
 
 __all__ = [
+    "DRAWS",
     "MAX_UNDECIDED",
     "Comparison",
     "Tolerance",
@@ -22,10 +23,12 @@ __all__ = [
     "compare_all",
     "compare_with_truth",
     "default_tolerance",
+    "may_be_chance",
+    "tolerance_of",
     "verdict_of",
 ]
 
-_DRAWS = 4
+DRAWS = 4
 """How often runs are drawn to confirm that results are wrong."""
 
 _BY_CHANCE, _FEW = 0.01, 3
@@ -47,7 +50,8 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How one output compares: `bad` of `count` elements are off; `worst` is the index of the largest excess.
+    """How one output compares: `bad` of `count` elements are off; `worst` is the index of the largest excess, `first`
+    that of the first of them, row by row.
 
     Of `undecided` elements nothing is known, so that they may be anything; `ok` says that no others are off, and that
     they are no more than may be.
@@ -61,6 +65,7 @@ class Comparison:
     max_relative: float
     worst: tuple[int, ...] = ()
     undecided: int = 0
+    first: tuple[int, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -75,6 +80,8 @@ class Comparison:
             "bad": self.bad,
             "undecided": self.undecided,
             "count": self.count,
+            "first_bad": list(self.first) if self.bad and not self.why else None,
+            "worst": list(self.worst) if self.bad and not self.why else None,
             "comparison": str(self),
         }
 
@@ -87,6 +94,11 @@ class Comparison:
             f"{self.bad} of {self.count} elements differ, largest difference {self.max_absolute:.3g} "
             f"({self.max_relative:.3g} relative){where}{open_}"
         )
+
+
+def tolerance_of(absolute: float | None, relative: float | None) -> Tolerance | None:
+    """The tolerance that two numbers make, either of them 0 where it is None; None where both are."""
+    return None if absolute is None and relative is None else Tolerance(absolute or 0.0, relative or 0.0)
 
 
 def verdict_of(comparisons: Sequence[Comparison]) -> str:
@@ -172,12 +184,13 @@ def compare_with_truth(
     references = [None] * len(truth) if wanted is None else wanted
     found = [_compare_bounded(g, t, w, max_undecided) for g, t, w in zip(got, truth, references, strict=True)]
     wrong = [row for row in found if row.verdict == "MISMATCH"]
-    if again is None or not wrong or not all(_may_be_chance(row) for row in wrong):
+    if again is None or not wrong or not all(may_be_chance(row) for row in wrong):
         return found
-    return compare_with_truth(got, again(_DRAWS), wanted, max_undecided)
+    return compare_with_truth(got, again(DRAWS), wanted, max_undecided)
 
 
-def _may_be_chance(row: Comparison) -> bool:
+def may_be_chance(row: Comparison) -> bool:
+    """Whether so few elements are off that the bounds of one draw may be to blame."""
     return not row.why and row.bad <= max(_FEW, _BY_CHANCE * row.count)
 
 
@@ -229,7 +242,9 @@ def _largest_part(got: npt.NDArray[Any], want: npt.NDArray[Any]) -> tuple[npt.ND
 
 def _result(bad: npt.NDArray[Any], difference: npt.NDArray[Any], relative: npt.NDArray[Any]) -> Comparison:
     count = int(bad.sum())
-    worst = np.unravel_index(int(np.argmax(np.where(bad, difference, -1.0))), bad.shape)
-    return Comparison(
-        count == 0, "", count, bad.size, float(difference.max()), float(relative.max()), tuple(int(i) for i in worst)
+    worst, first = (
+        tuple(int(i) for i in np.unravel_index(int(np.argmax(where)), bad.shape))
+        for where in (np.where(bad, difference, -1.0), bad)
     )
+    largest = float(difference.max()), float(relative.max())
+    return Comparison(count == 0, "", count, bad.size, *largest, worst, first=first)

@@ -5,6 +5,7 @@ What fusing pays is the time of this over that of the compiled module.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,12 +25,13 @@ Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
 def op_by_op(
-    module: Module, threads: int | None = None, machine: Machine | None = None
+    module: Module, threads: int | None = None, machine: Machine | None = None,
+    observe: Callable[[Instruction, float], None] | None = None,
 ) -> Callable[..., Arrays]:
     """A function of the arrays of `module` that calls the code of each instruction of its entry computation.
 
-    A loop or conditional is one instruction; its insides are compiled without passes.  UnsupportedError names an
-    instruction that has no native code.
+    A loop or conditional is one instruction; its insides are compiled without passes.  `observe` is told of each call,
+    and how many seconds it took.  UnsupportedError names an instruction that has no native code.
     """
     if topology_of(module).devices > 1:
         raise UnsupportedError("op by op runs on one device")
@@ -58,14 +60,18 @@ def op_by_op(
             text = print_module(one)
             if text not in programs:
                 programs[text] = compile_module(one, pipeline="none", threads=threads, machine=machine).run
-            steps.append(_Operation(programs[text], tuple(given)))
+            steps.append(_Operation(instruction, programs[text], tuple(given)))
             places[instruction] = places_for(instruction)
     results = places[module.entry.root]
 
     def run(*arrays: npt.NDArray[Any]) -> Arrays:
         values = list(arrays)
         for step in steps:
-            values += step.run(*[values[place] for place in step.operands])
+            given = [values[place] for place in step.operands]
+            begin = time.perf_counter()
+            values += step.run(*given)
+            if observe is not None:
+                observe(step.instruction, time.perf_counter() - begin)
         return tuple([values[place] for place in results])
 
     return run
@@ -75,6 +81,7 @@ def op_by_op(
 class _Operation:
     """One instruction: its program, and where its operands are among all arrays so far."""
 
+    instruction: Instruction
     run: Callable[..., Arrays]
     operands: tuple[int, ...]
 

@@ -44,13 +44,14 @@ class Xla:
     def __init__(self, python: str | None = None, flags: str | None = None, timeout: float | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._timeout = timeout
+        self._python = python or xla_python()
         self.started = False
         environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONSAFEPATH": "1"}
         if flags is not None:
             environment["XLA_FLAGS"] = flags
         self._said = (Path(self._folder.name) / "said").open("w+", encoding="utf-8", errors="replace")
         self._child = subprocess.Popen(
-            [python or xla_python(), xla_child.__file__],
+            [self._python, xla_child.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -131,7 +132,10 @@ class Xla:
         if not line:
             self._said.seek(0)
             said = [row for row in self._said.read().splitlines() if row.strip()]
-            raise UnsupportedError(f"XLA does not answer: {said[-1] if said else 'the process died'}")
+            cause = said[-1] if said else "the process died"
+            hint = f"; XLA comes with jax: '{self._python} -m pip install jax' installs it"
+            hint += ", or name a Python that has it, by --xla-python PYTHON or HLOTOOL_XLA_PYTHON"
+            raise UnsupportedError(f"XLA does not answer: {cause}{'' if self.started else hint}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

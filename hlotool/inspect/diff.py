@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-__all__ = ["unified_diff"]
+__all__ = ["matching_blocks", "rising", "unified_diff"]
 
 _SMALL = 20_000  # pairs of lines that may be compared one by one
+_MOST_EDITS = 400
 
 _Block = tuple[int, int, int]
 """Where equal lines start in the old and the new text, and how many they are."""
@@ -22,12 +23,12 @@ _Block = tuple[int, int, int]
 def unified_diff(old: str, new: str, old_name: str, new_name: str, context: int = 3) -> str:
     """The difference of two texts in the form of ``diff -u``; empty when there is none."""
     before, after = old.splitlines(), new.splitlines()
-    lines = [line for hunk in _hunks(_matching(before, after), before, after, context) for line in hunk]
+    lines = [line for hunk in _hunks(matching_blocks(before, after), before, after, context) for line in hunk]
     return "\n".join([f"--- {old_name}", f"+++ {new_name}", *lines, ""]) if lines else ""
 
 
-def _matching(old: Sequence[str], new: Sequence[str]) -> list[_Block]:
-    """Blocks of equal lines, in order, and an empty one at the end."""
+def matching_blocks(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_Block]:
+    """Blocks of equal lines, or of whatever is given, in order, and an empty one at the end."""
     found: list[_Block] = []
     stack = [(0, len(old), 0, len(new))]
     while stack:
@@ -53,16 +54,59 @@ def _matching(old: Sequence[str], new: Sequence[str]) -> list[_Block]:
         elif (end_i - i) * (end_j - j) <= _SMALL:
             matcher = SequenceMatcher(None, old[i:end_i], new[j:end_j], autojunk=False)
             found += [(i + a, j + b, n) for a, b, n in matcher.get_matching_blocks() if n]
+        else:
+            found += [(i + a, j + b, n) for a, b, n in _few_edits(old[i:end_i], new[j:end_j])]
     return [*_joined(sorted(found)), (len(old), len(new), 0)]
 
 
+def _few_edits(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[_Block]:
+    """Blocks of sequences that a few insertions and removals turn into each other, none where that takes too many:
+    E. W. Myers, An O(ND) difference algorithm and its variations (1986), forwards."""
+    furthest = {1: 0}  # how far along `old` the best way comes on each diagonal
+    before: list[dict[int, int]] = []
+    for edits in range(_MOST_EDITS + 1):
+        before.append(dict(furthest))
+        for diagonal in range(-edits, edits + 1, 2):
+            down = diagonal == -edits or (
+                diagonal != edits and furthest.get(diagonal - 1, -1) < furthest.get(diagonal + 1, -1)
+            )
+            i = furthest[diagonal + 1] if down else furthest[diagonal - 1] + 1
+            j = i - diagonal
+            while i < len(old) and j < len(new) and old[i] == new[j]:
+                i, j = i + 1, j + 1
+            furthest[diagonal] = i
+            if i >= len(old) and j >= len(new):
+                return _way_back(before, diagonal, len(old))
+    return []
+
+
+def _way_back(before: list[dict[int, int]], diagonal: int, i: int) -> list[_Block]:
+    """The equal parts on the way that ends at `i` on `diagonal`, from what was furthest before each edit."""
+    found: list[_Block] = []
+    for edits in range(len(before) - 1, -1, -1):
+        furthest = before[edits]
+        down = diagonal == -edits or (
+            diagonal != edits and furthest.get(diagonal - 1, -1) < furthest.get(diagonal + 1, -1)
+        )
+        start = furthest[diagonal + 1] if down else furthest[diagonal - 1] + 1
+        if i > start:
+            found.append((start, start - diagonal, i - start))
+        diagonal = diagonal + 1 if down else diagonal - 1
+        i = furthest[diagonal]
+    return found
+
+
 def _anchors(
-    old: Sequence[str], i: int, end_i: int, new: Sequence[str], j: int, end_j: int
+    old: Sequence[Hashable], i: int, end_i: int, new: Sequence[Hashable], j: int, end_j: int
 ) -> list[tuple[int, int]]:
     """Places of lines that occur once in both ranges: the longest sequence that rises in both."""
     once_old, once_new = Counter(old[i:end_i]), Counter(new[j:end_j])
     place = {new[k]: k for k in range(j, end_j) if once_new[new[k]] == 1}
-    pairs = [(k, place[old[k]]) for k in range(i, end_i) if once_old[old[k]] == 1 and old[k] in place]
+    return rising([(k, place[old[k]]) for k in range(i, end_i) if once_old[old[k]] == 1 and old[k] in place])
+
+
+def rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of pairs whose first numbers rise, as many as possible whose second numbers rise too."""
     tails: list[int] = []  # the least end of a rising sequence of each length
     last: list[int] = []  # the pair that it belongs to
     before: list[int] = []

@@ -24,7 +24,7 @@ _KEYS = (
     ("E  C", "open all; close all"),
     ("↑  ↓", "along the edges, to what is read and to readers"),
     ("←  →", "to what stands beside it"),
-    ("c", "colour by opcode, bytes, flops or time"),
+    ("c", "colour by opcode, bytes, flops, time or error"),
     ("+  −", "zoom (or the wheel); drag to move"),
     ("Esc", "let go of the selection"),
     ("?", "this help"),
@@ -44,6 +44,7 @@ class PageOptions:
     note: str = ""
     heat: str = "group"
     times: bool = False
+    errors: bool = False
     links: Sequence[tuple[str, str]] = ()
     base: str = ""
 
@@ -58,14 +59,15 @@ def drawing_page(records: Records, options: PageOptions) -> str:
     staged = len(records.stages) > 1
     settings = {
         "groups": {key: (g.legend, g.light, g.dark) for key, g in GROUPS.items()} | _SCOPE_COLOURS,
-        "heat": options.heat, "times": options.times, "base": options.base,
+        "heat": options.heat, "times": options.times, "errors": options.errors, "base": options.base,
     }  # fmt: skip
     links = "".join(f'<a href="{escape(address)}">{escape(words)}</a>' for words, address in options.links)
     keys = [row for row in _KEYS if not (staged and row[0] == "←  →")] + (list(_STAGE_KEYS) if staged else [])
     helped = "".join(f"<dt>{_kbd(key)}</dt><dd>{escape(text)}</dd>" for key, text in keys)
     colours = "".join(
         f'<option value="{value}">{text}</option>'
-        for value, text in (("group", "opcode"), ("bytes", "bytes moved"), ("flops", "flops"), ("time", "time"))
+        for value, text in (("group", "opcode"), ("bytes", "bytes moved"), ("flops", "flops"), ("time", "time"),
+                            ("error", "wrong bits"))
     )
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">

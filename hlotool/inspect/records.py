@@ -24,20 +24,23 @@ __all__ = ["FIELDS", "Records"]
 
 FIELDS = (
     "path", "parent", "kind", "group", "title", "name", "arguments", "shape", "details", "text", "layout", "source",
-    "op_name", "origins", "computation", "shown", "opcode", "bytes", "flops", "moved", "seconds", "flags", "edges",
+    "op_name", "origins", "computation", "shown", "opcode", "bytes", "flops", "moved", "seconds", "error",
+    "compared", "flags", "edges",
 )  # fmt: skip
 """`bytes` is the size of the value, `moved` what is read and written; -1 where unknown.  `flags` add up: 1 root,
 2 cut, 4 a lower bound.  `edges` is flat: source path, kind, element, operand number for each."""
 
 _EDGE_KINDS = {"data": 0, "control": 1, "next": 2}
-_NUMBERS = frozenset({"bytes", "flops", "moved", "seconds", "flags", "edges"})
+_NUMBERS = frozenset({"bytes", "flops", "moved", "seconds", "error", "flags", "edges"})
 
 
 @dataclass(slots=True)
 class Records:
-    """Collects stages.  `seconds` are measured times by computation and instruction name."""
+    """Collects stages.  `seconds` are measured times by computation and instruction name; `errors` how many bits of a
+    value are wrong, and what a comparison says of it."""
 
     seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    errors: Mapping[Instruction, tuple[float, str]] = field(default_factory=dict)
     strings: dict[str, int] = field(default_factory=dict)
     known: dict[tuple[Any, ...], int] = field(default_factory=dict)
     stages: list[dict[str, Any]] = field(default_factory=list)
@@ -87,7 +90,8 @@ class Records:
         row: dict[str, Any] = dict.fromkeys(FIELDS, "")
         row |= {
             "path": box.path, "parent": box.parent.path if box.parent is not None else "", "kind": box.kind,
-            "shown": box.shown, "bytes": -1, "flops": 0, "moved": 0, "seconds": 0.0, "flags": 2 * box.cut,
+            "shown": box.shown, "bytes": -1, "flops": 0, "moved": 0, "seconds": 0.0, "error": 0.0,
+            "flags": 2 * box.cut,
         }  # fmt: skip
         instruction = box.instruction
         if instruction is not None:
@@ -134,6 +138,7 @@ class Records:
             "opcode": instruction.written, "flops": cost.flops + cost.transcendentals, "moved": cost.bytes,
             "seconds": self.time(instruction),
         }  # fmt: skip
+        row["error"], row["compared"] = self.errors.get(instruction, (0.0, ""))
         size = shape_bytes(instruction.shape)
         row["bytes"] = -1 if size is None else size
         row["flags"] += instruction.is_root + 4 * bool(cost.unknown + cost.loops)

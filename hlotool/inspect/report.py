@@ -10,11 +10,12 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.decision_codes import KINDS
 from hlotool.analysis.decisions import Decision
+from hlotool.analysis.roofline import operations
+from hlotool.inspect.cost_table import cost_rows, sort_rows
 from hlotool.inspect.files import write_file
-from hlotool.inspect.labels import shape_text, short
+from hlotool.inspect.labels import short
 from hlotool.inspect.measures import measure
 from hlotool.inspect.memory import BufferPlan, live_bytes, peak_buffers, plan_picture
 from hlotool.inspect.scene import build_scene
@@ -205,28 +206,20 @@ def _delta(run: PassRun, key: str, form: Callable[[int], str]) -> str:
 
 
 def _cost(report: Report) -> str:
-    found, costs = stats(report.result), ModuleCost(report.result)
-    runs = costs.executions()
+    found = stats(report.result)
     body = ["<h1>Cost</h1>", "<p>Of one run of the optimised module, loops as often as they run.</p>"]
     body += [_opcodes(found), "<h2>The most costly instructions</h2>"]
-    fused = {c for i in report.result.instructions() if i.opcode == "fusion" for c in i.called}
-    own = [
-        (costs.of(i) if i.opcode == "fusion" else costs.own(i), runs.get(i.parent, 0), i)
-        for i in report.result.instructions()
-        if i.parent is not None and i.parent not in fused
-    ]
-    own = [row for row in own if row[1] and (row[0].bytes or row[0].flops)]
-    own.sort(key=lambda row: (-row[0].bytes * row[1], -row[0].flops * row[1], row[2].name))
-    moved = sum(cost.bytes * times for cost, times, _ in own) or 1
-    most = own[0][0].bytes * own[0][1] or 1 if own else 1
+    own = sort_rows(cost_rows(report.result), "bytes")
+    moved = sum(row.cost.bytes for row in own) or 1
+    most = own[0].cost.bytes or 1 if own else 1
     paths = {box.instruction.name: box.path for box in build_scene(report.result).root.walk() if box.instruction}
     rows = [
         (
-            link(i.name, _place(report, paths[i.name])) if i.name in paths else i.name, i.opcode,
-            short(shape_text(i.shape), 60), f"{times:,}", _amount((c.flops + c.transcendentals) * times),
-            _bytes(c.bytes * times), f"{c.bytes * times / moved:.1%}", bar(c.bytes * times / most),
+            link(row.name, _place(report, paths[row.name])) if row.name in paths else row.name, row.opcode,
+            short(row.shape, 60), f"{row.runs:,}", _amount(operations(row.cost)), _bytes(row.cost.bytes),
+            f"{row.cost.bytes / moved:.1%}", bar(row.cost.bytes / most),
         )
-        for c, times, i in own[:_MOST_COSTLY]
+        for row in own[:_MOST_COSTLY]
     ]  # fmt: skip
     names = ("instruction", "opcode", "shape", "runs", "operations", "bytes moved", "share", "")
     body.append(table(names, rows, names[3:7]))
@@ -280,8 +273,8 @@ def _memory(report: Report) -> str:
     largest = peak_buffers(plan)
     names = ("instructions", "shape", "bytes", "offset", "from", "to", "")
     rows = [
-        (short(", ".join(b.names), 90) or "scratch", short(b.shape, 60), _bytes(b.size), f"{b.offset:,}", str(b.start),
-         str(b.end), bar(b.size / max(1, largest[0].size)))
+        (short(", ".join(b.names), 90) if b.kind == "temporary" else b.title, short(b.shape, 60), _bytes(b.size),
+         f"{b.offset:,}", str(b.start), str(b.end), bar(b.size / max(1, largest[0].size)))
         for b in largest[:_MOST_COSTLY]
     ]  # fmt: skip
     body = [

@@ -47,10 +47,12 @@ class Markup:
 _Cell = str | Markup
 
 
-def page(name: str, title: str, body: str, searched: bool = False) -> str:
-    """A page of the report; with `searched` the rows of its table can be filtered."""
-    links = "".join(
-        f'<a href="{address}"{" class=on" if address == name else ""}>{words}</a>' for address, words in NAVIGATION
+def page(
+    name: str, title: str, body: str, searched: bool = False, links: Sequence[tuple[str, str]] = NAVIGATION
+) -> str:
+    """A page of the report, or one with other `links`; with `searched` the rows of its table can be filtered."""
+    navigation = "".join(
+        f'<a href="{address}"{" class=on" if address == name else ""}>{words}</a>' for address, words in links
     )
     find = '<input type="search" placeholder="filter  ( / )" aria-label="filter"> <span id="count" class="dim"></span>'
     return f"""<!DOCTYPE html>
@@ -59,7 +61,7 @@ def page(name: str, title: str, body: str, searched: bool = False) -> str:
 <style>
 {asset("report.css")}</style></head>
 <body>
-<nav>{links}</nav>
+{f"<nav>{navigation}</nav>" if links else ""}
 {body.replace("<!-- find -->", find if searched else "")}
 {_FILTER if searched else ""}
 </body></html>

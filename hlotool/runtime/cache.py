@@ -14,36 +14,53 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine
+from hlotool.runtime.cache_key import About, Key, about_from_bytes
 from hlotool.runtime.target_machines import SWITCHES
 from hlotool.version import __version__
 
 __all__ = [
     "Cache",
     "CacheWarning",
+    "Entry",
+    "code_key",
     "compiler_identity",
     "default_cache",
+    "llvm_version",
     "objects_of",
     "pack",
-    "text_key",
     "unpack",
 ]
 
-_MAGIC = b"hlotool object cache 1\n"
+_MAGIC = b"hlotool object cache 2\n"
+_START = len(_MAGIC) + 32
+"""Behind the checksum of all that follows: the length of what an entry says of itself, that, and its content."""
+_LARGEST_ABOUT = 1 << 16
 _SUFFIX = ".hlo-cache"
+_NEW = ".new-"  # how the names of files begin that are being written
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class CacheWarning(RuntimeWarning):
     """A cache is not used: others could put code there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of the cache: its key, its bytes, and when it was last used (nanoseconds, as `time.time_ns` counts)."""
+
+    key: str
+    size: int
+    used: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +82,46 @@ class Cache:
                 data = file.read()
         except (OSError, MemoryError):
             return None
-        start = len(_MAGIC) + 32
-        content = data[start:]
-        if data[: len(_MAGIC)] != _MAGIC or hashlib.sha256(content).digest() != data[len(_MAGIC) : start]:
+        sound = data[: len(_MAGIC)] == _MAGIC and len(data) >= _START + 4
+        if not sound or hashlib.sha256(memoryview(data)[_START:]).digest() != data[len(_MAGIC) : _START]:
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return content
+        return data[_START + 4 + int.from_bytes(data[_START : _START + 4], "little") :]
 
-    def put(self, key: str, content: bytes) -> bool:
-        """Store `content` under `key`; False when the directory does not take it."""
+    def about(self, key: str) -> About | None:
+        """What the entry under `key` says of itself; None when there is none, or it says nothing."""
+        try:
+            with open(os.open(self._path(key), os.O_RDONLY | _NO_LINK), "rb") as file:
+                data = file.read(_START + 4)
+                length = int.from_bytes(data[_START:], "little")
+                if data[: len(_MAGIC)] != _MAGIC or length > _LARGEST_ABOUT:
+                    return None
+                return about_from_bytes(file.read(length))
+        except OSError:
+            return None
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry under `key`, which stays as recently used as it was."""
+        return self.is_ours() and self._path(key).is_file()
+
+    def put(self, key: str, content: bytes, about: bytes = b"") -> bool:
+        """Store `content` under `key`, with what `about` says of it; False when the directory does not take it."""
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.is_ours():
                 return False
-            handle, name = tempfile.mkstemp(prefix=".new-", suffix=_SUFFIX, dir=self.directory)
+            handle, name = tempfile.mkstemp(prefix=_NEW, suffix=_SUFFIX, dir=self.directory)
         except (OSError, MemoryError):
             return False
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + hashlib.sha256(content).digest())
+                said = len(about).to_bytes(4, "little") + about
+                digest = hashlib.sha256(said)
+                digest.update(content)
+                file.write(_MAGIC + digest.digest() + said)
                 file.write(content)
             os.replace(name, self._path(key))
         except BaseException as error:
@@ -99,6 +134,25 @@ class Cache:
             self.prune()
         return True
 
+    def remove(self, key: str) -> bool:
+        """Forget what is stored under `key`, if anything is; False where the directory does not let it go.
+
+        Who reads it meanwhile still has all of it."""
+        try:
+            self._path(key).unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    def remove_unfinished(self, before: int) -> None:
+        """Remove what somebody began to write before a time (as `time.time_ns` counts) and never finished."""
+        with contextlib.suppress(OSError), os.scandir(self.directory) as listing:
+            for file in listing:
+                if file.name.startswith(_NEW) and file.name.endswith(_SUFFIX):
+                    with contextlib.suppress(OSError):
+                        if file.stat(follow_symlinks=False).st_mtime_ns < before:
+                            os.unlink(file.path)
+
     def is_ours(self) -> bool:
         """Whether nobody else may write to the directory (or it is not there); a warning says so once."""
         try:
@@ -110,27 +164,28 @@ class Cache:
             return False
         return True
 
+    def entries(self) -> list[Entry]:
+        """What is there, the least recently used first; nothing where the directory cannot be read."""
+        found = []
+        with contextlib.suppress(OSError), os.scandir(self.directory) as listing:
+            for file in listing:
+                if file.name.endswith(_SUFFIX) and not file.name.startswith(_NEW):
+                    with contextlib.suppress(OSError):
+                        status = file.stat(follow_symlinks=False)
+                        found.append(Entry(file.name.removesuffix(_SUFFIX), status.st_size, status.st_mtime_ns))
+        return sorted(found, key=lambda entry: (entry.used, entry.key))
+
     def prune(self) -> None:
         """Remove entries, the least recently used first, until the cache is at four fifths of its limit."""
-        entries = []
-        try:
-            with os.scandir(self.directory) as listing:
-                for entry in listing:
-                    if entry.name.endswith(_SUFFIX):
-                        with contextlib.suppress(OSError):
-                            status = entry.stat()
-                            entries.append((status.st_mtime_ns, entry.name, status.st_size))
-        except OSError:
-            return
-        size = sum(entry[2] for entry in entries)
+        entries = self.entries()
+        size = sum(entry.size for entry in entries)
         if size <= self.limit:
             return
-        for _, name, length in sorted(entries):
+        for entry in entries:
             if size <= self.limit * 4 // 5:
                 return
-            with contextlib.suppress(OSError):
-                (self.directory / name).unlink()
-                size -= length
+            self.remove(entry.key)
+            size -= entry.size
 
     def _path(self, key: str) -> Path:
         return self.directory / (key + _SUFFIX)
@@ -166,19 +221,22 @@ def default_cache() -> Cache | None:
         return None
 
 
-def text_key(texts: Sequence[str], machine: Machine) -> str:
+def code_key(texts: Sequence[str], machine: Machine) -> Key:
     """The key of the objects that `texts` compile to: the texts, the compilers and the instruction set."""
     import llvmlite
 
     features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
-    compiler = [__version__, llvmlite.__version__, _llvm_version(), *SWITCHES]
-    parts = [*compiler, machine.triple, machine.cpu, ",".join(features), *texts]
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        digest.update(struct.pack("<Q", len(data)))
-        digest.update(data)
-    return digest.hexdigest()
+    parts = {
+        "hlotool": __version__, "llvmlite": llvmlite.__version__, "LLVM": llvm_version(),
+        "switches": " ".join(SWITCHES), "triple": machine.triple, "cpu": machine.cpu, "features": ",".join(features),
+        "text": "".join(f"{len(text)} {text}" for text in texts),
+    }  # fmt: skip
+    first = _DEFINED.search(texts[0]) if texts else None
+    more = f" and {len(texts) - 1} more" if len(texts) > 1 else ""
+    return Key("code", f"{first[1]}{more}" if first is not None else "", parts)
+
+
+_DEFINED = re.compile(r"^define [^@\n]*@([^(\s]+)\(", re.MULTILINE)
 
 
 def objects_of(
@@ -187,24 +245,27 @@ def objects_of(
     """The objects of `texts`, one entry of `directory`: from there, else what `make` gives, which is put there."""
     if directory is None:
         return make(texts)
-    key = text_key(texts, machine)
-    found = directory.get(key)
+    key = code_key(texts, machine)
+    digest = key.digest
+    found = directory.get(digest)
     if found is not None:
         return unpack(found)
     made = make(texts)
-    directory.put(key, pack(made))
+    directory.put(digest, pack(made), key.about_bytes())
     return made
 
 
 @cache
-def compiler_identity() -> str:
+def compiler_identity() -> Mapping[str, str]:
     """What turns files into code: our version, our own files (in a checkout they change without a new version), LLVM's
     and NumPy's version."""
     import llvmlite
     import numpy as np
 
     root = str(Path(__file__).parents[1])
-    return repr((__version__, llvmlite.__version__, np.__version__, root, sorted(_sources(root))))
+    files = hashlib.sha256(repr(sorted(_sources(root))).encode()).hexdigest()
+    numpy = np.__version__
+    return {"hlotool": __version__, "folder": root, "sources": files, "llvmlite": llvmlite.__version__, "numpy": numpy}
 
 
 def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
@@ -233,7 +294,8 @@ def unpack(data: bytes) -> list[bytes]:
     return parts
 
 
-def _llvm_version() -> str:
+def llvm_version() -> str:
+    """The version of LLVM that makes code."""
     from llvmlite import binding
 
     return ".".join(map(str, binding.llvm_version_info))

@@ -7,7 +7,8 @@ from functools import cache, partial
 from typing import TypeAlias
 
 from hlotool.codegen.machine import Machine
-from hlotool.runtime.cache import Cache, objects_of, pack, text_key, unpack
+from hlotool.runtime.cache import Cache, code_key, objects_of, pack, unpack
+from hlotool.runtime.cache_key import Key
 from hlotool.runtime.compile import Compiler, compile_units
 
 __all__ = ["Compilation", "Library"]
@@ -27,7 +28,7 @@ class Compilation:
     def __init__(self, machine: Machine, library: Library, threads: int = 1, cache: Cache | None = None) -> None:
         self._machine, self._library, self._cache = machine, library, cache
         self._compiler = Compiler(machine, threads)
-        self._keys: list[str] = []
+        self._keys: list[Key] = []
         self._objects: list[bytes | None] = []
 
     def __enter__(self) -> Compilation:
@@ -54,15 +55,15 @@ class Compilation:
         if self._cache is not None:
             for key, found, data in zip(self._keys, self._objects, objects, strict=True):
                 if found is None:
-                    self._cache.put(key, pack([data]))
+                    self._cache.put(key.digest, pack([data]), key.about_bytes())
         kept.update(zip(new, objects[len(texts) :], strict=True))
         return [*objects[: len(texts)], *(kept[text] for text in library)]
 
     def _found(self, text: str) -> bool:
         found = None
         if self._cache is not None:
-            self._keys.append(text_key([text], self._machine))
-            found = self._cache.get(self._keys[-1])
+            self._keys.append(code_key([text], self._machine))
+            found = self._cache.get(self._keys[-1].digest)
         self._objects.append(None if found is None else unpack(found)[0])
         return found is not None
 

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,10 +29,14 @@ from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
 
-__all__ = ["ALIGNMENT", "Allocator", "aligned", "allocator", "empty", "kept_bytes", "numpy_function", "release_kept"]
+__all__ = [
+    "ALIGNMENT", "Allocator", "aligned", "allocator", "empty", "held_bytes", "kept_bytes", "numpy_function",
+    "release_kept",
+]  # fmt: skip
 
 ALIGNMENT = 64
 _PAGE = 4096
+_HUGE = 2 << 20
 
 
 def aligned(nbytes: int) -> npt.NDArray[np.uint8]:
@@ -50,6 +55,24 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         return np.empty(tuple(shape), dtype)
     finally:
         found.set_handler(before)
+
+
+def held_bytes(nbytes: int) -> int:
+    """Bytes that a process holds for a block of so many that are all written to: large ones are in huge pages, the last
+    of which may reach to the end of the block's size class (four per power of two)."""
+    if nbytes <= 1 << 20 or not _has_huge_pages():
+        return nbytes
+    quarter = 1 << ((nbytes - 1).bit_length() - 3)
+    capacity = -(-nbytes // quarter) * quarter
+    return nbytes if capacity < _HUGE else max(nbytes, min(capacity // _HUGE, -(-nbytes // _HUGE)) * _HUGE)
+
+
+def _has_huge_pages() -> bool:
+    """Whether the system gives huge pages to those who ask for them."""
+    try:
+        return "[never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    except OSError:
+        return False
 
 
 def kept_bytes() -> int:

@@ -23,9 +23,9 @@ from hlotool.ir import (
     row_major,
 )
 
-__all__ = ["arrange", "post_order", "with_layouts"]
+__all__ = ["DEFAULTS", "arrange", "post_order", "usual_attributes", "with_layouts"]
 
-_DEFAULTS: dict[str, tuple[Any, ...]] = {
+DEFAULTS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("is_stable", "indices_are_sorted", "unique_indices", "constrain_layout", "use_global_device_ids", "lower",
          "custom_call_has_side_effect", "is_host_transfer", "is_reverse", "left_side", "unit_diagonal", "is_composite",
@@ -80,14 +80,14 @@ def arrange(module: Module) -> Module:
     for computation in copy.computations.values():
         for instruction in computation:
             instruction.shape = with_layouts(instruction.shape)
-            instruction.attributes = _attributes(instruction)
+            instruction.attributes = usual_attributes(instruction)
     _rename(copy)
     order = _computation_order(copy)
     if not copy.attributes.get("is_scheduled"):
         for computation in copy.computations.values():
             computation.reorder(post_order(computation))
     copy.computations = {computation.name: computation for computation in order}
-    header = {k: v for k, v in copy.attributes.items() if v not in _DEFAULTS.get(k, ())}
+    header = {k: v for k, v in copy.attributes.items() if v not in DEFAULTS.get(k, ())}
     parameters, result = header.get(_LAYOUT) or (tuple(p.shape for p in copy.entry.parameters), copy.entry.root.shape)
     if f"{WRITTEN}{_LAYOUT}" not in header:  # where it is known
         header[_LAYOUT] = tuple(map(with_layouts, parameters)), with_layouts(result)
@@ -106,7 +106,7 @@ def with_layouts(shape: Shape) -> Shape:
 # ---- attributes
 
 
-def _attributes(instruction: Instruction) -> dict[str, Any]:
+def usual_attributes(instruction: Instruction) -> dict[str, Any]:
     """The attributes in XLA's order without defaults."""
     opcode = instruction.opcode
     values = {k: v for k, v in instruction.attributes.items() if not _is_default(instruction, k, v)}
@@ -139,7 +139,7 @@ def _is_default(instruction: Instruction, name: str, value: Any) -> bool:
         return bool("".join(value.text.split()) == "{mode=default}")
     if name == "mode":
         return True  # XLA reads it and forgets it
-    return value in _DEFAULTS.get(name, ())
+    return value in DEFAULTS.get(name, ())
 
 
 # ---- names

@@ -21,7 +21,10 @@ from hlotool.ir import Computation, Instruction, Module, UnsupportedError, Verba
 from hlotool.text.arrange import arrange
 from hlotool.text.printer import SHORT, PrintOptions, print_module
 
-__all__ = ["CANONICAL", "FINGERPRINT", "PRESETS", "XLA", "canonical_form", "expanded_size", "print_preset"]
+__all__ = [
+    "CANONICAL", "FINGERPRINT", "PRESETS", "XLA", "canonical_form", "expanded_size", "print_preset",
+    "without_notes",
+]  # fmt: skip
 
 XLA = PrintOptions(percent=True, signatures=True, operand_comments=True, elide_above=10, xla=True)
 """XLA's ``HloPrintOptions::Default``; for modules that `arrange` has put in order."""
@@ -63,8 +66,13 @@ def _strip(instruction: Instruction, annotations: bool) -> None:
     for name in _NAMING if annotations else (*_NAMING, "frontend_attributes"):
         values.pop(name, None)
     sharding = values.get("sharding")
-    if isinstance(sharding, Verbatim) and "metadata=" in sharding.text:
-        values["sharding"] = Verbatim(_NOTES.sub("", sharding.text))
+    if isinstance(sharding, Verbatim):
+        values["sharding"] = Verbatim(without_notes(sharding.text))
+
+
+def without_notes(sharding: str) -> str:
+    """The text of a sharding without the metadata in it."""
+    return _NOTES.sub("", sharding) if "metadata=" in sharding else sharding
 
 
 def expanded_size(module: Module) -> int:

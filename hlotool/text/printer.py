@@ -31,7 +31,9 @@ from hlotool.text.writers import WRITERS, write_aliasing, write_metadata, write_
 __all__ = [
     "SHORT",
     "PrintOptions",
+    "print_attribute",
     "print_computation",
+    "print_header_attribute",
     "print_instruction",
     "print_literal",
     "print_module",
@@ -71,14 +73,22 @@ def print_module(module: Module, options: PrintOptions = _DEFAULT) -> str:
     for name, row in HEADER_ATTRIBUTES.items():
         if name in module.attributes:
             head.append(f"{name}={_header_value(row, module.attributes[name], options)}")
-    unknown = ((name, value) for name, value in module.attributes.items() if name.startswith(WRITTEN))
-    head += [f"{name.removeprefix(WRITTEN)}={value.text}" for name, value in unknown]
+    unknown = [name for name in module.attributes if name.startswith(WRITTEN)]
+    head += [f"{name.removeprefix(WRITTEN)}={print_header_attribute(module, name, options)}" for name in unknown]
     parts = [", ".join(head)]
     if module.stack_frames is not None and options.metadata:
         parts.append(_tables(module) + ("\n" if options.xla else ""))
     shown = [module.entry] if options.nested else list(module.computations.values())
     parts += [print_computation(c, options, c is module.entry) for c in shown]
     return "\n\n".join(parts) + "\n"
+
+
+def print_header_attribute(module: Module, name: str, options: PrintOptions = _DEFAULT) -> str:
+    """The value of one attribute as `print_module` writes it, which must be there."""
+    value = module.attributes[name]
+    if name.startswith(WRITTEN):
+        return str(value.text)
+    return _header_value(HEADER_ATTRIBUTES[name], value, options)
 
 
 def print_computation(computation: Computation, options: PrintOptions = _DEFAULT, entry: bool = False) -> str:
@@ -128,6 +138,17 @@ def print_instruction(instruction: Instruction, options: PrintOptions = _DEFAULT
         else:
             text += f", {name}={_value(row, value, options, indent)}"
     return text + _common(instruction, late, options)
+
+
+def print_attribute(instruction: Instruction, name: str, options: PrintOptions = _DEFAULT) -> str:
+    """The value of one attribute as `print_instruction` writes it, which must be there."""
+    value = instruction.attributes[name]
+    row = OPCODES.get(instruction.opcode, OPCODES[UNKNOWN]).attribute(name)
+    if name in ("parameter_number", "literal") and instruction.opcode in ("parameter", "constant"):
+        return _operands(instruction, instruction.opcode, options)
+    if isinstance(value, Verbatim):
+        return value.text
+    return str(value) if row is None else _value(row, value, options)
 
 
 def _common(instruction: Instruction, names: list[str], options: PrintOptions) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from urllib.parse import quote
 from hlotool.ir import Diagnostic, Location
 from hlotool.text.codes import CATALOGUE
 from hlotool.text.diagnostics import suggestion
+from hlotool.text.page import Page
 
 __all__ = ["concise", "github", "sarif"]
 
@@ -37,7 +38,10 @@ def github(diagnostic: Diagnostic) -> str:
     properties.append(("title", diagnostic.code))
     message = diagnostic.message if diagnostic.hint is None else f"{diagnostic.message}\n{diagnostic.hint}"
     inside = ",".join(f"{name}={_escape_property(str(value))}" for name, value in properties)
-    return f"::{'warning' if diagnostic.severity == 'warning' else 'error'} {inside}::{_escape_data(message)}"
+    return f"::{_LEVELS.get(diagnostic.severity, 'error')} {inside}::{_escape_data(message)}"
+
+
+_LEVELS = {"warning": "warning", "note": "notice"}
 
 
 def _escape_data(text: str) -> str:
@@ -48,17 +52,18 @@ def _escape_property(text: str) -> str:
     return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def sarif(diagnostics: Sequence[Diagnostic], version: str) -> dict[str, Any]:
-    """A SARIF 2.1.0 log (OASIS standard) with one run; `version` is this program's."""
+def sarif(
+    diagnostics: Sequence[Diagnostic], version: str, pages: Mapping[str, Page] = CATALOGUE
+) -> dict[str, Any]:
+    """A SARIF 2.1.0 log (OASIS standard) with one run; `version` is this program's, `pages` say what codes mean."""
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
-    driver = {"name": "hlotool", "version": version, "rules": [_rule(code) for code in codes]}
+    driver = {"name": "hlotool", "version": version, "rules": [_rule(code, pages.get(code)) for code in codes]}
     results = [_result(diagnostic, codes.index(diagnostic.code)) for diagnostic in diagnostics]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
 
 
-def _rule(code: str) -> dict[str, Any]:
-    page = CATALOGUE.get(code)
+def _rule(code: str, page: Page | None) -> dict[str, Any]:
     if page is None:
         return {"id": code}
     help_text = f"{page.meaning}\n\nWrong:\n\n{page.wrong}\nRight:\n\n{page.right}"

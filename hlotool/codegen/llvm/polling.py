@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.kernel import Kernel, Step
+from hlotool.codegen.kernel import Kernel, Step, Uses
 from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
 
 __all__ = ["BUDGET", "COMPLETE", "LEAST", "POLL", "SHORT", "STOPPED", "Work", "add_polls", "finish_kernel", "work"]
@@ -67,15 +67,15 @@ _UNKNOWN: Annotated[int, Threshold("trips")] = 1 << 10
 """Trips that a loop is taken for at most when its text does not say how many."""
 
 
-def finish_kernel(unit: Unit, steps: Iterable[Step], scratch: int = 0) -> Kernel:
-    """The kernel of everything that `unit` has gathered."""
+def finish_kernel(unit: Unit, steps: Iterable[Step], scratch: int = 0, uses: Uses = ()) -> Kernel:
+    """The kernel of everything that `unit` has gathered; its `scratch` bytes are for `uses`."""
     found = [_polled(unit, step) for step in steps]
     if any(step.cost >= SHORT for step in found):  # so may be what they call
         inner = unit.steps.keys() - {step.function for step in found}
         polled = [_polled(unit, Step(name, cost=SHORT)).polls for name in sorted(inner)]
         found = [replace(step, polls=step.polls or any(polled)) for step in found]
     definitions = tuple(unit.definitions)
-    return Kernel(unit.declarations, unit.library, definitions, tuple(found), scratch, tuple(unit.helpers))
+    return Kernel(unit.declarations, unit.library, definitions, tuple(found), scratch, tuple(unit.helpers), uses)
 
 
 def _polled(unit: Unit, step: Step) -> Step:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hlotool.analysis.stacking import Stacking
+from hlotool.codegen.kernel import Uses
 from hlotool.ir import Instruction, Shape, UnsupportedError
 
 __all__ = ["Assignment", "Copy", "Value", "array_leaves", "later", "merged", "overlap"]
@@ -97,6 +98,7 @@ class Assignment:
     positions: dict[Instruction, int] = field(default_factory=dict)
     values: list[Value] = field(default_factory=list)
     block: Value = field(default_factory=lambda: Value(-1, None, 0))  # of all constants
+    scratches: dict[Value, tuple[Instruction, Uses]] = field(default_factory=dict)  # whose memory, and what for
     arena_bytes: int = 0
 
     def swapped(self, loops: Iterable[Instruction]) -> set[Value]:
@@ -104,9 +106,11 @@ class Assignment:
         copies = (copy for loop in loops for copy in self.swaps.get(loop, ()))
         return {value.find() for copy in copies for value in (copy.source, copy.target)}
 
-    def scratch(self, instruction: Instruction, size: int) -> Value:
-        """Working memory that lives only while `instruction` runs."""
-        return self.value(None, size, self.positions[instruction])
+    def scratch(self, instruction: Instruction, size: int, uses: Uses = ()) -> Value:
+        """Working memory that lives only while `instruction` runs, for `uses`."""
+        value = self.value(None, size, self.positions[instruction])
+        self.scratches[value] = instruction, uses
+        return value
 
     def value(self, shape: Shape | None, size: int, *positions: int) -> Value:
         """Another value, alive at some positions."""

@@ -51,6 +51,7 @@ const View = (() => {
       box.order = inner.length ? inner.reduce((sum, child) => sum + child.order, 0) / inner.length : i;
       const own = word(box, "kind") === "instruction" ? amount(box, "seconds") : 0;
       box.time = inner.reduce((sum, child) => sum + child.time, own);
+      box.error = inner.reduce((most, child) => Math.max(most, child.error), amount(box, "error"));
     }
     const marked = new Set(stage.marked.map(i => S[i]));
     const leaving = new Set(), after = stages[stages.indexOf(stage) + 1];
@@ -247,6 +248,7 @@ const View = (() => {
   }
   function value(box, what) {
     if (what === "time") return box.time;
+    if (what === "error") return box.error;
     return Math.max(0, amount(box, what === "bytes" ? "moved" : "flops"));
   }
   function measureHeat() { // the hottest box that shows is red
@@ -549,6 +551,7 @@ const View = (() => {
   }
   const byteText = n => n < 0 ? "unknown" : units(n, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
   const countText = n => units(n, 1000, ["", "k", "M", "G", "T", "P"]);
+  const bitsText = n => `${n.toPrecision(3)} bits`;
   const timeText = t => units(t * 1e9, 1000, ["ns", "µs", "ms", "s"]);
 
   function facts(box) {
@@ -559,6 +562,8 @@ const View = (() => {
     if (amount(box, "moved")) put("moves", least + byteText(amount(box, "moved")));
     if (amount(box, "flops")) put("flops", least + countText(amount(box, "flops")));
     if (box.time) put("time", timeText(box.time));
+    if (box.error) put("wrong bits", bitsText(box.error));
+    put("compared", word(box, "compared"));
     if (box.children.length) put("holds", `${count(box)} boxes`);
     put("source", word(box, "source"));
     put("op_name", word(box, "op_name"));
@@ -601,7 +606,7 @@ const View = (() => {
     const list = element("dl");
     for (const [name, text] of facts(box)) list.append(element("dt", name), element("dd", text));
     panel.replaceChildren(head, list);
-    if (model.marked.has(box.path)) panel.append(element("p", "new or changed in this step", "changed"));
+    if (model.marked.has(box.path)) panel.append(element("p", OPTIONS.errors ? "wrong" : "new or changed in this step", "changed"));
     if (model.leaving.has(box.path)) panel.append(element("p", "goes in the next step", "leaving"));
     const elsewhere = model.byPath.get(word(box, "shown"));
     if (elsewhere) panel.append(jumps("its computation is drawn here", [elsewhere]));
@@ -790,13 +795,14 @@ const View = (() => {
         node.append(key);
       }
     } else {
-      const form = { bytes: byteText, flops: countText, time: timeText }[colouring];
+      const form = { bytes: byteText, flops: countText, time: timeText, error: bitsText }[colouring];
       const bar = element("span", `0 to ${form(most)}${colouring === "flops" ? " flops" : ""}`);
       const sign = element("i", "", "bar");
       sign.style.background = `linear-gradient(90deg, ${[0, 0.06, 0.25, 0.56, 1].map(heat).join(",")})`;
       bar.prepend(sign);
       node.append(bar);
     }
+    if (OPTIONS.errors) node.append(sample("changed", "wrong"));
     if (stages.length > 1) node.append(sample("changed", "new or changed"), sample("leaving", "goes in the next step"));
     node.append(sample("root", "result"));
   }
@@ -845,7 +851,8 @@ const View = (() => {
     }[event.key];
     if (action) { event.preventDefault(); action(); }
   }
-  const choices = () => ["group", "bytes", "flops", ...(OPTIONS.times ? ["time"] : [])];
+  const choices = () => ["group", "bytes", "flops", ...(OPTIONS.times ? ["time"] : []),
+    ...(OPTIONS.errors ? ["error"] : [])];
 
   function listen() {
     let grabbed = null, moved = false;

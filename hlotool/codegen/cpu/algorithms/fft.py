@@ -65,7 +65,8 @@ def emit_fft(name: str, instruction: Instruction, machine: Machine, in_place: bo
         _real_inverse(steps, half, target, lines, n, scale)
     else:
         _transform_dimensions(steps, operand, target, (outer, *lengths), count, sign=sign, scale=scale)
-    return finish_kernel(steps.unit, steps.steps, steps.scratch)
+    uses = ("lines that are being transformed", steps.scratch)
+    return finish_kernel(steps.unit, steps.steps, steps.scratch, (uses,))
 
 
 # ---- real lines

@@ -35,7 +35,8 @@ def item_kernel(
     item.end()
     task.end()
     f.finish()
-    return finish_kernel(unit, [Step(name, tasks, items * cost)], slot * tasks)
+    uses = f"private arrays of {tasks} tasks, {slot} bytes each"
+    return finish_kernel(unit, [Step(name, tasks, items * cost)], slot * tasks, ((uses, slot * tasks),))
 
 
 def for_each_vector(f: Function, first: Index, stop: Index, lanes: int, body: Callable[[Index, int], None]) -> None:

@@ -311,7 +311,7 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     task.end()
     f.finish()
     steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
-    return finish_kernel(unit, steps, 64)
+    return finish_kernel(unit, steps, 64, (("counter", 64),))
 
 
 def _wide(words: list[Vector]) -> Vector:

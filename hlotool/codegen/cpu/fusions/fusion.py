@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.plan import Output, groups_of, plan_group
+from hlotool.codegen.cpu.fusions.plan import Output, groups_of, partial_uses, plan_group
 from hlotool.codegen.cpu.fusions.step import emit_step
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.polling import finish_kernel
@@ -105,7 +105,7 @@ def emit_outputs(
     if not steps:  # every output is empty
         Function(unit, signature(name)).finish()
         steps.append(Step(name))
-    return finish_kernel(unit, steps, scratch)
+    return finish_kernel(unit, steps, scratch, partial_uses(scratch))
 
 
 def _body(instruction: Instruction) -> Computation:

@@ -12,6 +12,7 @@ from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.step import Job
+from hlotool.codegen.kernel import Uses
 from hlotool.codegen.llvm.memory import has_masks
 from hlotool.codegen.llvm.strided import WIDEST_STEP
 from hlotool.codegen.loops.loops import LoopSpec, cost, merge, pick_lane, plain, refine, work
@@ -22,7 +23,8 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, Shape
 
 __all__ = [
-    "Output", "Plan", "groups_of", "output_leaves", "part_count", "partial_jobs", "plan_group", "store_output",
+    "Output", "Plan", "groups_of", "output_leaves", "part_count", "partial_jobs", "partial_uses", "plan_group",
+    "store_output",
 ]  # fmt: skip
 
 PART_WORK: Annotated[int, Threshold("elements")] = 1 << 15
@@ -278,6 +280,11 @@ def part_count(node: Node, body: Sequence[Node], lane: LoopSpec | None, extent: 
     most = int(min(_PARTS if vectors else -(-_PARTS // results), work // PART_WORK, extent, rows // _PART_ROWS))
     good = [n for n in range(2, most + 1) if extent % n == 0]
     return good[-1] if good and good[-1] * 3 >= most else most
+
+
+def partial_uses(scratch: int) -> Uses:
+    """What so many bytes of scratch of a tracer are for."""
+    return (("partial results of reductions", scratch),) if scratch else ()
 
 
 def partial_jobs(tracer: Tracer) -> list[Job]:

@@ -135,7 +135,7 @@ def emit_conv(
             _emit_updates(conv)
         else:
             _emit(conv)
-    return finish_kernel(unit, operands.steps, scratch.size)
+    return finish_kernel(unit, operands.steps, scratch.size, scratch.uses)
 
 
 def _pointwise(spec: ConvSpec) -> bool:
@@ -193,7 +193,8 @@ def _emit(conv: _Conv) -> None:
     size = out.element.bytes
     unpack = conv.strides[-1] != size and spec.output_features > 1 and conv.line is None
     if unpack:
-        conv.result = operands.scratch.take(math.prod(spec.result) * size, out.element)
+        use = "result with features side by side"
+        conv.result = operands.scratch.take(math.prod(spec.result) * size, out.element, use)
         conv.strides = dense_strides(spec.result, size)
     every = [d.phases() for d in spec.spatial]
     if any(not phase.taps for phases in every for phase in phases):  # some pixels see holes only
@@ -303,7 +304,7 @@ def _border(conv: _Conv, name: str, start: int) -> Border:
     """What sees to results at the border of a product that makes part of the result, `start` bytes into it."""
     operands, (lhs, rhs, out) = conv.operands, conv.places
     if conv.flag is None:
-        conv.flag = operands.scratch.take(8, out.element)
+        conv.flag = operands.scratch.take(8, out.element, "flag for values that are not finite")
         operands.steps.insert(0, emit_flag(operands.unit, f"flag_{operands.name}", conv.flag))
     return emit_border(operands.unit, name, conv.spec, (lhs.slot, rhs.slot), conv.strides, start, conv.flag)
 
@@ -345,7 +346,7 @@ def _copy_input(conv: _Conv, lanes: int | None = None, share: int = 1) -> None:
         order = [at for at in order if at != lanes] + [lanes]
     copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
     steps = dense_strides(tuple(axis.target for axis in copied), kind.bytes)
-    place = operands.scratch.take(steps[0] * copied[0].target, kind)
+    place = operands.scratch.take(steps[0] * copied[0].target, kind, "input with its padding")
     operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, conv.arithmetic))
     conv.steps = [steps[order.index(at)] for at in range(len(axes))]
     inside = sum(axis.low * step for axis, step in zip(axes, conv.steps, strict=True))

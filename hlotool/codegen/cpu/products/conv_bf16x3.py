@@ -101,10 +101,10 @@ def emit_bf16x3(
     dimensions = (*(Spatial(),) * (2 - len(spec.spatial)), *spec.spatial)  # two at least
     image = _image(spec, dimensions)
     tail = (LINES + image.columns) * image.pixel  # that the last tile reads behind the last pixel
-    copy = scratch.take(math.prod(image.slices) * image.slice + tail, element("u32"))
+    copy = scratch.take(math.prod(image.slices) * image.slice + tail, element("u32"), "input in parts of bf16")
     lines = math.prod(image.slices) * image.lines
     copies = -(-lines // -(-lines // COPIES))
-    ranges = scratch.take(copies * RANGE, element("u32"))
+    ranges = scratch.take(copies * RANGE, element("u32"), "ranges of the input")
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
     window = tuple(d.kernel for d in dimensions)  # whose elements lie one by one in blocks of output features
     matrix = Matrix(

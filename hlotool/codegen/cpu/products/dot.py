@@ -86,7 +86,7 @@ def emit_dot(
             _Dot(
                 operands=operands, types=view.types, m=m, n=n, k=k, a=a, b=b, c=c, epilogue=epilogue, machine=machine
             ).emit()
-    return finish_kernel(unit, operands.steps, scratch.size)
+    return finish_kernel(unit, operands.steps, scratch.size, scratch.uses)
 
 
 def _matrices(view: MatrixView, slots: Sequence[int]) -> tuple[tuple[int, ...], Matrix, Matrix, Matrix]:
@@ -245,7 +245,8 @@ class _Dot:
         """Room for a result whose columns lie side by side."""
         size = self.c.element.bytes
         item = self.m * self.n * size
-        place = self.operands.scratch.take(math.prod(self.operands.batch) * item, self.c.element)
+        use = "result with columns side by side"
+        place = self.operands.scratch.take(math.prod(self.operands.batch) * item, self.c.element, use)
         return Matrix(place=place, batch=dense_strides(self.operands.batch, item), row=self.n * size, column=size)
 
     def _pack_right(self, usual: TileShape, tile: TileShape, deep: bool, tiles: bool) -> tuple[Packing | None, int]:

@@ -10,7 +10,7 @@ from hlotool.analysis.contraction import dense_strides
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, RANGE, Split, emit_split
 from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.product import Matrix, Packing
-from hlotool.codegen.kernel import Step
+from hlotool.codegen.kernel import Step, Uses
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element
 from hlotool.codegen.llvm.writer import Unit
@@ -24,11 +24,17 @@ class Scratch:
 
     slot: int
     size: int = 0
+    parts: list[tuple[str, int]] = field(default_factory=list)  # what they are for, and how many
 
-    def take(self, size: int, kind: Element) -> Place:
-        """A part of `size` bytes, on a cache line of its own."""
+    @property
+    def uses(self) -> Uses:
+        return tuple(self.parts)
+
+    def take(self, size: int, kind: Element, use: str) -> Place:
+        """A part of `size` bytes, on a cache line of its own, for a `use` in words."""
         start = self.size
         self.size += -(-size // 64) * 64
+        self.parts.append((use, self.size - start))
         return Place(self.slot, start, kind)
 
 
@@ -46,6 +52,11 @@ def joined(dimensions: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
 def own(extents: tuple[int, ...], matrix: Matrix) -> tuple[int, ...]:
     """Extents of the batch, 1 where `matrix` is the same for all items."""
     return tuple(extent if stride else 1 for extent, stride in zip(extents, matrix.batch, strict=True))
+
+
+def _side(label: str) -> str:
+    """The operand that the label of a step is about."""
+    return "left operand" if "lhs" in label else "right operand"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +84,7 @@ class Operands:
         """
         size, panels = self.arithmetic.element.bytes, -(-columns // width)
         panel, groups = (piece or math.prod(terms)) * width * size, -(-panels // (group or 1))
-        place = self._take(groups * (group or 1) * panel, self.arithmetic.element)
+        place = self._take(groups * (group or 1) * panel, self.arithmetic.element, f"packed {_side(label)}")
         batch, steps = dense_strides(self.batch, panels * panel), dense_strides(terms, width * size)
         *outer, rows = map(Axis, terms, source.terms, steps)
         stays = (0,) * len(batch) if group else batch  # others say where that goes
@@ -113,7 +124,8 @@ class Operands:
     def spread(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
         """Copy a left operand to rows, contiguous and a little more than `terms` apart."""
         pitch = (terms + 16 + terms % 2) * kind.bytes
-        place, batch = self._take(rows * pitch, kind), dense_strides(self.batch, rows * pitch)
+        place = self._take(rows * pitch, kind, f"{_side(label)} in rows")
+        batch = dense_strides(self.batch, rows * pitch)
         width = 4 * self.arithmetic.columns
         self.steps.append(self._copy(label, source, Copy(
             outer=self._outer(source, batch), rows=Axis(rows, source.row, pitch),
@@ -139,9 +151,11 @@ class Operands:
         copy = Split(
             outer=tuple(map(Axis, extents, source.batch, strides)), lines=lines, line=source.column, terms=terms,
             term=source.terms[0], along=along, right=right, source=source.place,
-            target=self.scratch.take(items * (blocks if together else groups * group) * size, words),
-            ranges=self.scratch.take(RANGE * groups * items, words), panel=source.lines, group=group, called=called,
-            size=size * items if together else size,
+            target=self.scratch.take(
+                items * (blocks if together else groups * group) * size, words, f"{_side(label)} in parts of bf16"
+            ),
+            ranges=self.scratch.take(RANGE * groups * items, words, f"ranges of {_side(label)}"),
+            panel=source.lines, group=group, called=called, size=size * items if together else size,
         )
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
 
@@ -157,8 +171,8 @@ class Operands:
             target=target, arithmetic=self.arithmetic,
         )))
 
-    def _take(self, size: int, kind: Element) -> Place:
-        return self.scratch.take(math.prod(self.batch) * size, kind)
+    def _take(self, size: int, kind: Element, use: str) -> Place:
+        return self.scratch.take(math.prod(self.batch) * size, kind, use)
 
     def _outer(self, source: Matrix, target: tuple[int, ...]) -> tuple[Axis, ...]:
         return tuple(map(Axis, self.batch, source.batch, target))

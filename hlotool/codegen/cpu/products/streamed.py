@@ -16,7 +16,7 @@ from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
 from hlotool.analysis.product_prologue import prologues
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.plan import part_count, partial_jobs, store_output
+from hlotool.codegen.cpu.fusions.plan import part_count, partial_jobs, partial_uses, store_output
 from hlotool.codegen.cpu.fusions.step import Job, emit_step
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.kernel import Kernel
@@ -56,7 +56,7 @@ def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
     jobs = [*partial_jobs(tracer), job]
     names = [name, *(f"s{number}_{name}" for number in range(1, len(jobs)))]
     steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
-    return finish_kernel(unit, steps, tracer.scratch)
+    return finish_kernel(unit, steps, tracer.scratch, partial_uses(tracer.scratch))
 
 
 def _tracer(

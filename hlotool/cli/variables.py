@@ -1,0 +1,18 @@
+"""The variables of the environment that hlotool reads: what the manual and ``hlotool doctor`` show."""
+
+from __future__ import annotations
+
+__all__ = ["VARIABLES"]
+
+VARIABLES = {
+    "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
+    "HLOTOOL_THREADS": "Number of threads (default: all cores).",
+    "HLOTOOL_CPU": "Processor to compile for where --cpu names none (default: this one).",
+    "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
+    "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
+    "HLOTOOL_STRICT": "1: as --strict, also for the library: a failure of a part of hlotool is an error.",
+    "HLOTOOL_XLA_PYTHON": "A Python that has jax, for comparisons with XLA (default: the one that runs hlotool).",
+    "XDG_CACHE_HOME": "Where caches are; see HLOTOOL_CACHE.",
+    "NO_COLOR": "Set to anything: no colour in messages.",
+    "TERM": "dumb: no colour in messages.",
+}
