@@ -24,8 +24,10 @@ MAY_IMPORT = {
     "runtime": {"ir", "codegen", "analysis", "evaluate"},
     "harness": {"ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "driver"},
     "inspect": {"ir", "text", "analysis", "passes", "codegen"},
+    "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
-        "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "driver"
+        "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
+        "driver",
     },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
 }
@@ -51,6 +53,7 @@ LIBRARIES = {  # beyond the standard library
     "runtime": {"numpy", "ml_dtypes", "llvmlite"},
     "harness": {"numpy", "ml_dtypes", "safetensors", "jax", "jaxlib"},  # the last two in a child process only
     "inspect": {"graphviz"},
+    "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},
     "driver": set(),
 }

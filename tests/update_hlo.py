@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hlo_cases import FOLDER, cases_of, run_here, values_differ
+from hlo_cases import FOLDER, cases_of, name_of, run_here, values_differ
 
 from hlotool.text.load import SEPARATOR
 
@@ -26,7 +26,7 @@ def update(path: Path) -> str:
             results = run_here(case, Path(folder))
         wrong = values_differ(case, results)
         if wrong:
-            return f"{case.name}: {wrong}"
+            return f"{name_of(case)}: {wrong}"
         pieces.append(case.text + case.rendered(results))
     after = cases[0].head + "\n" + f"\n{SEPARATOR}\n\n".join(pieces)
     if after != before:

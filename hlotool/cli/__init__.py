@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -24,13 +25,16 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
     "cache": "Look into the cache of compiled code, or make room in it.",
+    "check": "Run the checks in files of HLO: what commands must print, modules contain and compute.",
     "compare": "Compare what a module gives with what it should, down to single instructions.",
+    "bisect": "Find the pass, the rewrite, the passes or the input that makes a module fail.",
     "compile": "Compile a module to native code; dump and draw every step on the way.",
     "cost": "Show what the parts of a module cost, and what a machine could do at best.",
     "diff": "Show how two modules differ, matched by what they compute.",
     "doctor": "Tell what a report of a bug should say, and test the installation.",
     "emit": "Print a module at a stage: HLO, LLVM IR, assembly.",
     "explain": "Explain a code, why two instructions are fused or not, or where one comes from.",
+    "extract": "Cut instructions out of a module, as modules that run; or all, as unit tests.",
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
@@ -40,6 +44,7 @@ COMMANDS: dict[str, str] = {
     "passes": "List passes and pipelines, or explain one.",
     "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
     "query": "Find the instructions that an expression describes.",
+    "reduce": "Cut a module down to what a crash, wrong numbers or a failing command needs.",
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",
     "repro": "Run the pass that a reproducer is about.",
     "run": "Run a module on inputs, print or save the outputs, compare them.",
@@ -124,7 +129,8 @@ def cli(ctx: click.Context, color: str) -> None:
     Environment: HLOTOOL_CACHE=off|DIR, HLOTOOL_THREADS=N, HLOTOOL_CPU=NAME to
     compile for another processor (see compile --cpu), HLOTOOL_KEEP=MiB of freed
     array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the nearest
-    hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR.
+    hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR,
+    HLOTOOL_REDUCE=SECONDS|off for reproducers of passes that fail (10).
 
     Other packages add commands, backends, passes and rules: entry points in the groups hlotool.commands,
     hlotool.backends, hlotool.passes and hlotool.rules.
@@ -163,7 +169,16 @@ def main() -> None:
 
     open_streams()
     session = Session()
-    warnings.formatwarning = _one_line
+
+    def said(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
+        path = getattr(message, "reproducer", None)
+        if path is not None and Path(path).name.startswith("hlotool-repro-pass-"):
+            session.reproducers.append(path)
+        return _one_line(message, category, filename, lineno, line)
+
+    warnings.formatwarning = said
     if "_HLOTOOL_COMPLETE" in os.environ:  # a shell asks
         cli.main(prog_name="hlotool")
 

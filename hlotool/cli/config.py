@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-__all__ = ["named_pipelines"]
+__all__ = ["find_config", "named_pipelines"]
 
 
 def named_pipelines() -> dict[str, str]:
@@ -42,7 +42,11 @@ def _find() -> Path | None:
     given = os.environ.get("HLOTOOL_CONFIG")
     if given:
         return Path(given)
-    here = Path.cwd()
+    return find_config(Path.cwd())
+
+
+def find_config(here: Path) -> Path | None:
+    """The file in a folder, or in the nearest one above it that has one."""
     return next((p for folder in (here, *here.parents) if (p := folder / "hlotool.toml").is_file()), None)
 
 

@@ -8,6 +8,7 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
@@ -49,6 +50,10 @@ def open_streams() -> None:
 def run_safely(body: Callable[[], Any], package: ModuleType, session: Session) -> int:
     """Call `body`; the exit code that it ends with.  Nothing but a bug leaves a traceback, and that in a file."""
     code = _ended(body, package, session)
+    for path in session.reproducers:
+        from hlotool.cli.reproducers import reduce_beside
+
+        reduce_beside(Path(path))
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

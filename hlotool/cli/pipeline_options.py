@@ -138,7 +138,7 @@ class PipelineChoice:
         except NumbersChanged as change:
             say(f"MISMATCH: {change}", err=True)
             text = reproducer(module, pipeline, progress.runs, change.pass_, str(change), self.rewrite_limit)
-            write_reproducer(change.pass_.name, text)
+            write_reproducer(change.pass_.name, text, "evaluate", self.seed)
             raise CheckFailed from None
         except NumbersUndecided as nothing:
             say(f"UNDECIDED: {nothing}", err=True)

@@ -13,10 +13,12 @@ __all__ = ["Session", "current"]
 
 @dataclass(slots=True)
 class Session:
-    """`color` is auto, always or never; `sources` the texts that were read, by the name that errors give them."""
+    """`color` is auto, always or never; `sources` the texts that were read, by the name that errors give them;
+    `reproducers` the files in which warnings of passes that failed have left a module."""
 
     color: str = "auto"
     sources: dict[str, str] = field(default_factory=dict)
+    reproducers: list[str] = field(default_factory=list)
 
     def use_colour(self) -> bool:
         """Whether to colour messages: --color, then NO_COLOR and the kind of terminal."""

@@ -18,7 +18,12 @@ __all__ = ["CompilerWarning", "is_strict", "report"]
 
 class CompilerWarning(UserWarning):
     """A part of the compiler failed, which is a bug in it, and the rest went on without: what failed, how, and where a
-    module is that shows it."""
+    module is that shows it, with the pipeline that does in its header: in the file `reproducer`, if that could be
+    written."""
+
+    def __init__(self, message: str, reproducer: str | None = None) -> None:
+        super().__init__(message)
+        self.reproducer = reproducer
 
 
 def is_strict(strict: bool | None = None) -> bool:
@@ -36,10 +41,11 @@ def report(
     kind, _, name = what.partition(" ")
     log.pass_name = name if kind == "pass" else "compiler"
     log.note(f"{kind}-failed", name if kind == "kernel" else module.entry.name, f"{why}; {instead}")
-    where = ""
+    where, path = "", None
     with suppress(Exception):  # what has failed may have left something that cannot be printed
         text = f"// {what}: {why}\n" + carry_pipeline(print_module(module), pipeline)
         with tempfile.NamedTemporaryFile("wb", prefix=f"hlotool-repro-{kind}-", suffix=".hlo", delete=False) as file:
             file.write(text.encode("utf-8", "surrogateescape"))
-        where = f"; a module that shows it is in {file.name}"
-    warnings.warn(CompilerWarning(f"{what} failed: {why}: {instead}{where}"), stacklevel=2)
+        path = file.name
+        where = f"; a module that shows it is in {path}"
+    warnings.warn(CompilerWarning(f"{what} failed: {why}: {instead}{where}", path), stacklevel=2)

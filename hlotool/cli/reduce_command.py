@@ -1,0 +1,165 @@
+"""``hlotool reduce``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import asdict
+from threading import Event
+from typing import Any
+
+import click
+
+from hlotool.cli.common import read_module
+from hlotool.cli.errors import CheckFailed
+from hlotool.cli.failing_options import choose_trials, trial_options
+from hlotool.cli.options import file_argument, format_option
+from hlotool.cli.output import write_text
+from hlotool.cli.passes_options import passes_options
+from hlotool.cli.session import current
+from hlotool.cli.words import say
+from hlotool.harness.children import Children
+from hlotool.harness.reduce import NoFailure, Reduction, Step, find_failure, reduce_text
+from hlotool.harness.reduce.report import see_command, with_head
+from hlotool.harness.trials import PipelineTrial
+from hlotool.text.printer import print_module
+from hlotool.text.visible import visible
+
+__all__ = ["command"]
+
+
+@click.command("reduce")
+@file_argument
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT.hlo", help="Write the result there.")
+@click.option("--force", is_flag=True, help="Write it even where there is such a file.")
+@passes_options()
+@trial_options
+@click.option("--narrow/--no-narrow", default=True, show_default=True, help="Whether to leave out passes, too.")
+@click.option(
+    "--max-time", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Stop then with what there is."
+)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 256), metavar="N", help="Trials at a time (default: as many as cores)."
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["processes", "inline"]),
+    default="processes",
+    show_default=True,
+    help="Where trials run: in child processes, which may die or never end, or one after the other in this one.",
+)
+@format_option
+def command(
+    file: str, output: str | None, force: bool, passes: str, backend: str | None, seed: int, asked: str | None,
+    code: int | None, message: str | None, timeout: float | None, narrow: bool, max_time: float | None,
+    jobs: int | None, executor: str, form: str,
+) -> None:  # fmt: skip
+    """Cut FILE down to what its failure needs, and print that module.
+
+    A failure is that a pass crashes, leaves an invalid module or never ends; that what the passes make of FILE computes
+    other numbers, as run --compare evaluate finds; or that compiling or running it fails.  Passes are those of -p or
+    -O, else those that FILE names in its header, as reproducers do.  With --cmd it is whatever a command says it is, by
+    its exit code, as for git bisect run: 0 is good, 1 to 124, 126 and 127 are bad, 125 is undecided, others end the
+    search.
+
+    Results, instructions, computations, loop trips, sizes, element types, constants, attributes and passes are left
+    out, or made plainer, as long as the same failure is still there: the same pass and exception, exit code and
+    message, or kind of wrong numbers.  The result carries the passes in its header and says how to see the failure; it
+    was read back and tried once more.  It is the same for any number of jobs.  Ctrl-C ends with the best so far, and
+    exit code 130.
+
+    \b
+        hlotool reduce bad.hlo -o small.hlo               a crash, or numbers that are wrong
+        hlotool reduce hlotool-repro-cse.hlo -p cse       with these passes
+        hlotool reduce bad.hlo --backend cpu --random 3   native code on inputs of seed 3
+        hlotool reduce bad.hlo --cmd 'my-compiler {}' --message 'LLVM ERROR'
+
+    Exit code 0: reduced; 1: FILE does not fail, or that is undecided.
+    """
+    if output is not None and not force and os.path.lexists(output):
+        raise click.UsageError(f"{output} is there already; --force writes over it")
+    module = read_module(file, runs=True)
+    text = current().sources.get("<stdin>" if file == "-" else file) or print_module(module)
+    stop = Event()
+    trials = choose_trials(text, passes, backend, seed, asked, code, message, timeout, stop)
+    width = jobs or len(os.sched_getaffinity(0))
+    if executor == "inline" and asked is None:
+        width = 1
+    alone = executor == "inline" or asked is not None
+    workers: Executor = ThreadPoolExecutor(width) if alone else Children(width, timeout)
+    line = _Line(file)
+    with workers:
+        try:
+            found = find_failure(text, trials, workers)
+            reduction = reduce_text(
+                text, found, workers, width=width, seconds=max_time, patient=timeout is not None, narrow=narrow,
+                seen=line,
+            )  # fmt: skip
+        except NoFailure as nothing:
+            _say_nothing(nothing, file, form)
+            raise CheckFailed from None
+        finally:
+            stop.set()
+            line.end()
+    result = with_head(reduction, file, "FILE" if output is None else output)
+    if form == "text" or output is not None:
+        write_text(output, result)
+    if form == "json":
+        click.echo(json.dumps(_answer(reduction, file, result, output)))
+    ending = {"": "", "time": "; the time was over", "interrupt": "; interrupted"}[reduction.stopped]
+    counts = f"{reduction.before} -> {reduction.after} instructions, {reduction.trials} trials"
+    say(f"{file}: {reduction.failure}\n{counts}, {reduction.seconds:.1f} s{ending}", err=True)
+    if output is not None:
+        say(f"to see it: {see_command(reduction.trial, output)}", err=True)
+    if reduction.stopped == "interrupt":
+        raise KeyboardInterrupt
+
+
+class _Line:
+    """A line on a terminal that says how far the search has come."""
+
+    def __init__(self, file: str) -> None:
+        self.file, self.begin, self.shown = file, time.monotonic(), False
+
+    def __call__(self, step: Step) -> None:
+        if sys.stderr.isatty() and time.monotonic() - self.begin > 1:
+            counts = f"{step.instructions} instructions, {step.trials} trials"
+            text = f"{self.file}: {counts}, {time.monotonic() - self.begin:.0f} s: {step.strategy}"
+            sys.stderr.write(f"\r\x1b[K{visible(text)[:100]}")
+            sys.stderr.flush()
+            self.shown = True
+
+    def end(self) -> None:
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+
+
+def _say_nothing(nothing: NoFailure, file: str, form: str) -> None:
+    outcome = nothing.outcome
+    if form == "json":
+        verdict = "no failure" if outcome.verdict == "good" else "undecided"
+        rows = {"schema_version": 1, "kind": "reduce", "file": file, "verdict": verdict, "why": outcome.why}
+        click.echo(json.dumps(rows))
+    say(f"{file}: " + ("no failure" if outcome.verdict == "good" else f"UNDECIDED: {outcome.why}"), err=True)
+
+
+def _answer(reduction: Reduction, file: str, result: str, output: str | None) -> dict[str, Any]:
+    trial = reduction.trial
+    return {
+        "schema_version": 1,
+        "kind": "reduce",
+        "file": file,
+        "verdict": "reduced",
+        "failure": asdict(reduction.failure),
+        "passes": trial.pipeline if isinstance(trial, PipelineTrial) else None,
+        "to_see_it": see_command(trial, output or "FILE"),
+        "instructions": {"before": reduction.before, "after": reduction.after},
+        "trials": reduction.trials,
+        "seconds": reduction.seconds,
+        "stopped": reduction.stopped or None,
+        "output": output,
+        "module": result if output is None else None,
+    }
