@@ -4,9 +4,9 @@
     python tests/survey_profile.py FILE...            profiles these
     python tests/survey_profile.py --longest FOLDER   prints the 15 only, longest first
 
-A line has the module, what a run takes without probes (median), the sum of the steps relative to that, what probes cost,
-and the step that takes the most.  ``--seconds`` is the time for each.  Exit code 1 where a sum is off by more than 10 %.
-Inputs are those of the corpus where it has them, else made up.
+A line has the module, what a run takes without probes (median), the sum of the steps relative to that, what probes
+cost, and the step that takes the most.  ``--seconds`` is the time for each.  Exit code 1 where a sum is off by more
+than 10 %.  Inputs are those of the corpus where it has them, else made up.
 """
 
 from __future__ import annotations

@@ -243,8 +243,8 @@ def test_heat_of_time_is_that_of_native_code_unless_told_otherwise(hlotool: Run,
     )
     drawn = [hlotool("graph", "m.hlo", "--heat", "time", *more, "--format", "dot") for more in ((), ("-O2",))]
     assert [done.returncode for done in drawn] == [0, 0]
-    assert all("#e24a33" in done.stdout for done in drawn)
-    assert "tanh" in drawn[0].stdout
+    assert "#e24a33" in drawn[0].stdout  # the one that took longest
+    assert "fusion" in drawn[1].stdout  # what native code computes
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"times": {"a/b": "x"}}', '{"times": 3}'])

@@ -236,9 +236,7 @@ def link(
     if not to_run:
         return executable(run=_refused, work=_refused)
     recorder = None if program.probes is None else Recorder(len(program.probes))
-    if recorder is not None:
-        symbols |= recorder.symbols
-    entry = load_image(image, threads, symbols, sites)
+    entry = load_image(image, threads, symbols | (recorder.symbols if recorder else {}), sites)
     call = entry.function(image.releases_gil)
 
     def work(device: Device, arrays: Sequence[object]) -> Arrays:
@@ -253,9 +251,8 @@ def link(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
         work=work,
-        into=None if needs_device or devices > 1 else entry.run_into,
-        recorder=recorder,
-    )
+        into=None if needs_device or devices > 1 else entry.run_into, recorder=recorder,
+    )  # fmt: skip
 
 
 def _refused(*arrays: object) -> NoReturn:
