@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -12,7 +12,9 @@ from hlotool.harness.archive import DAMAGED, from_bits, members, read_member
 from hlotool.harness.inputs import Input
 from hlotool.harness.safetensors import Safetensors
 from hlotool.ir import InputError, Literal, ParseError, Shape
-from hlotool.text.load import Snapshot, open_source, read_snapshot
+
+if TYPE_CHECKING:
+    from hlotool.text.load import Snapshot
 
 __all__ = ["arrays_of", "read_inputs", "recorded_arrays"]
 
@@ -50,6 +52,8 @@ def read_inputs(
 
 
 def _of_snapshot(path: str, devices: int, leaves: int) -> list[list[npt.NDArray[Any]]]:
+    from hlotool.text.load import open_source, read_snapshot  # which code from the cache does without
+
     what = f"{path}: neither an archive (.npz, .safetensors) nor a snapshot with arguments"
     try:
         source = open_source(path)
