@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,9 @@ from hlotool.evaluate import custom_calls
 
 ROOT = Path(__file__).parents[1]
 os.environ.setdefault("HLOTOOL_CACHE", str(Path(tempfile.gettempdir()) / f"hlotool-tests-{getpass.getuser()}"))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell: processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["HLOTOOL_STRICT"] = "1"  # here a failure of a part of the compiler is one of the test
 

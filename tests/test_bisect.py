@@ -451,7 +451,6 @@ def test_an_interrupted_search_goes_on(hlotool: Run, planted: dict[str, str | No
     arguments = [sys.executable, "-m", "hlotool", "bisect", "rewrites", str(path), "-p", PLANTED, "--cmd", command]
     process = subprocess.Popen(
         arguments, cwd=tmp_path, env=environment(**planted), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background may ignore it
     )  # fmt: skip
     while not (tmp_path / "ready").exists() and process.poll() is None:
         time.sleep(0.05)

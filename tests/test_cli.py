@@ -474,7 +474,6 @@ def test_interrupt(tmp_path: Path, backend: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hlotool", "run", tmp_path / "m.hlo", "--backend", backend],
         stderr=subprocess.PIPE, text=True, env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job starts with it ignored
     )  # fmt: skip
     try:
         has_worked(process, 2)

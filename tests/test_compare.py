@@ -236,7 +236,6 @@ def test_interrupt(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hlotool", "compare", tmp_path / "m.hlo"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
         has_worked(process, 2)
@@ -485,7 +484,6 @@ def test_interrupted_values_are_reported(hlotool: Run, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hlotool", "compare", "long.hlo", *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), cwd=tmp_path,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
         has_worked(process, 6)

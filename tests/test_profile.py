@@ -350,7 +350,6 @@ def test_interrupted_it_shows_what_there_is(tmp_path: Path, text: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hlotool", "profile", tmp_path / "m.hlo", "--runs", "1000000000", "--threads", "1"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
         has_worked(process, 4)

@@ -210,7 +210,6 @@ def test_interrupt_keeps_the_best_so_far(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hlotool", "reduce", "m.hlo", "-o", "out.hlo", "-j", "1", "--cmd", slow],
         cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     seen = tmp_path / "seen"
     while process.poll() is None and not (seen.exists() and seen.read_text().count("x") > 8):
