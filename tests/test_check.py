@@ -278,7 +278,7 @@ def test_an_interrupt_keeps_what_was_done(tmp_path: Path, jobs: str) -> None:
     time.sleep(0.3)
     child.send_signal(signal.SIGINT)
     _, messages = child.communicate()
-    assert child.returncode == 130
+    assert child.returncode == 130, messages
     assert "interrupted after: 0 passed, 1 failed" in messages
     assert ElementTree.parse(tmp_path / "out.xml").getroot()[0].get("tests") == "1"
 

@@ -20,7 +20,7 @@ import hlotool
 from hlotool.cli.session import Session
 from hlotool.plugins import load_plugin, plugin_names
 
-__all__ = ["COMMANDS", "cli", "main"]
+__all__ = ["COMMANDS", "cli", "main", "run"]
 
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
@@ -165,6 +165,16 @@ _as_usual = warnings.formatwarning
 
 def main() -> None:
     """Run the command line and exit."""
+    code = run()
+    if code == 130:
+        # Not sys.exit: threads may work on, and where the interrupt came while Python executed a string, as dataclasses
+        # have it do, Python would end by the signal, although that was handled.
+        os._exit(code)
+    sys.exit(code)
+
+
+def run() -> int:
+    """Run the command line (`sys.argv`); its exit code."""
     from hlotool.cli.errors import open_streams, run_safely
 
     open_streams()
@@ -187,4 +197,4 @@ def main() -> None:
         with cli.make_context("hlotool", sys.argv[1:], obj=session) as context:
             return cli.invoke(context)
 
-    sys.exit(run_safely(body, hlotool, session))
+    return run_safely(body, hlotool, session)

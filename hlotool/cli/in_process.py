@@ -23,18 +23,15 @@ def run_here(words: Sequence[str], text: str, folder: Path) -> Result:
     For one at a time: streams, the working directory and the environment are those of the process, and restored.
     KeyboardInterrupt ends more than the command.
     """
-    from hlotool.cli import main
+    from hlotool.cli import run
 
     given = TextIOWrapper(BytesIO(text.encode("utf-8", "surrogateescape")), "utf-8")
     output, messages = (TextIOWrapper(BytesIO(), "utf-8", newline="\n") for _ in range(2))
     before = sys.argv, sys.stdin, warnings.formatwarning, dict(os.environ)
-    code = 0
     try:
         sys.argv, sys.stdin = ["hlotool", *words], given
         with warnings.catch_warnings(), chdir(folder), redirect_stdout(output), redirect_stderr(messages):
-            main()
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+            code = run()
     finally:
         sys.argv, sys.stdin, warnings.formatwarning, environment = before
         os.environ.clear()

@@ -120,8 +120,8 @@ def command(**given: Any) -> None:
 
     Times inside of a fusion are estimated from operations and bytes, and the column 'how' says so.
 
-    With --format json the report has "times" that graph, report and explain take (--times), as seconds by
-    COMPUTATION/INSTRUCTION of the optimised module.  Interrupted, it shows the runs so far.
+    With --format json the report has "times" that graph and cost take (--times), as seconds by COMPUTATION/INSTRUCTION
+    of the optimised module.  Interrupted, it shows the runs so far.
 
     \b
         hlotool profile samples/mean.hlo --time 0.1
