@@ -214,7 +214,7 @@ def test_mistakes(hlotool: Run, arguments: list[str], code: int, words: str) -> 
 def test_without_dot_the_command_says_how_to_get_it(hlotool: Run, tmp_path: Path) -> None:
     done = hlotool("graph", ATTENTION, "-o", "x.svg", env={"PATH": str(tmp_path)})
     assert done.returncode == 4
-    assert "--format html needs nothing" in done.stderr
+    assert "html needs nothing" in done.stderr
     assert "apt-get install graphviz" in done.stderr
 
 
