@@ -238,9 +238,9 @@ class Crashing:
     [
         ("plain", "passes_of.Plain is no pass: it has to be a frozen dataclass, @dataclass(frozen=True, slots=True)"),
         ("thawed", "passes_of.Thawed is no pass: it has to be a frozen dataclass"),
-        ("typed", "passes_of.Typed is no pass: option names is neither int, float, bool nor str"),
+        ("typed", "passes_of.Typed is no pass: option names is no int, float, bool or str with a default"),
         ("unknown", "passes_of.Unknown is no pass: the types of its fields are not known: name 'Limit'"),
-        ("needy", "passes_of.Needy is no pass: option limit has no default of type int"),
+        ("needy", "passes_of.Needy is no pass: option limit is no int, float, bool or str with a default"),
     ],
 )
 def test_classes_that_are_no_passes(name: str, fault: str, hlotool: Run, install: Install, tmp_path: Path) -> None:

@@ -12,17 +12,7 @@ from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
 
-__all__ = [
-    "LINE",
-    "NAMES",
-    "Machine",
-    "Numerics",
-    "default_machine",
-    "host",
-    "named",
-    "runs_here",
-    "without_tiles",
-]
+__all__ = ["LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
 
 
 LINE = 64

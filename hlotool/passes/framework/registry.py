@@ -176,27 +176,22 @@ def find_pass(name: str) -> type[Pass]:
     loaded: type[Pass] = load_plugin("pass", name, type)
     if getattr(loaded, "name", None) != name or not hasattr(loaded, "run"):
         raise UnsupportedError(f"{loaded.__module__}.{loaded.__name__} is no pass called {name}")
-    fault = _fault(loaded)
-    if fault:
+    if fault := _fault(loaded):
         raise UnsupportedError(f"{loaded.__module__}.{loaded.__name__} is no pass: {fault}")
     return loaded
 
 
 def _fault(pass_class: type[Pass]) -> str:
     """Why a class of another package is no frozen dataclass whose fields are options; nothing where it is one."""
-    parameters = getattr(pass_class, "__dataclass_params__", None)
-    if "__dataclass_fields__" not in vars(pass_class) or parameters is None or not parameters.frozen:
+    if not getattr(vars(pass_class).get("__dataclass_params__"), "frozen", False):
         return "it has to be a frozen dataclass, @dataclass(frozen=True, slots=True), whose fields are its options"
     try:
         options = pass_options(pass_class).values()
     except (NameError, TypeError, SyntaxError) as error:
         return f"the types of its fields are not known: {error}"
-    for option in options:
-        if option.type not in (int, float, bool, str):
-            return f"option {option.name} is neither int, float, bool nor str"
-        if not isinstance(option.default, option.type):
-            return f"option {option.name} has no default of type {option.type.__name__}"
-    return ""
+    kinds = (int, float, bool, str)
+    wrong = [o.name for o in options if o.type not in kinds or not isinstance(o.default, o.type)]
+    return f"option {wrong[0]} is no int, float, bool or str with a default" if wrong else ""
 
 
 def pass_options(pass_class: type[Pass]) -> dict[str, PassOption]:

@@ -14,13 +14,7 @@ from hlotool.analysis.reducers import choice
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.passes.framework.graph import order_effects
-from hlotool.passes.fuse.fusion import (
-    Place,
-    erase_all,
-    fusible_computations,
-    make_fusion,
-    places_of,
-)
+from hlotool.passes.fuse.fusion import Place, erase_all, fusible_computations, make_fusion, places_of
 from hlotool.passes.fuse.fusion_rules import fusion_rules, mark_own_fusions
 
 __all__ = ["MultiOutputFusion"]
