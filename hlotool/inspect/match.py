@@ -8,7 +8,7 @@ Fine-grained and accurate source code differencing (2014); here on graphs, with 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -150,15 +150,19 @@ def _uses(match: Match, level: int) -> tuple[list[int], list[int]]:
 
 def _pair_equal(match: Match, old: Sequence[Hashable], new: Sequence[Hashable], most: float = inf) -> None:
     """Pair what has equal numbers, in order, where there are as many on both sides, and no more than `most`."""
-    groups: dict[Hashable, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for side, (numbers, partners) in enumerate(((old, match.to_new), (new, match.to_old))):
-        for n, number in enumerate(numbers):
-            if partners[n] < 0:
-                groups[number][side].append(n)
-    for ours, theirs in groups.values():
-        if len(ours) == len(theirs) <= most:
-            for i, j in zip(ours, theirs, strict=True):
-                match.pair(i, j)
+    ours = Counter([number for number, partner in zip(old, match.to_new, strict=True) if partner < 0])
+    theirs = Counter([number for number, partner in zip(new, match.to_old, strict=True) if partner < 0])
+    paired = {number for number, count in ours.items() if count <= most and theirs.get(number) == count}
+    if not paired:
+        return
+    places: dict[Hashable, list[int]] = defaultdict(list)
+    for i, number in enumerate(old):
+        if number in paired and match.to_new[i] < 0:
+            places[number].append(i)
+    nexts = {number: iter(found) for number, found in places.items()}
+    for j, number in enumerate(new):
+        if number in paired and match.to_old[j] < 0:
+            match.pair(next(nexts[number]), j)
 
 
 # ---- neighbours

@@ -17,6 +17,7 @@ from hlotool.inspect.diff import matching_blocks, rising
 from hlotool.inspect.match import Graph, Match, graph_of, match_graphs
 from hlotool.inspect.match_keys import ASPECTS, EXACT, USUALLY_IGNORED, WHOLE, Keys
 from hlotool.ir import WRITTEN, Computation, InputError, Instruction, Module
+from hlotool.ir.collector import collector_paused
 from hlotool.text.arrange import DEFAULTS, with_layouts
 from hlotool.text.printer import PrintOptions, print_attribute, print_header_attribute, print_shape
 from hlotool.text.writers import write_metadata
@@ -112,7 +113,8 @@ def diff(old: Module, new: Module, ignore: Sequence[str] = (), heed: Sequence[st
         if word not in ASPECTS:
             raise InputError(f"{word!r} is nothing that a difference can leave out: {', '.join(ASPECTS)} are")
     ignored = (USUALLY_IGNORED | set(ignore)) - set(heed)
-    return _Differ(old, new, Keys(frozenset(ignored))).result()
+    with collector_paused():
+        return _Differ(old, new, Keys(frozenset(ignored))).result()
 
 
 @dataclass(frozen=True, slots=True)
