@@ -178,7 +178,34 @@ def test_the_form_follows_the_name(hlotool: Run, tmp_path: Path) -> None:
 def test_pictures(hlotool: Run, tmp_path: Path) -> None:
     assert hlotool("graph", ATTENTION, "-o", "x.png").returncode == 0
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    assert hlotool("graph", ATTENTION, "-o", "x.PDF").returncode == 0
+    assert (tmp_path / "x.PDF").read_bytes().startswith(b"%PDF")
     assert "<svg" in hlotool("graph", ATTENTION, "--format", "svg", "--heat", "flops").stdout
+
+
+def test_names_of_any_form_and_of_none(hlotool: Run, tmp_path: Path) -> None:
+    assert hlotool("graph", ATTENTION, "-o", "plain").returncode == 0
+    assert (tmp_path / "plain").read_text().startswith("<!DOCTYPE html>")
+    assert hlotool("graph", ATTENTION, "-o", "x.jpg", "--format", "dot").returncode == 0
+
+
+def colours_of(lines: list[str]) -> set[str]:
+    return {colour for line in lines for colour in re.findall(r'(?:fillcolor|bgcolor)="(#\w+)"', line)}
+
+
+@pytest.mark.parametrize("arguments", [["-p", "default"], ["--heat", "flops"], []])
+@pytest.mark.parametrize("name", ["attention", "while_loop", "lstm_cell"])
+def test_dot_has_a_legend_of_its_colours(hlotool: Run, name: str, arguments: list[str]) -> None:
+    done = hlotool("graph", SAMPLES / f"{name}.hlo", *arguments, "--format", "dot")
+    lines = done.stdout.splitlines()
+    legend = [line for line in lines if "legend of colours" in line]
+    drawn = [line for line in lines if "fillcolor=" in line and line not in legend]
+    assert len(legend) == 1
+    assert ">result<" in legend[0]
+    if "--heat" in arguments:
+        assert "flops" in legend[0]
+    else:
+        assert colours_of(drawn) - {"white"} == colours_of(legend)
 
 
 def test_options_choose_a_part(hlotool: Run) -> None:
@@ -202,6 +229,8 @@ def test_options_choose_a_part(hlotool: Run) -> None:
         (["--paths", "q", "v"], 3, "no path"),
         (["--paths", "q", "v", "--around", "q"], 2, "do not go together"),
         (["--format", "png"], 2, "-o FILE"),
+        (["--format", "pdf", "-o", "-"], 2, "-o FILE"),
+        (["-o", "x.jpg"], 2, "known are .dot, .gv, .htm, .html, .pdf, .png, .svg"),
         (["--times", "absent.json"], 3, "absent.json"),
     ],
 )
@@ -211,9 +240,11 @@ def test_mistakes(hlotool: Run, arguments: list[str], code: int, words: str) -> 
     assert words in done.stderr
 
 
-def test_without_dot_the_command_says_how_to_get_it(hlotool: Run, tmp_path: Path) -> None:
-    done = hlotool("graph", ATTENTION, "-o", "x.svg", env={"PATH": str(tmp_path)})
+@pytest.mark.parametrize("form", ["svg", "pdf"])
+def test_without_dot_the_command_says_how_to_get_it(hlotool: Run, tmp_path: Path, form: str) -> None:
+    done = hlotool("graph", ATTENTION, "-o", f"x.{form}", env={"PATH": str(tmp_path)})
     assert done.returncode == 4
+    assert not (tmp_path / f"x.{form}").exists()
     assert "html needs nothing" in done.stderr
     assert "apt-get install graphviz" in done.stderr
 

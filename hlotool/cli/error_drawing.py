@@ -20,7 +20,7 @@ from hlotool.ir import Instruction
 
 __all__ = ["check_drawing", "draw_errors"]
 
-_FORMS = ("html", "svg", "png", "dot")
+_FORMS = ("html", "svg", "png", "pdf", "dot")
 
 _MOST_BITS = 64.0
 """What a NaN or infinity on one side alone counts for."""
@@ -48,7 +48,7 @@ def draw_errors(values: Values, path: str) -> None:
         note = f"{len(values.rows):,} values compared, {len(wrong):,} wrong"
         write_text(path, drawing_page(records, PageOptions(name, note, heat="error", errors=True)))
         return
-    text = draw_scene(scene, wrong, bits)
+    text = draw_scene(scene, wrong, bits, changed_as="wrong", heat_as="wrong bits")
     if form == "dot":
         write_text(path, text)
     else:

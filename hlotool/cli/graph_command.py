@@ -28,7 +28,10 @@ from hlotool.ir import VerificationError
 
 __all__ = ["command"]
 
-_FORMS = ("html", "dot", "svg", "png")
+_FORMS = ("html", "dot", "svg", "png", "pdf")
+_SUFFIXES = {form: form for form in _FORMS} | {"htm": "html", "gv": "dot"}
+_BINARY = ("png", "pdf")
+_HEAT_WORDS = {"bytes": "bytes moved", "flops": "flops", "time": "s"}
 _PROFILED = 0.5
 """Seconds to measure times for."""
 
@@ -40,7 +43,7 @@ _PROFILED = 0.5
     "--format",
     "form",
     type=click.Choice(_FORMS),
-    help="html is one page that needs nothing else; svg and png need Graphviz.  Else what -o ends in, else html.",
+    help="html is one page that needs nothing else; svg, png and pdf need Graphviz.  Else what -o ends in, else html.",
 )
 @passes_options("none")
 @click.option("--computation", metavar="NAME", help="Draw this computation, not the entry.")
@@ -86,8 +89,8 @@ def command(
         raise click.UsageError("--computation, --around and --paths do not go together")
     if heat == "time" and times is None:
         times = "native"
-    if form == "png" and output in (None, "-"):
-        raise click.UsageError("--format png needs -o FILE: it is binary")
+    if form in _BINARY and output in (None, "-"):
+        raise click.UsageError(f"--format {form} needs -o FILE: it is binary")
     view = view_module(file)
     module = view.module
     if passes != "none" and view.notes:
@@ -106,7 +109,7 @@ def command(
         return
     if scopes:
         add_scopes(scene, always=True)
-    text = draw_scene(scene, heat=_amounts(module, heat, seconds))
+    text = draw_scene(scene, heat=_amounts(module, heat, seconds), heat_as=_HEAT_WORDS.get(heat or "", ""))
     if form == "dot":
         write_text(output, text)
         return
@@ -119,8 +122,12 @@ def command(
 
 
 def _form_of(output: str | None) -> str:
+    """The form that the name of a file asks for; html for names that ask for none."""
     suffix = Path(output).suffix.lower().lstrip(".") if output else ""
-    return {"gv": "dot", "htm": "html"}.get(suffix, suffix if suffix in _FORMS else "html")
+    if suffix and suffix not in _SUFFIXES:
+        known = ", ".join(f".{one}" for one in sorted(_SUFFIXES))
+        raise click.UsageError(f"-o {output}: no drawing ends in .{suffix}; known are {known}, and --format decides, too")
+    return _SUFFIXES.get(suffix, "html")
 
 
 def _selection(

@@ -15,6 +15,7 @@ import graphviz
 from hlotool.inspect.colours import CHANGED, GROUPS, heat_colour
 from hlotool.inspect.labels import label, shape_text, short, title, tooltip
 from hlotool.inspect.scene import Box, Scene, build_scene
+from hlotool.inspect.svg import count_words
 from hlotool.ir import Instruction, Module
 from hlotool.text.visible import visible
 
@@ -25,6 +26,8 @@ _LARGE_ELEMENTS = 4096
 _ROOT, _CONTROL, _PLAIN_EDGE = "#6d4c41", "#3f8f6b", "#666666"
 _FONT = "Helvetica,Arial,sans-serif"
 _BOX_FILLS = ("#f4faf6", "#e9f4ee")
+_BOX_LEGENDS = ("loop, branch or call around what it runs", "the same, inside another one")
+_LEGEND_SIZE = "9"
 
 
 def draw(module: Module, changed: Collection[Instruction] = ()) -> str:
@@ -33,9 +36,18 @@ def draw(module: Module, changed: Collection[Instruction] = ()) -> str:
 
 
 def draw_scene(
-    scene: Scene, changed: Collection[Instruction] = (), heat: Mapping[Instruction, float] | None = None
+    scene: Scene,
+    changed: Collection[Instruction] = (),
+    heat: Mapping[Instruction, float] | None = None,
+    *,
+    changed_as: str = "new or changed",
+    heat_as: str = "",
 ) -> str:
-    """The DOT text of a scene.  `heat` gives colours by amount (bytes, flops, seconds) instead of by opcode."""
+    """The DOT text of a scene.
+
+    `heat` gives colours by amount (bytes, flops, seconds) instead of by opcode.  `changed_as` and `heat_as` say in the
+    legend what red outlines and amounts are.
+    """
     module = scene.module
     graph = graphviz.Digraph(
         name=module.name,
@@ -54,6 +66,7 @@ def draw_scene(
     drawer = _Drawer(scene, frozenset(changed), heat)
     for box in scene.root.children:
         drawer.box(graph, box, 0)
+    drawer.legend(graph, changed_as, heat_as)
     # An edge written inside a box would pull its far end into the box.
     drawer.draw_edges(graph)
     return visible(graph.source)  # names and strings may hold what XML, and so SVG, forbids
@@ -64,6 +77,10 @@ class _Drawer:
 
     def __init__(self, scene: Scene, changed: frozenset[Instruction], heat: Mapping[Instruction, float] | None) -> None:
         self.scene, self.changed, self.heat = scene, changed, heat
+        top = scene.root.computation
+        self.result = top.root if top is not None else None
+        self.used: dict[str, str] = {}  # words of the legend -> colour, as boxes were filled
+        self.outlines: set[str] = set()
         self.most = 0.0
         if heat is not None:
             shown = (box.instruction for box in scene.root.walk() if not box.children and box.instruction is not None)
@@ -89,7 +106,7 @@ class _Drawer:
             return {
                 "label": heading, "fillcolor": "white", "color": "#9cc9b3", "fontcolor": "#2b6b4d", "fontsize": "9",
             }  # fmt: skip
-        outline = CHANGED if instruction in self.changed else _ROOT if instruction.is_root else ""
+        outline = self.outline(instruction)
         style = {"tooltip": graphviz.escape(tooltip(instruction)), "fontsize": "10"}
         style["penwidth"] = "2" if outline else "1"
         if instruction.opcode == "fusion":
@@ -98,7 +115,7 @@ class _Drawer:
                 "fontcolor": "#222222", "fillcolor": self.fill(instruction), "color": outline or "#9a9a9a",
             }  # fmt: skip
         return style | {
-            "label": _heading(title(instruction), instruction.name), "fillcolor": _BOX_FILLS[depth % 2],
+            "label": _heading(title(instruction), instruction.name), "fillcolor": self.around(depth),
             "color": outline or _CONTROL, "fontcolor": "#2b6b4d",
         }  # fmt: skip
 
@@ -108,21 +125,29 @@ class _Drawer:
             graph.node(_node(box), label=graphviz.escape(box.title))
             return
         if box.kind == "value" and box.title:
-            light = GROUPS["constant"].light
+            light = self.use(GROUPS["constant"].light, GROUPS["constant"].legend)
             graph.node(_node(box), label=graphviz.escape(box.title), fillcolor=light, tooltip=instruction.name)
             return
         style = {"fillcolor": self.fill(instruction)}
-        if instruction.is_root:
-            style |= {"color": _ROOT, "penwidth": "2"}
-            if instruction.parent is self.scene.module.entry:
-                style["peripheries"] = "2"
-        if instruction in self.changed:
-            style |= {"color": CHANGED, "penwidth": "2"}
+        if outline := self.outline(instruction):
+            style |= {"color": outline, "penwidth": "2"}
+        if instruction is self.result:
+            style["peripheries"] = "2"
         if instruction.opcode in ("while", "conditional"):
             style["shape"] = "ellipse"
         if box.cut:
             style["style"] = "filled,rounded,dashed"
         graph.node(_node(box), label=label(instruction), tooltip=graphviz.escape(tooltip(instruction)), **style)
+
+    def outline(self, instruction: Instruction) -> str:
+        """The colour of what is around an instruction that is more than one of many; else empty."""
+        if instruction in self.changed:
+            self.outlines.add(CHANGED)
+            return CHANGED
+        if instruction is self.result:
+            self.outlines.add(_ROOT)
+            return _ROOT
+        return ""
 
     def fill(self, instruction: Instruction) -> str:
         if self.heat is not None:
@@ -130,8 +155,40 @@ class _Drawer:
             return heat_colour(min(1.0, part) ** 0.5)
         shape = instruction.shape
         if instruction.opcode == "parameter" and shape.is_array and shape.size >= _LARGE_ELEMENTS:
-            return _LARGE_PARAMETER
-        return GROUPS[instruction.info.group].light
+            return self.use(_LARGE_PARAMETER, f"parameter of {_LARGE_ELEMENTS:,} elements or more")
+        group = GROUPS[instruction.info.group]
+        return self.use(group.light, group.legend)
+
+    def around(self, depth: int) -> str:
+        """The fill of a box around a loop, branch or call."""
+        return self.use(_BOX_FILLS[depth % 2], _BOX_LEGENDS[depth % 2])
+
+    def use(self, colour: str, words: str) -> str:
+        self.used.setdefault(words, colour)
+        return colour
+
+    def legend(self, graph: Any, changed_as: str, heat_as: str) -> None:
+        """A table of the colours that were used."""
+        if self.heat is not None:
+            amount = f"{count_words(self.most)} {heat_as}".strip()
+            for fraction in (0.0, 0.25, 0.5, 1.0):
+                colour = heat_colour(fraction)
+                self.used[f"{fraction * fraction:.0%} of {amount}" if fraction < 1 else amount] = colour
+        rows = [_legend_row(words, f'bgcolor="{colour}" border="1" color="#8a8a8a"') for words, colour in self.used.items()]
+        for colour, words in ((CHANGED, changed_as), (_ROOT, "result")):
+            if colour in self.outlines:
+                rows.append(_legend_row(words, f'border="2" color="{colour}"'))
+        kinds = {edge.kind for edge in self.scene.edges}
+        for kind, line, words in (("control", "· · ·", "control dependency"), ("next", "- - -", "next iteration")):
+            if kind in kinds:
+                colour = _PLAIN_EDGE if kind == "control" else _CONTROL
+                rows.append(_legend_row(words, 'border="0"', f'<font color="{colour}">{line}</font>'))
+        if not rows:
+            return
+        table = f'<<table border="0" cellborder="0" cellspacing="2" cellpadding="2">{"".join(rows)}</table>>'
+        with graph.subgraph(name="cluster legend") as inside:
+            inside.attr(label="legend", style="rounded", color="#cccccc", fontcolor="#5f5f5f", fontsize="9")
+            inside.node("legend of colours", label=table, shape="plain", style="")
 
     def draw_edges(self, graph: Any) -> None:
         for edge in self.scene.edges:
@@ -145,6 +202,13 @@ class _Drawer:
             if edge.element:
                 style["taillabel"] = f" {edge.element} "
             graph.edge(_node(edge.source), _node(edge.target), **style)
+
+
+def _legend_row(words: str, cell: str, inside: str = "") -> str:
+    return (
+        f'<tr><td {cell} width="18" height="12" fixedsize="{"false" if inside else "true"}">{inside}</td>'
+        f'<td align="left"><font point-size="{_LEGEND_SIZE}">{escape(words)}</font></td></tr>'
+    )
 
 
 def _heading(words: str, name: str) -> str:

@@ -29,7 +29,7 @@ def find_dot() -> str | None:
 
 
 def picture(dot: str, text: str, form: str, seconds: float) -> bytes:
-    """The picture of a DOT text as ``svg`` or ``png``; NoPicture when there is none within the time."""
+    """The picture of a DOT text as ``svg``, ``png`` or ``pdf``; NoPicture when there is none within the time."""
     try:
         done = subprocess.run(
             [dot, f"-T{form}"], input=text.encode(), capture_output=True, timeout=seconds, check=False
