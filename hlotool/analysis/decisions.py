@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from hlotool.analysis.decision_codes import code_of
+from hlotool.display import shown_by
 from hlotool.ir import Instruction
+from hlotool.ir.brief import one_line
 
 __all__ = ["Decision", "DecisionLog"]
 
@@ -36,6 +38,9 @@ class Decision(NamedTuple):
     reason: str = ""
     numbers: tuple[tuple[str, float], ...] = ()
     origins: tuple[tuple[str, ...], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Decision({one_line(str(self), 160)})"
 
     @property
     def code(self) -> str:
@@ -62,6 +67,11 @@ class DecisionLog:
     pass_name: str = ""
     decisions: list[Decision] = field(default_factory=list)
     rewrites: int = 0
+
+    def __repr__(self) -> str:
+        return f"DecisionLog({len(self.decisions)} decisions, {self.rewrites} rewrites)"
+
+    _repr_html_ = shown_by("log_html")
 
     def rewind(self, decisions: int, rewrites: int) -> None:
         """Forget all but the first `decisions`, of which so many were rewrites: what came of them was thrown away."""

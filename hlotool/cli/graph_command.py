@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hlotool.analysis.cost import ModuleCost
 from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pictures import drawn_picture
 from hlotool.driver import optimise
+from hlotool.inspect.drawing import amounts
 from hlotool.inspect.graph import draw_scene
 from hlotool.inspect.page import PageOptions, drawing_page
 from hlotool.inspect.records import Records
 from hlotool.inspect.scene import Scene, build_scene
 from hlotool.inspect.scopes import add_scopes
-from hlotool.inspect.select import Selection, between, find_computation, find_instruction, near
+from hlotool.inspect.select import selected
 from hlotool.ir import Instruction, Module
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def command(
         module, seconds = _native(module)
     else:
         seconds = _times(module, times)
-    scene = build_scene(module, _selection(module, computation, around, radius, paths))
+    scene = build_scene(module, selected(module, computation, around, radius, paths))
     if form == "html":
         if scopes is not False:
             add_scopes(scene, always=bool(scopes))
@@ -128,16 +128,6 @@ def _form_of(output: str | None) -> str:
         known = ", ".join(f".{one}" for one in sorted(_SUFFIXES))
         raise click.UsageError(f"-o {output}: no drawing ends in .{suffix}; known are {known}, and --format decides, too")
     return _SUFFIXES.get(suffix, "html")
-
-
-def _selection(
-    module: Module, computation: str | None, around: str | None, radius: int, paths: tuple[str, str] | None
-) -> Selection | None:
-    if computation is not None:
-        return Selection(find_computation(module, computation))
-    if around is not None:
-        return near(find_instruction(module, around), radius)
-    return between(*(find_instruction(module, name) for name in paths)) if paths else None
 
 
 def _times(module: Module, source: str | None) -> Times:
@@ -178,8 +168,4 @@ def _amounts(module: Module, heat: str | None, seconds: Times) -> dict[Instructi
         return None
     if heat == "time":
         return {i: seconds.get((i.parent.name if i.parent else "", i.name), 0.0) for i in module.instructions()}
-    costs = ModuleCost(module)
-    return {
-        i: float(costs.of(i).bytes if heat == "bytes" else costs.of(i).flops + costs.of(i).transcendentals)
-        for i in module.instructions()
-    }
+    return amounts(module, heat)

@@ -50,6 +50,9 @@ class Program:
     assignment: Assignment
     probes: tuple[Probe, ...] | None = None
 
+    def __repr__(self) -> str:
+        return f"Program({len(self.kernels)} kernels, {len(self.units)} units)"
+
     @property
     def texts(self) -> tuple[str, ...]:
         """All that is to be compiled and linked."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
+from time import perf_counter
 from typing import ParamSpec
 
 from hlotool.analysis.decisions import DecisionLog
@@ -105,6 +106,7 @@ def compile_module(
     evaluator runs the module.  Each step is a CompilerWarning and a decision.  If `strict` (by default as in
     `optimise`) such a failure is raised.
     """
+    start = perf_counter()
     check_module(module, "compile")
     counts = {"threads": threads, "replicas": replicas, "partitions": partitions}
     threads, replicas, partitions = (checked_count(name, count) for name, count in counts.items())
@@ -141,7 +143,7 @@ def compile_module(
         _check_donation(module, backend, found)
     if timeout is not None and not found.has_time_limit:
         raise UnsupportedError(f"backend {backend} has no time limit")
-    return found.compile(module, options)
+    return replace(found.compile(module, options), compile_seconds=perf_counter() - start)
 
 
 def _check_donation(module: Module, name: str, backend: Backend) -> None:

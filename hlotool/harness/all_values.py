@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from hlotool.analysis.counterparts import Counterpart, counterparts, entered, run_order
 from hlotool.analysis.decisions import Decision
+from hlotool.display import shown_by
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import observed_bounds
@@ -120,6 +121,11 @@ class ValuesComparison:
     _matches: dict[Instruction, Counterpart] = field(default_factory=dict)
     _passes: dict[Instruction, Side] = field(default_factory=dict)
     _kernels: dict[Instruction, Side] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"ValuesComparison({len(self.rows())} values of {self.made!r})"
+
+    _repr_html_ = shown_by("values_html")
 
     def run(self, results: Sequence[npt.NDArray[Any]] = ()) -> None:
         """Compare all values; `results` are those of the native program.  UnsupportedError for programs that error

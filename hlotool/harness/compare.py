@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.display import shown_by
 from hlotool.ir import element_type, element_type_of
+from hlotool.ir.brief import one_line
 
 if TYPE_CHECKING:
     from hlotool.evaluate.bounds import Bounded
@@ -71,6 +73,11 @@ class Comparison:
     def verdict(self) -> str:
         """``ok``, ``UNDECIDED`` or ``MISMATCH``."""
         return "ok" if self.ok else "MISMATCH" if self.bad or self.why else "UNDECIDED"
+
+    def __repr__(self) -> str:
+        return f"Comparison({self.verdict}: {one_line(str(self), 120)})"
+
+    _repr_html_ = shown_by("comparison_html")
 
     def row(self) -> dict[str, Any]:
         """For reports."""

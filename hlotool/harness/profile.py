@@ -19,8 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.codegen.plan.probes import Probe
+from hlotool.display import shown_by
 from hlotool.harness.statistics import Summary, summarise
 from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.ir.brief import one_line
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.pool import default_threads
 from hlotool.runtime.recorder import Recorder
@@ -78,6 +80,12 @@ class Profile:
     probes: tuple[Probe, ...]
     events: npt.NDArray[np.int64]
     passed: npt.NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        words = f"{len(self.steps)} steps, {self.bare.median:.3g} s a run, {self.threads} threads"
+        return f"Profile('{one_line(self.module.name)}', {words})"
+
+    _repr_html_ = shown_by("profile_html")
 
     @property
     def seconds(self) -> float:

@@ -14,6 +14,7 @@ from hlotool.analysis.roofline import Roof, intensity, operations
 from hlotool.inspect.labels import shape_text
 from hlotool.inspect.scopes import scope_of
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.ir.brief import one_line
 from hlotool.text.sources import Sources
 
 __all__ = ["GROUPINGS", "SORTS", "CostRow", "Grouping", "as_json", "cost_rows", "sort_rows", "total_row"]
@@ -46,6 +47,10 @@ class CostRow:
     op_name: str = ""
     source: str = ""
     line: int | None = None
+
+    def __repr__(self) -> str:
+        words = f"{self.runs} runs, {self.cost.flops} flops, {self.cost.bytes} bytes"
+        return f"CostRow('{one_line(self.name)}', {words})"
 
     @property
     def saving(self) -> float | None:

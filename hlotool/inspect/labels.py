@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 
-from hlotool.ir import NOTE, Computation, Instruction, Shape
+from hlotool.ir import NOTE, Computation, Instruction, Shape, brief
 from hlotool.text.printer import PrintOptions, print_instruction, print_literal, print_shape
 
 __all__ = [
@@ -50,10 +50,7 @@ _SHORT_NAMES = {
 
 def short(text: str, longest: int = _LONGEST_LINE) -> str:
     """`text`, with its middle left out when it is long."""
-    if len(text) <= longest:
-        return text
-    half = (longest - 1) // 2
-    return f"{text[: longest - 1 - half]}…{text[-half:]}"
+    return brief.short(text, longest)
 
 
 def shape_text(shape: Shape) -> str:

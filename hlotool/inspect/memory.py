@@ -10,8 +10,10 @@ from html import escape
 from hlotool.codegen.kernel import Uses
 from hlotool.codegen.plan.buffers import ALIASES
 from hlotool.codegen.plan.values import Assignment, Value
+from hlotool.display import shown_by
 from hlotool.inspect.svg import byte_words
 from hlotool.ir import Instruction, Module
+from hlotool.ir.brief import one_line
 from hlotool.text.sources import Sources
 
 __all__ = [
@@ -48,6 +50,9 @@ class Buffer:
     source: str = ""
     line: int | None = None
 
+    def __repr__(self) -> str:
+        return f"Buffer('{one_line(self.title)}', {self.kind}, {self.size:,} bytes, {self.start}..{self.end})"
+
     @property
     def title(self) -> str:
         """What to call it."""
@@ -63,6 +68,12 @@ class BufferPlan:
     buffers: tuple[Buffer, ...]
     steps: tuple[tuple[int, str], ...]
     arena_bytes: int
+
+    def __repr__(self) -> str:
+        words = f"{len(self.buffers)} buffers, {len(self.steps)} steps, {self.arena_bytes:,} bytes in the arena"
+        return f"BufferPlan({words})"
+
+    _repr_html_ = shown_by("plan_html")
 
     @property
     def end(self) -> int:

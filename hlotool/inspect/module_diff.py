@@ -13,10 +13,12 @@ from typing import Any
 
 from hlotool.analysis.cost import Cost, ModuleCost
 from hlotool.analysis.peak_memory import peak_bytes
+from hlotool.display import shown_by
 from hlotool.inspect.diff import matching_blocks, rising
 from hlotool.inspect.match import Graph, Match, graph_of, match_graphs
 from hlotool.inspect.match_keys import ASPECTS, EXACT, USUALLY_IGNORED, WHOLE, Keys
 from hlotool.ir import WRITTEN, Computation, InputError, Instruction, Module
+from hlotool.ir.brief import one_line
 from hlotool.ir.collector import collector_paused
 from hlotool.text.arrange import DEFAULTS, with_layouts
 from hlotool.text.printer import PrintOptions, print_attribute, print_header_attribute, print_shape
@@ -85,6 +87,12 @@ class ModuleDiff:
     partners: Mapping[Instruction, Instruction]
     old_totals: Totals
     new_totals: Totals
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{count} {kind}" for kind, count in self.counts.items())
+        return f"ModuleDiff('{one_line(self.old.name)}', '{one_line(self.new.name)}', {words})"
+
+    _repr_html_ = shown_by("diff_html")
 
     @property
     def is_same(self) -> bool:

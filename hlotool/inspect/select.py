@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from hlotool.inspect.labels import inline_value, is_element
 from hlotool.ir import Computation, InputError, Instruction, Module
 
-__all__ = ["Selection", "between", "find_computation", "find_instruction", "near"]
+__all__ = ["Selection", "between", "find_computation", "find_instruction", "near", "selected"]
 
 _MANY = 16  # an instruction with more readers, or operands, says little about what is near
 _FREE = frozenset({"bitcast", "reshape", "copy"})
@@ -52,6 +52,17 @@ def find_instruction(module: Module, name: str) -> Instruction:
         choices = ", ".join(f"{i.parent.name}/{i.name}" for i in found[:4] if i.parent is not None)
         raise InputError(f"several instructions are called {name!r}: {choices}")
     return found[0]
+
+
+def selected(
+    module: Module, computation: str | None, around: str | None, radius: int, paths: tuple[str, str] | None
+) -> Selection | None:
+    """A computation, what is near an instruction, or what is between two, by name; None where nothing is named."""
+    if computation is not None:
+        return Selection(find_computation(module, computation))
+    if around is not None:
+        return near(find_instruction(module, around), radius)
+    return between(*(find_instruction(module, name) for name in paths)) if paths else None
 
 
 def _hint(name: str, names: Iterable[str]) -> str:

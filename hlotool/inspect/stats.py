@@ -12,6 +12,7 @@ from hlotool.analysis.cost import Cost, ModuleCost
 from hlotool.analysis.traffic import shape_bytes
 from hlotool.inspect.signature import Signature, signature
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.ir.brief import one_line
 
 __all__ = ["ComputationRow", "LargeRow", "LoopRow", "OpcodeRow", "Stats", "TypeRow", "as_json", "stats"]
 
@@ -85,6 +86,10 @@ class Stats:
     element_types: list[TypeRow] = field(default_factory=list)
     custom_calls: dict[str, int] = field(default_factory=dict)
     largest: list[LargeRow] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        words = f"{self.instructions} instructions, {self.total.flops} flops, {self.total.bytes} bytes"
+        return f"Stats('{one_line(self.name)}', {words})"
 
     @property
     def input_bytes(self) -> int | None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hlotool.ir.shape import Shape, array, tuple_shape
+from hlotool.ir.brief import listed, one_line
+from hlotool.ir.shape import Shape, array, brief_shape, tuple_shape
 from hlotool.ir.types import ELEMENT_TYPES, dtype_of, element_type_of
 
-__all__ = ["Literal", "literal"]
+__all__ = ["Literal", "brief_literal", "literal"]
 
 
 class Literal:
@@ -100,8 +101,18 @@ class Literal:
         return self._hash
 
     def __repr__(self) -> str:
-        inside = "..." if self.elided else self.elements if self.array is None else self.array
-        return f"Literal({self.shape}, {inside})"
+        return f"Literal({brief_shape(self.shape)}, {brief_literal(self)})"
+
+
+def brief_literal(value: Literal) -> str:
+    """The number of a scalar; the first elements of an array."""
+    if value.elided:
+        return "{...}"
+    if value.array is None:
+        return f"({listed((brief_shape(one.shape) for one in value.elements), len(value.elements))})"
+    first = (one_line(str(value.array[at]), 24) for at in np.ndindex(value.array.shape))
+    inside = listed(first, value.array.size)
+    return f"{{{inside}}}" if value.array.ndim else inside
 
 
 def literal(value: Any, element_type: str | None = None) -> Literal:

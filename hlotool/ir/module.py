@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from math import inf
 from typing import Any
 
+from hlotool.display import Picture, call, shown_by
 from hlotool.ir.attributes import Metadata, StackFrames
+from hlotool.ir.brief import listed, one_line
 from hlotool.ir.errors import BudgetExceeded, Location, Written
-from hlotool.ir.literal import Literal
+from hlotool.ir.literal import Literal, brief_literal
 from hlotool.ir.opcodes import CALLING, OPCODES, UNKNOWN, WRITTEN, Opcode
-from hlotool.ir.shape import Shape
+from hlotool.ir.shape import Shape, brief_shape
 
 __all__ = ["Computation", "Instruction", "Module", "clone_computation", "clone_instruction", "clone_module"]
 
@@ -152,7 +154,14 @@ class Instruction:
         return self.parent is not None and self.parent._root is self
 
     def __repr__(self) -> str:
-        return f"<{self.name or '?'} = {self.shape} {self.opcode}({', '.join(o.name for o in self.operands)})>"
+        reads = listed((one_line(o.name) for o in self.operands), len(self.operands))
+        if self.opcode in ("parameter", "constant"):
+            held = self.attributes.get("parameter_number", self.attributes.get("literal"))
+            reads = brief_literal(held) if isinstance(held, Literal) else str(held)
+        opcode = one_line(str(self.attributes.get(WRITTEN, self.opcode)))
+        return f"Instruction({one_line(self.name or '?')} = {brief_shape(self.shape)} {opcode}({reads}))"
+
+    _repr_html_ = shown_by("instruction_html")
 
     # ---- edges
 
@@ -298,7 +307,16 @@ class Computation:
         return self._count
 
     def __repr__(self) -> str:
-        return f"<computation {self.name}, {self._count} instructions>"
+        return f"Computation({self.signature()}, {self._count} instructions)"
+
+    _repr_html_ = shown_by("computation_html")
+
+    def signature(self) -> str:
+        """Result, name and parameters in a few words: ``f32[] add(a: f32[], b: f32[])``."""
+        given = [self._parameters[number] for number in sorted(self._parameters)]
+        inside = listed((f"{one_line(p.name)}: {brief_shape(p.shape)}" for p in given), len(given))
+        result = "?" if self._root is None else brief_shape(self._root.shape)
+        return f"{result} {one_line(self.name or '?')}({inside})"
 
     # ---- editing
 
@@ -462,6 +480,32 @@ class Module:
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._order: list[Computation] | None = None  # what `callees_first` found; None: to be found again
+
+    def __repr__(self) -> str:
+        count = f"{self.instruction_count()} instructions"
+        entry = f", entry {self.entry.signature()}" if self.entry.name in self.computations else ", no entry"
+        return f"Module('{one_line(self.name)}', {count}{entry})"
+
+    _repr_html_ = shown_by("module_html")
+
+    def graph(
+        self,
+        computation: str | None = None,
+        around: str | None = None,
+        radius: int = 3,
+        paths: tuple[str, str] | None = None,
+        heat: str | None = None,
+    ) -> Picture:
+        """A drawing to look around in, which notebooks show, and which can be saved (``.save("module.html")``).
+
+        It is of the entry, or of a `computation`; of what is at most `radius` edges `around` an instruction; or of all
+        `paths` between two instructions.  `heat` colours by ``bytes`` or ``flops``.  InputError where nothing has
+        such a name.
+        """
+        picture: Picture = call(
+            "drawing", self, computation=computation, around=around, radius=radius, paths=paths, heat=heat
+        )
+        return picture
 
     def spend(self, count: int) -> None:
         """Note that `count` instructions are being added; BudgetExceeded where that is more than the allowance.

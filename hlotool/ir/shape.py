@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 
+from hlotool.ir.brief import listed, one_line
 from hlotool.ir.types import ELEMENT_TYPES, byte_size
 
 __all__ = [
-    "UNBOUNDED", "Layout", "Shape", "UnknownShape", "array", "is_countable", "row_major", "scalar", "token",
-    "tuple_shape",
+    "UNBOUNDED", "Layout", "Shape", "UnknownShape", "array", "brief_shape", "is_countable", "row_major", "scalar",
+    "token", "tuple_shape",
 ]  # fmt: skip
 
 UNBOUNDED = -1
@@ -155,8 +156,11 @@ class Shape:
         ]
         return f"{self.element_type}[{','.join(sizes)}]"
 
+    def __repr__(self) -> str:
+        return f"Shape('{brief_shape(self)}')"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class UnknownShape(Shape):
     """The shape of a text that is only looked at, kept as it is `written`: nothing is known of it."""
 
@@ -164,6 +168,14 @@ class UnknownShape(Shape):
 
     def __str__(self) -> str:
         return self.written
+
+
+def brief_shape(shape: Shape, depth: int = 2) -> str:
+    """The text of a shape without layout; of large tuples only their first elements."""
+    if not shape.is_tuple:
+        return one_line(str(shape))
+    inside = (brief_shape(element, depth - 1) for element in shape.elements) if depth else ()
+    return f"({listed(inside, len(shape.elements))})"
 
 
 def array(element_type: str, dimensions: Sequence[int] = (), layout: Layout | None = None) -> Shape:

@@ -17,6 +17,7 @@ from hlotool.analysis.decisions import Decision
 from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
+from hlotool.display import shown_by
 from hlotool.evaluate import evaluate_computation
 from hlotool.evaluate.custom import EVALUATED
 from hlotool.evaluate.devices import Device, World
@@ -65,6 +66,7 @@ class Executable:
     the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
     results there without a copy (None where that is not possible).  `donated` maps results to the arguments that
     they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
+    `compile_seconds` is how long it took to make it.
     """
 
     module: Module
@@ -75,14 +77,21 @@ class Executable:
     run: Callable[..., Arrays]
     program: Program | None = None
     machine: Machine | None = None
-    objects: tuple[bytes, ...] = field(default=(), repr=False)
-    image: Image | None = field(default=None, repr=False)
+    objects: tuple[bytes, ...] = ()
+    image: Image | None = None
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     devices: int = 1
     timeout: float | None = None
     donated: Mapping[int, int] = field(default_factory=dict)
     recorder: Recorder | None = None
+    compile_seconds: float | None = None
+
+    def __repr__(self) -> str:
+        made = "interpreted" if self.program is None else f"{len(self.program.kernels)} kernels"
+        return f"Executable({self.module.entry.signature()}, {made}, {self.memory.peak_bytes:,} bytes at peak)"
+
+    _repr_html_ = shown_by("executable_html")
 
     @property
     def topology(self) -> Topology:
