@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from hlotool.analysis.decision_codes import code_of
 from hlotool.display import shown_by
-from hlotool.ir import Instruction
+from hlotool.ir import Instruction, Module
 from hlotool.ir.brief import one_line
 
 __all__ = ["Decision", "DecisionLog"]
@@ -60,7 +60,7 @@ class DecisionLog:
     """The decisions of a compilation, in order.
 
     `limit` stops rewriting: once that many rewrites are recorded, `allow` says no.  `pass_name` is the pass that is
-    running; the pass manager sets it.  A pass asks `allow()` before each rewrite and records it afterwards.
+    running; the pass manager says so.  A pass asks `allow()` before each rewrite and records it afterwards.
     """
 
     limit: int | None = None
@@ -72,6 +72,13 @@ class DecisionLog:
         return f"DecisionLog({len(self.decisions)} decisions, {self.rewrites} rewrites)"
 
     _repr_html_ = shown_by("log_html")
+
+    def start_pass(self, name: str, run: int, module: Module) -> None:
+        """The pass called `name` is about to run on `module`, as the `run`-th of its pipeline, counting from 1."""
+        self.pass_name = name
+
+    def end_pass(self, changed: bool) -> None:
+        """The pass that ran has ended, and `changed` something or not."""
 
     def rewind(self, decisions: int, rewrites: int) -> None:
         """Forget all but the first `decisions`, of which so many were rewrites: what came of them was thrown away."""

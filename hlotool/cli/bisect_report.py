@@ -11,7 +11,7 @@ from hlotool.analysis.decisions import Decision
 from hlotool.harness.bisection.inputs import GuiltyInputs
 from hlotool.harness.bisection.question import Culprit, Finding
 from hlotool.harness.bisection.reproducer import Reproducer
-from hlotool.inspect.rewrite_page import rewrite_diff, rewrite_page
+from hlotool.inspect.rewrite_page import RewritePage, rewrite_diff, rewrite_page
 from hlotool.text.parser import parse
 
 __all__ = ["bisect_json", "bisect_text", "pages_of"]
@@ -27,11 +27,11 @@ def pages_of(module: str, finding: Finding) -> dict[str, str]:
     found = {"before.hlo": culprit.before}
     if culprit.after:
         before, after = parse(culprit.before), parse(culprit.after)
-        what = culprit.run.name if not culprit.decisions else f"{culprit.run.name}: {culprit.decisions[0].rule}"
+        page = RewritePage(module, _headline(finding))
         found |= {
             "after.hlo": culprit.after,
             "rewrite.diff": rewrite_diff(before, after),
-            "rewrite.html": rewrite_page(before, after, module, _headline(finding), what),
+            "rewrite.html": rewrite_page(before, after, page, culprit.run.name, culprit.decisions),
         }
     return found
 

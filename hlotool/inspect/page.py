@@ -12,7 +12,7 @@ from typing import Any
 from hlotool.inspect.colours import GROUPS
 from hlotool.inspect.records import Records
 
-__all__ = ["PageOptions", "asset", "drawing_page"]
+__all__ = ["PageOptions", "asset", "drawing_page", "keys_help", "to_json"]
 
 _SCOPE_COLOURS = {"scope": ("scope", "#dbe7f6", "#27364a"), "computation": ("computation", "#e6f1ea", "#20352a")}
 
@@ -63,7 +63,6 @@ def drawing_page(records: Records, options: PageOptions) -> str:
     }  # fmt: skip
     links = "".join(f'<a href="{escape(address)}">{escape(words)}</a>' for words, address in options.links)
     keys = [row for row in _KEYS if not (staged and row[0] == "←  →")] + (list(_STAGE_KEYS) if staged else [])
-    helped = "".join(f"<dt>{_kbd(key)}</dt><dd>{escape(text)}</dd>" for key, text in keys)
     colours = "".join(
         f'<option value="{value}">{text}</option>'
         for value, text in (("group", "opcode"), ("bytes", "bytes moved"), ("flops", "flops"), ("time", "time"),
@@ -93,7 +92,7 @@ def drawing_page(records: Records, options: PageOptions) -> str:
 <div id="diff" hidden></div>
 </main>
 <footer><div id="legend"></div><span>? shows the keys</span></footer>
-<div id="help" hidden><div><b>Keys</b><dl>{helped}</dl></div></div>
+<div id="help" hidden><div><b>Keys</b><dl>{keys_help(keys)}</dl></div></div>
 <script type="application/json" id="options">{to_json(settings)}</script>
 <script type="application/json" id="data">{to_json(records.data())}</script>
 <script>
@@ -105,6 +104,11 @@ def drawing_page(records: Records, options: PageOptions) -> str:
 def to_json(value: Any) -> str:
     """JSON that may stand inside a script element."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def keys_help(keys: Sequence[tuple[str, str]]) -> str:
+    """The rows of a list of keys and what they do; keys that do the same have spaces between them."""
+    return "".join(f"<dt>{_kbd(key)}</dt><dd>{escape(text)}</dd>" for key, text in keys)
 
 
 def _kbd(keys: str) -> str:

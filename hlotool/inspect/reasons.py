@@ -16,8 +16,11 @@ from hlotool.analysis.decisions import Decision
 from hlotool.analysis.fusibility import is_fusible
 from hlotool.inspect.select import find_instruction
 from hlotool.ir import Computation, InputError, Instruction, Module
+from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
+from hlotool.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
-__all__ = ["Blame", "Compilation", "FusionAnswer", "Hop", "explain_fusion", "explain_instruction", "title_of"]
+__all__ = ["Blame", "Compilation", "FusionAnswer", "Hop", "explain_fusion", "explain_instruction", "meaning_of",
+           "title_of"]  # fmt: skip
 
 _FUSION_PASSES = frozenset({"fusion", "multi-output-fusion", "product-fusion", "product-prologue"})
 
@@ -220,3 +223,12 @@ def title_of(code: str) -> str:
     """What a decision's code is called."""
     kind = KINDS.get(code)
     return kind.title if kind is not None else ""
+
+
+def meaning_of(decision: Decision) -> str:
+    """What a rewrite does, in a line: the identity of an algebraic rule, else what its code is called."""
+    if decision.pass_name == AlgebraicSimplifier.name:
+        identity = next((rule.help for rule in (*RULES, *RECIPROCAL_RULES) if rule.name == decision.rule), "")
+        if identity:
+            return " ".join(identity.partition("\n\n")[0].split())
+    return title_of(decision.code)

@@ -3,6 +3,8 @@
 Users are kept in step by three methods, `Instruction.replace_operand`, `Instruction.replace_all_uses` and
 `Computation.erase`; nothing else touches operand lists.  A computation holds its instructions in a
 doubly-linked list, so inserting and erasing cost O(1); the order is always topological.
+
+Who wants to know what is edited between two moments calls `Module.watch_edits`.
 """
 
 from __future__ import annotations
@@ -143,6 +145,7 @@ class Instruction:
         """Map every called computation through `change`."""
         if self.parent is not None:
             self.parent._forget_calls()
+            self.parent._note(self)
         for key, value in self.attributes.items():
             if isinstance(value, Computation):
                 self.attributes[key] = change(value)
@@ -171,6 +174,8 @@ class Instruction:
         if old is new:
             return
         self.operands[index] = new
+        if self.parent is not None:
+            self.parent._note(self)
         _drop_use(old, self)
         new.users[self] = new.users.get(self, 0) + 1
 
@@ -194,16 +199,22 @@ class Instruction:
         if before is not self and before not in self.control_predecessors:
             self.control_predecessors.append(before)
             before.control_successors.append(self)
+            if self.parent is not None:
+                self.parent._note(self)
 
     def remove_control_predecessor(self, before: Instruction) -> None:
         self.control_predecessors.remove(before)
         before.control_successors.remove(self)
+        if self.parent is not None:
+            self.parent._note(self)
 
     def set_operands(self, operands: Iterable[Instruction]) -> None:
         """Replace the whole operand list."""
         for old in self.operands:
             _drop_use(old, self)
         self.operands = list(operands)
+        if self.parent is not None:
+            self.parent._note(self)
         for new in self.operands:
             new.users[self] = new.users.get(self, 0) + 1
 
@@ -223,6 +234,7 @@ class Computation:
         "_callees",
         "_calls",
         "_count",
+        "_edited",
         "_first",
         "_last",
         "_opcodes",
@@ -247,6 +259,7 @@ class Computation:
         self._parameters: dict[int, Instruction] = {}
         self._calls: tuple[Instruction, ...] | None = None  # None: to be looked up again
         self._callees: tuple[Computation, ...] | None = None
+        self._edited: dict[Instruction, None] | None = None  # that of the module
 
     @property
     def root(self) -> Instruction:
@@ -256,7 +269,10 @@ class Computation:
 
     @root.setter
     def root(self, instruction: Instruction) -> None:
+        if self._edited is not None and self._root is not None:
+            self._edited[self._root] = None
         self._root = instruction
+        self._note(instruction)
 
     @property
     def parameters(self) -> list[Instruction]:
@@ -287,6 +303,11 @@ class Computation:
         self._calls = self._callees = None
         if self.module is not None:
             self.module._order = None
+
+    def _note(self, instruction: Instruction) -> None:
+        """An instruction of this computation was edited."""
+        if self._edited is not None:
+            self._edited[instruction] = None
 
     def __iter__(self) -> Iterator[Instruction]:
         """Instructions in order; the current one may be erased, and others inserted, while iterating."""
@@ -341,6 +362,8 @@ class Computation:
         else:
             before._previous = instruction
         opcode = instruction.opcode
+        if self._edited is not None:
+            self._edited[instruction] = None
         self._count += 1
         self._opcodes[opcode] = self._opcodes.get(opcode, 0) + 1
         if opcode == "parameter":
@@ -374,6 +397,7 @@ class Computation:
         if self._parameters.get(instruction.attributes.get("parameter_number", -1)) is instruction:
             del self._parameters[instruction.parameter_number]
         self._unlink(instruction)
+        self._note(instruction)
         instruction.parent = None
 
     def _unlink(self, instruction: Instruction) -> None:
@@ -402,6 +426,7 @@ class Computation:
         for number, parameter in enumerate(ordered):
             parameter.attributes["parameter_number"] = number
             self._parameters[number] = parameter
+            self._note(parameter)
 
     def sort_topologically(self) -> None:
         """Restore topological order after edits that broke it: a stable depth-first order.
@@ -454,6 +479,7 @@ class Module:
 
     __slots__ = (
         "_counters",
+        "_edited",
         "_names",
         "_order",
         "allowance",
@@ -479,6 +505,7 @@ class Module:
         self.given_size: int | None = None  # instructions before the first pass: what copies of passes are measured by
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
+        self._edited: dict[Instruction, None] | None = None
         self._order: list[Computation] | None = None  # what `callees_first` found; None: to be found again
 
     def __repr__(self) -> str:
@@ -522,6 +549,9 @@ class Module:
             computation.name = self.unique_name(computation.name or "computation")
         self.computations[computation.name] = computation
         computation.module = self
+        if self._edited is not None:
+            computation._edited = self._edited
+            self._edited.update(dict.fromkeys(computation))
         self.reserve(computation.name)
         unnamed = []
         for instruction in computation:
@@ -538,7 +568,25 @@ class Module:
     def remove(self, computation: Computation) -> None:
         self._order = None
         del self.computations[computation.name]
+        self._leave(computation)
+
+    def _leave(self, computation: Computation) -> None:
+        """A computation is no longer of this module."""
+        if self._edited is not None:
+            self._edited.update(dict.fromkeys(computation))
+            computation._edited = None
         computation.module = None
+
+    def watch_edits(self) -> dict[Instruction, None]:
+        """A dictionary that from now on gets every instruction that is added or erased, or whose operands, control
+        predecessors or called computations change; whoever watches empties it.
+
+        An attribute or a shape that is set directly goes unnoticed, and so does the order of instructions.
+        """
+        self._edited = {}
+        for computation in self.computations.values():
+            computation._edited = self._edited
+        return self._edited
 
     def reserve(self, name: str) -> None:
         self._names.add(name)
@@ -599,8 +647,10 @@ class Module:
         """Drop computations that the entry does not reach, and keep callees before callers."""
         order = self.callees_first()
         changed = len(order) != len(self.computations)
-        for computation in set(self.computations.values()) - set(order):
-            computation.module = None
+        kept = set(order)
+        for computation in self.computations.values():
+            if computation not in kept:
+                self._leave(computation)
         self.computations = {c.name: c for c in order}
         return changed
 

@@ -191,7 +191,7 @@ class _Runner:
             if not instrument.before(pass_, self.module):
                 return False
         self.progress.runs += 1
-        self.log.pass_name = pass_.name
+        self.log.start_pass(pass_.name, self.progress.runs, self.module)
         start = time.perf_counter()
         ran = False
         try:
@@ -212,6 +212,7 @@ class _Runner:
             self.opcodes = None
         elif ran:
             self.idle[type(pass_), pass_] = self.changes
+        self.log.end_pass(changed)
         seconds = time.perf_counter() - start
         for instrument in self.instruments:
             try:
