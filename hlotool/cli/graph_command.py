@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hlotool.analysis.cost import ModuleCost
-from hlotool.cli.options import file_argument, strict_option
+from hlotool.cli.options import file_argument, form_of, output_options, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pictures import drawn_picture
@@ -35,13 +34,7 @@ _PROFILED = 0.5
 
 @click.command("graph")
 @file_argument
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(_FORMS),
-    help="html is one page that needs nothing else; svg and png need Graphviz.  Else what -o ends in, else html.",
-)
+@output_options(*_FORMS, words="html is one page that needs nothing else; svg and png need Graphviz.")
 @passes_options("none")
 @click.option("--computation", metavar="NAME", help="Draw this computation, not the entry.")
 @click.option("--around", metavar="NAME", help="Draw only what is near this instruction (NAME or COMPUTATION/NAME).")
@@ -81,7 +74,7 @@ def command(
     With --times native the drawing is of what the native code computes: FILE as code generation gets it, with the times
     of a few runs on random inputs.  A file of times should be of the module that is drawn.
     """
-    form = form or _form_of(output)
+    form = form_of(form, output, _FORMS)
     if sum(option is not None for option in (computation, around, paths)) > 1:
         raise click.UsageError("--computation, --around and --paths do not go together")
     if heat == "time" and times is None:
@@ -116,11 +109,6 @@ def command(
     else:
         assert output is not None
         write_bytes(output, lambda stream: stream.write(content))
-
-
-def _form_of(output: str | None) -> str:
-    suffix = Path(output).suffix.lower().lstrip(".") if output else ""
-    return {"gv": "dot", "htm": "html"}.get(suffix, suffix if suffix in _FORMS else "html")
 
 
 def _selection(
