@@ -16,8 +16,8 @@ from hlotool.checks.directives import Directive, Problem
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.truth import bounded_results
-from hlotool.harness.archive import read_arrays
 from hlotool.harness.compare import Comparison, compare_all, compare_with_truth, verdict_of
+from hlotool.harness.input_files import module_inputs
 from hlotool.harness.inputs import random_inputs
 from hlotool.inspect.expression import Comparison as Condition
 from hlotool.inspect.expression import Number, QueryError, parse_expression
@@ -159,11 +159,7 @@ def _comparisons(made: Made, seed: int, inputs: str | None) -> list[Comparison]:
         rows = [random_inputs(before, seed, device) for device in range(reference.devices)]
         pairs = zip(executable.run_devices(rows), reference.run_devices(rows), strict=True)
         return [row for got, wanted in pairs for row in compare_all(got, wanted)]
-    if inputs is None:
-        arguments = random_inputs(before, seed)
-    else:
-        leaves = [leaf for p in before.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
-        arguments = read_arrays(str(made.folder / inputs), "arg", leaves)
+    arguments = module_inputs(before, None if inputs is None else str(made.folder / inputs), seed)
     results = executable(*arguments)
     try:
         bounds = bounded_results(before, arguments)

@@ -32,6 +32,8 @@ from hlotool.cli.options import (
     devices_options,
     donate_option,
     elided_option,
+    form_option,
+    module_inputs_options,
     strict_option,
     threads_option,
 )
@@ -42,12 +44,12 @@ from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module, on_devices, optimise
-from hlotool.harness.archive import read_arrays
 from hlotool.harness.bench import Contestant, Native, Timing, measure
 from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.gate import Gate, confirm, judge
-from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
+from hlotool.harness.input_files import module_inputs
+from hlotool.harness.inputs import check_arrays, inputs_of
 from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.references import Rules, Truth, judge_by_arrays
 from hlotool.harness.roof import measure_roof
@@ -137,8 +139,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
     help="Time these too, taking turns: XLA, the evaluator, native code with one call for every instruction.",
 )
 @click.option("--xla-python", metavar="PYTHON", help="A Python with jax; else HLOTOOL_XLA_PYTHON, else this one.")
-@click.option("--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ...")
-@click.option("--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones instead.")
+@module_inputs_options()
 @click.option("--rounds", type=click.IntRange(1), default=5, show_default=True, help="Turns that each variant takes.")
 @click.option(
     "--time", "seconds", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds for each variant."
@@ -165,14 +166,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @donate_option
 @threads_option
 @strict_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv", "markdown"]),
-    default="text",
-    show_default=True,
-    help="Form of the report.",
-)
+@form_option("text", "json", "csv", "markdown")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT", help="Write the report here.")
 def command(**given: Any) -> None:
     """Time each FILE: how long it takes to parse, to compile, to run first, and to run once it is warm.
@@ -285,12 +279,7 @@ def _load(file: str, options: BenchOptions) -> Program:
     if options.elided is not None:
         module = filled(module, options.elided)
     refuse_elided(module)
-    shapes = _shapes(module)
-    arrays = random_inputs(module, options.seed)
-    if options.inputs is not None:
-        arrays = read_arrays(options.inputs, "arg", shapes)
-    check_arrays(inputs_of(module), arrays, shapes)
-    return Program(file, print_module(module), module, arrays)
+    return Program(file, print_module(module), module, module_inputs(module, options.inputs, options.seed))
 
 
 def _contestants(program: Program, options: BenchOptions) -> list[Entrant]:

@@ -19,7 +19,7 @@ from hlotool.cli.bisect_report import bisect_json, bisect_text, pages_of
 from hlotool.cli.common import read_run
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays
-from hlotool.cli.options import Share, check_backend, file_argument, format_option, max_undecided_option
+from hlotool.cli.options import Share, check_backend, file_argument, format_option, is_given, max_undecided_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.session import current
@@ -33,10 +33,11 @@ from hlotool.harness.bisection.question import Finding, Question
 from hlotool.harness.bisection.reproducer import Reproducer, reproducer
 from hlotool.harness.children import Children
 from hlotool.harness.failure import Outcome
+from hlotool.harness.input_files import arrays_of
 from hlotool.harness.inputs import inputs_of
 from hlotool.harness.trials import CommandTrial
 from hlotool.inspect.files import write_file
-from hlotool.ir import Literal, Module
+from hlotool.ir import Module
 from hlotool.passes.framework.pipeline import carried_pipeline
 from hlotool.passes.framework.steps import pipeline_text
 from hlotool.text.printer import print_module
@@ -124,7 +125,10 @@ class BisectOptions:
 @click.option("--code", type=click.IntRange(0, 255), metavar="N", help="With --cmd: this exit code alone is bad.")
 @click.option("--message", metavar="RE", help="With --cmd: bad only where what it says has this regular expression.")
 @click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
-@click.option("--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ...")
+@click.option(
+    "--inputs", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Arrays by name or as arg0, arg1, ... (.npz, .safetensors), or a snapshot of XLA.",
+)  # fmt: skip
 @click.option(
     "--input", "values", multiple=True, metavar="NAME=SPEC", help="One parameter, as for run; the others are random."
 )
@@ -190,7 +194,7 @@ def command(**given: Any) -> None:
     options.check()
     module, arguments = _read(options)
     source = current().sources.get("<stdin>" if options.file == "-" else options.file, "")
-    carried = None if _chosen() else carried_pipeline(source)
+    carried = None if is_given("passes", "level", "disable", "only") else carried_pipeline(source)
     question = options.question(print_module(module), arguments, carried)
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -237,13 +241,6 @@ def _search(
     return finding, None, reproducer(answers, question, finding)
 
 
-def _chosen() -> bool:
-    """Whether the command line chooses passes."""
-    context = click.get_current_context()
-    sources = [context.get_parameter_source(name) for name in ("passes", "level", "disable", "only")]
-    return any(source is click.core.ParameterSource.COMMANDLINE for source in sources)
-
-
 def _read(options: BisectOptions) -> tuple[Module, tuple[npt.NDArray[Any], ...] | None]:
     """The module of the file, and the arrays that the options, or the file itself, give for it."""
     archive, values, seed = options.inputs, options.values, options.seed
@@ -260,12 +257,8 @@ def _read(options: BisectOptions) -> tuple[Module, tuple[npt.NDArray[Any], ...] 
 
 def _recorded(snapshot: Snapshot) -> list[list[npt.NDArray[Any]]] | None:
     """The arrays that a snapshot of one device holds."""
-    rows = [[array for literal in row for array in _arrays(literal)] for row in snapshot.partitions]
+    rows = [[array for literal in row for array in arrays_of(literal)] for row in snapshot.partitions]
     return rows if len(rows) == 1 and any(rows) else None
-
-
-def _arrays(literal: Literal) -> list[npt.NDArray[Any]]:
-    return [leaf.value() for leaf in literal.leaves() if leaf.shape.is_array]
 
 
 def _progress() -> Callable[[str, Outcome | None], None]:

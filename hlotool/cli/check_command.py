@@ -19,6 +19,7 @@ from hlotool.checks.patterns import MatchOptions, PatternError, pattern_of
 from hlotool.checks.reports import as_json, github_lines, junit, summary, verdict_text
 from hlotool.checks.run import VERDICTS, Options, Verdict, has_checks
 from hlotool.cli.check_processes import checked
+from hlotool.cli.options import form_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.words import say
 
@@ -71,14 +72,7 @@ def _match_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--update", is_flag=True, help="Rewrite the files, so that they expect what is found.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes; else as many as pay off.")
 @click.option("-v", "--verbose", is_flag=True, help="Also list what passed.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    show_default=True,
-    help="For people; JSON; commands for GitHub Actions.",
-)
+@form_option("text", "json", "github", words="For people; JSON; commands for GitHub Actions.")
 @click.option("--junit", "xml", type=click.Path(dir_okay=False), metavar="FILE", help="Also write JUnit's XML.")
 @click.option(
     "--snapshot",

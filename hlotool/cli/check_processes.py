@@ -15,6 +15,8 @@ from hlotool.checks.directives import Problem
 from hlotool.checks.run import Options, Verdict, check_file
 from hlotool.cli.config import find_config
 from hlotool.cli.in_process import run_here
+from hlotool.codegen.machine import host
+from hlotool.harness.orphans import end_with_parent
 
 __all__ = ["check_here", "checked"]
 
@@ -38,7 +40,7 @@ def check_here(file: Path, options: Options) -> tuple[list[Verdict], bool]:
 
 def checked(files: Sequence[Path], options: Options, jobs: int | None) -> Iterator[tuple[list[Verdict], bool]]:
     """What `check_here` gives for each file, in order, by several processes where there are many files."""
-    count = jobs or min(os.cpu_count() or 1, len(files) // _FILES_EACH)
+    count = jobs or min(host().cores, len(files) // _FILES_EACH)
     if min(count, len(files)) <= 1:
         yield from map(partial(check_here, options=options), files)
         return
@@ -70,8 +72,9 @@ def _result(file: Path, future: Future[tuple[list[Verdict], bool]], options: Opt
 
 
 def _pool(count: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_serve)
 
 
-def _ignore_interrupts() -> None:
+def _serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent that ends
+    end_with_parent()

@@ -7,14 +7,13 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import hlotool
 from hlotool.analysis.roofline import Roof, intensity
-from hlotool.cli.options import file_argument, strict_option, threads_option
+from hlotool.cli.options import file_argument, form_of, output_options, strict_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.peaks import HOST, Peaks
@@ -80,11 +79,7 @@ class _Answer:
 @click.option("--measure", is_flag=True, help="Measure times: native code, each kernel of the entry in its own call.")
 @threads_option
 @strict_option
-@click.option(
-    "--format", "form", type=click.Choice(_FORMS),
-    help="svg draws the roofline.  Else what -o ends in, else text.",
-)  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT", help="Write it here.")
+@output_options(*_FORMS, words="svg draws the roofline.")
 def command(
     file: str,
     passes: str,
@@ -114,7 +109,7 @@ def command(
     """
     if times is not None and measure:
         raise click.UsageError("--times and --measure each say what takes how long: give one of them")
-    form = form or _form_of(output)
+    form = form_of(form, output, _FORMS)
     view = view_module(file)
     module = view.module
     if view.notes and (passes != "none" or measure):
@@ -138,11 +133,6 @@ def command(
         total=total_row(rows), roof=roof, measured_roof=peaks == HOST, run_seconds=run_seconds,
     )  # fmt: skip
     _write(answer, form, output, limit)
-
-
-def _form_of(output: str | None) -> str:
-    suffix = Path(output).suffix.lower().lstrip(".") if output else ""
-    return suffix if suffix in _FORMS else "text"
 
 
 def _times(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import click
 
 import hlotool
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.options import form_of, output_options
 from hlotool.cli.output import write_text
 from hlotool.cli.tables import Table, amount, at_least, byte_text, plain_table
 from hlotool.cli.viewing import view_module
@@ -23,6 +23,7 @@ from hlotool.text.visible import visible
 __all__ = ["command"]
 
 _STYLES = {"added": "green", "removed": "red", "changed": "yellow", "moved": "cyan", "head": "bold"}
+_FORMS = ("text", "json", "html")
 _SHOWN = 200
 
 
@@ -66,13 +67,7 @@ class _Aspects(click.ParamType[tuple[str, ...]]):
     "--max", "most", type=click.IntRange(0), metavar="N",
     help=f"Show at most N changes of instructions. [default: {_SHOWN} in text, all in JSON]",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "html"]),
-    help="html is a page that shows both side by side.  Else what -o ends in, else text.",
-)
+@output_options(*_FORMS, words="html is a page that shows both side by side.")
 def command(
     a: str,
     b: str,
@@ -104,7 +99,7 @@ def command(
     both = [word for word in heeded if word in ignored]
     if both:
         raise click.UsageError(f"--ignore {both[0]} and --heed {both[0]} do not go together")
-    form = form or {".json": "json", ".html": "html", ".htm": "html"}.get(Path(output or "").suffix.lower(), "text")
+    form = form_of(form, output, _FORMS)
     views = [view_module(file) for file in (a, b)]
     found = diff(views[0].module, views[1].module, ignored, heeded)
     if form == "json":

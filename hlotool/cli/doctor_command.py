@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -13,6 +12,7 @@ import click
 import hlotool
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import format_option
+from hlotool.cli.progress import progress
 from hlotool.cli.variables import VARIABLES
 from hlotool.cli.words import say
 from hlotool.harness.facts import Fact, facts, shortened
@@ -53,12 +53,12 @@ def command(test: str, form: str) -> None:
     checks: list[Check] = []
     complete = False
     try:
-        for check in self_test(("host",) if test == "host" else processors()) if test != "none" else ():
-            checks.append(check)
-            _progress(f"{check.group}: {check.name}")
+        with progress() as tell:
+            for check in self_test(("host",) if test == "host" else processors()) if test != "none" else ():
+                checks.append(check)
+                tell(f"{check.group}: {check.name}")
         complete = True
     finally:
-        _progress("")
         checks = [Check(c.group, c.name, c.verdict, shortened(c.reason)) for c in checks]
         if form == "json":
             _show_json(known, checks, complete)
@@ -103,9 +103,3 @@ def _show_json(known: Sequence[Fact], checks: Sequence[Check], complete: bool) -
     verdict = "failed" if any(check.verdict == "failed" for check in checks) else "ok" if complete else "interrupted"
     rows = {"facts": [asdict(fact) for fact in known], "checks": [asdict(check) for check in checks]}
     click.echo(json.dumps({**head, "verdict": verdict, "complete": complete, **rows}, indent=1))
-
-
-def _progress(text: str) -> None:
-    """Say on a terminal what is being done, in a line that the next one takes the place of."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\033[K{text[:78]}", err=True, nl=False)

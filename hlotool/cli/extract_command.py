@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from hlotool.cli.common import read_module, show_diagnostics
-from hlotool.cli.options import file_argument, format_option
+from hlotool.cli.options import file_argument, format_option, module_inputs_options
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.session import current
 from hlotool.cli.words import say
-from hlotool.harness.archive import read_arrays, write_named
+from hlotool.harness.archive import write_named
 from hlotool.harness.capture import capture
-from hlotool.harness.inputs import random_inputs
+from hlotool.harness.input_files import module_inputs
 from hlotool.harness.units import unit_text, units
 from hlotool.inspect.cones import cone, paths_between
 from hlotool.inspect.expression import QueryError
@@ -73,8 +73,7 @@ class _Choice:
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write the module here.")
 @click.option("--capture", "captured", type=click.Path(dir_okay=False), metavar="OUT.npz",
               help="Evaluate all of FILE; write the values of the inputs (arg0...) and results (out0...).")  # fmt: skip
-@click.option("--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="FILE's arrays for --capture.")
-@click.option("--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones instead.")
+@module_inputs_options(", for --capture")
 @click.option("--split", type=click.Path(file_okay=False), metavar="DIR",
               help="Every instruction as a unit test of its own, equal ones once, with manifest.json.")  # fmt: skip
 @format_option
@@ -174,9 +173,7 @@ def _extract(
     made = _chosen(module, choice)
     check(made.module)
     if captured is not None:
-        leaves = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
-        arguments = random_inputs(module, seed) if inputs is None else read_arrays(inputs, "arg", leaves)
-        values = capture(module, arguments, (*made.parameters, *made.results))
+        values = capture(module, module_inputs(module, inputs, seed), (*made.parameters, *made.results))
         rows = [
             (f"{prefix}{number}", array)
             for prefix, sources in (("arg", made.parameters), ("out", made.results))

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hlotool.cli.options import check_backend
+from hlotool.cli.options import check_backend, is_given
 from hlotool.cli.passes_options import named_pipeline
 
 __all__ = ["choose_trials", "trial_options"]
@@ -68,9 +68,9 @@ def choose_trials(
     from hlotool.passes.framework.pipeline import carried_pipeline
     from hlotool.passes.framework.steps import pipeline_text
 
-    chosen = [name for name in ("passes", "level", "disable", "only") if _is_given(name)]
+    chosen = is_given("passes", "level", "disable", "only")
     if asked is not None:
-        if backend is not None or _is_given("seed") or chosen:
+        if backend is not None or is_given("seed") or chosen:
             raise click.UsageError("--cmd alone says what fails: no passes, --backend or --random")
         return [CommandTrial(command=asked, code=code, message=message, timeout=timeout, stop=stop)]
     if code is not None or message is not None:
@@ -81,9 +81,3 @@ def choose_trials(
     pipeline = pipeline_text(named_pipeline(passes if carried is None else carried), names=False) or "none"
     backends = [None, "evaluate", "cpu"] if backend is None else [backend]
     return [PipelineTrial(pipeline=pipeline, backend=one, seed=seed) for one in backends]
-
-
-def _is_given(name: str) -> bool:
-    """Whether an option stands on the command line."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is not None and source is not click.core.ParameterSource.DEFAULT

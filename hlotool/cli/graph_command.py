@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hlotool.cli.options import file_argument, strict_option
+from hlotool.cli.options import file_argument, form_of, output_options, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pictures import drawn_picture
+from hlotool.cli.viewing import view_module
 from hlotool.driver import optimise
 from hlotool.inspect.drawing import amounts
 from hlotool.inspect.graph import draw_scene
@@ -19,17 +19,14 @@ from hlotool.inspect.records import Records
 from hlotool.inspect.scene import Scene, build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.inspect.select import selected
-from hlotool.ir import Instruction, Module
+from hlotool.ir import Instruction, Module, VerificationError
 
 if TYPE_CHECKING:
     from hlotool.harness.times import Times
-from hlotool.cli.viewing import view_module
-from hlotool.ir import VerificationError
 
 __all__ = ["command"]
 
 _FORMS = ("html", "dot", "svg", "png", "pdf")
-_SUFFIXES = {form: form for form in _FORMS} | {"htm": "html", "gv": "dot"}
 _BINARY = ("png", "pdf")
 _HEAT_WORDS = {"bytes": "bytes moved", "flops": "flops", "time": "s"}
 _PROFILED = 0.5
@@ -38,13 +35,7 @@ _PROFILED = 0.5
 
 @click.command("graph")
 @file_argument
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(_FORMS),
-    help="html is one page that needs nothing else; svg, png and pdf need Graphviz.  Else what -o ends in, else html.",
-)
+@output_options(*_FORMS, words="html is one page that needs nothing else; svg, png and pdf need Graphviz.")
 @passes_options("none")
 @click.option("--computation", metavar="NAME", help="Draw this computation, not the entry.")
 @click.option("--around", metavar="NAME", help="Draw only what is near this instruction (NAME or COMPUTATION/NAME).")
@@ -84,7 +75,7 @@ def command(
     With --times native the drawing is of what the native code computes: FILE as code generation gets it, with the times
     of a few runs on random inputs.  A file of times should be of the module that is drawn.
     """
-    form = form or _form_of(output)
+    form = form_of(form, output, _FORMS, others=False)
     if sum(option is not None for option in (computation, around, paths)) > 1:
         raise click.UsageError("--computation, --around and --paths do not go together")
     if heat == "time" and times is None:
@@ -121,13 +112,6 @@ def command(
         write_bytes(output, lambda stream: stream.write(content))
 
 
-def _form_of(output: str | None) -> str:
-    """The form that the name of a file asks for; html for names that ask for none."""
-    suffix = Path(output).suffix.lower().lstrip(".") if output else ""
-    if suffix and suffix not in _SUFFIXES:
-        known = ", ".join(f".{one}" for one in sorted(_SUFFIXES))
-        raise click.UsageError(f"-o {output}: no drawing ends in .{suffix}; known are {known}, and --format decides, too")
-    return _SUFFIXES.get(suffix, "html")
 
 
 def _times(module: Module, source: str | None) -> Times:

@@ -24,6 +24,8 @@ _GRACE = 10.0
 
 _BODY = """import sys
 sys.path[:] = {path!r}
+from hlotool.harness.orphans import end_with_parent
+end_with_parent()
 {limit}
 from hlotool.cli import main
 sys.argv[0] = "hlotool"

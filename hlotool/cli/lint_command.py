@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 import hlotool
 from hlotool.cli.common import read_all_modules, show_diagnostics
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.options import diagnostics_format_option
 from hlotool.cli.output import write_text
 from hlotool.cli.session import current
 from hlotool.cli.words import say
@@ -65,14 +66,7 @@ class _Codes(click.ParamType[frozenset[str]]):
 
 @click.command("lint")
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "concise", "json", "github", "sarif"]),
-    default="text",
-    show_default=True,
-    help="With source lines; a line each; JSON; commands for GitHub Actions; SARIF 2.1.0.",
-)
+@diagnostics_format_option
 @click.option(
     "--select", type=_Codes(), metavar="CODES", help="Ask these rules: HLO6005, HLO61 for all that begin so, all."
 )

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +20,9 @@ from hlotool.cli.options import (
     devices_options,
     donate_option,
     file_argument,
+    form_of,
+    module_inputs_options,
+    output_options,
     strict_option,
     threads_option,
 )
@@ -106,16 +108,11 @@ class _Answer:
 )  # fmt: skip
 @click.option("--fail-if-peak", "ceiling", type=Size(), metavar="SIZE", help="Exit 1 if it takes more, as in 1GiB.")
 @click.option("--measure", is_flag=True, help="Run it once in a process of its own, and say what that took.")
-@click.option("--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Of --measure: arg0, arg1, ...")
-@click.option("--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones instead.")
+@module_inputs_options(", for --measure")
 @cpu_option
 @threads_option
 @strict_option
-@click.option(
-    "--format", "form", type=click.Choice(_FORMS),
-    help="svg draws live ranges, html is one page with all there is.  Else what -o ends in, else text.",
-)  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT", help="Write it here.")
+@output_options(*_FORMS, words="svg draws live ranges, html is one page with all there is.")
 def command(
     file: str,
     passes: str,
@@ -146,7 +143,7 @@ def command(
     (in pages, and for threads too: small programs disappear among that); --fail-if-peak looks at the larger of the two.
     Exit code 1: it takes more than --fail-if-peak.
     """
-    form = form or _form_of(output)
+    form = form_of(form, output, _FORMS)
     module = on_devices(read_module(file), replicas, partitions)
     executable = compile_module(
         module, pipeline=named_pipeline(passes), threads=threads, machine=machine, donate=donate, to_run=measure
@@ -167,21 +164,12 @@ def command(
         raise CheckFailed
 
 
-def _form_of(output: str | None) -> str:
-    suffix = Path(output).suffix.lower().lstrip(".") if output else ""
-    return {"htm": "html"}.get(suffix, suffix if suffix in _FORMS else "text")
-
-
 def _resident(
     executable: Executable, module: Module, inputs: str | None, seed: int, threads: int | None
 ) -> Resident:
-    from hlotool.harness.archive import read_arrays
-    from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
+    from hlotool.harness.input_files import module_inputs
 
-    shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
-    arrays = random_inputs(module, seed) if inputs is None else read_arrays(inputs, "arg", shapes)
-    check_arrays(inputs_of(module), arrays, shapes)
-    return measure_resident(executable, arrays, threads)
+    return measure_resident(executable, module_inputs(module, inputs, seed), threads)
 
 
 def _answer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,14 +19,20 @@ __all__ = [
     "cpu_option",
     "cpus_option",
     "devices_options",
+    "diagnostics_format_option",
     "donate_option",
     "elided_option",
     "file_argument",
     "finite_loops_option",
+    "form_of",
+    "form_option",
     "format_option",
+    "is_given",
     "max_undecided_option",
+    "module_inputs_options",
     "numerics_options",
     "optional_file_argument",
+    "output_options",
     "strict_option",
     "threads_option",
     "tolerance_options",
@@ -34,14 +40,48 @@ __all__ = [
 
 file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
 optional_file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True), required=False)
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the report.",
-)
+
+
+def form_option(*forms: str, words: str = "Form of the report.") -> Callable[..., Any]:
+    """``--format``, one of `forms`, the first if it is not given, called `form`."""
+    choice = click.Choice(forms)
+    return click.option("--format", "form", type=choice, default=forms[0], show_default=True, help=words)
+
+
+format_option = form_option("text", "json")
+diagnostics_format_option = form_option(
+    "text", "concise", "json", "github", "sarif",
+    words="With source lines; a line each; JSON; commands for GitHub Actions; SARIF 2.1.0.",
+)  # fmt: skip
+
+
+def output_options(*forms: str, words: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--format``, one of `forms`, and ``-o``, called `form` and `output`: `form_of` says which form that makes."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        said = f"{words}  Else what -o ends in, else {forms[0]}.".strip()
+        chosen = click.option("--format", "form", type=click.Choice(forms), help=said)
+        path = click.Path(dir_okay=False, allow_dash=True)
+        return chosen(click.option("-o", "--output", type=path, metavar="OUT", help="Write it here.")(command))
+
+    return add
+
+
+def form_of(form: str | None, output: str | None, forms: Sequence[str], *, others: bool = True) -> str:
+    """Which of `forms` --format asks for; else the one that the name of the output ends in; else the first, or unless
+    `others` may be, a UsageError for names that end in something else."""
+    if form is not None or output is None:
+        return form or forms[0]
+    suffix = os.path.splitext(output)[1].lower().removeprefix(".")
+    found = {"htm": "html", "gv": "dot"}.get(suffix, suffix)
+    if found in forms:
+        return found
+    if suffix and not others:
+        known = ", ".join(f".{one}" for one in sorted(forms))
+        raise click.UsageError(f"-o {output}: no form is called .{suffix}; known are {known}, and --format decides, too")
+    return forms[0]
+
+
 threads_option = click.option(
     "--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads to use; else HLOTOOL_THREADS, else all cores."
 )
@@ -91,6 +131,29 @@ class Amount(click.FloatRange):
         if number != number:
             self.fail("not a number", param, ctx)
         return number
+
+
+def module_inputs_options(purpose: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--inputs and --random, called `inputs` and `seed`: what `harness.input_files.module_inputs` takes."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        archive = click.option(
+            "--inputs", type=click.Path(dir_okay=False), metavar="FILE",
+            help=f"Arrays by name or as arg0, arg1, ... (.npz, .safetensors), or a snapshot of XLA{purpose}.",
+        )  # fmt: skip
+        random = click.option(
+            "--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help=f"Random ones instead{purpose}."
+        )
+        return archive(random(command))
+
+    return add
+
+
+def is_given(*names: str) -> bool:
+    """Whether the user gave one of the options, called by the names of their parameters."""
+    context = click.get_current_context()
+    sources = [context.get_parameter_source(name) for name in names]
+    return any(source not in (None, click.core.ParameterSource.DEFAULT) for source in sources)
 
 
 def tolerance_options(command: Callable[..., Any]) -> Callable[..., Any]:

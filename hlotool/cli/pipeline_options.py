@@ -14,7 +14,7 @@ import click
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
-from hlotool.cli.options import finite_loops_option, max_undecided_option, strict_option
+from hlotool.cli.options import finite_loops_option, max_undecided_option, module_inputs_options, strict_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import DEFAULT, choosing_options, named_pipeline, pass_list
 from hlotool.cli.reproducers import write_reproducer
@@ -145,13 +145,10 @@ class PipelineChoice:
             raise CheckFailed from None
 
     def _check_each(self, module: Module) -> Instrument:
-        from hlotool.harness.archive import read_arrays
         from hlotool.harness.check_each import CheckEach, NumbersUndecided
-        from hlotool.harness.inputs import check_arrays, inputs_of, random_inputs
+        from hlotool.harness.input_files import module_inputs
 
-        shapes = [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
-        arrays = random_inputs(module, self.seed) if self.inputs is None else read_arrays(self.inputs, "arg", shapes)
-        check_arrays(inputs_of(module), arrays, shapes)
+        arrays = module_inputs(module, self.inputs, self.seed)
         try:
             return CheckEach(module, arrays, max_undecided=self.max_undecided)
         except NumbersUndecided as nothing:
@@ -235,7 +232,7 @@ def _expression(context: click.Context, parameter: click.Parameter, value: str |
 
 
 _CHOOSE, _LEAVE_OUT = choosing_options()
-_OPTIONS = [
+_OPTIONS: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
     *_CHOOSE,
     click.option(
         "--start-from",
@@ -265,12 +262,7 @@ _OPTIONS = [
         help="Evaluate the module after every pass; exit 1 and name the first pass that changes its numbers by more "
         "than their error bounds (see run --compare), or say that nothing is known of them.",
     ),
-    click.option(
-        "--inputs", type=click.Path(dir_okay=False), metavar="IN.npz", help="Arrays arg0, arg1, ... for --check-each."
-    ),
-    click.option(
-        "--random", "seed", type=click.IntRange(0), default=0, metavar="SEED", help="Random ones for --check-each."
-    ),
+    module_inputs_options(", for --check-each"),
     strict_option,
     finite_loops_option,
     max_undecided_option("With --check-each: how much of an output may be undecided, as in 5% or 0.05."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +26,7 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
+from hlotool.cli.progress import progress
 from hlotool.cli.tables import Table, plain_table
 from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module
@@ -137,14 +137,13 @@ def command(**given: Any) -> None:
         shown = True
     measurement, interrupted = _measurement(options), False
     try:
-        _note(f"profiling {options.file} ...")
-        interruptible(lambda: measurement.run(options.seconds, options.runs))
+        with progress(after=0) as tell:
+            tell(f"profiling {options.file} ...")
+            interruptible(lambda: measurement.run(options.seconds, options.runs))
     except KeyboardInterrupt:
         if not measurement.runs:
             raise
         interrupted = True
-    finally:
-        _note("")
     profile = measurement.profile()
     costs = ModuleCost(profile.module)
     fusions = {s.instruction for s in profile.steps if s.instruction is not None and s.instruction.opcode == "fusion"}
@@ -158,12 +157,6 @@ def command(**given: Any) -> None:
         write_text(options.output, text)
     if interrupted:
         raise KeyboardInterrupt
-
-
-def _note(words: str) -> None:
-    """Tell a terminal what takes long; no words wipe out the last ones."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
 
 
 def _measurement(options: ProfileOptions) -> Measurement:

@@ -11,21 +11,21 @@ from hlotool.text.visible import visible
 
 __all__ = ["progress"]
 
-_AFTER, _EVERY = 1.0, 0.1
-"""Seconds until something is shown, and between two changes of it."""
+_EVERY = 0.1
+"""Seconds between two changes of what is shown."""
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def progress(after: float = 1.0) -> Iterator[Callable[[str], None]]:
     """Gives a function to call with what is being done; on standard error, where that is a terminal, and only where it
-    takes longer than a second.  The line is gone at the end."""
-    start = last = time.monotonic()
+    takes longer than `after` seconds.  The line is gone at the end."""
+    start, last = time.monotonic(), 0.0
     shown = False
 
     def tell(words: str) -> None:
         nonlocal last, shown
         now = time.monotonic()
-        if now - start >= _AFTER and now - last >= _EVERY and sys.stderr.isatty():
+        if now - start >= after and now - last >= _EVERY and sys.stderr.isatty():
             last, shown = now, True
             print(f"\r\x1b[2K{visible(words)[:79]}", end="", file=sys.stderr, flush=True)
 

@@ -6,8 +6,10 @@ import json
 
 import click
 
+import hlotool
 from hlotool.cli.common import show_diagnostics
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.options import form_option
 from hlotool.cli.session import current
 from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
@@ -23,14 +25,7 @@ __all__ = ["command"]
 @click.argument("expression")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--count", "-c", is_flag=True, help="Print only how many instructions match.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "jsonl"]),
-    default="text",
-    show_default=True,
-    help="Lines for people, or one JSON object per line.",
-)
+@form_option("text", "json", "jsonl", words="Lines for people, one JSON object, or one per line.")
 @click.pass_context
 def command(ctx: click.Context, expression: str, files: tuple[str, ...], count: bool, form: str) -> None:
     """Print the instructions of FILES for which EXPRESSION holds, as file:line: name = shape opcode(...).
@@ -56,15 +51,23 @@ def command(ctx: click.Context, expression: str, files: tuple[str, ...], count: 
         show_diagnostics(error.diagnostics)
         ctx.exit(2)
     found = 0
+    rows = []
     for file in files:
         module = view_module(file).module
         sources = Sources(module)
         name = "<stdin>" if file == "-" else file
         for instruction in query.matches(module):
             found += 1
-            if not count:
+            if count:
+                continue
+            if form == "json":
+                rows.append({**describe(instruction, sources), "file": name})
+            else:
                 _show(name, instruction, sources, form)
-    if count:
+    if form == "json":
+        head = {"schema_version": 1, "kind": "query", "tool_version": hlotool.__version__, "expression": expression}
+        click.echo(json.dumps({**head, "count": found, **({} if count else {"matches": rows})}, indent=1))
+    elif count:
         click.echo(json.dumps({"count": found}) if form == "jsonl" else str(found))
     if not found:
         raise CheckFailed

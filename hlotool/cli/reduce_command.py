@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict
@@ -19,14 +18,15 @@ from hlotool.cli.failing_options import choose_trials, trial_options
 from hlotool.cli.options import file_argument, format_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import passes_options
+from hlotool.cli.progress import progress
 from hlotool.cli.session import current
 from hlotool.cli.words import say
+from hlotool.codegen.machine import host
 from hlotool.harness.children import Children
 from hlotool.harness.reduce import NoFailure, Reduction, Step, find_failure, reduce_text
 from hlotool.harness.reduce.report import see_command, with_head
 from hlotool.harness.trials import PipelineTrial
 from hlotool.text.printer import print_module
-from hlotool.text.visible import visible
 
 __all__ = ["command"]
 
@@ -85,25 +85,24 @@ def command(
     text = current().sources.get("<stdin>" if file == "-" else file) or print_module(module)
     stop = Event()
     trials = choose_trials(text, passes, backend, seed, asked, code, message, timeout, stop)
-    width = jobs or len(os.sched_getaffinity(0))
+    width = jobs or host().cores
     if executor == "inline" and asked is None:
         width = 1
     alone = executor == "inline" or asked is not None
     workers: Executor = ThreadPoolExecutor(width) if alone else Children(width, timeout)
-    line = _Line(file)
-    with workers:
+    begin = time.monotonic()
+    with workers, progress() as tell:
         try:
             found = find_failure(text, trials, workers)
             reduction = reduce_text(
                 text, found, workers, width=width, seconds=max_time, patient=timeout is not None, narrow=narrow,
-                seen=line,
+                seen=lambda step: tell(_where(file, step, begin)),
             )  # fmt: skip
         except NoFailure as nothing:
             _say_nothing(nothing, file, form)
             raise CheckFailed from None
         finally:
             stop.set()
-            line.end()
     result = with_head(reduction, file, "FILE" if output is None else output)
     if form == "text" or output is not None:
         write_text(output, result)
@@ -118,23 +117,10 @@ def command(
         raise KeyboardInterrupt
 
 
-class _Line:
-    """A line on a terminal that says how far the search has come."""
-
-    def __init__(self, file: str) -> None:
-        self.file, self.begin, self.shown = file, time.monotonic(), False
-
-    def __call__(self, step: Step) -> None:
-        if sys.stderr.isatty() and time.monotonic() - self.begin > 1:
-            counts = f"{step.instructions} instructions, {step.trials} trials"
-            text = f"{self.file}: {counts}, {time.monotonic() - self.begin:.0f} s: {step.strategy}"
-            sys.stderr.write(f"\r\x1b[K{visible(text)[:100]}")
-            sys.stderr.flush()
-            self.shown = True
-
-    def end(self) -> None:
-        if self.shown:
-            sys.stderr.write("\r\x1b[K")
+def _where(file: str, step: Step, begin: float) -> str:
+    """How far the search has come, for a terminal."""
+    counts = f"{step.instructions} instructions, {step.trials} trials"
+    return f"{file}: {counts}, {time.monotonic() - begin:.0f} s: {step.strategy}"
 
 
 def _say_nothing(nothing: NoFailure, file: str, form: str) -> None:

@@ -9,6 +9,7 @@ import click
 
 import hlotool
 from hlotool.cli.common import read_source, show_diagnostics
+from hlotool.cli.options import diagnostics_format_option
 from hlotool.cli.session import current
 from hlotool.cli.words import say
 from hlotool.ir import Diagnostic, HloError
@@ -25,14 +26,7 @@ _ALL = 1 << 30
 
 @click.command("verify")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, allow_dash=True))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "concise", "json", "github", "sarif"]),
-    default="text",
-    show_default=True,
-    help="With source lines; a line each; JSON; commands for GitHub Actions; SARIF 2.1.0.",
-)
+@diagnostics_format_option
 @click.option(
     "--max-errors",
     type=click.IntRange(0),

@@ -24,6 +24,7 @@ __all__ = [
     "DAMAGED",
     "from_bits",
     "members",
+    "natural",
     "read_array",
     "read_arrays",
     "read_member",
@@ -73,7 +74,7 @@ def read_arrays(path: str, prefix: str, shapes: Sequence[Shape], device: int | N
                 name = f"{prefix}{number}"
                 name = f"{name}@{device}" if f"{name}@{device}" in names else name
                 if name not in names:
-                    there = ", ".join(sorted(names, key=_natural)) or "none"
+                    there = ", ".join(sorted(names, key=natural)) or "none"
                     raise InputError(f"{path}: no array {name} (a {shape}); there are {there}")
                 arrays.append(from_bits(read_member(archive, path, name, shape), shape))
             extra = f"{prefix}{len(shapes)}"
@@ -159,7 +160,7 @@ DAMAGED = (
 """What NumPy and zipfile raise for files that are not what they should be."""
 
 
-def _natural(name: str) -> tuple[str, int]:
+def natural(name: str) -> tuple[str, int]:
     """Sorts arg10 after arg9."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or -1)

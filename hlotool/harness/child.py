@@ -13,6 +13,8 @@ import sys
 import warnings
 from typing import IO, Any
 
+from hlotool.harness.orphans import end_with_parent
+
 __all__ = ["receive", "send", "serve"]
 
 _GRACE = 10
@@ -41,6 +43,7 @@ def serve() -> None:
     """Say that all is well so far; then do jobs, ``(function, arguments, seconds)``, and answer ``(True, result)`` or
     ``(False, exception)``, until nobody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    end_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # nobody wants to look at what died
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -8,17 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from hlotool.harness.archive import DAMAGED, from_bits, members, read_member
-from hlotool.harness.inputs import Input
+from hlotool.harness.archive import DAMAGED, from_bits, members, natural, read_member
+from hlotool.harness.inputs import Input, check_arrays, inputs_of, random_arrays
 from hlotool.harness.safetensors import Safetensors
-from hlotool.ir import InputError, Literal, ParseError, Shape
+from hlotool.ir import InputError, Literal, Module, ParseError, Shape
 
 if TYPE_CHECKING:
     from hlotool.text.load import Snapshot
 
-__all__ = ["arrays_of", "read_inputs", "recorded_arrays"]
+__all__ = ["arrays_of", "module_inputs", "read_inputs", "recorded_arrays"]
 
 _Read = Callable[[str, Shape], npt.NDArray[Any]]
+
+
+def module_inputs(module: Module, path: str | None, seed: int) -> list[npt.NDArray[Any]]:
+    """What to run `module` on, on one device: the arrays of the file `path`, or, where there is none, random ones."""
+    inputs = inputs_of(module)
+    if path is None:
+        return random_arrays(inputs, seed)
+    shapes = [leaf.shape for leaf in inputs]
+    (arrays,) = read_inputs(path, inputs, shapes, 1)
+    check_arrays(inputs, arrays, shapes)
+    return arrays
 
 
 def read_inputs(
@@ -76,7 +87,7 @@ def _by_name(
             wanted = (f"arg{number}@{device}", f"arg{number}", f"{leaf.name}@{device}", leaf.name)
             name = next((name for name in wanted if name in names), None)
             if name is None:
-                there = ", ".join(sorted(names, key=_natural)) or "none"
+                there = ", ".join(sorted(names, key=natural)) or "none"
                 raise InputError(f"{path}: no array arg{number} or {leaf.name} (a {shape}); there are {there}")
             if name not in read_once:
                 read_once[name] = from_bits(read(name, shape), shape)
@@ -101,9 +112,3 @@ def recorded_arrays(snapshot: Snapshot, devices: int, leaves: int) -> list[list[
 def arrays_of(literal: Literal) -> list[npt.NDArray[Any]]:
     """The array leaves of a literal."""
     return [leaf.value() for leaf in literal.leaves() if leaf.shape.is_array]
-
-
-def _natural(name: str) -> tuple[str, int]:
-    """Sorts arg10 after arg9."""
-    stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or -1)

@@ -18,6 +18,7 @@ from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
+from hlotool.harness.orphans import end_with_parent
 from hlotool.harness.self_test_modules import KERNELS, SHARED
 from hlotool.text.parser import parse
 
@@ -29,6 +30,7 @@ THREADS = "threads"
 
 def main(processor: str) -> None:
     """Try all modules on `processor`."""
+    end_with_parent()
     machine = named(processor)
     for name, text in KERNELS.items():
         _say(name, partial(_against_the_evaluator, text, machine))
