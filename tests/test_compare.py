@@ -29,7 +29,7 @@ from hlotool.harness.all_values import Divergence, ValuesComparison
 from hlotool.harness.differences import differences, units
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.native_values import native_values
-from hlotool.ir import Module, dtype_of
+from hlotool.ir import Module, clone_module, dtype_of
 from hlotool.text.parser import parse
 
 Array = np.ndarray[Any, Any]
@@ -370,10 +370,12 @@ def test_a_wrong_pass_is_named_with_its_source(hlotool: Run, wrong: dict[str, st
     assert (done.returncode, answer["verdict"]) == (1, "MISMATCH")
     assert (first["counterpart"], first["cause"]) == ("main/m", "passes")
     assert first["source"] == "model.py:12 model/square"
+    assert first["confirmation"]["verdict"] == "confirmed"
     assert all(verdict == "ok" for verdict in _verdicts(answer, first["reads"]))
     done = hlotool("compare", "stack.hlo", *passes, "--graph", "errors.svg", env=wrong)
     assert done.returncode == 1
     assert "a pass changed it" in done.stdout
+    assert "blame confirmed: 1 of 1 results is wrong, and none with the right value in its place" in done.stdout
     assert "model.py:12 model/square" in done.stdout
 
 
@@ -393,11 +395,45 @@ def test_planted_errors_are_named(kind: str, pipeline: str) -> None:
     assert places
     for place, changed in places:
         made = compile_module(changed, pipeline=pipeline, threads=1)
-        first = first_of(values_of(STACK, made.module, arrays, decisions=made.decisions))
+        comparison = values_of(STACK, made.module, arrays, decisions=made.decisions)
+        first = first_of(comparison)
         match = first.row.counterpart
         assert match is not None
         assert place in {match.instruction.name, *(one.name for one in first.gone)}
         assert first.cause == "passes"
+        assert comparison.confirm(first).verdict == "confirmed"
+
+
+def test_blame_is_not_confirmed_where_something_else_is_wrong_too() -> None:
+    module = parse(STACK)
+    arrays = random_inputs(module, 0)
+    twice = parse(STACK.replace("tanh(", "cosine(").replace("divide(e, b)", "divide(b, e)"))
+    comparison = values_of(STACK, twice, arrays)
+    found = comparison.confirm(first_of(comparison))
+    assert (found.verdict, "out0 still" in found.why) == ("not confirmed", True)
+
+
+def test_blame_is_undecided_where_the_results_do_not_show_it() -> None:
+    text = """ENTRY e { x = f32[8] parameter(0)
+      wrong = f32[8] exponential(x)
+      zero = f32[] constant(0)
+      zeros = f32[8] broadcast(zero), dimensions={}
+      gone = f32[8] multiply(wrong, zeros)
+      ROOT r = f32[8] add(x, gone) }"""
+    module = parse(text)
+    comparison = values_of(text, module, random_inputs(module, 0), compile_=without_exponential)
+    first = first_of(comparison)
+    found = comparison.confirm(first)
+    assert (first.cause, found.verdict, found.why) == ("kernel", "undecided", "no result is wrong because of it")
+
+
+def without_exponential(variant: Module) -> Any:
+    """Native code that takes a sine for an exponential."""
+    variant = clone_module(variant)
+    for one in variant.entry:
+        if one.opcode == "exponential":
+            one.opcode = "sine"
+    return compile_module(variant, pipeline="none", threads=1).run
 
 
 @pytest.mark.parametrize("trips", [1, 3, 40])
@@ -409,9 +445,16 @@ def test_loops_are_compared_in_their_first_trip(trips: int) -> None:
     right = compile_module(module, threads=1)
     assert values_of(text, right.module, arrays, decisions=right.decisions).first_divergence() is None
     broken = compile_module(parse(text.replace("sine(", "cosine(")), threads=1)
-    match = first_of(values_of(text, broken.module, arrays, decisions=broken.decisions)).row.counterpart
+    comparison = values_of(text, broken.module, arrays, decisions=broken.decisions)
+    first = first_of(comparison)
+    match = first.row.counterpart
     assert match is not None
     assert match.instruction.name in ("moved", "w")
+    # Of what runs often, the right value of the first trip is all that is known.
+    loops = any(one.opcode == "while" for one in broken.module.instructions())
+    found = comparison.confirm(first)
+    assert found.verdict == ("undecided" if loops else "confirmed" if trips == 1 else found.verdict), found
+    assert "runs" in found.why or not loops
 
 
 def test_a_wrong_kernel_is_told_from_a_wrong_pass() -> None:
@@ -419,12 +462,9 @@ def test_a_wrong_kernel_is_told_from_a_wrong_pass() -> None:
     arrays = random_inputs(module, 0)
     right = compile_module(module, pipeline="none", threads=1)
 
-    def faulty(variant: Module) -> Any:
-        (one,) = (one for one in variant.entry if one.opcode == "exponential")
-        one.opcode = "sine"
-        return compile_module(variant, pipeline="none", threads=1).run
-
-    first = first_of(values_of(STACK, right.module, arrays, compile_=faulty))
+    comparison = values_of(STACK, right.module, arrays, compile_=without_exponential)
+    first = first_of(comparison)
+    assert comparison.confirm(first).verdict == "confirmed"
     assert (first.cause, first.row.instruction.opcode) == ("kernel", "exponential")
     assert [row.verdict for row in first.reads] == ["ok"]
     assert first.row.passes is not None

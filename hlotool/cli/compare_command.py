@@ -37,6 +37,7 @@ from hlotool.cli.progress import progress
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.all_values import ValuesComparison
 from hlotool.harness.archive import read_arrays
+from hlotool.harness.blame import Confirmation
 from hlotool.harness.compare import Comparison, tolerance_of
 from hlotool.harness.differences import differences
 from hlotool.harness.elided import filled
@@ -173,7 +174,8 @@ def command(**given: Any) -> None:
     loops, as the evaluator gives it, with the truth of the instruction that it stands for, which is found by structure,
     name, origin, the log of decisions or metadata; and what kernels give with the truth of the optimised module.
     So the first wrong value is named, with what it was made from, its source, and whether passes or native code are to
-    blame. A wrong value ends with exit code 1 even where no output shows it. Ctrl-C reports what is known so far.
+    blame; the blame is confirmed where the outputs are right once the right value is put in its place. A wrong value
+    ends with exit code 1 even where no output shows it. Ctrl-C reports what is known so far.
 
     Of each output: quantiles of the absolute and relative difference and of that in units in the last place (ulp),
     where the first and the worst bad element are, how many are NaN or infinite on one side, and how the differences
@@ -282,7 +284,16 @@ def _values(
         with suppress(KeyboardInterrupt):
             comparison.run(outputs)
         rows, first = comparison.rows(), comparison.first_divergence()
-    return Values(made=made, rows=rows, first=first, moved=comparison.moved, complete=comparison.complete)
+        confirmation, complete = None, comparison.complete
+        if first is not None:
+            confirmation, complete = Confirmation("undecided", "interrupted"), False
+            if comparison.complete:
+                with suppress(KeyboardInterrupt):
+                    confirmation, complete = comparison.confirm(first, outputs), True
+    return Values(
+        made=made, rows=rows, first=first, confirmation=confirmation, moved=comparison.moved,
+        complete=complete,
+    )  # fmt: skip
 
 
 def _truth(options: CompareOptions, module: Module, arrays: Rows) -> Truth | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hlotool.harness.all_values import Divergence, Side, ValueRow
+from hlotool.harness.blame import Confirmation
 from hlotool.ir import Instruction, Module
 from hlotool.text.sources import Sources
 
@@ -21,11 +22,13 @@ _CAUSES = {"passes": "a pass changed it", "kernel": "its native code gives somet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """The values of `made`; not all of them where the comparison is not `complete`."""
+    """The values of `made`; not all of them where the comparison is not `complete`.  `confirmation` is of the blame
+    of the first wrong one, where there is one."""
 
     made: Module
     rows: Sequence[ValueRow]
     first: Divergence | None
+    confirmation: Confirmation | None
     moved: bool
     complete: bool
 
@@ -48,12 +51,14 @@ def values_lines(values: Values) -> list[str]:
         f"  native, as results of kernels: {sum(row.kernel is not None for row in values.rows)}; all others evaluated",
     ]
     if not values.complete:
-        lines.append("  interrupted: not all were compared")
+        lines.append("  interrupted: not all was compared")
     if values.moved:
         lines.append("  native code with all values as results gives other results than without: errors may have moved")
     source = _sources(values.made)
     if values.first is not None:
         lines += _first(values.first, source)
+        if values.confirmation is not None:
+            lines.append(f"  blame {values.confirmation.verdict}: {values.confirmation.why}")
     elif values.complete:
         lines.append("first divergence: none")
     wrong = [row for row in values.rows if row.verdict in ("MISMATCH", "UNDECIDED")]
@@ -140,5 +145,6 @@ def values_json(values: Values, differences: Callable[[Any], dict[str, Any]]) ->
             "source": source(first.row.instruction),
             "reads": [path_of(read.instruction) for read in first.reads],
             "gone": [path_of(one) for one in first.gone],
+            "confirmation": None if values.confirmation is None else asdict(values.confirmation),
         }
     return {"complete": values.complete, "moved": values.moved, "first_divergence": named, "rows": rows}

@@ -5,6 +5,9 @@ and of the first trip of loops too, and each value is held against the error bou
 What its *kernel* did: the value that native code gives is held against the bounds of the very instruction, those of the
 optimised module.  An instruction has a native value where it is the result of a kernel of the entry computation.
 
+The first wrong value is put to the test (`hlotool.harness.blame`): are the results right with the right one in its
+place?
+
 A counterpart that was found by name or origin is a guess: a value that differs while all that reads it agrees is taken
 for another one, and said to be so.
 """
@@ -26,10 +29,11 @@ from hlotool.evaluate import evaluate
 from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import observed_bounds
 from hlotool.evaluate.values import Value, leaves_of
+from hlotool.harness.blame import Confirmation, Judge, confirm_kernel, confirm_passes, truth_of_results
 from hlotool.harness.compare import DRAWS, MAX_UNDECIDED, Comparison, compare_with_truth, may_be_chance
 from hlotool.harness.differences import Differences, differences
 from hlotool.harness.native_values import native_values
-from hlotool.ir import Computation, Instruction, Module, UnsupportedError
+from hlotool.ir import Computation, HloError, Instruction, Module, UnsupportedError
 from hlotool.ir.dynamic import is_dynamic
 
 __all__ = ["Divergence", "Side", "ValueRow", "ValuesComparison"]
@@ -246,6 +250,43 @@ class ValuesComparison:
         wrong = row.passes is not None and not row.other and row.passes.comparison.verdict == "MISMATCH"
         reads = tuple(rows[one] for one in _sources(row.instruction, self.made) if one in rows)
         return Divergence(row=row, cause="passes" if wrong else "kernel", reads=reads, gone=self._gone(row, wrong))
+
+    def confirm(self, first: Divergence, results: Sequence[npt.NDArray[Any]] = ()) -> Confirmation:
+        """Whether the first wrong value alone makes results wrong; `results` are those of the native program."""
+        one = first.row.instruction
+        self.tell(f"confirming the blame: the right value in the place of {one.name}")
+        try:
+            judge = truth_of_results(self.original, self.arrays, self.excess_precision, self.max_undecided)
+            if first.cause == "kernel":
+                assert self.compile_ is not None
+                return confirm_kernel(self.made, one, self.arrays, self.compile_, judge, results)
+            return self._confirm_passes(first, judge)
+        except HloError as error:
+            return Confirmation("undecided", str(error))
+
+    def _confirm_passes(self, first: Divergence, judge: Judge) -> Confirmation:
+        """With the right value in the place of the first wrong one, else of all that read what is gone ahead of it."""
+        assert first.row.counterpart is not None
+        wrong = {first.row.instruction: first.row.counterpart.instruction}
+
+        def confirm() -> Confirmation:
+            return confirm_passes(
+                self.made, wrong, self.original, self.arrays, _forms, judge, self.excess_precision
+            )
+
+        alone = confirm()
+        if alone.verdict != "not confirmed" or not first.gone:
+            return alone
+        gone = set(first.gone)
+        for row in self.rows():
+            target = row.counterpart.instruction if row.counterpart is not None and not row.other else None
+            if target is not None and row.verdict == "MISMATCH" and not gone.isdisjoint(target.operands):
+                wrong[row.instruction] = target
+        together = confirm()
+        if together.verdict != "confirmed":
+            return alone
+        names = ", ".join(one.name for one in list(wrong)[:4]) + (" ..." if len(wrong) > 4 else "")
+        return Confirmation("confirmed", f"{together.why}, that of all which read what is gone: {names}")
 
     def _gone(self, row: ValueRow, wrong: bool) -> tuple[Instruction, ...]:
         """What the counterpart of a wrong value reads that nothing optimised stands for, nearest first."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hlotool.ir import Instruction, Module, Shape, clone_module, tuple_shape
 from hlotool.ir.builder import Builder
 
-__all__ = ["native_values"]
+__all__ = ["ABOUT_RESULTS", "native_values"]
 
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
@@ -27,7 +27,8 @@ _NO_KERNEL = frozenset(
     ["parameter", "constant", "tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "after-all",
      "add-dependency", "domain"]
 )  # fmt: skip
-_ABOUT_RESULTS = ("input_output_alias", "buffer_donor", "entry_computation_layout", "is_scheduled")
+ABOUT_RESULTS = ("input_output_alias", "buffer_donor", "entry_computation_layout", "is_scheduled")
+"""What a module says of its parameters and results, which one with others cannot."""
 
 
 def native_values(
@@ -69,7 +70,7 @@ def _chunks(instructions: Sequence[Instruction]) -> Iterator[list[Instruction]]:
 def _with_results(module: Module, chunk: Sequence[Instruction]) -> tuple[Module, list[int]]:
     """A copy of the module with the values of `chunk` as further results, and how many arrays each has."""
     copy = clone_module(module)
-    for name in _ABOUT_RESULTS:
+    for name in ABOUT_RESULTS:
         copy.attributes.pop(name, None)
     copies = dict(zip(module.entry, copy.entry, strict=True))
     build = Builder(copy.entry)

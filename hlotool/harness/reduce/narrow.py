@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hlotool.driver import optimise
 from hlotool.harness.failure import Outcome, Trial
 from hlotool.harness.reproducer import reproducer
 from hlotool.harness.trials import PipelineTrial
-from hlotool.ir import Module
+from hlotool.ir import HloError, Module
 from hlotool.ir.verifier import check
 from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.passes.framework.manager import PassCrash, StopPipeline
@@ -76,16 +77,32 @@ def fewer_passes(trial: PipelineTrial, text: str, attempt: Try) -> PipelineTrial
 
 
 def plainer_options(trial: PipelineTrial, text: str, attempt: Try) -> PipelineTrial:
-    """Passes as they are by default, where options do not matter."""
-    passes = list(parse_pipeline(trial.pipeline).passes())
+    """Passes as they are by default, where options do not matter: all of them, else pass by pass, else each option."""
+    whole = list(parse_pipeline(trial.pipeline).passes())
+    passes = list(whole)
     plain = [type(pass_)() if _has_defaults(pass_) else pass_ for pass_ in passes]
-    chosen = [number for number, (old, new) in enumerate(zip(passes, plain, strict=True)) if old != new]
-    for numbers in (chosen, *([number] for number in chosen)):
-        tried = [plain[number] if number in numbers else pass_ for number, pass_ in enumerate(passes)]
-        other = replace(trial, pipeline=",".join(map(pipeline_text, tried)))
-        if numbers and attempt(other, text).verdict == "bad":
-            return other if len(numbers) == len(chosen) else plainer_options(other, text, attempt)
-    return trial
+
+    def taken(number: int, pass_: Pass) -> bool:
+        tried = [*passes[:number], pass_, *passes[number + 1 :]]
+        if attempt(replace(trial, pipeline=_text(tried)), text).verdict != "bad":
+            return False
+        passes[number] = pass_
+        return True
+
+    if plain != passes and attempt(replace(trial, pipeline=_text(plain)), text).verdict == "bad":
+        passes = plain
+    for number, (pass_, other) in enumerate(zip(list(passes), plain, strict=True)):
+        if pass_ == other or taken(number, other):
+            continue
+        for row in fields(pass_):  # type: ignore[arg-type]
+            if getattr(passes[number], row.name) != row.default:
+                with suppress(HloError, ValueError):  # options that do not go together
+                    taken(number, replace(passes[number], **{row.name: row.default}))  # type: ignore[type-var]
+    return trial if passes == whole else replace(trial, pipeline=_text(passes))
+
+
+def _text(passes: Sequence[Pass]) -> str:
+    return ",".join(map(pipeline_text, passes))
 
 
 def _has_defaults(pass_: Pass) -> bool:

@@ -165,8 +165,9 @@ def _narrow(search: Search, find: Callable[..., tuple[PipelineTrial, str] | None
         return _attempt(search, trial, text)
 
     found = find(trial, search.text, ask, attempt)
+    alone, text = (trial, search.text) if found is None else found
+    search.sought = replace(search.sought, trial=plainer_options(alone, text, attempt))
     if found is not None:
-        search.sought = replace(search.sought, trial=plainer_options(*found, attempt))
         module = parse(found[1])
         module.remove_unreachable()
         search.tried.clear()
