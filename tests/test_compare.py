@@ -579,6 +579,6 @@ def test_integers_and_predicates_differ_by_what_they_differ() -> None:
     assert differences(np.array([True, False]), np.array([True, True]), "pred").classes["different"] == 1
 
 
-def test_readme_and_help_name_the_command() -> None:
-    assert "hlotool compare FILE" in (ROOT / "README.md").read_text()
+def test_manual_and_help_name_the_command() -> None:
+    assert "hlotool compare FILE" in (ROOT / "man" / "guide" / "docs" / "commands.md").read_text()
     assert CliRunner().invoke(command, ["--help"]).exit_code == 0

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import pytest
 from conftest import ROOT, Run, environment
 
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
-from hlotool.evaluate.custom_calls import unregister_custom_call
 from hlotool.harness.compare import compare_all
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module
@@ -30,7 +28,6 @@ from hlotool.text.printer import print_module
 
 SAMPLES = ROOT / "samples"
 NAMES = sorted(path.stem for path in SAMPLES.glob("*.hlo"))
-BROKEN = "HloModule broken\n\nENTRY main {\n  x = f32[8] parameter(0)\n  ROOT result = f32[8] multply(x, x)\n}\n"
 Arrays = tuple[npt.NDArray[Any], ...]
 
 
@@ -113,45 +110,6 @@ def test_commands_of_the_headers_run(hlotool: Run) -> None:
             continue
         done = hlotool(*(word.replace("samples/", f"{SAMPLES}/") for word in line.split()))
         assert (done.returncode, done.stderr) == (0, ""), line
-
-
-def console_blocks() -> list[tuple[str, str]]:
-    """(arguments, output) of every ``$ hlotool ...`` that the README shows."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [
-        (command, output.strip())
-        for block in blocks
-        for command, output in re.findall(r"^\$ hlotool (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-    ]
-
-
-@pytest.mark.parametrize(("command", "output"), console_blocks())
-def test_the_readme_shows_real_output(hlotool: Run, tmp_path: Path, command: str, output: str) -> None:
-    if "svg" in command and shutil.which("dot") is None:
-        pytest.skip("Graphviz's dot is not installed")
-    (tmp_path / "samples").symlink_to(SAMPLES)
-    (tmp_path / "broken.hlo").write_text(BROKEN)
-    done = hlotool(*command.split())
-    numbers = r"[\d,.]+ (s|kernels|bytes|parallel|temporary|instructions)|-> \d+|\(\d+"  # these may change
-    shown, found = (re.sub(numbers, "", text.strip()) for text in (output, done.stdout + done.stderr))
-    assert found == shown
-
-
-def test_the_python_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(ROOT)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    ones = np.ones(65536, np.float32)
-    names: dict[str, Any] = {"x": ones, "y": np.ones_like(ones)}
-    try:
-        for block in blocks:
-            exec(block, names)
-    finally:
-        unregister_custom_call("scale_by_two")
-    assert [float(a) for a in names["outputs"]] == [4.0]
-    assert names["better"] is ones
-    assert not ones.any()
-    assert "define" in capsys.readouterr().out
 
 
 # ---- the shell script
