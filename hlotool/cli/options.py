@@ -78,7 +78,7 @@ def form_of(form: str | None, output: str | None, forms: Sequence[str], *, other
         return found
     if suffix and not others:
         known = ", ".join(f".{one}" for one in sorted(forms))
-        raise click.UsageError(f"-o {output}: no form is called .{suffix}; known are {known}, and --format decides, too")
+        raise click.UsageError(f"-o {output}: no form ends in .{suffix}; known are {known}, and --format decides, too")
     return forms[0]
 
 
