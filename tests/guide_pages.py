@@ -1,6 +1,7 @@
 """What README and manual show, executed: ``python tests/guide_pages.py --update [PAGE...]`` writes outputs anew.
 
-Fenced blocks of a page, in order, in one shell, whose directory has a copy of the samples and of the tutorial:
+Fenced blocks of a page, in order, in one shell, whose directory looks like the top of a
+checkout with the samples and the tutorial:
 
 - ``console``: lines ``$ COMMAND``, each with all that it prints below it.  A line ``...`` stands for any lines, ``...``
   in a line for any text; times (``0.12 s``, ``3 ms``) need not be the same.  The exit code is 0, or what a comment at
@@ -129,7 +130,7 @@ def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:
     work, jobs = folder / "work", folder / "jobs"
     jobs.mkdir()
     shutil.copytree(ROOT / "samples", work / "samples")
-    shutil.copytree(GUIDE / "tutorial", work / "tutorial", dirs_exist_ok=True)
+    shutil.copytree(GUIDE / "tutorial", work / "man" / "guide" / "docs" / "tutorial")
     commands: list[tuple[str, str, str, tuple[int, int]]] = []
     skipped = []
     together: list[tuple[str, str]] = []

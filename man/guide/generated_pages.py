@@ -63,7 +63,13 @@ def pages() -> dict[str, str]:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)])
+    return "\n".join([*lines, *("| " + " | ".join(map(_cell, row)) + " |" for row in rows)])
+
+
+def _cell(text: str) -> str:
+    """A bar separates cells, but not in code."""
+    parts = re.split(r"(`+[^`]*`+)", text)
+    return "".join(part if part.startswith("`") else part.replace("|", "\\|") for part in parts)
 
 
 def _plain(text: str) -> str:
@@ -142,7 +148,8 @@ def _environment() -> str:
 
 
 def _schemas() -> str:
-    parts = ["# JSON schemas", "What `--format json` prints, as `hlotool schema KIND` says; answers name their kind. "
+    head = "---\nsearch: {exclude: true}\n---\n\n# JSON schemas"
+    parts = [head, "What `--format json` prints, as `hlotool schema KIND` says; answers name their kind. "
              "Fields may be added while `schema_version` stays the same."]  # fmt: skip
     for entry in sorted((files("hlotool.cli") / "schemas").iterdir(), key=lambda entry: entry.name):
         text = json.dumps(json.loads(entry.read_text(encoding="utf-8")), indent=2)
@@ -212,11 +219,13 @@ def _python() -> str:
              "[Python](../python.md)."]  # fmt: skip
     for name in sorted(set(hlotool.__all__) - {"__version__"}):
         home = getattr(hlotool, name)
-        parts.append(f"::: {home.__module__}.{home.__qualname__}")
-    for room in _ROOMS:
-        options = "    options:\n      members_order: source\n      show_root_full_path: true"
-        parts.append(f"::: {room}\n{options}")
+        parts.append(_documented(f"{home.__module__}.{home.__qualname__}", f"hlotool.{name}"))
+    parts += [_documented(room, room) for room in _ROOMS]
     return "\n\n".join(parts)
+
+
+def _documented(path: str, heading: str) -> str:
+    return f"::: {path}\n    options:\n      heading: {heading}\n      toc_label: {heading}"
 
 
 # ---- manual pages
@@ -238,8 +247,8 @@ def _from_roff(title: str, roff: str) -> str:
                 lines.append(_unescaped(line))
         elif request in (".SH", ".SS"):
             heading = rest.strip('"')
-            level = "##" if request == ".SH" else "###"
-            lines += ["", f"{level} {_unescaped(heading.capitalize() if request == '.SH' else heading)}", ""]
+            heading = heading.capitalize().replace("xla", "XLA") if request == ".SH" else heading
+            lines += ["", f"{'##' if request == '.SH' else '###'} {_unescaped(heading)}", ""]
         elif request == ".PP":
             lines.append("")
         elif request == ".TP":
@@ -250,7 +259,7 @@ def _from_roff(title: str, roff: str) -> str:
             lines.append(f"**{text.replace('**', '')}**\\" if term else text)
             term = False
     text = "\n".join(lines)
-    text = re.sub(r"\n## Name\n\n.*\n", "\n", text)
+    text = re.sub(r"\n## Name\n\n.*\n", "\n", text).replace("\n## Description\n", "")
     return re.sub(r"\n## See also\n\n.*\n", "\n", text)
 
 
