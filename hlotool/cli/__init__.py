@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "hash": "Print a hash of what modules compute, names and metadata aside.",
     "lint": "Look for numeric and performance smells, and mend some.",
     "memory": "Show what memory a module takes, when, and for what.",
+    "new-pass": "Make a package that adds a pass to hlotool, or a rule, a command, a backend.",
     "opt": "Apply passes: HLO in, HLO out.",
     "passes": "List passes and pipelines, or explain one.",
     "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
@@ -70,7 +71,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            command: click.Command = import_module(f"hlotool.cli.{cmd_name}_command").command
+            command: click.Command = import_module(f"hlotool.cli.{cmd_name.replace('-', '_')}_command").command
             return command
         return load_plugin("command", cmd_name, click.Command) if cmd_name in _installed() else None
 
