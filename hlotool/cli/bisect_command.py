@@ -19,7 +19,15 @@ from hlotool.cli.bisect_report import bisect_json, bisect_text, pages_of
 from hlotool.cli.common import read_run
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays
-from hlotool.cli.options import Share, check_backend, file_argument, format_option, is_given, max_undecided_option
+from hlotool.cli.options import (
+    Share,
+    backend_option,
+    check_backend,
+    file_argument,
+    format_option,
+    is_given,
+    max_undecided_option,
+)
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.session import current
@@ -124,7 +132,7 @@ class BisectOptions:
 )
 @click.option("--code", type=click.IntRange(0, 255), metavar="N", help="With --cmd: this exit code alone is bad.")
 @click.option("--message", metavar="RE", help="With --cmd: bad only where what it says has this regular expression.")
-@click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
+@backend_option("cpu, evaluate, or an installed one.")
 @click.option(
     "--inputs", type=click.Path(dir_okay=False), metavar="FILE",
     help="Arrays by name or as arg0, arg1, ... (.npz, .safetensors), or a snapshot of XLA.",

@@ -18,6 +18,7 @@ from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
+    backend_option,
     check_backend,
     devices_options,
     elided_option,
@@ -142,7 +143,7 @@ class CompareOptions:
     help="Draw the optimised module coloured by error, with wrong values outlined; implies --all-values.",
 )
 @inputs_options
-@click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
+@backend_option("cpu, evaluate, or an installed one.")
 @passes_options()
 @tolerance_options
 @max_undecided_option("How much of an output may be undecided, as in 5% or 0.05.")

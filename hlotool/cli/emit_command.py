@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import check_backend, cpu_option, file_argument, strict_option
+from hlotool.cli.options import backend_option, check_backend, cpu_option, file_argument, strict_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import passes_options
 from hlotool.codegen.machine import Machine, default_machine
@@ -25,7 +25,7 @@ __all__ = ["command"]
     show_default=True,
     help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
 )
-@click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, or an installed one.")
+@backend_option("cpu, or an installed one.")
 @passes_options()
 @strict_option
 @cpu_option

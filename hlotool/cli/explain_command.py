@@ -12,6 +12,7 @@ import click
 
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
+from hlotool.cli.completion import explained
 from hlotool.cli.lint_command import page_of
 from hlotool.cli.options import format_option, strict_option
 from hlotool.cli.passes_options import named_pipeline, passes_options
@@ -33,7 +34,7 @@ _MOST = 40
 
 
 @click.command("explain")
-@click.argument("words", nargs=-1)
+@click.argument("words", nargs=-1, shell_complete=explained)
 @click.option("--file", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE", help="The module of NAME.")
 @passes_options()
 @format_option

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from hlotool.cli.common import read_module, show_diagnostics
+from hlotool.cli.completion import computations, instructions
 from hlotool.cli.options import file_argument, format_option, module_inputs_options
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.session import current
@@ -64,12 +65,14 @@ class _Choice:
 
 @click.command("extract")
 @file_argument
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=instructions)
 @click.option("--query", "expression", metavar="EXPRESSION", help="Also the instructions that match (hlotool query).")
 @click.option("--backward", type=_Levels(), default=0, metavar="N|all", help="With what they need, so far back.")
 @click.option("--forward", type=_Levels(), default=0, metavar="N|all", help="With what needs them.")
-@click.option("--between", nargs=2, metavar="A B", help="All that lies on paths from one instruction to another.")
-@click.option("--computation", metavar="NAME", help="A whole computation: of a fusion, the body of a loop.")
+@click.option("--between", nargs=2, metavar="A B", help="All that lies on paths from one instruction to another.",
+              shell_complete=instructions)  # fmt: skip
+@click.option("--computation", metavar="NAME", help="A whole computation: of a fusion, the body of a loop.",
+              shell_complete=computations)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write the module here.")
 @click.option("--capture", "captured", type=click.Path(dir_okay=False), metavar="OUT.npz",
               help="Evaluate all of FILE; write the values of the inputs (arg0...) and results (out0...).")  # fmt: skip

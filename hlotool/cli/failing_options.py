@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from hlotool.cli.completion import backends
 from hlotool.cli.options import check_backend, is_given
 from hlotool.cli.passes_options import named_pipeline
 
@@ -29,6 +30,7 @@ _OPTIONS = [
         metavar="NAME",
         help="What runs the module: cpu, evaluate, or an installed one. [default: the first with which it fails of "
         "none (passes alone), evaluate and cpu]",
+        shell_complete=backends,
     ),
     click.option(
         "--random", "seed", type=click.IntRange(0), default=0, show_default=True, metavar="SEED",

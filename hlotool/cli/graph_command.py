@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlotool.cli.completion import computations, instructions
 from hlotool.cli.options import file_argument, form_of, output_options, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
@@ -37,10 +38,18 @@ _PROFILED = 0.5
 @file_argument
 @output_options(*_FORMS, words="html is one page that needs nothing else; svg, png and pdf need Graphviz.")
 @passes_options("none")
-@click.option("--computation", metavar="NAME", help="Draw this computation, not the entry.")
-@click.option("--around", metavar="NAME", help="Draw only what is near this instruction (NAME or COMPUTATION/NAME).")
+@click.option(
+    "--computation", metavar="NAME", help="Draw this computation, not the entry.", shell_complete=computations
+)
+@click.option(
+    "--around", metavar="NAME", help="Draw only what is near this instruction (NAME or COMPUTATION/NAME).",
+    shell_complete=instructions,
+)  # fmt: skip
 @click.option("--radius", type=click.IntRange(0), default=3, show_default=True, help="How near: edges from --around.")
-@click.option("--paths", nargs=2, metavar="A B", help="Draw only what is on paths between two instructions.")
+@click.option(
+    "--paths", nargs=2, metavar="A B", help="Draw only what is on paths between two instructions.",
+    shell_complete=instructions,
+)  # fmt: skip
 @click.option(
     "--scopes/--no-scopes",
     default=None,

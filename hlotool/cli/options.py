@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlotool.cli.completion import backends, cpus
+
 if TYPE_CHECKING:
     from hlotool.analysis.donation import Donate
     from hlotool.codegen.machine import Machine
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Amount",
     "Share",
+    "backend_option",
     "check_backend",
     "cpu_option",
     "cpus_option",
@@ -233,6 +236,13 @@ def numerics_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def backend_option(words: str) -> Callable[..., Any]:
+    """``--backend``, explained by `words`; `check_backend` says whether there is such a one."""
+    return click.option(
+        "--backend", default="cpu", show_default=True, metavar="NAME", help=words, shell_complete=backends
+    )
+
+
 def check_backend(name: str) -> None:
     """UsageError where no backend has that name."""
     from hlotool.driver import backend_names
@@ -264,6 +274,7 @@ cpu_option = click.option(
     callback=_machine,
     metavar="NAME",
     help=f"Processor to compile for, if not this one: {_NAMES}",
+    shell_complete=cpus,
 )
 cpus_option = click.option(
     "--cpu",
@@ -272,4 +283,5 @@ cpus_option = click.option(
     metavar="NAME",
     multiple=True,
     help=f"Processor to compile for; several make several variants: {_NAMES}",
+    shell_complete=cpus,
 )

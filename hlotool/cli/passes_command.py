@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 import click
 
+from hlotool.cli.completion import pass_or_pipeline
 from hlotool.cli.options import format_option
 from hlotool.cli.words import say
 from hlotool.ir import UnsupportedError
@@ -17,7 +18,7 @@ __all__ = ["command"]
 
 
 @click.command("passes")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=pass_or_pipeline)
 @click.option("--thresholds", "numbers", is_flag=True, help="List the sizes from which on the compiler does otherwise.")
 @format_option
 def command(name: str | None, numbers: bool, form: str) -> None:

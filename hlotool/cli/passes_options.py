@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlotool.cli.completion import passes, pipelines
+
 if TYPE_CHECKING:
     from hlotool.passes.framework.steps import Pipeline
 
@@ -66,12 +68,17 @@ def choosing_options(
     text = "Passes to apply: simplify,fusion{max-ops=64},fixpoint(cse,dce). 'hlotool passes' lists them."
     levels = click.Choice(["0", "1", "2", "3"])
     first = [
-        click.option("-p", "--passes", multiple=several, metavar="PIPELINE", help=f"{text}{more} [default: {default}]"),
+        click.option(
+            "-p", "--passes", multiple=several, metavar="PIPELINE", help=f"{text}{more} [default: {default}]",
+            shell_complete=pipelines,
+        ),
         click.option("-O", "level", type=levels, multiple=several, help="A pipeline by effort: -O2 is 'default'."),
-    ]
+    ]  # fmt: skip
     second = [
-        click.option("--disable", callback=pass_list, metavar="PASS,...", help="Leave these passes out."),
-        click.option("--only", callback=pass_list, metavar="PASS,...", help="Leave all other passes out."),
+        click.option(
+            name, callback=pass_list, metavar="PASS,...", help=f"Leave {what} passes out.", shell_complete=passes
+        )
+        for name, what in (("--disable", "these"), ("--only", "all other"))
     ]
     return first, second
 

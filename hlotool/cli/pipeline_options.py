@@ -13,6 +13,7 @@ import click
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.common import read_module
+from hlotool.cli.completion import passes
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import finite_loops_option, max_undecided_option, module_inputs_options, strict_option
 from hlotool.cli.output import write_text
@@ -241,7 +242,8 @@ _OPTIONS: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
         help="Go on from a dump, with the passes that were still to run.",
     ),
     click.option(
-        "--stop-after", callback=_stop, metavar="PASS[:N]", help="End after the (N-th) run of a pass."
+        "--stop-after", callback=_stop, metavar="PASS[:N]", help="End after the (N-th) run of a pass.",
+        shell_complete=passes,
     ),
     *_LEAVE_OUT,
     click.option(

@@ -16,6 +16,7 @@ from hlotool.cli.interruptible import interruptible
 from hlotool.cli.isolated import isolation_options, run_isolated
 from hlotool.cli.options import (
     Amount,
+    backend_option,
     check_backend,
     cpu_option,
     devices_options,
@@ -71,7 +72,7 @@ class _Positive(Amount):
 @click.option("--repeat", type=click.IntRange(1), default=1, metavar="N", help="Run so many times, on the same inputs.")
 @click.option("--bitwise", is_flag=True, help="With --repeat: compare the bits of all runs; exit 1 if they differ.")
 @isolation_options
-@click.option("--backend", default="cpu", show_default=True, metavar="NAME", help="cpu, evaluate, or an installed one.")
+@backend_option("cpu, evaluate, or an installed one.")
 @click.option(
     "--precision",
     type=click.Choice(["declared", "f64"]),
