@@ -311,6 +311,33 @@ def test_inside_is_measured_on_demand(hlotool: Run, tmp_path: Path) -> None:
     assert "alone" in text
 
 
+def test_times_feed_the_other_commands(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "heavy.hlo").write_text(HEAVY)
+    done = hlotool("profile", "heavy.hlo", "--time", "0.05", "--format", "json", "-o", "times.json")
+    assert done.returncode == 0
+    (fusion,) = json.loads((tmp_path / "times.json").read_text())["times"]
+    seconds = json.loads((tmp_path / "times.json").read_text())["times"][fusion]
+    answer = json.loads(
+        hlotool("explain", "e", "--file", "heavy.hlo", "--times", "times.json", "--format", "json").stdout
+    )
+    (kernel,) = answer["kernels"]  # of the fusion that the exponential is in
+    assert (f"{kernel['computation']}/{kernel['name']}", kernel["seconds"], kernel["share"]) == (fusion, seconds, 1)
+    for source in ("times.json", "native"):
+        text = hlotool("explain", "e", "--file", "heavy.hlo", "--times", source).stdout
+        assert "takes:" in text
+        assert "100.0% of all" in text
+        assert hlotool("report", "heavy.hlo", "-o", "pages", "--times", source).returncode == 0
+        page = (tmp_path / "pages" / "cost.html").read_text()
+        assert "Where the time goes" in page
+        assert fusion.rpartition("/")[2] in page
+        drawn = hlotool("graph", "heavy.hlo", "-p", "default", "--heat", "time", "--times", source, "--format", "dot")
+        assert drawn.returncode == 0
+    hlotool("report", "heavy.hlo", "-o", "plain")
+    assert "Where the time goes" not in (tmp_path / "plain" / "cost.html").read_text()
+    assert hlotool("explain", "HLO0102", "--times", "native").returncode == 2
+    assert hlotool("explain", "e", "--file", "heavy.hlo", "--times", "absent.json").returncode == 3
+
+
 def test_what_cannot_be_profiled_is_refused() -> None:
     text = "HloModule m, replica_count=2\nENTRY e {\n  p = f32[4] parameter(0)\n  ROOT r = f32[4] add(p, p)\n}\n"
     module = parse(text)

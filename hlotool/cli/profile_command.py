@@ -29,7 +29,7 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
-from hlotool.cli.tables import Table, plain_table
+from hlotool.cli.tables import Table, plain_table, time_text
 from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module
 from hlotool.harness.elided import filled
@@ -281,8 +281,8 @@ def _head(report: Report) -> str:
     profile = report.profile
     words = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
     return (
-        f"{profile.module.name}: {_time(profile.bare.median)} a run (median of {profile.bare.count}, {words}); steps "
-        f"add up to {_time(profile.seconds)}, {profile.explained:.1%} of it; probes cost {profile.overhead:.1%}"
+        f"{profile.module.name}: {time_text(profile.bare.median)} a run (median of {profile.bare.count}, {words}); "
+        f"steps add up to {time_text(profile.seconds)}, {profile.explained:.1%} of it; probes cost {profile.overhead:.1%}"
         + (f"; {_rerun_words(report)}" if report.reruns else "")
         + ("; interrupted" if report.interrupted else "")
     )
@@ -291,7 +291,7 @@ def _head(report: Report) -> str:
 def _rerun_words(report: Report) -> str:
     count, programs = len(report.reruns), sum(inside.programs for inside in report.reruns.values())
     fusions = "one fusion" if count == 1 else f"{count} fusions"
-    return f"inside of {fusions} by re-runs of {programs} programs, which took {_time(report.seconds)}"
+    return f"inside of {fusions} by re-runs of {programs} programs, which took {time_text(report.seconds)}"
 
 
 def _text(report: Report, top: int) -> str:
@@ -306,13 +306,13 @@ def _text(report: Report, top: int) -> str:
     rest = steps[top:]
     if rest:
         seconds = sum(step.seconds for step in rest)
-        rows.append((_time(seconds), f"{seconds / total:.1%}", "", "", "measured", f"{len(rest)} more", "", ""))
+        rows.append((time_text(seconds), f"{seconds / total:.1%}", "", "", "measured", f"{len(rest)} more", "", ""))
     headings = ("time", "share", "busy", "count", "how", "instruction", "opcode", "source")
     tables = [Table(_head(report), headings, rows, frozenset(("time", "share", "busy", "count")))]
     places = _by_place(report, sources)
     if places:
         ordered = sorted(places.items(), key=lambda item: -item[1])[:_MOST_SOURCES]
-        lines = [(_time(seconds), f"{seconds / total:.1%}", place) for place, seconds in ordered]
+        lines = [(time_text(seconds), f"{seconds / total:.1%}", place) for place, seconds in ordered]
         how = "as re-runs and estimates say" if report.reruns else "as estimated"
         title = f"by source (time of fusions divided {how})"
         tables.append(Table(title, ("time", "share", "source"), lines, frozenset(("time", "share"))))
@@ -325,7 +325,7 @@ def _row(step: Step, total: float, sources: Sources) -> tuple[str, ...]:
     opcode = instruction.opcode if instruction is not None else ""
     source = source_text(sources, instruction) if instruction is not None else ""
     share = f"{step.seconds / total:.1%}"
-    return (_time(step.seconds), share, _time(step.busy), f"{step.count:,}", "measured", name, opcode, source)
+    return (time_text(step.seconds), share, time_text(step.busy), f"{step.count:,}", "measured", name, opcode, source)
 
 
 def _large_parts(report: Report, step: Step, total: float) -> list[Part]:
@@ -341,12 +341,12 @@ def _part_row(part: Part, step: Step, total: float, sources: Sources) -> tuple[s
     alone = ""
     if part.seconds is not None and part.noise is not None:
         with_ = "".join(f" + {one.name}" for one in part.others[:3]) + (" + ..." if len(part.others) > 3 else "")
-        alone = f"{with_} (alone {_time(part.seconds)} ± {_time(part.noise)})"
+        alone = f"{with_} (alone {time_text(part.seconds)} ± {time_text(part.noise)})"
     name, opcode, source = "(loads, stores, loops)", "", ""
     if part.instruction is not None:
         opcode, source = part.instruction.opcode, source_text(sources, part.instruction)
         name = f"read {part.instruction.name}" if opcode == "parameter" else part.instruction.name
-    return (_time(seconds), f"{seconds / total:.1%}", "", "", part.how, f"  {name}{alone}", opcode, source)
+    return (time_text(seconds), f"{seconds / total:.1%}", "", "", part.how, f"  {name}{alone}", opcode, source)
 
 
 def _by_place(report: Report, sources: Sources) -> dict[str, float]:
@@ -359,13 +359,6 @@ def _by_place(report: Report, sources: Sources) -> dict[str, float]:
             if place:
                 found[place] = found.get(place, 0.0) + seconds
     return found
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if abs(seconds) >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 # ---- JSON
