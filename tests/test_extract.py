@@ -154,6 +154,31 @@ def test_split_makes_tests(hlotool, tmp_path: Path) -> None:
     assert checked.stdout == "6 passed\n"
 
 
+def test_units_are_checked_on_what_they_read_in_the_model(hlotool, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    p, q = np.float32([1, 2, 3, 4]), np.float32([-1, 0, 1, 2])
+    np.savez(tmp_path / "in.npz", arg0=p, arg1=q)
+    done = hlotool("extract", "m.hlo", "--split", "units", "--inputs", "in.npz", "--format", "json")
+    rows = check_json(done.stdout)["modules"]
+    assert all(row["inputs"] == row["file"].replace(".hlo", ".npz") for row in rows)
+    (exponential,) = [row for row in rows if row["sources"][0]["opcode"] == "exponential"]
+    with np.load(tmp_path / "units" / exponential["inputs"]) as values:
+        np.testing.assert_array_equal(values["arg0"], p + q)
+    assert f"inputs={exponential['inputs']}" in (tmp_path / "units" / exponential["file"]).read_text()
+    assert hlotool("check", "units", "-j", "1").stdout == "6 passed\n"
+    (tmp_path / "units" / exponential["inputs"]).unlink()  # they are what is read
+    assert "5 passed" in hlotool("check", "units", "-j", "1").stdout
+
+
+def test_units_that_do_not_run_get_made_up_inputs(hlotool, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE.replace("constant(3)", "constant(0)"))
+    rows = check_json(hlotool("extract", "m.hlo", "--split", "units", "--random", "1", "--format", "json").stdout)
+    inputs = {row["sources"][0]["instruction"]: row["inputs"] for row in rows["modules"]}
+    assert inputs["a"] is not None
+    assert inputs["w"] is None
+    assert hlotool("check", "units", "-j", "1").stdout == "6 passed\n"
+
+
 def test_exit_codes(hlotool, tmp_path: Path) -> None:
     (tmp_path / "m.hlo").write_text(MODULE)
     assert hlotool("extract", "m.hlo").returncode == 2

@@ -27,13 +27,16 @@ from hlotool.codegen.machine import default_machine, named
 from hlotool.codegen.plan.probes import Probe
 from hlotool.codegen.program import build
 from hlotool.driver import LOWERING, compile_module, optimise
+from hlotool.evaluate import evaluate
 from hlotool.harness.inputs import random_inputs
-from hlotool.harness.inside import estimated
+from hlotool.harness.inside import estimated, peeled, read_values, remeasured
 from hlotool.harness.profile import Measurement, Profile, shared
 from hlotool.harness.trace import trace_json
 from hlotool.inspect.flame import flame_page, folded
 from hlotool.inspect.stacks import Timed, by_op_name, by_source, by_structure
 from hlotool.ir import Module, UnsupportedError
+from hlotool.ir.cut import cut
+from hlotool.ir.verifier import check
 from hlotool.runtime.recorder import Recorder
 from hlotool.text.parser import parse
 from hlotool.text.sources import Sources
@@ -230,7 +233,109 @@ def test_parts_of_a_fusion_add_up() -> None:
     for fusion in fusions:
         parts = estimated(fusion, costs)
         assert sum(part.share for part in parts) == pytest.approx(1)
-        assert not any(part.is_measured for part in parts)
+        assert {part.how for part in parts} == {"estimated"}
+
+
+HEAVY = """HloModule heavy
+ENTRY main {
+  x = f32[200000] parameter(0)
+  y = f32[200000] parameter(1)
+  e = f32[200000] exponential(x)
+  s = f32[200000] add(e, y)
+  l = pred[200000] compare(x, y), direction=LT
+  ROOT r = f32[200000] select(l, s, x)
+}
+"""
+
+
+def test_re_runs_find_what_takes_the_time() -> None:
+    module = parse(HEAVY)
+    made = compile_module(module, threads=1).module
+    (fusion,) = (one for one in made.entry if one.opcode == "fusion")
+    values = read_values(
+        made, random_inputs(module, 0), [fusion], lambda one: compile_module(one, pipeline="none", threads=1).run
+    )
+    assert all(array.shape == (200000,) for row in values.values() for array in row)
+    inside = remeasured(
+        fusion, values, lambda one: compile_module(one, pipeline="none", threads=1, profiled=True), 0.3
+    )
+    assert inside is not None
+    assert sum(part.share for part in inside.parts) == pytest.approx(1)
+    assert {part.how for part in inside.parts} == {"re-run"}
+    taken = {part.instruction.opcode if part.instruction else "": part for part in inside.parts}
+    assert {"exponential", "add", "select", ""} >= set(taken) >= {"exponential", ""}
+    assert taken["exponential"].share == max(part.share for part in inside.parts if part.instruction is not None)
+    measured = sum(part.seconds for part in inside.parts if part.seconds is not None)
+    assert measured == pytest.approx(inside.seconds, rel=0.5)
+    named = [one for part in inside.parts for one in (part.instruction, *part.others) if one is not None]
+    assert len(named) == len(set(named))
+    assert all(one.parent is fusion.attributes["calls"] for one in named)
+
+
+def test_a_fusion_is_taken_apart_one_by_one() -> None:
+    """What is left computes what it should: the operands in the place of what went."""
+    module = parse(HEAVY)
+    made = compile_module(module, threads=1).module
+    (fusion,) = (one for one in made.entry if one.opcode == "fusion")
+    x, y = random_inputs(module, 0)
+    steps = peeled(cut([fusion]).module)
+    assert [len(list(variant.instructions())) for variant, _ in steps] == sorted(
+        (len(list(variant.instructions())) for variant, _ in steps), reverse=True
+    )
+    for variant, gone in steps:
+        check(variant)
+        assert gone
+        (result,) = evaluate(variant, [x, y])
+        assert result.shape == (200000,)
+    last, _ = steps[-1]
+    assert not {"exponential", "add"} & {one.opcode for one in last.instructions()}
+
+
+def test_inside_is_measured_on_demand(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "heavy.hlo").write_text(HEAVY)
+    done = hlotool(
+        "profile", "heavy.hlo", "--inside", "--time", "0.05", "--format", "json", "--trace", "t.json",
+        "--flame", "f.txt",
+    )  # fmt: skip
+    answer = check_json(done.stdout)
+    (step,) = (step for step in answer["steps"] if step["rerun"])
+    assert {part["how"] for part in step["inside"]} == {"re-run"}
+    assert sum(part["seconds"] for part in step["inside"]) == pytest.approx(step["seconds"])
+    assert step["rerun"]["programs"] == len(step["inside"])
+    assert " [re-run] " in (tmp_path / "f.txt").read_text()
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert any("re-run" in word for row in events for word in row.get("args", {}).get("inside", {}).values())
+    text = hlotool("profile", "heavy.hlo", "--inside", "--time", "0.05").stdout
+    assert "inside of one fusion by re-runs of" in text.splitlines()[0]
+    assert " re-run " in text
+    assert "alone" in text
+
+
+def test_times_feed_the_other_commands(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "heavy.hlo").write_text(HEAVY)
+    done = hlotool("profile", "heavy.hlo", "--time", "0.05", "--format", "json", "-o", "times.json")
+    assert done.returncode == 0
+    (fusion,) = json.loads((tmp_path / "times.json").read_text())["times"]
+    seconds = json.loads((tmp_path / "times.json").read_text())["times"][fusion]
+    answer = json.loads(
+        hlotool("explain", "e", "--file", "heavy.hlo", "--times", "times.json", "--format", "json").stdout
+    )
+    (kernel,) = answer["kernels"]  # of the fusion that the exponential is in
+    assert (f"{kernel['computation']}/{kernel['name']}", kernel["seconds"], kernel["share"]) == (fusion, seconds, 1)
+    for source in ("times.json", "native"):
+        text = hlotool("explain", "e", "--file", "heavy.hlo", "--times", source).stdout
+        assert "takes:" in text
+        assert "100.0% of all" in text
+        assert hlotool("report", "heavy.hlo", "-o", "pages", "--times", source).returncode == 0
+        page = (tmp_path / "pages" / "cost.html").read_text()
+        assert "Where the time goes" in page
+        assert fusion.rpartition("/")[2] in page
+        drawn = hlotool("graph", "heavy.hlo", "-p", "default", "--heat", "time", "--times", source, "--format", "dot")
+        assert drawn.returncode == 0
+    hlotool("report", "heavy.hlo", "-o", "plain")
+    assert "Where the time goes" not in (tmp_path / "plain" / "cost.html").read_text()
+    assert hlotool("explain", "HLO0102", "--times", "native").returncode == 2
+    assert hlotool("explain", "e", "--file", "heavy.hlo", "--times", "absent.json").returncode == 3
 
 
 def test_what_cannot_be_profiled_is_refused() -> None:

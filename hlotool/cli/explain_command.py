@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -16,6 +16,8 @@ from hlotool.cli.completion import explained
 from hlotool.cli.lint_command import page_of
 from hlotool.cli.options import format_option, strict_option
 from hlotool.cli.passes_options import named_pipeline, passes_options
+from hlotool.cli.tables import time_text
+from hlotool.cli.times_option import read_or_measure, times_option
 from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
 from hlotool.driver import optimise
@@ -37,9 +39,10 @@ _MOST = 40
 @click.argument("words", nargs=-1, shell_complete=explained)
 @click.option("--file", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE", help="The module of NAME.")
 @passes_options()
+@times_option(help_="; tells what NAME's kernel takes")
 @format_option
 @strict_option
-def command(words: tuple[str, ...], file: str | None, passes: str, form: str) -> None:
+def command(words: tuple[str, ...], file: str | None, passes: str, times: str | None, form: str) -> None:
     """Explain a code, a fusion, or an instruction.  Without WORDS, list all codes.
 
     \b
@@ -47,10 +50,12 @@ def command(words: tuple[str, ...], file: str | None, passes: str, form: str) ->
         hlotool explain fusion FILE A B         why A and B are in one kernel, or are not
         hlotool explain NAME --file FILE        what NAME was made from or became, and by which passes
     """
+    if times is not None and file is None:
+        raise click.UsageError("--times goes with NAME --file FILE")
     if file is not None:
         if len(words) != 1:
             raise click.UsageError("--file goes with one NAME")
-        _explain_name(words[0], file, passes, form)
+        _explain_name(words[0], file, passes, times, form)
     elif len(words) == 4 and words[0] == "fusion":
         _explain_fusion(*words[1:], passes, form)
     elif len(words) < 2:
@@ -177,9 +182,10 @@ def _numbers(decision: Decision) -> str:
 # ---- blame
 
 
-def _explain_name(name: str, file: str, passes: str, form: str) -> None:
+def _explain_name(name: str, file: str, passes: str, times: str | None, form: str) -> None:
     compiled = _compiled(file, passes)
     blame = explain_instruction(compiled, name)
+    kernels = _kernels(compiled, blame, times)
     if form == "json":
         head = {"schema_version": 1, "kind": "explain-instruction", "name": name}
         places = {
@@ -191,9 +197,50 @@ def _explain_name(name: str, file: str, passes: str, form: str) -> None:
             "refusals": [_decision_json(d) for d in blame.refusals],
             "notes": [_decision_json(d) for d in blame.notes],
         }
-        click.echo(json.dumps({**head, **places, **decisions, "problem": compiled.problem}, indent=1))
+        rows = None if kernels is None else [_kernel_json(kernel) for kernel in kernels]
+        answer = {**head, **places, **decisions, "kernels": rows, "problem": compiled.problem}
+        click.echo(json.dumps(answer, indent=1))
     else:
-        say("\n".join(_blame_lines(blame, compiled)))
+        said = [] if kernels is None else _kernel_lines(kernels)
+        say("\n".join([*_blame_lines(blame, compiled), *said]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """A kernel in which a result is: `seconds` of it, which are a `share` of all."""
+
+    instruction: Instruction
+    seconds: float
+    share: float
+
+
+def _kernels(compiled: Compilation, blame: Blame, times: str | None) -> list[_Kernel] | None:
+    """The kernels that NAME's results are in, with their times; None without any."""
+    if times is None:
+        return None
+    if compiled.problem:
+        raise VerificationError(f"no code was made, so there are no times: {compiled.problem}")
+    from hlotool.harness.times import time_of
+
+    module, seconds = read_or_measure(times, compiled.result)
+    there = {(i.parent.name if i.parent else "", i.name): i for i in module.instructions()}
+    named = [there.get((i.parent.name if i.parent else "", i.name)) for i in blame.results]
+    found = dict(filter(None, [time_of(one, seconds) for one in named if one is not None]))
+    total = sum(seconds.values()) or 1.0
+    return [_Kernel(one, taken, taken / total) for one, taken in found.items()]
+
+
+def _kernel_lines(kernels: Sequence[_Kernel]) -> list[str]:
+    if not kernels:
+        return ["", "takes: no time is known of it"]
+    rows = [f"  {time_text(one.seconds)}, {one.share:.1%} of all, in {_line(one.instruction)}" for one in kernels]
+    return ["", "takes:", *rows]
+
+
+def _kernel_json(kernel: _Kernel) -> dict[str, Any]:
+    one = kernel.instruction
+    computation = one.parent.name if one.parent is not None else None
+    return {"name": one.name, "computation": computation, "seconds": kernel.seconds, "share": kernel.share}
 
 
 def _blame_lines(blame: Blame, compiled: Compilation) -> list[str]:

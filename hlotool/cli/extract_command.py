@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
+import numpy.typing as npt
 
 from hlotool.cli.common import read_module, show_diagnostics
 from hlotool.cli.completion import computations, instructions
-from hlotool.cli.options import file_argument, format_option, module_inputs_options
+from hlotool.cli.options import file_argument, format_option, is_given, module_inputs_options
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.session import current
 from hlotool.cli.words import say
 from hlotool.harness.archive import write_named
 from hlotool.harness.capture import capture
+from hlotool.harness.capture import captured as captured_values
 from hlotool.harness.input_files import module_inputs
 from hlotool.harness.units import unit_text, units
 from hlotool.inspect.cones import cone, paths_between
@@ -76,7 +79,7 @@ class _Choice:
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write the module here.")
 @click.option("--capture", "captured", type=click.Path(dir_okay=False), metavar="OUT.npz",
               help="Evaluate all of FILE; write the values of the inputs (arg0...) and results (out0...).")  # fmt: skip
-@module_inputs_options(", for --capture")
+@module_inputs_options(", for --capture and --split")
 @click.option("--split", type=click.Path(file_okay=False), metavar="DIR",
               help="Every instruction as a unit test of its own, equal ones once, with manifest.json.")  # fmt: skip
 @format_option
@@ -103,20 +106,22 @@ def command(
         hlotool extract model.hlo dot.3 | hlotool run - --compare evaluate
         hlotool extract model.hlo --query 'opcode == dot' --backward 2 -o dots.hlo
         hlotool extract model.hlo --between exp.1 divide.2 --capture values.npz -o softmax.hlo
-        hlotool extract model.hlo --split tests/ && hlotool check tests/
+        hlotool extract model.hlo --split tests/ --random 1 && hlotool check tests/
 
     What is read from outside becomes parameters of the same names, constants come along, and results are what others
     read (with --backward alone, the instructions themselves).  'hlotool run OUT --inputs values.npz --compare
     values.npz' runs a cut on captured values: those of the first run of its computation, as the evaluator gives them.
-    Files of --split hold CHECK-EQUAL evaluate for hlotool check.
+    Files of --split hold CHECK-EQUAL evaluate for hlotool check, which takes made-up inputs; with --inputs or --random
+    FILE is evaluated, and each unit is checked on what it reads there, which lies beside it.
     """
     given = bool(names or expression or between or computation)
     if given == (split is not None):
         raise click.UsageError("say what to cut out: names, --query, --between or --computation; or --split alone")
     if split is not None and (output or captured or backward or forward):
         raise click.UsageError("--split takes no -o, --capture, --backward and --forward")
-    if (inputs is not None or seed) and not captured:
-        raise click.UsageError("--inputs and --random are for --capture")
+    given_inputs = is_given("inputs", "seed")
+    if given_inputs and captured is None and split is None:
+        raise click.UsageError("--inputs and --random are for --capture and --split")
     if form == "json" and split is None and output in (None, "-"):
         raise click.UsageError("--format json needs -o FILE for the module")
     try:
@@ -127,7 +132,8 @@ def command(
         ctx.exit(2)
     module = read_module(file)
     if split is not None:
-        answer = _split(module, file, Path(split))
+        arguments = module_inputs(module, inputs, seed) if given_inputs else None
+        answer = _split(module, file, Path(split), arguments)
     else:
         choice = _Choice(names=names, query=query, backward=backward, forward=forward, between=between,
                          computation=computation)  # fmt: skip
@@ -171,7 +177,13 @@ def _one_home(found: Collection[Instruction]) -> None:
 
 
 def _extract(
-    module: Module, file: str, choice: _Choice, output: str | None, captured: str | None, inputs: str | None, seed: int
+    module: Module,
+    file: str,
+    choice: _Choice,
+    output: str | None,
+    captured: str | None,
+    inputs: str | None,
+    seed: int,
 ) -> dict[str, Any]:
     made = _chosen(module, choice)
     check(made.module)
@@ -184,24 +196,41 @@ def _extract(
         ]
         write_bytes(captured, lambda stream: write_named(stream, rows))
     write_text(output, print_module(made.module))
-    row = _row(output or "-", content_hash(made.module), made.results)
+    row = {**_row(output or "-", content_hash(made.module), made.results), "inputs": captured}
     return {"schema_version": 1, "kind": "extract", "file": file, "modules": [row], "left_out": []}
 
 
-def _split(module: Module, file: str, folder: Path) -> dict[str, Any]:
+def _split(
+    module: Module, file: str, folder: Path, arguments: Sequence[npt.NDArray[Any]] | None
+) -> dict[str, Any]:
+    """Write all units; with `arguments` also what each first source reads where FILE gets them, if it comes by it."""
     found, left_out = units(module)
+    read = [source for unit in found for source in unit.cut.parameters]
+    values = None if arguments is None else captured_values(module, arguments, read)
     os.makedirs(folder, exist_ok=True)
+    rows = []
     for unit in found:
-        write_text(str(folder / f"{unit.name}.hlo"), unit_text(unit, file))
+        inputs = None
+        if values is not None and unit.cut.parameters and all(one in values for one in unit.cut.parameters):
+            inputs = f"{unit.name}.npz"
+            arrays = [array for source in unit.cut.parameters for array in values[source]]
+            named = [(f"arg{number}", array) for number, array in enumerate(arrays)]
+            write_bytes(str(folder / inputs), partial(_write_named, named))
+        write_text(str(folder / f"{unit.name}.hlo"), unit_text(unit, file, inputs))
+        rows.append({**_row(f"{unit.name}.hlo", unit.sha256, unit.sources), "inputs": inputs})
     answer = {
         "schema_version": 1,
         "kind": "extract",
         "file": file,
-        "modules": [_row(f"{unit.name}.hlo", unit.sha256, unit.sources) for unit in found],
+        "modules": rows,
         "left_out": [{**_source(one.instruction), "reason": one.reason} for one in left_out],
     }
     write_text(str(folder / "manifest.json"), json.dumps(answer, indent=1) + "\n")
     return answer
+
+
+def _write_named(arrays: Sequence[tuple[str, npt.NDArray[Any]]], stream: IO[bytes]) -> None:
+    write_named(stream, arrays)
 
 
 def _row(file: str, digest: str, sources: Collection[Instruction]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hlotool.cli.options import file_argument, form_of, output_options, strict_o
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pictures import drawn_picture
+from hlotool.cli.times_option import read_or_measure, times_option
 from hlotool.cli.viewing import view_module
 from hlotool.driver import optimise
 from hlotool.inspect.drawing import amounts
@@ -30,8 +31,6 @@ __all__ = ["command"]
 _FORMS = ("html", "dot", "svg", "png", "pdf")
 _BINARY = ("png", "pdf")
 _HEAT_WORDS = {"bytes": "bytes moved", "flops": "flops", "time": "s"}
-_PROFILED = 0.5
-"""Seconds to measure times for."""
 
 
 @click.command("graph")
@@ -56,12 +55,7 @@ _PROFILED = 0.5
     help="Boxes for the scopes of op_name, and parts of what has none; without either, where a computation is large.",
 )
 @click.option("--heat", type=click.Choice(["bytes", "flops", "time"]), help="Colour by bytes moved, flops or time.")
-@click.option(
-    "--times",
-    metavar="FILE.json|native|evaluate",
-    help="Time per instruction: from a file, as 'profile --format json' writes it, of native code (which --heat time "
-    "takes), or of the evaluator.",
-)
+@times_option("|evaluate", " (which --heat time takes), or of the evaluator")
 @strict_option
 def command(
     file: str,
@@ -97,10 +91,10 @@ def command(
         raise VerificationError(f"--passes {passes} needs a valid module", view.notes)
     if passes != "none":
         module = optimise(module, named_pipeline(passes))
-    if times == "native":
-        module, seconds = _native(module)
+    if times == "evaluate":
+        seconds = _evaluated(module)
     else:
-        seconds = _times(module, times)
+        module, seconds = read_or_measure(times, module)
     scene = build_scene(module, selected(module, computation, around, radius, paths))
     if form == "html":
         if scopes is not False:
@@ -123,29 +117,12 @@ def command(
 
 
 
-def _times(module: Module, source: str | None) -> Times:
-    if source is None:
-        return {}
-    from hlotool.harness.times import measure_times, read_times
-
-    if source != "evaluate":
-        return read_times(source)
+def _evaluated(module: Module) -> Times:
+    """The times of the evaluator on random inputs."""
     from hlotool.harness.inputs import random_inputs
+    from hlotool.harness.times import measure_times
 
     return measure_times(module, random_inputs(module, 0))
-
-
-def _native(module: Module) -> tuple[Module, Times]:
-    """The module as code generation gets it, and the times of its native code."""
-    from hlotool.driver import compile_module
-    from hlotool.harness.inputs import random_inputs
-    from hlotool.harness.profile import Measurement
-
-    bare, probed = (compile_module(module, pipeline="none", profiled=profiled) for profiled in (False, True))
-    measurement = Measurement(bare, probed, random_inputs(module, 0))
-    measurement.run(_PROFILED)
-    profile = measurement.profile()
-    return profile.module, profile.times()
 
 
 def _page(scene: Scene, seconds: Times, heat: str | None) -> str:

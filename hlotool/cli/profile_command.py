@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,19 +29,20 @@ from hlotool.cli.options import (
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.progress import progress
-from hlotool.cli.tables import Table, plain_table
+from hlotool.cli.tables import Table, plain_table, time_text
 from hlotool.codegen.machine import Machine, host
 from hlotool.driver import compile_module
 from hlotool.harness.elided import filled
 from hlotool.harness.input_files import recorded_arrays
 from hlotool.harness.inputs import inputs_of
-from hlotool.harness.inside import Part, estimated
+from hlotool.harness.inside import Inside, Part, estimated, read_values, remeasured
 from hlotool.harness.profile import Measurement, Profile, Step
 from hlotool.harness.times import times_json
 from hlotool.harness.trace import trace_json
 from hlotool.inspect.flame import flame_page, folded
 from hlotool.inspect.stacks import Timed, by_op_name, by_source, by_structure, source_text
-from hlotool.ir import Instruction
+from hlotool.ir import HloError, Instruction, Module
+from hlotool.runtime.executable import Executable
 from hlotool.text.sources import Sources
 
 __all__ = ["command"]
@@ -48,6 +51,8 @@ _LEAST_SHARE = 0.05
 """Of all time: what is inside of a fusion that takes less is not shown in the table."""
 _LEAST_PART = 0.02
 _MOST_SOURCES = 10
+_MOST_RERUN = 5
+"""Fusions that are measured inside: the hottest ones of those that take so much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,7 @@ class ProfileOptions:
     edges: float | None
     seconds: float
     runs: int | None
+    inside: bool
     top: int
     trace: str | None
     flame: str | None
@@ -75,12 +81,14 @@ class ProfileOptions:
     form: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A profile, and what is inside of its fusions."""
+    """A profile, and what is inside of its fusions; `reruns` are those that were measured, in so many `seconds`."""
 
     profile: Profile
     inside: Mapping[Instruction, tuple[Part, ...]]
+    reruns: Mapping[Instruction, Inside]
+    seconds: float
     interrupted: bool
 
 
@@ -92,6 +100,7 @@ class Report:
     help="Seconds to run for; at least three runs.",
 )  # fmt: skip
 @click.option("--runs", type=click.IntRange(1), metavar="N", help="So many runs, whatever time they take.")
+@click.option("--inside", is_flag=True, help="Measure inside of the hottest fusions, by re-runs without parts of them.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Rows of the table.")
 @click.option(
     "--trace", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT.json",
@@ -118,13 +127,18 @@ def command(**given: Any) -> None:
     them. Where steps run side by side, what passes is divided by the time that threads work for each; 'busy' is the
     latter. Arithmetic on single elements counts with the step behind it, unless there is much of it.
 
-    Times inside of a fusion are estimated from operations and bytes, and the column 'how' says so.
+    Times inside of a fusion are estimated from operations and bytes, and the column 'how' says so.  With --inside those
+    of the five hottest fusions are measured: each is run alone on the values that it reads in the program, whole and
+    without one instruction after the other, in turns. What an instruction takes is by how much quicker it is without.
+    These times ('re-run', with the half of their 95 % interval) are scaled to add up to the kernel's in the program;
+    both are shown. What went together is one row; what is left over (loads, stores, loops, reductions) is one, too.
 
     With --format json the report has "times" that graph and cost take (--times), as seconds by COMPUTATION/INSTRUCTION
     of the optimised module.  Interrupted, it shows the runs so far.
 
     \b
         hlotool profile samples/mean.hlo --time 0.1
+        hlotool profile samples/attention.hlo --inside --time 0.2
         hlotool profile samples/attention.hlo --trace trace.json --flame flame.html
         hlotool profile samples/mlp_step.hlo --threads 1 --format json
     """
@@ -147,9 +161,21 @@ def command(**given: Any) -> None:
     profile = measurement.profile()
     costs = ModuleCost(profile.module)
     fusions = {s.instruction for s in profile.steps if s.instruction is not None and s.instruction.opcode == "fusion"}
-    report = Report(profile, {fusion: estimated(fusion, costs) for fusion in fusions}, interrupted)
+    inside = {fusion: estimated(fusion, costs) for fusion in fusions}
+    reruns: dict[Instruction, Inside] = {}
+    begin = time.perf_counter()
+    if options.inside and not interrupted:
+        try:
+            with progress(after=0) as tell:
+                _rerun(options, profile, measurement.arguments, reruns, tell)
+        except KeyboardInterrupt:
+            interrupted = True
+    inside |= {fusion: found.parts for fusion, found in reruns.items()}
+    report = Report(
+        profile=profile, inside=inside, reruns=reruns, seconds=time.perf_counter() - begin, interrupted=interrupted
+    )
     if options.trace is not None:
-        write_text(options.trace, json.dumps(trace_json(profile)) + "\n")
+        write_text(options.trace, json.dumps(trace_json(profile, inside)) + "\n")
     if options.flame is not None:
         write_text(options.flame, _flame(report, options.flame))
     if shown:
@@ -157,6 +183,44 @@ def command(**given: Any) -> None:
         write_text(options.output, text)
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _rerun(
+    options: ProfileOptions,
+    profile: Profile,
+    arguments: Sequence[npt.NDArray[Any]],
+    found: dict[Instruction, Inside],
+    tell: Callable[[str], None],
+) -> None:
+    """Measure inside of the hottest fusions; what cannot run alone stays estimated."""
+    steps = sorted(profile.steps, key=lambda step: -step.seconds)
+    large = [
+        step.instruction for step in steps
+        if step.instruction is not None and step.instruction.opcode == "fusion"
+        and step.seconds >= _LEAST_SHARE * profile.seconds
+    ]
+    fusions = list(dict.fromkeys(large))[:_MOST_RERUN]
+    if not fusions:
+        return
+
+    def compiled(module: Module, profiled: bool) -> Executable:
+        return compile_module(
+            module, pipeline="none", threads=options.threads, machine=options.machine,
+            excess_precision=options.excess_precision, flush_denormals=options.flush_denormals, profiled=profiled,
+        )  # fmt: skip
+
+    tell("reading what fusions read ...")
+    values = interruptible(
+        lambda: read_values(profile.module, arguments, fusions, lambda module: compiled(module, False).run)
+    )
+    for number, fusion in enumerate(fusions, 1):
+        tell(f"inside of {fusion.name}: {number} of {len(fusions)} ...")
+        with suppress(HloError):
+            inside = interruptible(
+                lambda: remeasured(fusion, values, lambda module: compiled(module, True), options.seconds)  # noqa: B023
+            )
+            if inside is not None:
+                found[fusion] = inside
 
 
 def _measurement(options: ProfileOptions) -> Measurement:
@@ -198,7 +262,8 @@ def _timed(report: Report) -> list[Timed]:
     for step in report.profile.steps:
         parts = report.inside.get(step.instruction, ()) if step.instruction is not None else ()
         inner = tuple((part.instruction, part.share * step.seconds) for part in parts)
-        found.append(Timed(step.computation, step.instruction, step.name, step.seconds, inner))
+        how = parts[0].how if parts else ""
+        found.append(Timed(step.computation, step.instruction, step.name, step.seconds, inner, how))
     return found
 
 
@@ -209,10 +274,18 @@ def _head(report: Report) -> str:
     profile = report.profile
     words = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
     return (
-        f"{profile.module.name}: {_time(profile.bare.median)} a run (median of {profile.bare.count}, {words}); steps "
-        f"add up to {_time(profile.seconds)}, {profile.explained:.1%} of it; probes cost {profile.overhead:.1%}"
+        f"{profile.module.name}: {time_text(profile.bare.median)} a run (median of {profile.bare.count}, {words}); "
+        f"steps add up to {time_text(profile.seconds)}, {profile.explained:.1%} of it; "
+        f"probes cost {profile.overhead:.1%}"
+        + (f"; {_rerun_words(report)}" if report.reruns else "")
         + ("; interrupted" if report.interrupted else "")
     )
+
+
+def _rerun_words(report: Report) -> str:
+    count, programs = len(report.reruns), sum(inside.programs for inside in report.reruns.values())
+    fusions = "one fusion" if count == 1 else f"{count} fusions"
+    return f"inside of {fusions} by re-runs of {programs} programs, which took {time_text(report.seconds)}"
 
 
 def _text(report: Report, top: int) -> str:
@@ -227,14 +300,15 @@ def _text(report: Report, top: int) -> str:
     rest = steps[top:]
     if rest:
         seconds = sum(step.seconds for step in rest)
-        rows.append((_time(seconds), f"{seconds / total:.1%}", "", "", "measured", f"{len(rest)} more", "", ""))
+        rows.append((time_text(seconds), f"{seconds / total:.1%}", "", "", "measured", f"{len(rest)} more", "", ""))
     headings = ("time", "share", "busy", "count", "how", "instruction", "opcode", "source")
     tables = [Table(_head(report), headings, rows, frozenset(("time", "share", "busy", "count")))]
     places = _by_place(report, sources)
     if places:
         ordered = sorted(places.items(), key=lambda item: -item[1])[:_MOST_SOURCES]
-        lines = [(_time(seconds), f"{seconds / total:.1%}", place) for place, seconds in ordered]
-        title = "by source (time of fusions divided as estimated)"
+        lines = [(time_text(seconds), f"{seconds / total:.1%}", place) for place, seconds in ordered]
+        how = "as re-runs and estimates say" if report.reruns else "as estimated"
+        title = f"by source (time of fusions divided {how})"
         tables.append(Table(title, ("time", "share", "source"), lines, frozenset(("time", "share"))))
     return "\n\n".join(plain_table(table) for table in tables) + "\n"
 
@@ -245,7 +319,7 @@ def _row(step: Step, total: float, sources: Sources) -> tuple[str, ...]:
     opcode = instruction.opcode if instruction is not None else ""
     source = source_text(sources, instruction) if instruction is not None else ""
     share = f"{step.seconds / total:.1%}"
-    return (_time(step.seconds), share, _time(step.busy), f"{step.count:,}", "measured", name, opcode, source)
+    return (time_text(step.seconds), share, time_text(step.busy), f"{step.count:,}", "measured", name, opcode, source)
 
 
 def _large_parts(report: Report, step: Step, total: float) -> list[Part]:
@@ -257,12 +331,16 @@ def _large_parts(report: Report, step: Step, total: float) -> list[Part]:
 
 
 def _part_row(part: Part, step: Step, total: float, sources: Sources) -> tuple[str, ...]:
-    seconds, how = part.share * step.seconds, "measured" if part.is_measured else "estimated"
-    if part.instruction is None:
-        return (_time(seconds), f"{seconds / total:.1%}", "", "", how, "  (loads, stores, loops)", "", "")
-    name = f"  read {part.instruction.name}" if part.instruction.opcode == "parameter" else f"  {part.instruction.name}"
-    opcode, source = part.instruction.opcode, source_text(sources, part.instruction)
-    return (_time(seconds), f"{seconds / total:.1%}", "", "", how, name, opcode, source)
+    seconds = part.share * step.seconds
+    alone = ""
+    if part.seconds is not None and part.noise is not None:
+        with_ = "".join(f" + {one.name}" for one in part.others[:3]) + (" + ..." if len(part.others) > 3 else "")
+        alone = f"{with_} (alone {time_text(part.seconds)} ± {time_text(part.noise)})"
+    name, opcode, source = "(loads, stores, loops)", "", ""
+    if part.instruction is not None:
+        opcode, source = part.instruction.opcode, source_text(sources, part.instruction)
+        name = f"read {part.instruction.name}" if opcode == "parameter" else part.instruction.name
+    return (time_text(seconds), f"{seconds / total:.1%}", "", "", part.how, f"  {name}{alone}", opcode, source)
 
 
 def _by_place(report: Report, sources: Sources) -> dict[str, float]:
@@ -275,13 +353,6 @@ def _by_place(report: Report, sources: Sources) -> dict[str, float]:
             if place:
                 found[place] = found.get(place, 0.0) + seconds
     return found
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.4g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
 
 
 # ---- JSON
@@ -316,16 +387,21 @@ def _step_json(report: Report, step: Step, sources: Sources) -> dict[str, Any]:
     parts = report.inside.get(step.instruction, ()) if step.instruction is not None else ()
     inside = [
         {
-            **_instruction_json(part.instruction, sources), "seconds": part.share * step.seconds,
-            "how": "measured" if part.is_measured else "estimated",
+            **_instruction_json(part.instruction, sources), "seconds": part.share * step.seconds, "how": part.how,
+            "alone": part.seconds, "noise": part.noise, "with": [one.name for one in part.others],
         }
         for part in parts
     ]  # fmt: skip
     return {
         "step": step.kind, "computation": step.computation, **_instruction_json(step.instruction, sources),
         "kernel": step.kernel, "count": step.count, "seconds": step.seconds, "how": "measured", "busy": step.busy,
-        "whole": step.whole or step.seconds, "inside": inside,
+        "whole": step.whole or step.seconds, "inside": inside, "rerun": _rerun_json(report, step.instruction),
     }  # fmt: skip
+
+
+def _rerun_json(report: Report, fusion: Instruction | None) -> dict[str, Any] | None:
+    inside = report.reruns.get(fusion) if fusion is not None else None
+    return None if inside is None else {"seconds": inside.seconds, "programs": inside.programs, "runs": inside.runs}
 
 
 def _instruction_json(instruction: Instruction | None, sources: Sources) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import click
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.options import devices_options, optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.cli.times_option import read_or_measure, times_option
 from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
 from hlotool.driver import compile_module, on_devices
@@ -30,15 +31,22 @@ _FORMATS = ("text", "diff", "html", "buffers", "llvm", "asm")
 @optional_file_argument
 @pipeline_options
 @devices_options
+@times_option(help_="; the report then shows where it goes")
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Write here.")
 def command(
-    file: str | None, choice: PipelineChoice, replicas: int | None, partitions: int | None, output: str
+    file: str | None,
+    choice: PipelineChoice,
+    replicas: int | None,
+    partitions: int | None,
+    times: str | None,
+    output: str,
 ) -> None:
     """Compile FILE and write a report: a folder of pages that any browser shows, without network.
 
     Every step with its drawing and its difference from the one before, all decisions and their reasons, how long the
     passes took, what the instructions cost, and where the buffers lie in memory.  Open index.html in DIR.  Of a module
-    that is not valid, or holds what is unknown, the report has what there is without passes and code.
+    that is not valid, or holds what is unknown, the report has what there is without passes and code.  With --times the
+    page of costs has the time of each instruction; 'native' runs the program on random inputs.
     """
     view = view_module(choice.file(file))
     module = on_devices(choice.prepared(view.module), replicas, partitions)
@@ -68,8 +76,9 @@ def command(
         _dump_code(dump, executable)
     dump.finish()
     result = executable.module if executable is not None else optimised
+    seconds = {} if times == "native" and plan is None else read_or_measure(times, optimised)[1]
     report = Report(module, result, str(choice.pipeline()), log.decisions, statistics.runs, plan, kernels, problem,
-        dump.records.last_drawing)  # fmt: skip
+        dump.records.last_drawing, seconds)  # fmt: skip
     write_report(report, directory)
     say(f"{directory / 'index.html'}")
 

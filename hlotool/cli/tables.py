@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hlotool.cli.words import say
 from hlotool.text.visible import visible
 
-__all__ = ["Table", "amount", "at_least", "byte_text", "plain_table", "show_tables"]
+__all__ = ["Table", "amount", "at_least", "byte_text", "plain_table", "show_tables", "time_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +86,11 @@ def at_least(text: str, unknown: int) -> str:
     if not unknown:
         return text
     return "unknown" if text == "0" else f">= {text}"
+
+
+def time_text(seconds: float) -> str:
+    """A time in its unit: ``12.3 us``."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"

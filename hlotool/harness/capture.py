@@ -14,7 +14,7 @@ from hlotool.ir import Computation, ExecutionError, Instruction, Module, Unsuppo
 from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
 
-__all__ = ["capture"]
+__all__ = ["capture", "captured"]
 
 
 def capture(
@@ -24,6 +24,18 @@ def capture(
 
     `arguments` are those of the module.  ExecutionError where a computation does not run for them.
     """
+    asked = list(wanted)
+    found = captured(module, arguments, asked)
+    for instruction in asked:
+        if instruction not in found:
+            raise ExecutionError(f"{instruction.name} is not computed for these inputs: there is nothing to capture")
+    return found
+
+
+def captured(
+    module: Module, arguments: Sequence[npt.NDArray[Any]], wanted: Iterable[Instruction]
+) -> dict[Instruction, tuple[npt.NDArray[Any], ...]]:
+    """The same of those that are computed for these arguments."""
     if topology_of(module).devices > 1:
         raise UnsupportedError("values are captured on one device")
     asked = dict.fromkeys(wanted)
@@ -32,9 +44,6 @@ def capture(
     values = [value_from_leaves(parameter.shape, given) for parameter in module.entry.parameters]
     with room(module):
         guarded(lambda: recorder.apply(module.entry, values))
-    for instruction in asked:
-        if instruction not in recorder.found:
-            raise ExecutionError(f"{instruction.name} is not computed for these inputs: there is nothing to capture")
     return recorder.found
 
 

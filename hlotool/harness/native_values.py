@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hlotool.ir import Instruction, Module, Shape, clone_module, tuple_shape
 from hlotool.ir.builder import Builder
 
-__all__ = ["ABOUT_RESULTS", "native_values"]
+__all__ = ["ABOUT_RESULTS", "is_plain", "native_values", "with_results"]
 
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
@@ -40,16 +40,16 @@ def native_values(
     `compile_` makes native code without passes.  Values of dynamic sizes, tokens, and what has no kernel (parameters,
     constants, views) are left out.
     """
-    wanted = [one for one in module.entry if one.opcode not in _NO_KERNEL and _is_plain(one.shape)]
+    wanted = [one for one in module.entry if one.opcode not in _NO_KERNEL and is_plain(one.shape)]
     for chunk in _chunks(wanted):
-        variant, counts = _with_results(module, chunk)
+        variant, counts = with_results(module, chunk)
         given = list(compile_(variant)(*arrays))
         results = tuple(given[: -sum(counts)])
         rest = iter(given[len(results) :])
         yield results, {one: tuple(next(rest) for _ in range(count)) for one, count in zip(chunk, counts, strict=True)}
 
 
-def _is_plain(shape: Shape) -> bool:
+def is_plain(shape: Shape) -> bool:
     leaves = list(shape.leaves())
     return shape.is_static and bool(leaves) and all(leaf.is_array for leaf in leaves)
 
@@ -67,7 +67,7 @@ def _chunks(instructions: Sequence[Instruction]) -> Iterator[list[Instruction]]:
         yield chunk
 
 
-def _with_results(module: Module, chunk: Sequence[Instruction]) -> tuple[Module, list[int]]:
+def with_results(module: Module, chunk: Sequence[Instruction]) -> tuple[Module, list[int]]:
     """A copy of the module with the values of `chunk` as further results, and how many arrays each has."""
     copy = clone_module(module)
     for name in ABOUT_RESULTS:

@@ -18,7 +18,7 @@ from hlotool.evaluate.values import Value
 from hlotool.harness.op_by_op import op_by_op
 from hlotool.ir import InputError, Instruction, Module
 
-__all__ = ["Times", "best_time", "measure_kernels", "measure_times", "read_times", "times_json"]
+__all__ = ["Times", "best_time", "measure_kernels", "measure_times", "read_times", "time_of", "times_json"]
 
 Times = dict[tuple[str, str], float]
 """(computation, instruction) -> seconds, all its executions together, without what it calls."""
@@ -68,6 +68,23 @@ def best_time(run: Callable[[], Any], seconds: float) -> float:
         run()
         times.append(time.perf_counter() - begin)
     return min(times)
+
+
+def time_of(instruction: Instruction, times: Times) -> tuple[Instruction, float] | None:
+    """The seconds of an instruction, else of the kernel that it is in: that, and its seconds; None where there are
+    none."""
+    seen: set[Instruction] = set()
+    at: Instruction | None = instruction
+    while at is not None and at not in seen:
+        seen.add(at)
+        if at.parent is None:
+            return None
+        seconds = times.get((at.parent.name, at.name))
+        if seconds is not None:
+            return at, seconds
+        callers = at.parent.module.callers().get(at.parent, []) if at.parent.module is not None else []
+        at = callers[0] if len(callers) == 1 and callers[0].opcode != "while" else None
+    return None
 
 
 def times_json(times: Times) -> dict[str, Any]:

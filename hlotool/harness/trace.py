@@ -6,17 +6,25 @@ since the run began.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hlotool.codegen.plan.probes import Probe
+from hlotool.harness.inside import Part
 from hlotool.harness.profile import Profile
+from hlotool.ir import Instruction
 from hlotool.text.sources import Sources
 
 __all__ = ["trace_json"]
 
 
-def trace_json(profile: Profile) -> dict[str, Any]:
-    """Events of one run, and under ``otherData`` how many there were more than are kept."""
+def trace_json(
+    profile: Profile, inside: Mapping[Instruction, Sequence[Part]] | None = None
+) -> dict[str, Any]:
+    """Events of one run, and under ``otherData`` how many there were more than are kept.
+
+    All are measured; what is `inside` of fusions is in the arguments of theirs: shares, and how they are known.
+    """
     sources = Sources(profile.module)
     events = sorted(profile.events.tolist(), key=lambda event: (event[2], -event[3]))
     entry = next((probe.scope for probe in profile.probes if probe.kind == "rest"), None)
@@ -32,7 +40,7 @@ def trace_json(profile: Profile) -> dict[str, Any]:
     known: dict[int, dict[str, Any]] = {}
     for number, thread, begin, end in events:
         if number not in known:
-            known[number] = _described(profile.probes[number], sources)
+            known[number] = _described(profile.probes[number], sources, inside or {})
         rows.append({
             **known[number], "ph": "X", "pid": 1, "tid": threads[thread], "ts": begin / 1e3,
             "dur": (end - begin) / 1e3,
@@ -45,7 +53,7 @@ def trace_json(profile: Profile) -> dict[str, Any]:
     return {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": other}
 
 
-def _described(probe: Probe, sources: Sources) -> dict[str, Any]:
+def _described(probe: Probe, sources: Sources, inside: Mapping[Instruction, Sequence[Part]]) -> dict[str, Any]:
     """What the viewer shows of all events of a probe."""
     instruction = probe.instruction
     if instruction is None:
@@ -55,12 +63,18 @@ def _described(probe: Probe, sources: Sources) -> dict[str, Any]:
     name = instruction.name
     if probe.kind in ("copy", "host"):
         name = f"{name} ({probe.kind})"
-    args = {
-        "opcode": instruction.opcode, "shape": str(instruction.shape), "computation": probe.computation,
-        "kernel": probe.kernel,
+    args: dict[str, Any] = {
+        "how": "measured", "opcode": instruction.opcode, "shape": str(instruction.shape),
+        "computation": probe.computation, "kernel": probe.kernel,
     }  # fmt: skip
     if instruction.metadata is not None and instruction.metadata.op_name:
         args["op_name"] = instruction.metadata.op_name
+    parts = inside.get(instruction, ())
+    if parts:
+        args["inside"] = {
+            part.instruction.name if part.instruction is not None else "rest": f"{part.share:.1%} ({part.how})"
+            for part in parts
+        }
     written = sources.of(instruction)
     if written is not None:
         args["source"] = f"{written.file}:{written.line}"

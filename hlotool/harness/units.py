@@ -61,11 +61,12 @@ def units(module: Module) -> tuple[list[Unit], list[LeftOut]]:
     return list(found.values()), left_out
 
 
-def unit_text(unit: Unit, file: str) -> str:
-    """The unit as a file that ``hlotool check`` takes."""
+def unit_text(unit: Unit, file: str, inputs: str | None = None) -> str:
+    """The unit as a file that ``hlotool check`` takes, on the arrays in the file `inputs` if that is given."""
     first = unit.sources[0]
+    given = f" inputs={inputs}" if inputs is not None else ""
     others = f" and {len(unit.sources) - 1} more" if len(unit.sources) > 1 else ""
-    head = f"// {first.name}{others} of {' '.join(file.split())}.\n// CHECK-EQUAL evaluate\n"
+    head = f"// {first.name}{others} of {' '.join(file.split())}.\n// CHECK-EQUAL evaluate{given}\n"
     return f"{head}\n{print_module(unit.cut.module)}"
 
 

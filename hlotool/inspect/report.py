@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -35,7 +35,8 @@ class Report:
     """What a report tells of: the module before and after the passes, how it got there, and the code that was made.
 
     `plan` and `kernels` are those of the native code; without them `problem` says why there is none.  `last_step` is
-    the step of the dump that draws `result`.
+    the step of the dump that draws `result`.  `times` are seconds by computation and instruction of `result`, if any
+    were measured.
     """
 
     source: Module
@@ -47,6 +48,7 @@ class Report:
     kernels: Sequence[tuple[str, str, float, bool]] = ()
     problem: str = ""
     last_step: int = 0
+    times: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 def write_report(report: Report, directory: Path) -> None:
@@ -208,6 +210,8 @@ def _delta(run: PassRun, key: str, form: Callable[[int], str]) -> str:
 def _cost(report: Report) -> str:
     found = stats(report.result)
     body = ["<h1>Cost</h1>", "<p>Of one run of the optimised module, loops as often as they run.</p>"]
+    if report.times:
+        body += _times(report)
     body += [_opcodes(found), "<h2>The most costly instructions</h2>"]
     own = sort_rows(cost_rows(report.result), "bytes")
     moved = sum(row.cost.bytes for row in own) or 1
@@ -239,6 +243,28 @@ def _cost(report: Report) -> str:
             ),
         ]
     return page("cost.html", f"{report.source.name}: cost", "\n".join(body))
+
+
+def _times(report: Report) -> list[str]:
+    """The instructions that take the most time, as it was measured."""
+    total = sum(report.times.values()) or 1.0
+    shapes = {(i.parent.name if i.parent else "", i.name): i for i in report.result.instructions()}
+    paths = {box.instruction: box.path for box in build_scene(report.result).root.walk() if box.instruction}
+    ordered = sorted(report.times.items(), key=lambda item: (-item[1], item[0]))
+    longest = ordered[0][1] or 1.0
+    rows = []
+    for key, seconds in ordered[:_MOST_COSTLY]:
+        one = shapes.get(key)
+        name = link(one.name, _place(report, paths[one])) if one is not None and one in paths else "/".join(key)
+        opcode, shape = (one.opcode, short(str(one.shape), 60)) if one is not None else ("", "")
+        rows.append((name, opcode, shape, _time(seconds), f"{seconds / total:.1%}", bar(seconds / longest)))
+    strange = sum(key not in shapes for key in report.times)
+    note = f" {strange:,} of them are of instructions that this module does not have." if strange else ""
+    return [
+        "<h2>Where the time goes</h2>",
+        f"<p>{len(report.times):,} times, {_time(total)} together, by instruction; a fusion is one kernel.{note}</p>",
+        table(("instruction", "opcode", "shape", "time", "share", ""), rows, ("time", "share")),
+    ]
 
 
 def _opcodes(found: Stats) -> str:

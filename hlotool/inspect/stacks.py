@@ -19,13 +19,14 @@ Stacks = dict[Stack, float]
 @dataclass(frozen=True, slots=True)
 class Timed:
     """`seconds` of `instruction`, or in `computation` where that is None; `parts` are seconds inside of a fusion, of
-    None for what is no instruction's."""
+    None for what is no instruction's, and `how` says how they are known."""
 
     computation: str
     instruction: Instruction | None
     name: str
     seconds: float
     parts: tuple[tuple[Instruction | None, float], ...] = ()
+    how: str = ""
 
 
 def by_structure(module: Module, rows: Sequence[Timed]) -> Stacks:
@@ -53,7 +54,8 @@ def by_structure(module: Module, rows: Sequence[Timed]) -> Stacks:
         computation = module.computations.get(row.computation)
         above = (row.computation,) if computation is None else path(computation)
         for instruction, seconds in _split(row):
-            own = () if instruction is row.instruction else (_part_name(instruction),)
+            how = f" [{row.how}]" if row.how else ""
+            own = () if instruction is row.instruction else (_part_name(instruction) + how,)
             _add(found, (*above, row.name, *own), seconds)
     return found
 

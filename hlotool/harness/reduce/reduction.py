@@ -135,7 +135,9 @@ def _run(search: Search, strategies: tuple[Strategy, ...], narrow: bool) -> None
         size = search.module.instruction_count() // 2 + 1
         for strategy in FIRST:
             search.apply(strategy, _ROUNDS[0])
-    for smallest in _ROUNDS:
+    rounds = list(_ROUNDS)
+    while rounds:
+        smallest = rounds.pop(0)
         changed = True
         while changed:
             size = search.module.instruction_count()
@@ -144,6 +146,8 @@ def _run(search: Search, strategies: tuple[Strategy, ...], narrow: bool) -> None
                 break
         if narrow and smallest == _ROUNDS[0] and search.sought.failure.kind != "crash":
             _narrow(search, ahead_of_culprit)
+        elif narrow and _plainer(search) and not rounds:
+            rounds = [smallest]  # a pass may need less with other options
     if narrow and isinstance(search.sought.trial, PipelineTrial):
         trial = fewer_passes(search.sought.trial, search.text, lambda trial, text: _attempt(search, trial, text))
         search.sought = replace(search.sought, trial=trial)
@@ -172,6 +176,19 @@ def _narrow(search: Search, find: Callable[..., tuple[PipelineTrial, str] | None
         module.remove_unreachable()
         search.tried.clear()
         search.accept(module, found[1], "passes")
+
+
+def _plainer(search: Search) -> bool:
+    """Take the defaults of options that do not matter, or no longer; whether there were any."""
+    trial = search.sought.trial
+    if not isinstance(trial, PipelineTrial):
+        return False
+    found = plainer_options(trial, search.text, lambda trial, text: _attempt(search, trial, text))
+    if found == trial:
+        return False
+    search.sought = replace(search.sought, trial=found)
+    search.tried.clear()
+    return True
 
 
 def _attempt(search: Search, trial: Trial, text: str) -> Outcome:
