@@ -22,6 +22,7 @@ from hlotool.cli.options import (
 )
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
+from hlotool.cli.trace_options import trace_option, traced
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module, on_devices
@@ -53,6 +54,7 @@ __all__ = ["command"]
 @threads_option
 @numerics_options
 @format_option
+@trace_option
 @dump_options
 def command(
     file: str | None,
@@ -67,12 +69,13 @@ def command(
     excess_precision: bool,
     flush_denormals: bool,
     form: str,
+    trace: str | None,
     dump: DumpChoice,
 ) -> None:
     """Compile FILE to native code and say what came of it.
 
     With --dump-to DIR the module is written and drawn after every pass that changed it; --dump-format all adds the
-    buffers, LLVM IR and assembly.
+    buffers, LLVM IR and assembly.  --trace DIR has the rewrites of the chosen passes, not those of lowering.
 
     The archive of --emit object links by itself: void run_NAME(void **frame) takes the addresses of parameters,
     results, run_NAME_arena_bytes bytes aligned to 64, and run_NAME_constants, then two words that are zero.  Steps run
@@ -85,8 +88,9 @@ def command(
     progress = Progress()
     with dump.watching(module, progress) as instruments:
         start = time.perf_counter()
-        log = DecisionLog()
-        optimised = choice.apply(module, instruments, log, progress)
+        with traced(trace, module, str(choice.pipeline())) as watched:
+            optimised = choice.apply(module, instruments, watched, progress)
+        log = DecisionLog(decisions=list(watched), rewrites=watched.rewrites)
         executable = compile_module(
             optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,
             excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,

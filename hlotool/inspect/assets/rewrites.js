@@ -153,7 +153,7 @@ const Rewrites = (() => {
   }
 
   function head(step) {
-    const title = element("h2"), link = element("a", step.index ? `rewrite ${step.index}` : "#");
+    const title = element("h2"), link = element("a", step.index ? `rewrite ${step.index}` : `step ${step.place + 1}`);
     link.href = anchor(step);
     if (!ALONE) title.append(link, " ");
     title.append(titleOf(step), element("small", [step.code, step.rule && step.pass].filter(Boolean).join(" · ")));
@@ -336,7 +336,7 @@ const Rewrites = (() => {
   $("ask").onclick = () => { $("help").hidden = false; };
   $("help").onclick = () => { $("help").hidden = true; };
   filter();
-  const start = fromAddress() || steps[0];
+  const start = fromAddress() || steps.find(step => step.index) || steps[0];
   if (start) show(start);
   else $("drawings").hidden = true;
   return { steps, get here() { return here; }, go, get shown() { return shown; } };
