@@ -82,10 +82,9 @@ def command(
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
     module = on_devices(choice.module(file), replicas, partitions)
-    progress = Progress()
-    with dump.watching(module, progress) as instruments:
+    progress, log = Progress(), DecisionLog()
+    with dump.watching(module, progress, log=log) as instruments:
         start = time.perf_counter()
-        log = DecisionLog()
         optimised = choice.apply(module, instruments, log, progress)
         executable = compile_module(
             optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlotool.analysis.cost import ModuleCost
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.options import file_argument, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
@@ -95,8 +96,9 @@ def command(
     module = view.module
     if passes != "none" and view.notes:
         raise VerificationError(f"--passes {passes} needs a valid module", view.notes)
+    log = DecisionLog()
     if passes != "none":
-        module = optimise(module, named_pipeline(passes))
+        module = optimise(module, named_pipeline(passes), log)
     if times == "native":
         module, seconds = _native(module)
     else:
@@ -105,7 +107,7 @@ def command(
     if form == "html":
         if scopes is not False:
             add_scopes(scene, always=bool(scopes))
-        write_text(output, _page(scene, seconds, heat))
+        write_text(output, _page(scene, seconds, heat, log))
         return
     if scopes:
         add_scopes(scene, always=True)
@@ -165,9 +167,9 @@ def _native(module: Module) -> tuple[Module, Times]:
     return profile.module, profile.times()
 
 
-def _page(scene: Scene, seconds: Times, heat: str | None) -> str:
+def _page(scene: Scene, seconds: Times, heat: str | None, log: DecisionLog) -> str:
     records = Records(seconds)
-    records.add(scene, scene.module.name)
+    records.add(scene, scene.module.name, decisions=log)
     count = scene.module.instruction_count()
     options = PageOptions(scene.module.name, f"{count:,} instructions", heat=heat or "group", times=bool(seconds))
     return drawing_page(records, options)

@@ -42,7 +42,8 @@ def command(
     texts = []
     for number, module in enumerate(modules):
         progress = Progress()
-        with dump.watching(module, progress, number if len(modules) > 1 else None) as instruments:
+        alone = len(modules) == 1
+        with dump.watching(module, progress, None if alone else number, log if alone else None) as instruments:
             texts.append(print_module(choice.apply(module, instruments, log, progress)))
     write_text(output, f"\n{SEPARATOR}\n\n".join(texts))
     if decisions:

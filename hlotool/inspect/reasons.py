@@ -14,12 +14,11 @@ from itertools import pairwise
 from hlotool.analysis.decision_codes import KINDS
 from hlotool.analysis.decisions import Decision
 from hlotool.analysis.fusibility import is_fusible
+from hlotool.inspect.node_reasons import FUSION_PASSES
 from hlotool.inspect.select import find_instruction
 from hlotool.ir import Computation, InputError, Instruction, Module
 
 __all__ = ["Blame", "Compilation", "FusionAnswer", "Hop", "explain_fusion", "explain_instruction", "title_of"]
-
-_FUSION_PASSES = frozenset({"fusion", "multi-output-fusion", "product-fusion", "product-prologue"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +80,9 @@ def explain_fusion(compiled: Compilation, first: str, second: str) -> FusionAnsw
     common = [kernel for kernel in holders[0] if kernel in holders[1]]
     if common:
         kernel = common[0]
-        made = tuple(d for d in compiled.decisions if kernel.name in d.after and d.pass_name in _FUSION_PASSES)
+        made = tuple(d for d in compiled.decisions if kernel.name in d.after and d.pass_name in FUSION_PASSES)
         return FusionAnswer(kernel, decisions=made)
-    refusals = [d for d in compiled.decisions if d.action == "refuse" and d.pass_name in _FUSION_PASSES]
+    refusals = [d for d in compiled.decisions if d.action == "refuse" and d.pass_name in FUSION_PASSES]
     path = _path(holders[0], holders[1]) or _path(holders[1], holders[0])
     if path:
         hops = tuple(_hop(refusals, a, b) for a, b in pairwise(path))
