@@ -16,7 +16,8 @@ const Layout = (() => {
   const LOOSE = 30; // rows that an edge may pass when there are too many bends
   const FOLDED = 640; // height from which a box may be folded
   const MOST_COLUMNS = 12;
-  const BETTER = 0.8; // as large as this part of the unfolded drawing, or less, a folded one has to be
+  const BETTER = 0.75; // as large as this part of the unfolded drawing, or less, a folded one has to be
+  const DEARER = 0.012; // how much larger every line between columns makes it seem
   const CELL_GAP = 8;
 
   // box: {num, parent, children, order}.  Gives {boxes, segments, routes}: every visible box gets x, y, w, h; a route
@@ -683,9 +684,9 @@ const Layout = (() => {
         if (k) { width += gutter(lanes[r - 1]); most = Math.max(most, lanes[r - 1]); }
         height = Math.max(height, bottoms[end - 1] - tops[r]);
       });
-      return { begins, width, height: height + 2 * Math.min(48, 10 + 4 * most) };
+      return { begins, width, most, height: height + 2 * Math.min(48, 10 + 4 * most) };
     };
-    const size = one => Math.max((one.width + 2 * PAD) / level.aspect, one.height + HEAD + PAD);
+    const size = one => (1 + DEARER * (one.most || 0)) * Math.max((one.width + 2 * PAD) / level.aspect, one.height + HEAD + PAD);
     let best = { begins: [0], width: level.w - 2 * PAD, height: level.h - HEAD - PAD };
     const plain = size(best);
     for (let count = 2; count <= MOST_COLUMNS; count++) {

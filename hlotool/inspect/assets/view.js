@@ -913,7 +913,7 @@ const View = (() => {
     const root = model.root, [width, height] = extent(), s = camera.scale;
     const seen = (start, size, room) => // the part of what could be seen
       Math.max(0, Math.min(start + size * s, room) - Math.max(start, 0)) / Math.min(size * s, room);
-    if (seen(camera.x, root.w, width) * seen(camera.y, root.h, height) < 0.5) first(); // too much empty paper
+    if (seen(camera.x, root.w, width) * seen(camera.y, root.h, height) < 0.3) first(); // too much empty paper
     const changed = drawn.boxes.filter(isChanged);
     if (changed.length && !changed.some(onScreen)) aim(changed[0]);
     draw();
