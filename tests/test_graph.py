@@ -86,7 +86,7 @@ def test_scopes_are_read_from_names() -> None:
 
 
 def leaves(box: Box) -> list[str]:
-    return sorted(one.path for one in box.walk() if one.kind != "scope")
+    return sorted(one.path for one in box.walk() if one.kind not in ("scope", "strip"))
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -99,7 +99,7 @@ def test_scopes_hold_what_was_there(named: bool) -> None:
     assert len(scene.root.children) < flat / 5
     for box in scene.root.walk():
         assert all(child.parent is box for child in box.children)
-        assert len(box.children) <= 800
+        assert len(box.children) <= 100 or box.kind == "strip"
     titles = {box.title for box in scene.root.walk() if box.kind == "scope"}
     assert ({"block_0", "attention", "mlp"} <= titles) is named
 

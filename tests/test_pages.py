@@ -64,6 +64,29 @@ CORNER = "(r => [r.x, r.y])(document.getElementById('canvas').getBoundingClientR
 ON_SCREEN = """(box => [box.x * View.camera.scale + View.camera.x, box.y * View.camera.scale + View.camera.y,
   box.w * View.camera.scale, box.h * View.camera.scale])"""
 
+CHANGES_IN_VIEW = """View.drawn.boxes.some(box => {
+  const [x, y] = [box.x * View.camera.scale + View.camera.x, box.y * View.camera.scale + View.camera.y];
+  const c = document.getElementById("canvas").getBoundingClientRect();
+  return View.model.marked.has(box.path) && x > -20 && y > -20 && x < c.width && y < c.height;
+})"""
+
+COVERED = """(() => {
+  const covered = [], s = View.camera.scale;
+  for (const box of View.drawn.boxes) {
+    const title = View.isOpen(box) && View.headingAt(box, box, s);
+    if (!title) continue;
+    const [right, bottom] = [title.x + title.w, title.y + title.h];
+    for (const other of View.drawn.boxes) {
+      if (other.parent !== box) continue;
+      if (title.x < other.x + other.w && other.x < right && title.y < other.y + other.h && other.y < bottom)
+        covered.push(`${other.path} covers the title of ${box.path}`);
+    }
+    if (title.x < box.x || right > box.x + box.w || title.y < box.y) covered.push(`${box.path}: title outside`);
+  }
+  return covered.slice(0, 5);
+})()"""
+"""Titles of open boxes that boxes in them cover, or that are larger than their box."""
+
 COLOURS = """(() => {
   const c = document.getElementById("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
   const seen = new Set();
@@ -269,7 +292,8 @@ def test_steps_are_flipped_through(browser: Browser, tmp_path: Path) -> None:
         after = dict(browser.evaluate(kept))
         same = [path for path in before if path in after]
         assert same
-        assert any(abs(before[path] - after[path]) < 1 for path in same)  # the eye has something to hold on to
+        held = any(abs(before[path] - after[path]) < 1 for path in same)  # the eye has something to hold on to
+        assert held or browser.evaluate(CHANGES_IN_VIEW)
         if step["pass"] == "fusion":
             assert browser.evaluate("View.model.marked.size") > 0
     browser.press("ArrowLeft")
@@ -320,3 +344,136 @@ def test_reports_can_be_read(hlotool: Run, browser: Browser, tmp_path: Path) -> 
     browser.press("ArrowLeft")
     assert browser.evaluate("View.stage.place") == drawn
     assert browser.evaluate("document.getElementById('listing').hidden")
+
+
+# ---- parts, columns, strips, reasons, changes
+
+
+def open_page(hlotool: Run, browser: Browser, tmp_path: Path, module: str, *arguments: object) -> None:
+    (tmp_path / "m.hlo").write_text(module)
+    done = hlotool("graph", "m.hlo", *arguments, "-o", "page.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    browser.open(tmp_path / "page.html")
+    browser.settle()
+
+
+def chain(count: int) -> str:
+    lines = ["x0 = f32[8] parameter(0)", *(f"x{n} = f32[8] tanh(x{n - 1})" for n in range(1, count))]
+    return "HloModule chain\nENTRY main {\n" + "\n".join(lines) + f"\nROOT y = f32[8] exponential(x{count - 1})\n}}\n"
+
+
+def layers(count: int) -> str:
+    """Products with weights and biases of their own, normalised, as often as there are layers."""
+    weights = [f"w{n} = f32[64,64] parameter({2 * n + 1})\nb{n} = f32[64] parameter({2 * n + 2})" for n in range(count)]
+    lines = ["h0 = f32[32,64] parameter(0)", *weights]
+    contract = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    for n in range(count):
+        lines += [
+            f"d{n} = f32[32,64] dot(h{n}, w{n}), {contract}", f"e{n} = f32[32,64] broadcast(b{n}), dimensions={{1}}",
+            f"a{n} = f32[32,64] add(d{n}, e{n})", f"t{n} = f32[32,64] tanh(a{n})",
+            f"s{n} = f32[32,64] multiply(t{n}, t{n})", f"f{n} = f32[32,64] dot(s{n}, w{n}), {contract}",
+            f"g{n} = f32[32,64] exponential(f{n})", f"h{n + 1} = f32[32,64] add(g{n}, h{n})",
+        ]  # fmt: skip
+    return "HloModule layers\nENTRY main {\n" + "\n".join(lines) + f"\nROOT y = f32[32,64] negate(h{count})\n}}\n"
+
+
+TITLES = "View.model.boxes.filter(box => View.word(box, 'kind') === 'scope').map(box => View.word(box, 'title'))"
+
+
+def test_parts_are_named_after_what_is_in_them(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, layers(14))
+    titles = browser.evaluate(TITLES)
+    for number in range(1, 15):
+        (title,) = [one for one in titles if one.endswith(f"layer {number}")]
+        assert title.startswith("dot ×2 · "), title
+    assert not any(title.startswith("part ") for title in titles)
+    box = "View.model.boxes.find(box => View.word(box, 'title').endsWith('layer 3'))"
+    assert browser.evaluate(f"View.word({box}, 'inner')") == "dot"  # what colours it
+    assert browser.evaluate(f"View.word({box}, 'shape')") == "f32[32,64]"
+    browser.evaluate(f"View.select({box})")
+    rows = browser.evaluate("[...document.querySelectorAll('#panel .totals tr')].map(row => row.textContent)")
+    assert rows[1].startswith("dot2524.3 k")  # two of 32 * 64 * 64 * 2 flops
+    assert browser.evaluate(CHECK) == []
+
+
+def test_tall_drawings_use_the_width(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    for module in (chain(70), layers(14)):
+        open_page(hlotool, browser, tmp_path, module)
+        for key in ("f", "E"):
+            browser.press(key)
+            browser.settle()
+            wide, tall = browser.evaluate("[View.model.root.w, View.model.root.h]")
+            assert 0.5 < wide / tall < 4, (wide, tall)
+            assert browser.evaluate(CHECK) == []
+
+
+def test_many_parameters_are_a_strip(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, layers(20))
+    strips = "View.drawn.boxes.filter(box => View.word(box, 'kind') === 'strip')"
+    assert browser.evaluate(f"{strips}.length") == 1
+    assert browser.evaluate("View.drawn.boxes.filter(box => View.word(box, 'opcode') === 'parameter').length") == 0
+    box = "View.model.boxes.find(box => View.word(box, 'title').endsWith('layer 3'))"
+    assert browser.evaluate(f"View.notesOf({box})") == ["← p5 p6"]
+    browser.evaluate(f"View.toggle({strips}[0], true)")
+    browser.settle()
+    assert browser.evaluate("View.drawn.boxes.filter(box => View.word(box, 'opcode') === 'parameter').length") == 41
+    assert browser.evaluate(CHECK) == []
+    open_page(hlotool, browser, tmp_path, layers(2))  # few stay among the others
+    assert browser.evaluate(f"{strips}.length") == 0
+
+
+def test_nodes_say_why(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, layers(3), "-p", "default")
+    browser.press("C")
+    notes = browser.evaluate("View.drawn.boxes.flatMap(box => View.notesOf(box))")
+    assert any(note.startswith("fused: saves ") for note in notes)
+    assert any("HLO4" in note for note in notes)
+    box = "View.model.boxes.find(box => View.notesOf(box).some(note => note.includes('HLO4')))"
+    browser.evaluate(f"View.select({box})")
+    code = browser.evaluate("document.querySelector('#panel .code').textContent")
+    assert browser.evaluate(f"!document.querySelector('#panel details[data-code={code}]').open")
+    browser.evaluate("document.querySelector('#panel .code').click()")
+    assert browser.evaluate(f"document.querySelector('#panel details[data-code={code}]').open")
+    assert len(browser.evaluate(f"document.querySelector('#panel details[data-code={code}] p').textContent")) > 20
+
+
+def test_titles_are_never_covered(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    for module in (layers(14), (SAMPLES / "lstm_cell.hlo").read_text()):
+        open_page(hlotool, browser, tmp_path, module, "-p", "default")
+        browser.press("E")
+        for factor in (1, 0.6, 0.6, 0.6, 0.6, 40):
+            browser.evaluate(f"View.zoom({factor}, 0, 0)")
+            assert browser.evaluate(COVERED) == []
+
+
+def test_only_the_result_is_outlined_as_one(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, (SAMPLES / "while_loop.hlo").read_text(), "-p", "default")
+    flags = "View.model.boxes.filter(box => box.record[View.model.boxes[0].record.length - 2] & 1).map(box => box.path)"
+    assert len(browser.evaluate(flags)) == 1
+
+
+def test_n_goes_from_change_to_change(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(layers(14))
+    done = hlotool("opt", "m.hlo", "-p", "fusion,product-fusion", "--dump-to", "steps", "-o", "out.hlo")
+    assert (done.returncode, done.stderr) == (0, "")
+    browser.open(tmp_path / "steps" / "index.html")
+    assert browser.evaluate("View.stage.place") == 0  # nothing is changed there
+    browser.press("n")
+    browser.settle()
+    place = browser.evaluate("View.stage.place")
+    assert place > 0
+    seen = []
+    for _ in range(3):
+        assert browser.evaluate("View.model.marked.has(View.selected.path)")
+        assert browser.evaluate("View.drawn.boxes.includes(View.selected)")
+        assert browser.evaluate(CHANGES_IN_VIEW)
+        seen.append(browser.evaluate("View.selected.path"))
+        browser.press("n")
+        browser.settle()
+    assert len(set(seen)) == 3
+    browser.press("N")
+    assert browser.evaluate("View.selected.path") == seen[-1]
+    (page_of_step,) = sorted((tmp_path / "steps").glob(f"{place:04}.*.html"))
+    browser.open(page_of_step)  # opens at what changed
+    assert browser.evaluate(CHANGES_IN_VIEW)
+    assert "n" in browser.evaluate("document.getElementById('help').textContent")

@@ -85,12 +85,13 @@ def command(
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
     module = on_devices(choice.module(file), replicas, partitions)
-    progress = Progress()
-    with dump.watching(module, progress) as instruments:
+    progress, log = Progress(), DecisionLog()
+    with dump.watching(module, progress, log=log) as instruments:
         start = time.perf_counter()
         with traced(trace, module, str(choice.pipeline())) as watched:
+            watched.decisions = log.decisions  # the drawings of the dump have them as they come
             optimised = choice.apply(module, instruments, watched, progress)
-        log = DecisionLog(decisions=list(watched), rewrites=watched.rewrites)
+        log.rewrites = watched.rewrites
         executable = compile_module(
             optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,
             excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,

@@ -17,6 +17,7 @@ from hlotool.ir import Module, UnsupportedError
 from hlotool.passes.framework.manager import Progress
 
 if TYPE_CHECKING:
+    from hlotool.analysis.decisions import DecisionLog
     from hlotool.inspect.dump import Dump
 
 __all__ = ["DumpChoice", "dump_options"]
@@ -37,10 +38,12 @@ class DumpChoice:
     dump_filter_module: re.Pattern[str] | None
 
     @contextmanager
-    def watching(self, module: Module, progress: Progress, number: int | None = None) -> Iterator[list[Dump]]:
+    def watching(
+        self, module: Module, progress: Progress, number: int | None = None, log: DecisionLog | None = None
+    ) -> Iterator[list[Dump]]:
         """The instruments that were asked for (none without --dump-to); on leaving, index and pictures are made.
 
-        The `number`-th of several modules has a directory of its own.
+        The `number`-th of several modules has a directory of its own.  Drawings have the reasons of `log`.
         """
         unwanted = self.dump_filter_module is not None and not self.dump_filter_module.search(module.name)
         if self.dump_to is None or unwanted:
@@ -52,7 +55,7 @@ class DumpChoice:
         if number is not None:
             directory /= f"{number:04}.{re.sub(r'[^A-Za-z0-9_.-]', '_', module.name)[:100]}"
         filters = Filters(self.dump_filter, self.dump_filter_computation, self.dump_filter_instruction)
-        dump = Dump(module, directory, self.dump_format, filters, progress)
+        dump = Dump(module, directory, self.dump_format, filters, progress, log=log)
         try:
             yield [dump]
         except BaseException:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.cli.completion import computations, instructions
 from hlotool.cli.options import file_argument, form_of, output_options, strict_option
 from hlotool.cli.output import write_bytes, write_text
@@ -89,8 +90,9 @@ def command(
     module = view.module
     if passes != "none" and view.notes:
         raise VerificationError(f"--passes {passes} needs a valid module", view.notes)
+    log = DecisionLog()
     if passes != "none":
-        module = optimise(module, named_pipeline(passes))
+        module = optimise(module, named_pipeline(passes), log)
     if times == "evaluate":
         seconds = _evaluated(module)
     else:
@@ -99,7 +101,7 @@ def command(
     if form == "html":
         if scopes is not False:
             add_scopes(scene, always=bool(scopes))
-        write_text(output, _page(scene, seconds, heat))
+        write_text(output, _page(scene, seconds, heat, log))
         return
     if scopes:
         add_scopes(scene, always=True)
@@ -125,9 +127,9 @@ def _evaluated(module: Module) -> Times:
     return measure_times(module, random_inputs(module, 0))
 
 
-def _page(scene: Scene, seconds: Times, heat: str | None) -> str:
+def _page(scene: Scene, seconds: Times, heat: str | None, log: DecisionLog) -> str:
     records = Records(seconds)
-    records.add(scene, scene.module.name)
+    records.add(scene, scene.module.name, decisions=log)
     count = scene.module.instruction_count()
     options = PageOptions(scene.module.name, f"{count:,} instructions", heat=heat or "group", times=bool(seconds))
     return drawing_page(records, options)

@@ -51,7 +51,7 @@ def command(
         place, progress = number if len(modules) > 1 else None, Progress()
         with (
             traced(trace, module, str(choice.pipeline()), place, rewrites) as log,
-            dump.watching(module, progress, place) as instruments,
+            dump.watching(module, progress, place, log) as instruments,
         ):
             texts.append(print_module(choice.apply(module, instruments, log, progress)))
         made += log.decisions

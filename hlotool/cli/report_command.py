@@ -52,7 +52,7 @@ def command(
     module = on_devices(choice.prepared(view.module), replicas, partitions)
     directory = Path(output)
     progress, log = Progress(), DecisionLog()
-    dump = Dump(module, directory / "steps", _FORMATS, progress=progress, links=[("report", "../index.html")])
+    dump = Dump(module, directory / "steps", _FORMATS, progress=progress, links=[("report", "../index.html")], log=log)
     statistics = Statistics(module, measure)
     executable, problem = None, ""
     try:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.inspect.changes import Changes, compare, snapshot
 from hlotool.inspect.diff import unified_diff
 from hlotool.inspect.files import write_file
@@ -78,7 +79,8 @@ class Dump:
     """Writes steps into `directory`, in `formats` (svg brings dot).
 
     With `progress` each text carries the passes that are still to run, so that ``--start-from`` can go on there.  Call
-    `finish` at the end, also after an error: it writes the index and renders the pictures.  `links` go to its head.
+    `finish` at the end, also after an error: it writes the index and renders the pictures.  `links` go to its head;
+    drawings have the reasons that `log`, the decisions of the passes, gives.
     """
 
     def __init__(
@@ -89,8 +91,9 @@ class Dump:
         filters: Filters | None = None,
         progress: Progress | None = None,
         links: Sequence[tuple[str, str]] = (),
+        log: DecisionLog | None = None,
     ) -> None:
-        self.links = links
+        self.links, self.log = links, log
         self.directory, self.filters, self.progress = directory, filters or Filters(), progress
         wanted = {*formats, "dot"} if "svg" in formats else set(formats)
         self.formats = tuple(name for name in DUMP_FORMATS if name in wanted)
@@ -146,10 +149,11 @@ class Dump:
         add_scopes(scene)
         title = f"{step.number}: {step.name}"
         alone = Records()
-        alone.add(scene, title, marked)
+        decisions = tuple(self.log) if self.log is not None else ()
+        alone.add(scene, title, marked, decisions)
         self.put(step, "html", drawing_page(alone, PageOptions(self.name, title, links=[("all steps", "index.html")])))
         self.records.add(
-            scene, step.name, marked, number=step.number, added=step.added, removed=step.removed, changed=step.changed,
+            scene, step.name, marked, decisions, number=step.number, added=step.added, removed=step.removed, changed=step.changed,
             files=step.files, diff=_cut(difference),
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ _SCOPE_COLOURS = {"scope": ("scope", "#dbe7f6", "#27364a"), "computation": ("com
 
 _KEYS = (
     ("/", "search names, opcodes, shapes, op_name, source"),
-    ("n  N", "the next hit, the one before"),
+    ("n  N", "the next change, the one before; while something is searched for, the next hit"),
     ("f  F", "fit everything; fit the selected box"),
     ("e  Enter", "open or close the selected box (or double click)"),
     ("E  C", "open all; close all"),

@@ -14,6 +14,7 @@ from itertools import pairwise
 from hlotool.analysis.decision_codes import KINDS
 from hlotool.analysis.decisions import Decision
 from hlotool.analysis.fusibility import is_fusible
+from hlotool.inspect.node_reasons import FUSION_PASSES
 from hlotool.inspect.select import find_instruction
 from hlotool.ir import Computation, InputError, Instruction, Module
 from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
@@ -21,8 +22,6 @@ from hlotool.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 __all__ = ["Blame", "Compilation", "FusionAnswer", "Hop", "explain_fusion", "explain_instruction", "meaning_of",
            "title_of"]  # fmt: skip
-
-_FUSION_PASSES = frozenset({"fusion", "multi-output-fusion", "product-fusion", "product-prologue"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +83,9 @@ def explain_fusion(compiled: Compilation, first: str, second: str) -> FusionAnsw
     common = [kernel for kernel in holders[0] if kernel in holders[1]]
     if common:
         kernel = common[0]
-        made = tuple(d for d in compiled.decisions if kernel.name in d.after and d.pass_name in _FUSION_PASSES)
+        made = tuple(d for d in compiled.decisions if kernel.name in d.after and d.pass_name in FUSION_PASSES)
         return FusionAnswer(kernel, decisions=made)
-    refusals = [d for d in compiled.decisions if d.action == "refuse" and d.pass_name in _FUSION_PASSES]
+    refusals = [d for d in compiled.decisions if d.action == "refuse" and d.pass_name in FUSION_PASSES]
     path = _path(holders[0], holders[1]) or _path(holders[1], holders[0])
     if path:
         hops = tuple(_hop(refusals, a, b) for a, b in pairwise(path))

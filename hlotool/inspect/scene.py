@@ -22,10 +22,10 @@ _DEEPEST = 12
 _COPIES = 4  # boxes of a scene per instruction of the module: bodies that several fusions share are drawn for each
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Box:
-    """`kind` is ``instruction``, ``computation``, ``scope`` (instructions that belong together) or ``value`` (the
-    constant that a fusion's parameter stands for).
+    """`kind` is ``instruction``, ``computation``, ``scope`` (instructions that belong together), ``strip`` (parameters)
+    or ``value`` (the constant that a fusion's parameter stands for).
 
     `title` names what is no instruction.  `cut` tells that operands or users were left out of the scene, `shown` is
     the path of the box that has the called computation, when that is drawn elsewhere.

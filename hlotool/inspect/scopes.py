@@ -1,34 +1,42 @@
 """Hierarchy for large scenes: boxes for what belongs together, which a page can show closed.
 
 The framework's names (``op_name="jit(step)/layer_3/attention/dot_general"``) say what belongs together.  Where they
-do not, or leave a box too full, its instructions are divided into parts along the order of the program, so that no
-part depends on a later one.
+do not, or leave a box too full, its instructions are divided into parts (`parts.py`).  Many parameters become a strip.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from hlotool.analysis.cost import ModuleCost
+from hlotool.inspect.parts import divide
 from hlotool.inspect.scene import Box, Scene
 
 __all__ = ["add_scopes", "scope_of"]
 
-_FULL = 150  # boxes in a box from which names make scopes
-_TOO_FULL = 800  # boxes in a box from which parts are made
-_SMALLEST_PART = 60
+_FULL = 80  # boxes in a box from which it gets scopes and parts
+_MANY_PARAMETERS = 8  # from here on they are a strip instead of boxes among the others
 
 
 def add_scopes(scene: Scene, always: bool = False) -> None:
-    """Put the boxes of full computations into scopes and parts; of all computations with `always`."""
+    """Put the parameters of a scene into a strip where they are many, and the boxes of full computations into scopes
+    and parts; of all computations with `always`."""
+    _add_strip(scene.root)
+    full = [box for box in scene.root.walk() if box.kind == "computation" and (always or len(box.children) > _FULL)]
+    if not full:
+        return
     readers = _readers(scene)
     place = {box: number for number, box in enumerate(scene.root.walk())}
-    for box in list(place):
-        if box.kind == "computation" and (always or len(box.children) > _FULL):
-            _by_name(box, readers, place)
-    for box in list(scene.root.walk()):
-        if box.kind in ("computation", "scope") and len(box.children) > _TOO_FULL:
-            _by_order(box, readers)
+    for box in full:
+        _by_name(box, readers, place)
+    crowded = [box for box in scene.root.walk() if box.kind in ("computation", "scope") and len(box.children) > _FULL]
+    if not crowded:
+        return
+    costs = ModuleCost(scene.module)
+    flows = _flows(scene, set(crowded))
+    for box in crowded:
+        _divide(box, readers, flows.get(box, ()), costs)
 
 
 def scope_of(op_name: str) -> tuple[str, ...]:
@@ -50,8 +58,10 @@ def _readers(scene: Scene) -> dict[Box, list[Box]]:
     reading = {edge.target for edge in scene.edges}
     found: dict[Box, list[Box]] = {}
     for edge in scene.edges:
-        if edge.source not in reading and not edge.source.children:
-            found.setdefault(edge.source, []).append(edge.target)
+        source = edge.source
+        in_strip = source.parent is not None and source.parent.kind == "strip"
+        if source not in reading and not source.children and not in_strip:
+            found.setdefault(source, []).append(edge.target)
     return found
 
 
@@ -130,22 +140,57 @@ def _common(names: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return shortest
 
 
-# ---- by order
+# ---- parts
 
 
-def _by_order(box: Box, readers: dict[Box, list[Box]]) -> None:
-    position = {child: number for number, child in enumerate(box.children)}
-    for child in box.children:
-        if child in readers:  # beside its first reader
+def _flows(scene: Scene, crowded: Collection[Box]) -> dict[Box, list[tuple[Box, Box]]]:
+    """For every crowded box the edges between its children, also those that end deeper in them."""
+    found: dict[Box, list[tuple[Box, Box]]] = {}
+    for edge in scene.edges:
+        if edge.kind == "next":
+            continue
+        above = {}
+        child, parent = edge.source, edge.source.parent
+        while parent is not None:
+            above[parent] = child
+            child, parent = parent, parent.parent
+        child, parent = edge.target, edge.target.parent
+        while parent is not None and parent not in above:
+            child, parent = parent, parent.parent
+        if parent is not None and parent in crowded and above[parent] is not child:
+            found.setdefault(parent, []).append((above[parent], child))
+    return found
+
+
+def _divide(
+    box: Box, readers: dict[Box, list[Box]], flows: Sequence[tuple[Box, Box]], costs: ModuleCost
+) -> None:
+    """Divide the children of a box, in their order; what reads nothing goes beside its first reader."""
+    strips = [child for child in box.children if child.kind == "strip"]
+    children = [child for child in box.children if child.kind != "strip"]
+    position = {child: number for number, child in enumerate(children)}
+    for child in children:
+        if child in readers:
             near = (position.get(_child_of(box, reader)) for reader in readers[child])
             position[child] = min((place for place in near if place is not None), default=position[child])
-    ordered = sorted(box.children, key=position.__getitem__)
-    size = max(_SMALLEST_PART, round(1.5 * len(ordered) ** 0.5))
-    box.children = []
-    for number, start in enumerate(range(0, len(ordered), size), 1):
-        these = ordered[start : start + size]
-        scopes = [child.title for child in these if child.kind == "scope"]
-        title = f"{scopes[0]} … {scopes[-1]}" if 2 * len(scopes) > len(these) else f"part {number}"
-        part = box.add(Box(f"{box.path}/part {number}/", "scope", title))
-        for child in these:
-            part.add(child)
+    ordered = sorted(children, key=position.__getitem__)
+    number = {child: place for place, child in enumerate(ordered)}
+    between = [(number[a], number[b]) for a, b in flows if a in number and b in number]
+    divide(box, ordered, between, _FULL, costs)
+    box.children[:0] = strips
+
+
+# ---- parameters
+
+
+def _add_strip(root: Box) -> None:
+    """Put the parameters of the computation that is drawn into a strip, where they are many."""
+    found = [box for box in root.children if box.instruction is not None and box.instruction.opcode == "parameter"]
+    if len(found) <= _MANY_PARAMETERS:
+        return
+    found.sort(key=lambda box: box.instruction.parameter_number if box.instruction is not None else 0)
+    strip = Box(f"{root.path}/parameters/", "strip", "parameters", parent=root)
+    for box in found:
+        strip.add(box)
+    inside = set(found)
+    root.children = [strip, *(box for box in root.children if box not in inside)]

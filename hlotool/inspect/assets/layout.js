@@ -3,30 +3,43 @@
 //
 // Steps for one box: break cycles, give ranks (rows), let long edges pass rows as bends, order the rows to have few
 // crossings (barycentres, Sugiyama), find places along the rows that keep edges straight (least squares under minimum
-// distances, solved exactly by pooling adjacent violators).  All steps are linear or nearly so, and deterministic.
+// distances, solved exactly by pooling adjacent violators).  A drawing that is much taller than it is wide is folded into
+// columns, like text.  All steps are linear or nearly so, and deterministic.
+//
+// A strip (a box whose isStrip is true) stands above everything else in its box, with its boxes in a grid; no edge that
+// is laid out may end in it.
 "use strict";
 
 const Layout = (() => {
   const GAP = 24, BEND_GAP = 12, ROW_GAP = 30, PAD = 18, HEAD = 28, AROUND = 16;
   const NEXT = 2; // the kind of edges from an iteration to the next
   const LOOSE = 30; // rows that an edge may pass when there are too many bends
+  const FOLDED = 640; // height from which a box may be folded
+  const MOST_COLUMNS = 12;
+  const BETTER = 0.75; // as large as this part of the unfolded drawing, or less, a folded one has to be
+  const DEARER = 0.012; // how much larger every line between columns makes it seem
+  const CELL_GAP = 8;
 
   // box: {num, parent, children, order}.  Gives {boxes, segments, routes}: every visible box gets x, y, w, h; a route
   // is a list of segments, a segment {points, first, last, link}.
-  function arrange(root, isOpen, edges, sizeOf, headWidth, hintOf) {
+  // `aspect` is width / height of the place where the drawing will be.
+  function arrange(root, isOpen, edges, sizeOf, headWidth, hintOf, aspect) {
     const levels = new Map();
     const seen = [];
     const stack = [root];
     while (stack.length) { // outer boxes first
       const box = stack.pop();
       seen.push(box);
-      if (isOpen(box)) {
+      if (isOpen(box) && !box.isStrip) {
         levels.set(box, { box, nodes: [], of: new Map(), ports: new Map(), segments: new Map(), quotient: [],
-          around: 0 });
-        for (let i = box.children.length - 1; i >= 0; i--) stack.push(box.children[i]);
+          around: 0, strips: [], shift: null, aspect });
       }
+      if (isOpen(box)) for (let i = box.children.length - 1; i >= 0; i--) stack.push(box.children[i]);
     }
-    for (const [box, level] of levels) for (const child of box.children) addNode(level, child);
+    for (const [box, level] of levels) for (const child of box.children) {
+      if (child.isStrip) level.strips.push({ box: child, size: sizeOf, open: isOpen(child) });
+      else addNode(level, child);
+    }
     const shown = new Set(seen);
     const links = lift(edges, shown);
     for (const link of links) meet(link);
@@ -46,7 +59,7 @@ const Layout = (() => {
       place(level, levels, headWidth(level.box), hintOf);
     }
     // Absolute places, outer boxes first.
-    root.x = 0; root.y = 0; root.w = levels.get(root).w; root.h = levels.get(root).h;
+    root.x = 0; root.y = 0; root.w = levels.get(root).w; root.h = levels.get(root).h; root.folded = 0;
     const segments = [];
     for (const level of levels.values()) {
       const { x, y } = level.box;
@@ -56,6 +69,10 @@ const Layout = (() => {
         node.box.y = y + node.y;
         node.box.w = node.w;
         node.box.h = node.h;
+        node.box.folded = level.box.folded + (node.shift || 0); // how far folding moved it along its row
+      }
+      for (const strip of level.strips) for (const cell of strip.cells) {
+        cell.box.x = x + cell.x; cell.box.y = y + cell.y; cell.box.w = cell.w; cell.box.h = cell.h; cell.box.folded = 0;
       }
       for (const segment of level.segments.values()) {
         const points = segment.points;
@@ -63,7 +80,7 @@ const Layout = (() => {
         segments.push(segment);
       }
     }
-    for (const link of links) if (link.from && !link.level) segments.push(wayBack(link));
+    for (const link of links) if (link.from && !link.level) segments.push(wayBack(link, levels.get(link.from.parent)));
     return { boxes: seen.slice(1), segments, links };
   }
 
@@ -584,34 +601,182 @@ const Layout = (() => {
         : ROW_GAP + Math.min(90, widest * 0.07) + Math.min(30, many));
     });
     level.h = Math.max(y, level.box.parent ? HEAD : PAD) + PAD;
+    fold(graph, level, tops, bottoms, head);
+    const down_by = strips(level);
+    if (down_by) {
+      level.h += down_by;
+      for (const node of nodes) node.y += down_by;
+      for (let r = 0; r < tops.length; r++) { tops[r] += down_by; bottoms[r] += down_by; }
+      for (const border of graph.borders) { border.low += down_by; border.high += down_by; }
+      for (const node of nodes) if (node.side === "top") node.y = 0;
+    }
     for (const node of nodes) if (node.side === "bottom") node.y = level.h;
     segments.forEach((s, i) => { s.points = line(graph, s, i, tops, bottoms); });
+  }
+
+  // Strips above the rest: closed ones as a box, open ones as a grid of all that they hold.
+  function strips(level) {
+    let y = level.box.parent ? HEAD : PAD;
+    const top = y;
+    for (const strip of level.strips) {
+      const { box, size, open } = strip;
+      const [w, h] = size(box);
+      strip.cells = [{ box, x: PAD, y, w, h }];
+      if (open) {
+        const sizes = box.children.map(size);
+        const wide = Math.max(...sizes.map(one => one[0])), tall = Math.max(...sizes.map(one => one[1]));
+        const room = Math.max(level.w, 5 * wide, Math.sqrt(box.children.length * wide * tall)) - 4 * PAD;
+        const many = Math.max(1, Math.min(box.children.length, Math.floor((room + CELL_GAP) / (wide + CELL_GAP))));
+        box.children.forEach((child, i) => {
+          strip.cells.push({ box: child, x: 2 * PAD + (i % many) * (wide + CELL_GAP),
+            y: y + HEAD + Math.floor(i / many) * (tall + CELL_GAP), w: wide, h: tall });
+        });
+        strip.cells[0].w = Math.max(w, many * (wide + CELL_GAP) - CELL_GAP + 2 * PAD);
+        strip.cells[0].h = HEAD + Math.ceil(sizes.length / many) * (tall + CELL_GAP) - CELL_GAP + PAD;
+      }
+      y += strip.cells[0].h + ROW_GAP / 2;
+      level.w = Math.max(level.w, strip.cells[0].w + 2 * PAD);
+    }
+    return y - top;
+  }
+
+  // Cut the rows of a tall box into columns that stand side by side: as many as make it fit its place best.
+  function fold(graph, level, tops, bottoms, head) {
+    const { nodes, layers, b, down } = graph;
+    graph.borders = [];
+    const rows = layers.length;
+    let first = 0, last = rows;
+    if (rows && layers[0].some(v => nodes[v].side === "top")) first = 1;
+    if (rows && layers[rows - 1].some(v => nodes[v].side === "bottom")) last--;
+    if (level.h < FOLDED || last - first < 4) return;
+    const left = [], right = [], lanes = []; // of rows; lanes: what goes on to the row below
+    for (const row of layers) {
+      let low = Infinity, high = -Infinity, many = 0;
+      for (const v of row) {
+        low = Math.min(low, nodes[v].x - nodes[v].w / 2 - 2); high = Math.max(high, nodes[v].x + nodes[v].w / 2 + 2);
+        if (down[v].some(e => nodes[b[e]].side !== "bottom")) many++;
+      }
+      left.push(low); right.push(high); lanes.push(many);
+    }
+    const start = tops[0], whole = bottoms[rows - 1] - start;
+    const gutter = many => 34 + Math.min(120, 5 * many);
+    const cut = count => { // rows where columns begin: near equal heights, where little crosses
+      const begins = [0];
+      for (let k = 1; k < count; k++) {
+        const ideal = start + whole * k / count, slack = whole / count * 0.3;
+        let best = -1, least = Infinity;
+        for (let r = Math.max(begins[k - 1] + 1, first + 1); r < last; r++) {
+          const off = Math.abs(tops[r] - ideal);
+          const cost = off > slack ? 1e6 + off : lanes[r - 1] * 10 + off / slack * 30;
+          if (off > slack && tops[r] > ideal && best >= 0) break;
+          if (cost < least) { least = cost; best = r; }
+        }
+        if (best < 0) return null;
+        begins.push(best);
+      }
+      return begins;
+    };
+    const measured = begins => {
+      let width = 0, height = 0, most = 0;
+      begins.forEach((r, k) => {
+        const end = k + 1 < begins.length ? begins[k + 1] : rows;
+        width += Math.max(...right.slice(r, end)) - Math.min(...left.slice(r, end));
+        if (k) { width += gutter(lanes[r - 1]); most = Math.max(most, lanes[r - 1]); }
+        height = Math.max(height, bottoms[end - 1] - tops[r]);
+      });
+      return { begins, width, most, height: height + 2 * Math.min(48, 10 + 4 * most) };
+    };
+    const size = one => (1 + DEARER * (one.most || 0)) * Math.max((one.width + 2 * PAD) / level.aspect, one.height + HEAD + PAD);
+    let best = { begins: [0], width: level.w - 2 * PAD, height: level.h - HEAD - PAD };
+    const plain = size(best);
+    for (let count = 2; count <= MOST_COLUMNS; count++) {
+      const begins = cut(count);
+      if (!begins) break;
+      const found = measured(begins);
+      if (size(found) < plain * BETTER && size(found) < size(best)) best = found;
+    }
+    const begins = best.begins;
+    if (begins.length < 2) return;
+    const most = Math.max(...begins.slice(1).map(r => lanes[r - 1])), space = Math.min(48, 10 + 4 * most);
+    let x = PAD, bottom = 0;
+    begins.forEach((r, k) => {
+      const end = k + 1 < begins.length ? begins[k + 1] : rows;
+      const low = Math.min(...left.slice(r, end)), high = Math.max(...right.slice(r, end));
+      if (k) {
+        const wide = gutter(lanes[r - 1]);
+        graph.borders.push({ row: r, x: x + 17, wide: wide - 34, low: bottom, high: start + space, space, lanes: new Map() });
+        x += wide;
+      }
+      const across = x - low, up = start + (k ? space : 0) - tops[r];
+      for (let q = r; q < end; q++) {
+        tops[q] += up; bottoms[q] += up;
+        for (const v of layers[q]) { nodes[v].x += across; nodes[v].y += up; nodes[v].shift = across; }
+      }
+      bottom = bottoms[end - 1];
+      x += high - low;
+    });
+    for (const border of graph.borders) for (const v of layers[border.row - 1]) {
+      if (down[v].length) border.lanes.set(v, border.lanes.size);
+    }
+    const height = best.height + start;
+    level.w = Math.max(x + PAD, head) + level.around;
+    level.h = height + PAD;
+    level.isFolded = true;
+  }
+
+  // The way from the end of a column to the top of the next one.
+  function around(border, from, x0, x1, put, straight) {
+    const lane = border.lanes.get(from) || 0, part = (lane + 0.5) / Math.max(1, border.lanes.size);
+    const x = border.x + border.wide * part, low = border.low + 4 + (border.space - 8) * part;
+    const high = border.high - 4 - (border.space - 8) * (1 - part);
+    for (const point of [[x0, low], [x, low], [x, high], [x1, high]]) { straight.push(1); put(...point); }
+    straight.push(1);
   }
 
   function line(graph, s, i, tops, bottoms) {
     const { nodes } = graph;
     const high = nodes[s.reversed ? s.head : s.tail], deep = nodes[s.reversed ? s.tail : s.head];
-    const chain = graph.chains[i], points = [];
-    const put = (x, y) => { points.push(Math.round(x * 2) / 2, Math.round(y * 2) / 2); };
+    const chain = graph.chains[i], points = [], straight = []; // of every piece, whether it is straight
+    const put = (x, y) => {
+      points.push(Math.round(x * 2) / 2, Math.round(y * 2) / 2);
+      while (straight.length < points.length / 2 - 1) straight.push(0);
+    };
     // A segment that joins a trunk starts where the trunk does.
     const start = high.x + (chain.length ? graph.from[graph.up[chain[0]][0]] : s.start || 0);
     const end = deep.x + (s.end || 0);
     if (high.side === "top") put(start, 0);
     else { put(start, high.y + high.h); put(start, bottoms[high.rank]); }
-    for (const v of chain) { put(nodes[v].x, tops[nodes[v].rank]); put(nodes[v].x, bottoms[nodes[v].rank]); }
+    let at = s.reversed ? s.head : s.tail, x = start, row = high.rank;
+    const next = (v, rank, to) => {
+      for (const border of s.loose ? [] : graph.borders) {
+        if (border.row > row && border.row <= rank) around(border, at, x, to, put, straight);
+      }
+      at = v; x = to; row = rank;
+    };
+    for (const v of chain) {
+      next(v, nodes[v].rank, nodes[v].x);
+      put(nodes[v].x, tops[nodes[v].rank]); put(nodes[v].x, bottoms[nodes[v].rank]);
+    }
+    next(-1, deep.rank, end);
     if (deep.side !== "bottom") put(end, tops[deep.rank]);
     put(end, deep.y);
+    s.straight = straight;
     if (!s.reversed) return points;
     const turned = [];
     for (let k = points.length - 2; k >= 0; k -= 2) turned.push(points[k], points[k + 1]);
+    straight.reverse();
     return turned;
   }
 
   // The way from the end of an iteration to the next goes around on the right.
-  function wayBack(link) {
+  function wayBack(link, level) {
     const { from, to } = link, parent = from.parent;
     const right = parent.x + parent.w - PAD / 2 - 2, y0 = from.y + from.h / 2, y1 = to.y + to.h / 2;
-    const segment = { points: [from.x + from.w, y0, right, y0, right, y1, to.x + to.w, y1], around: true,
+    const near = to.x + to.w + GAP / 2, top = to.y - 8;
+    const points = level && level.isFolded // above the other columns
+      ? [from.x + from.w, y0, right, y0, right, top, near, top, near, y1, to.x + to.w, y1]
+      : [from.x + from.w, y0, right, y0, right, y1, to.x + to.w, y1];
+    const segment = { points, around: true, straight: points.slice(points.length / 2 + 1).map(() => 1),
       links: [link], kind: link.kind, loose: false, arrow: true };
     link.segments.push(segment);
     return segment;

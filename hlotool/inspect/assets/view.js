@@ -8,7 +8,9 @@ const View = (() => {
   const S = DATA.strings, F = Object.fromEntries(DATA.fields.map((name, i) => [name, i]));
   const NEXT = 2; // edges from an iteration of a loop to the next
   const ROOT = 1, CUT = 2, AT_LEAST = 4;
-  const FEW = 260; // boxes that a page opens with
+  const FEW = 130; // boxes that a page opens with
+  const FEW_CELLS = 24; // in a strip that starts open
+  const READABLE = 0.62; // scale from which all words of a box are written
   const MOST_MOVING = 1500; // boxes that move to their new places before the reader's eyes
   const RUNNERS = new Set(["fusion", "while", "call", "conditional", "async-start"]);
   const lastOf = path => path.slice(path.lastIndexOf("/") + 1);
@@ -31,7 +33,9 @@ const View = (() => {
         boxes.push(box);
         byPath.set(box.path, box);
         const parent = byPath.get(S[record[F.parent]]);
-        if (parent && parent !== box) { box.parent = parent; parent.children.push(box); }
+        if (parent && parent !== box) { box.parent = parent; box.cell = parent.children.length; parent.children.push(box); }
+        box.isStrip = S[record[F.kind]] === "strip";
+        box.reads = box.changes = 0;
       }
     }
     const edges = [];
@@ -41,7 +45,7 @@ const View = (() => {
         const source = byPath.get(S[flat[i]]);
         if (!source) continue;
         const edge = { source, target: box, kind: flat[i + 1], element: S[flat[i + 2]], operand: flat[i + 3] };
-        edges.push(edge);
+        if (!source.parent || !source.parent.isStrip) edges.push(edge); // those from strips are drawn on demand
         source.edgesOut.push(edge);
         box.edgesIn.push(edge);
       }
@@ -54,6 +58,19 @@ const View = (() => {
       box.error = inner.reduce((most, child) => Math.max(most, child.error), amount(box, "error"));
     }
     const marked = new Set(stage.marked.map(i => S[i]));
+    for (const [path, line, details] of stage.reasons || []) {
+      const box = byPath.get(S[path]), pairs = [];
+      for (let i = 0; i < details.length; i += 2) pairs.push([S[details[i]], S[details[i + 1]]]);
+      if (box) box.reason = { line: S[line], details: pairs };
+    }
+    for (let i = boxes.length - 1; i >= 0; i--) { // inner boxes first: what they read of strips, how many are changed
+      const box = boxes[i], numbers = new Set(box.children.flatMap(child => child.reads || []));
+      for (const { source } of box.edgesIn) {
+        if (source.parent && source.parent.isStrip) numbers.add(source.cell);
+      }
+      box.reads = numbers.size ? [...numbers] : null;
+      box.changes = box.children.reduce((sum, child) => sum + child.changes, marked.has(box.path) ? 1 : 0);
+    }
     const leaving = new Set(), after = stages[stages.indexOf(stage) + 1];
     if (after && after.listing === undefined) { // what is in no box of the next stage, nor what one was made from
       const stays = new Set();
@@ -78,9 +95,16 @@ const View = (() => {
   function defaults(root) {
     const open = new Set([root]);
     let shown = root.children.length, front = root.children;
+    for (const box of root.children) if (box.isStrip && box.children.length <= FEW_CELLS) open.add(box);
+    for (const box of changedFirst(root)) { // what changed shows, if it can
+      if (box.path === root.path || open.has(box)) continue;
+      if (shown + box.children.length > FEW) break;
+      open.add(box);
+      shown += box.children.length;
+    }
     for (;;) {
       const runs = box => word(box, "kind") !== "instruction" || RUNNERS.has(word(box, "opcode"));
-      const found = front.filter(box => box.children.length && runs(box));
+      const found = front.filter(box => box.children.length && runs(box) && !box.isStrip && !open.has(box));
       const computations = found.flatMap(box => box.children.filter(inner => word(inner, "kind") === "computation"));
       const next = [...found, ...computations].flatMap(box => box.children);
       if (!found.length || shown + next.length > FEW) return open;
@@ -88,6 +112,17 @@ const View = (() => {
       shown += next.length;
       front = next.filter(box => !open.has(box));
     }
+  }
+
+  // Boxes that hold something that changed, level by level.
+  function changedFirst(root) {
+    const found = [];
+    let front = [root];
+    while (front.length) {
+      front = front.flatMap(box => box.children).filter(box => box.children.length && box.changes && !box.isStrip);
+      found.push(...front);
+    }
+    return found;
   }
 
   // ---- state
@@ -101,6 +136,37 @@ const View = (() => {
   const before = new Map(); // path -> where its box was, to start a movement from and to keep places by
   const isOpen = box => box.children.length > 0 && (opened.get(box.path) ?? model.openByDefault.has(box));
 
+  // ---- reasons
+
+  // What the log of decisions says of a box: a line for the box, and (code, words) for the panel.
+  function reasonLine(box) { return box.reason && !isOpen(box) ? box.reason.line : ""; }
+  function reasonsIn(box) {
+    const part = element("div");
+    if (!box.reason) return part;
+    part.append(element("h3", "why"), element("p", box.reason.line, "reason"));
+    for (const [code, words] of box.reason.details) {
+      const row = element("p"), [title, meaning] = DATA.codes[code] || ["", ""];
+      row.append(codeLink(code), " ", words);
+      part.append(row);
+      if (!meaning || part.querySelector(`details[data-code="${code}"]`)) continue;
+      const text = element("details");
+      text.dataset.code = code;
+      text.append(element("summary", `${code}: ${title}`), element("p", meaning));
+      part.append(text);
+    }
+    return part;
+  }
+  function codeLink(code) { // opens the text of a code, which is in the panel, too
+    const link = element("a", code, "code");
+    link.href = `#${code}`;
+    link.onclick = event => {
+      event.preventDefault();
+      const text = $("panel").querySelector(`details[data-code="${code}"]`);
+      if (text) { text.open = true; text.scrollIntoView({ block: "nearest" }); }
+    };
+    return link;
+  }
+
   // ---- sizes
 
   const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
@@ -113,6 +179,18 @@ const View = (() => {
     return width;
   }
   const lines = box => [word(box, "arguments"), word(box, "shape"), word(box, "details")];
+  const notesOf = box => [readsOf(box), ...reasonLine(box).split("; ")].filter(Boolean);
+  // The parameters of a strip that a box reads: p0–p3 p12.
+  function readsOf(box, most = 4) {
+    if (!box.reads) return "";
+    const sorted = box.reads.slice().sort((p, q) => p - q), ranges = [];
+    for (const n of sorted) {
+      const last = ranges[ranges.length - 1];
+      if (last && last[1] === n - 1) last[1] = n; else ranges.push([n, n]);
+    }
+    const words = ranges.slice(0, most).map(([p, q]) => p === q ? `p${p}` : q === p + 1 ? `p${p} p${q}` : `p${p}–p${q}`);
+    return "\u2190 " + words.join(" ") + (ranges.length > most ? " …" : "");
+  }
   function sizeOf(box) {
     if (box.size) return box.size;
     const [args, shape, details] = lines(box);
@@ -123,6 +201,7 @@ const View = (() => {
     if (args) { width = Math.max(width, measure(args, SMALL)); height += 13; }
     if (shape) { width = Math.max(width, measure(shape, PLAIN)); height += 15; }
     if (details) { width = Math.max(width, measure(details, SMALL)); height += 13; }
+    for (const line of notesOf(box)) { width = Math.max(width, measure(line, SMALL)); height += 13; }
     return box.size = [Math.ceil(Math.max(width + 18, 44)), height + 11];
   }
   const headWidth = box => measure(word(box, "title"), BOLD) + measure(word(box, "name"), PLAIN) + 56;
@@ -132,7 +211,8 @@ const View = (() => {
   function place(keep) {
     const hints = before.size > 0 && stages.length > 1;
     const hintOf = box => hints ? hintFor(box) : null;
-    drawn = Layout.arrange(model.root, isOpen, model.edges, sizeOf, headWidth, hintOf);
+    const [wide, tall] = extent(), aspect = Math.min(2, Math.max(0.6, wide / Math.max(tall, 1)));
+    drawn = Layout.arrange(model.root, isOpen, model.edges, sizeOf, headWidth, hintOf, aspect);
     if (keep) {
       const now = model.byPath.get(keep.path);
       if (now) { camera.x = keep.x - now.x * camera.scale; camera.y = keep.y - now.y * camera.scale; }
@@ -142,17 +222,17 @@ const View = (() => {
   }
   function hintFor(box) {
     const own = before.get(box.path);
-    if (own) return own.x + own.w / 2;
+    if (own) return own.x + own.w / 2 - own.folded;
     for (const origin of word(box, "origins").split(",")) {
       const old = origin && before.get(origin);
-      if (old) return old.x + old.w / 2;
+      if (old) return old.x + old.w / 2 - old.folded;
     }
     return null;
   }
   function remember() {
     before.clear();
     for (const box of drawn.boxes) {
-      const place = { x: box.x, y: box.y, w: box.w, h: box.h };
+      const place = { x: box.x, y: box.y, w: box.w, h: box.h, folded: box.folded };
       before.set(box.path, place);
       if (word(box, "opcode")) before.set(lastOf(box.path), place);
     }
@@ -198,13 +278,19 @@ const View = (() => {
     camera = { scale, x: width / 2 - (x + w / 2) * scale, y: height / 2 - (y + h / 2) * scale };
     draw();
   }
-  function first() { // the whole where it can be read, else its top
+  function first() { // the whole where it can be read, else where the program begins, or what changed
     fit();
-    if (camera.scale >= 0.5) return;
-    const [width] = extent();
-    const scale = Math.min(0.8, Math.max(camera.scale, Math.min(0.5, (width - 40) / model.root.w)));
-    camera = { scale, x: width / 2 - model.root.w / 2 * scale, y: 12 };
+    if (camera.scale >= READABLE) return;
+    const [width] = extent(), { w } = model.root, scale = READABLE;
+    camera = { scale, x: w * scale < width - 40 ? (width - w * scale) / 2 : 12, y: 12 };
+    const changed = drawn.boxes.filter(box => isChanged(box));
+    if (changed.length && !changed.some(onScreen)) aim(changed[0]);
     draw();
+  }
+  function onScreen(box) {
+    const [width, height] = extent(), x = (box.x + Math.min(box.w, 60) / 2) * camera.scale + camera.x;
+    const y = (box.y + Math.min(box.h, 60) / 2) * camera.scale + camera.y;
+    return x > 0 && y > 0 && x < width && y < height;
   }
   function zoom(factor, x, y) {
     untouched = false;
@@ -214,12 +300,15 @@ const View = (() => {
     camera.scale = scale;
     draw();
   }
-  function centre(box) {
-    untouched = false;
+  function aim(box) {
     const [width, height] = extent();
-    if (camera.scale < 0.6) camera.scale = 0.9;
     camera.x = width / 2 - (box.x + box.w / 2) * camera.scale;
     camera.y = height / 2 - (box.y + Math.min(box.h, height / camera.scale) / 2) * camera.scale;
+  }
+  function centre(box) {
+    untouched = false;
+    if (camera.scale < READABLE) camera.scale = 0.9;
+    aim(box);
     draw();
   }
   function show(box) { // only as much movement as it takes
@@ -242,7 +331,7 @@ const View = (() => {
   }
   function fillOf(box) {
     if (colouring !== "group") return heat(value(box, colouring) / (most || 1));
-    const key = word(box, "group");
+    const key = word(box, "inner") || word(box, "group");
     const entry = OPTIONS.groups[key];
     return entry ? entry[dark ? 2 : 1] : colours.box;
   }
@@ -319,18 +408,25 @@ const View = (() => {
 
   function outline(box, p, s, foundSet, radius) {
     const thin = Math.max(1, 0.8 / s);
-    const isChanged = model.marked.has(box.path), goes = model.leaving.has(box.path);
+    const changed = isChanged(box), goes = model.leaving.has(box.path);
     const stroke = (colour, width) => { pen.strokeStyle = colour; pen.lineWidth = width; pen.stroke(); };
     const around = (space, colour, width) => {
       path(p.x - space, p.y - space, p.w + 2 * space, p.h + 2 * space, radius + space);
       stroke(colour, Math.max(width, width / s));
     };
-    if (isChanged) stroke(colours.changed, 2.2 * thin);
+    if (changed) {
+      if (!model.marked.has(box.path)) pen.setLineDash([2, 3]); // something in it is
+      stroke(colours.changed, 2.2 * thin);
+      pen.setLineDash([]);
+    }
     else if (amount(box, "flags") & ROOT) stroke(colours.root, 2 * thin);
-    if (goes && !isChanged) { pen.setLineDash([5, 3]); stroke(colours.leaving, 1.6 * thin); pen.setLineDash([]); }
+    if (goes && !changed) { pen.setLineDash([5, 3]); stroke(colours.leaving, 1.6 * thin); pen.setLineDash([]); }
     if (foundSet.has(box)) around(3, colours.found, 3);
     if (box === selected) around(2, colours.accent, 2.5);
   }
+
+  // Whether a box that shows is changed, or has something changed in it that does not show.
+  function isChanged(box) { return model.marked.has(box.path) || (box.changes > 0 && !isOpen(box)); }
 
   function container(box, p, s, foundSet) {
     let level = 0;
@@ -347,12 +443,20 @@ const View = (() => {
     outline(box, p, s, foundSet, 9);
   }
 
+  // A title stands in the strip of an open box that is kept free for it, as large as that allows.
+  function headingAt(box, p, s) {
+    if (p.w * s < 40) return null;
+    const words = headWidth(box) - 30;
+    const size = Math.min(Math.max(12, 10 / s), 12 * (p.w - 24) / Math.max(words, 1), 12 * (Layout.HEAD - 6) / 18);
+    if (size * s < 5) return null;
+    return { size, x: p.x + 9 - 3 * size / 12, y: p.y + 5, w: (words + 4) * size / 12, h: 18 * size / 12 };
+  }
   function heading(box, p, s) {
-    if (p.w * s < 40) return;
-    const size = Math.min(Math.max(12, 10 / s), 12 * (p.w - 24) / Math.max(headWidth(box) - 30, 1), 60);
-    if (size * s < 5) return;
+    const place = headingAt(box, p, s);
+    if (!place) return;
+    const { size } = place;
     pen.save();
-    pen.translate(p.x + 9, p.y + 7);
+    pen.translate(p.x + 9, p.y + 5 + 2 * size / 12);
     pen.scale(size / 12, size / 12);
     const title = word(box, "title"), name = word(box, "name");
     const width = 14 + measure(title, BOLD) + (name ? 7 + measure(name, PLAIN) : 0);
@@ -398,13 +502,16 @@ const View = (() => {
     outline(box, p, s, foundSet, radius);
     const title = word(box, "title"), name = word(box, "name");
     pen.textBaseline = "top";
-    if (s < 0.55) { // from far only the title, as large as fits
-      const width = measure(title, BOLD);
-      const size = Math.min(Math.max(12, 9.5 / s), 12 * (p.w - 6) / width, p.h * 0.8);
+    if (s < 0.55) { // from far only the title, and the shape under it, as large as fits
+      const shape = word(box, "shape") || word(box, "details"), middle = p.x + p.w / 2;
+      const fits = (text, font, most) => Math.min(Math.max(12, 9.5 / s), 12 * (p.w - 6) / measure(text, font), most);
+      const lower = shape ? fits(shape, PLAIN, p.h * 0.42) : 0, both = lower * s >= 6.5;
+      const size = fits(title, BOLD, p.h * (both ? 0.48 : 0.8));
       if (size * s < 4.5) return;
-      pen.font = `600 ${size}px ${FONT}`; pen.fillStyle = colours.ink; pen.textAlign = "center";
-      pen.textBaseline = "middle";
-      pen.fillText(title, p.x + p.w / 2, p.y + p.h / 2);
+      pen.fillStyle = colours.ink; pen.textAlign = "center"; pen.textBaseline = "middle";
+      pen.font = `600 ${size}px ${FONT}`;
+      pen.fillText(title, middle, p.y + p.h * (both ? 0.28 : 0.5));
+      if (both) { pen.font = `${lower}px ${FONT}`; pen.fillText(shape, middle, p.y + p.h * 0.74); }
       return;
     }
     const middle = p.x + p.w / 2;
@@ -420,24 +527,25 @@ const View = (() => {
     const [args, shape, details] = lines(box);
     if (args) { pen.font = SMALL; pen.fillStyle = colours.ink; pen.fillText(args, middle, y + 1); y += 13; }
     if (shape) { pen.font = PLAIN; pen.fillStyle = colours.ink; pen.fillText(shape, middle, y); y += 15; }
-    if (details) { pen.font = SMALL; pen.fillStyle = colours.grey; pen.fillText(details, middle, y + 1); }
+    if (details) { pen.font = SMALL; pen.fillStyle = colours.grey; pen.fillText(details, middle, y + 1); y += 13; }
+    for (const line of notesOf(box)) {
+      pen.font = SMALL; pen.fillStyle = line[0] === "\u2190" ? colours.grey : colours.accent;
+      pen.fillText(line, middle, y + 1);
+      y += 13;
+    }
   }
 
   // ---- edges
 
-  function trace(points, around) {
+  function trace({ points, straight }) {
     pen.moveTo(points[0], points[1]);
-    if (around) {
-      const [x0, y0, right, , , y1, x1] = points;
-      const r = Math.min(8, Math.abs(y0 - y1) / 2, Math.abs(right - x0) / 2), up = y1 < y0 ? -1 : 1;
-      pen.lineTo(right - r, y0); pen.quadraticCurveTo(right, y0, right, y0 + up * r);
-      pen.lineTo(right, y1 - up * r); pen.quadraticCurveTo(right, y1, right - r, y1);
-      pen.lineTo(x1, y1);
-      return;
-    }
     for (let i = 2; i < points.length; i += 2) {
-      const x0 = points[i - 2], y0 = points[i - 1], x1 = points[i], y1 = points[i + 1];
-      if (Math.abs(x1 - x0) < 1) pen.lineTo(x1, y1);
+      const x0 = points[i - 2], y0 = points[i - 1], x1 = points[i], y1 = points[i + 1], piece = i / 2 - 1;
+      if (straight && straight[piece] && straight[piece + 1]) { // a rounded corner
+        const x2 = points[i + 2], y2 = points[i + 3];
+        const r = Math.min(7, Math.hypot(x1 - x0, y1 - y0) / 2, Math.hypot(x2 - x1, y2 - y1) / 2);
+        pen.arcTo(x1, y1, x2, y2, r);
+      } else if (Math.abs(x1 - x0) < 1 || (straight && straight[piece])) pen.lineTo(x1, y1);
       else { const k = (y1 - y0) / 2; pen.bezierCurveTo(x0, y0 + k, x1, y1 - k, x1, y1); }
     }
   }
@@ -466,7 +574,7 @@ const View = (() => {
       pen.beginPath();
       for (const segment of drawn.segments) {
         if (segment.kind !== kind || segment.loose || !inView(segment, view)) continue;
-        trace(segment.points, segment.around);
+        trace(segment);
       }
       pen.setLineDash(dash);
       pen.strokeStyle = colour; pen.lineWidth = thin;
@@ -474,16 +582,17 @@ const View = (() => {
     }
     pen.setLineDash([]);
     pen.beginPath();
-    for (const segment of drawn.segments) if (segment.loose && inView(segment, view)) trace(segment.points, false);
+    for (const segment of drawn.segments) if (segment.loose && inView(segment, view)) trace(segment);
     pen.globalAlpha *= 0.35; pen.stroke(); pen.globalAlpha /= 0.35;
     if (focus) {
       for (const link of drawn.links) {
         const out = inside(link.source, focus), into = inside(link.target, focus);
         if (out !== into) lit.push([link, out ? colours.read : colours.reads]);
       }
+      quiet(focus, thin);
       for (const [link, colour] of lit) {
         pen.beginPath();
-        for (const segment of link.segments) trace(segment.points, segment.around);
+        for (const segment of link.segments) trace(segment);
         pen.strokeStyle = colour; pen.lineWidth = 2.2 * thin;
         pen.stroke();
       }
@@ -517,6 +626,29 @@ const View = (() => {
         }
       }
     }
+  }
+  // The edges between a box in focus and strips, straight across the drawing.
+  function quiet(focus, thin) {
+    const ends = new Map();
+    const add = (source, target) => {
+      const a = shownOf(source), b = shownOf(target);
+      if (a.parent && b.parent && a !== b) ends.set(`${a.num} ${b.num}`, [a, b]);
+    };
+    const inStrip = box => box.parent && box.parent.isStrip;
+    const visit = one => {
+      for (const { source } of one.edgesIn) if (inStrip(source)) add(source, one);
+      if (inStrip(one)) for (const { target } of one.edgesOut) add(one, target);
+      one.children.forEach(visit);
+    };
+    if (focus.isStrip) return;
+    visit(focus);
+    pen.beginPath();
+    for (const [a, b] of ends.values()) {
+      const x0 = a.x + a.w / 2, y0 = a.y + a.h, x1 = b.x + b.w / 2, y1 = b.y, k = Math.max(40, Math.abs(y1 - y0) / 2);
+      pen.moveTo(x0, y0); pen.bezierCurveTo(x0, y0 + k, x1, y1 - k, x1, y1);
+    }
+    pen.strokeStyle = inStrip(focus) ? colours.read : colours.reads; pen.lineWidth = 1.3 * thin;
+    pen.globalAlpha *= 0.5; pen.stroke(); pen.globalAlpha /= 0.5;
   }
   function label(text, x, y) {
     pen.lineWidth = 3; pen.strokeStyle = colours.paper; pen.strokeText(text, x, y);
@@ -557,7 +689,8 @@ const View = (() => {
   function facts(box) {
     const rows = [], put = (name, text) => { if (text) rows.push([name, text]); };
     const least = amount(box, "flags") & AT_LEAST ? "at least " : "";
-    put("shape", word(box, "layout"));
+    put("opcode", word(box, "opcode"));
+    put("shape", word(box, "layout") || (box.isStrip ? "" : word(box, "shape")));
     if (word(box, "layout")) put("bytes", byteText(amount(box, "bytes")));
     if (amount(box, "moved")) put("moves", least + byteText(amount(box, "moved")));
     if (amount(box, "flops")) put("flops", least + countText(amount(box, "flops")));
@@ -568,6 +701,7 @@ const View = (() => {
     put("source", word(box, "source"));
     put("op_name", word(box, "op_name"));
     put("made from", word(box, "origins").split(",").join(", "));
+    if (box.reads) put("parameters", readsOf(box, 40).slice(2));
     put("computation", word(box, "computation"));
     return rows;
   }
@@ -608,6 +742,8 @@ const View = (() => {
     panel.replaceChildren(head, list);
     if (model.marked.has(box.path)) panel.append(element("p", OPTIONS.errors ? "wrong" : "new or changed in this step", "changed"));
     if (model.leaving.has(box.path)) panel.append(element("p", "goes in the next step", "leaving"));
+    panel.append(reasonsIn(box));
+    if (box.children.length && box.parent) panel.append(totals(box));
     const elsewhere = model.byPath.get(word(box, "shown"));
     if (elsewhere) panel.append(jumps("its computation is drawn here", [elsewhere]));
     const [above, below] = near(box);
@@ -616,6 +752,32 @@ const View = (() => {
     if (word(box, "text")) panel.append(element("pre", word(box, "text")));
     if (move) { reveal(box); show(box); } else draw();
     for (const listener of View.listeners) listener(box);
+  }
+  // What is in a box, by opcode: how many, flops and bytes moved, the most work first.
+  function totals(box) {
+    const rows = new Map();
+    const visit = one => {
+      const opcode = word(one, "opcode");
+      if (word(one, "kind") === "instruction" && !(one.children.length && RUNNERS.has(opcode))) {
+        const row = rows.get(opcode) || { opcode, count: 0, flops: 0, moved: 0 };
+        row.count++; row.flops += amount(one, "flops"); row.moved += Math.max(0, amount(one, "bytes"));
+        rows.set(opcode, row);
+      }
+      one.children.forEach(visit);
+    };
+    box.children.forEach(visit);
+    const sorted = [...rows.values()].sort((p, q) => q.flops - p.flops || q.moved - p.moved || q.count - p.count
+      || (p.opcode < q.opcode ? -1 : 1));
+    const part = element("div"), table = element("table", undefined, "totals");
+    const line = (tag, words) => { const row = element("tr"); row.append(...words.map(w => element(tag, w))); return row; };
+    table.append(line("th", ["opcode", "count", "flops", "values"]));
+    for (const row of sorted.slice(0, 24)) {
+      const cells = [row.opcode, String(row.count), row.flops ? countText(row.flops) : "", row.moved ? byteText(row.moved) : ""];
+      table.append(line("td", cells));
+    }
+    part.append(element("h3", "what is in it"), table);
+    if (sorted.length > 24) part.append(element("small", `and ${sorted.length - 24} more opcodes`));
+    return part;
   }
   function jumps(title, boxes) {
     const part = element("div");
@@ -636,7 +798,8 @@ const View = (() => {
       one.children.forEach(visit);
     };
     visit(box);
-    return [[...above.keys()], [...below.keys()]];
+    const inStrip = one => one.parent !== null && one.parent.isStrip; // after what is computed
+    return [[...above.keys()].sort((p, q) => inStrip(p) - inStrip(q)), [...below.keys()]];
   }
   function shownOf(box) { while (box.parent && box.shownAt !== drawn) box = box.parent; return box; }
 
@@ -666,7 +829,8 @@ const View = (() => {
     const words = text.toLowerCase().split(/\s+/).filter(Boolean);
     if (!model.haystack) {
       const keys = ["opcode", "title", "layout", "op_name", "source", "origins", "details"];
-      const about = box => [...keys.map(key => word(box, key)), lastOf(box.path)].join("\n").toLowerCase();
+      const own = box => box.children.length ? keys.filter(key => key !== "details") : keys; // what holds others lists them
+      const about = box => [...own(box).map(key => word(box, key)), lastOf(box.path)].join("\n").toLowerCase();
       model.haystack = model.boxes.map(about);
     }
     const fits = (box, i) => box.parent && words.every(word => model.haystack[i].includes(word));
@@ -693,6 +857,38 @@ const View = (() => {
     $("count").textContent = `${foundAt + 1} of ${found.length}`;
   }
 
+  // ---- changes
+
+  // The changes in the order of the program; a change that only holds others counts with them.
+  function changesOf(loaded) {
+    return loaded.boxes.filter(box => loaded.marked.has(box.path) && box.parent);
+  }
+  function nextChange(step) {
+    const all = changesOf(model);
+    let at = all.indexOf(selected);
+    if (at < 0 && selected) { // from where the reader is
+      const after = all.findIndex(box => box.num > selected.num);
+      at = step > 0 ? (after < 0 ? all.length : after) : (after < 0 ? all.length - 1 : after - 1);
+    } else at = at < 0 ? (step > 0 ? 0 : all.length - 1) : at + step;
+    if (at >= 0 && at < all.length) {
+      select(all[at]);
+      $("count").textContent = `change ${at + 1} of ${all.length}`;
+      return;
+    }
+    for (let number = stage.place + step; number >= 0 && number < stages.length; number += step) { // other steps
+      if (!stages[number].marked.length || stages[number].listing !== undefined) continue;
+      selected = null;
+      goto(number);
+      nextChange(step);
+      return;
+    }
+    if (all.length) { // round again
+      select(step > 0 ? all[0] : all[all.length - 1]);
+      $("count").textContent = `change ${step > 0 ? 1 : all.length} of ${all.length}`;
+    }
+  }
+  const hasChanges = () => stages.some(one => one.marked.length);
+
   // ---- stages
 
   function goto(number) {
@@ -717,7 +913,9 @@ const View = (() => {
     const root = model.root, [width, height] = extent(), s = camera.scale;
     const seen = (start, size, room) => // the part of what could be seen
       Math.max(0, Math.min(start + size * s, room) - Math.max(start, 0)) / Math.min(size * s, room);
-    if (seen(camera.x, root.w, width) * seen(camera.y, root.h, height) < 0.5) first(); // too much empty paper
+    if (seen(camera.x, root.w, width) * seen(camera.y, root.h, height) < 0.3) first(); // too much empty paper
+    const changed = drawn.boxes.filter(isChanged);
+    if (changed.length && !changed.some(onScreen)) aim(changed[0]);
     draw();
   }
   function drawnStage() { return stages.find(one => one.loaded === model); }
@@ -784,7 +982,7 @@ const View = (() => {
     const node = $("legend");
     node.replaceChildren();
     if (colouring === "group") {
-      const present = new Set(model.boxes.map(box => word(box, "group"))), done = new Set();
+      const present = new Set(model.boxes.map(box => word(box, "inner") || word(box, "group"))), done = new Set();
       for (const [group, [name]] of Object.entries(OPTIONS.groups)) {
         if (!present.has(group) || done.has(name)) continue;
         done.add(name);
@@ -803,7 +1001,8 @@ const View = (() => {
       node.append(bar);
     }
     if (OPTIONS.errors) node.append(sample("changed", "wrong"));
-    if (stages.length > 1) node.append(sample("changed", "new or changed"), sample("leaving", "goes in the next step"));
+    else if (hasChanges()) node.append(sample("changed", "new or changed ( n )"));
+    if (stages.length > 1) node.append(sample("leaving", "goes in the next step"));
     node.append(sample("root", "result"));
   }
   function sample(kind, text) {
@@ -827,6 +1026,7 @@ const View = (() => {
       else if (event.key === "Enter") { nextFound(event.shiftKey ? -1 : 1); event.preventDefault(); }
       return;
     }
+    const next = step => found.length || !hasChanges() ? nextFound(step) : nextChange(step);
     const flip = stages.length > 1, flipBox = () => toggle(selected || hovered);
     const action = {
       "/": () => { $("find").focus(); $("find").select(); },
@@ -834,7 +1034,7 @@ const View = (() => {
       e: flipBox, Enter: flipBox, " ": flipBox,
       E: () => toggleAll(true), C: () => toggleAll(false),
       c: () => { const all = choices(); colourBy(all[(all.indexOf(colouring) + 1) % all.length]); },
-      n: () => nextFound(1), N: () => nextFound(-1),
+      n: () => next(1), N: () => next(-1),
       "?": () => { $("help").hidden = !$("help").hidden; },
       Escape: () => {
         if (!$("help").hidden) $("help").hidden = true;
@@ -939,7 +1139,7 @@ const View = (() => {
   }
 
   return {
-    start, search, select, toggle, toggleAll, fit, goto, zoom, isOpen, walk, show, listeners: [],
+    start, search, select, nextChange, headingAt, notesOf, first, toggle, toggleAll, fit, goto, zoom, isOpen, walk, show, listeners: [],
     get model() { return model; }, get drawn() { return drawn; }, get camera() { return camera; },
     get selected() { return selected; }, get stage() { return stage; }, get found() { return found; },
     box: path => model.byPath.get(path), word, paint,
