@@ -27,9 +27,10 @@ MAY_IMPORT = {
     "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
         "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
-        "driver",
+        "driver", "lsp",
     },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
+    "lsp": {"ir", "text", "lint", "analysis"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
     "instruction_sets": set(),
@@ -56,6 +57,7 @@ LIBRARIES = {  # beyond the standard library
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},
     "driver": set(),
+    "lsp": {"pygls", "lsprotocol"},
 }
 ROOMS = sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())
 
