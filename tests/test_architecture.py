@@ -27,9 +27,10 @@ MAY_IMPORT = {
     "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
         "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
-        "driver", "starters",
+        "driver", "lsp", "starters",
     },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
+    "lsp": {"ir", "text", "lint", "analysis"},
     "starters": {"ir", "passes", "driver"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
@@ -57,6 +58,7 @@ LIBRARIES = {  # beyond the standard library
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},
     "driver": set(),
+    "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
 }
 ROOMS = sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())

@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
     "lint": "Look for numeric and performance smells, and mend some.",
+    "lsp": "Serve an editor: errors, names, completion and more, while HLO is written.",
     "memory": "Show what memory a module takes, when, and for what.",
     "new-pass": "Make a package that adds a pass to hlotool, or a rule, a command, a backend.",
     "opt": "Apply passes: HLO in, HLO out.",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from difflib import unified_diff
 
 import click
@@ -12,14 +10,10 @@ from hlotool.cli.common import read_source
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.output import write_text
 from hlotool.cli.words import say
-from hlotool.text.load import SEPARATOR, Source, pieces, read_modules
-from hlotool.text.presets import PRESETS, print_preset
+from hlotool.text.format import formatted
+from hlotool.text.presets import PRESETS
 
 __all__ = ["command"]
-
-_HEAD = re.compile(r"(?:\s*(?://[^\n]*|/\*.*?\*/))+[ \t]*\n", re.DOTALL)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(//[^\n]*|/\*.*?\*/)', re.DOTALL)
-_OWN = re.compile(r"/\*(?:index|i\d+)=\d+\*/|// ?-{5,}\s*")  # written by the printer itself
 
 
 @click.command("fmt")
@@ -60,7 +54,8 @@ def command(
         source = read_source(file)
         if source.form != "hlo" and (in_place or check or diff):
             raise click.UsageError(f"{file} is a protocol buffer; --in-place, --check and --diff are for HLO text")
-        text, lost = _formatted(source, preset)
+        result = formatted(source, preset)
+        text, lost = result.text, result.lost
         before = source.text or ""
         if diff and text != before:
             lines = unified_diff(before.splitlines(True), text.splitlines(True), file, f"{file} (formatted)")
@@ -78,28 +73,3 @@ def command(
             write_text(output, text)
     if refused:
         raise CheckFailed
-
-
-def _formatted(source: Source, preset: str) -> tuple[str, int | None]:
-    """The text of a file in its new form, and the line of the first comment that it loses."""
-    modules = read_modules(source, [])  # unknown opcodes and attributes stay as they are written
-    if source.form != "hlo":
-        return print_preset(modules[0], preset), None
-    texts: list[str] = []
-    lost: int | None = None
-    for module, (piece, line) in zip(modules, pieces(source.text or ""), strict=True):
-        head = _HEAD.match(piece) if preset in ("default", "short") else None
-        comments = head.group() if head else ""
-        texts.append((comments.lstrip("\n") if texts else comments) + print_preset(module, preset))
-        if lost is None:
-            here = next(_lost_comments(piece, head.end() if head else 0), None)
-            lost = None if here is None else here + line - 1
-    return f"\n{SEPARATOR}\n\n".join(texts), lost
-
-
-def _lost_comments(text: str, start: int) -> Iterator[int]:
-    """The lines of the comments after `start` that formatting drops."""
-    for match in _TOKEN.finditer(text, start):
-        comment = match.group(1)
-        if comment and not _OWN.fullmatch(comment):
-            yield text.count("\n", 0, match.start()) + 1

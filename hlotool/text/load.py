@@ -36,6 +36,7 @@ __all__ = [
     "pieces",
     "read_modules",
     "read_snapshot",
+    "without_log_prefixes",
 ]
 
 SEPARATOR = "// -----"
@@ -192,12 +193,14 @@ def pieces(text: str) -> list[tuple[str, int]]:
     return found
 
 
+def without_log_prefixes(text: str) -> str:
+    """The text with blanks in the place of the prefixes that log files put before lines: columns stay as they are."""
+    return _LOG_PREFIX.sub(lambda match: " " * len(match.group()), text) if _LOG_PREFIX.search(text) else text
+
+
 def _parse(piece: str, line: int, file: str, notes: list[Diagnostic] | None = None) -> Module:
-    """One module; log prefixes become blanks, so that columns stay as they are."""
-    bare = piece
-    if _LOG_PREFIX.search(piece):
-        bare = _LOG_PREFIX.sub(lambda match: " " * len(match.group()), piece)
-    module = parse(bare, file, line, notes)
+    """One module; log prefixes are left out."""
+    module = parse(without_log_prefixes(piece), file, line, notes)
     module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
     return module
 
