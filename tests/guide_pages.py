@@ -1,4 +1,7 @@
-"""What README and manual show, executed: ``python tests/guide_pages.py --update [PAGE...]`` writes outputs anew.
+"""What README and manual show, executed.
+
+    python tests/guide_pages.py --update [PAGE...]   write outputs anew; read the difference before you commit it
+    python tests/guide_pages.py --times PAGE         how long the commands of each section take
 
 Fenced blocks of a page, in order, in one shell, whose directory looks like the top of a
 checkout with the samples and the tutorial:
@@ -155,7 +158,7 @@ def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:
                 commands.pop()  # the next block of the same program, with nothing in between: run it once
             _write_program(jobs / f"program{number}", program)
             python = '"$HLOTOOL_XLA_PYTHON"' if alone else "python"
-            run = f"{python} {jobs}/python.py {jobs}/program{number}"
+            run = f'{python} "{jobs}/python.py" "{jobs}/program{number}"'
             commands.append((run, "output varies", "", (0, 0)))
     (jobs / "python.py").write_text(_PYTHON)
     return _run_all(commands, work, jobs), skipped
@@ -208,12 +211,24 @@ def _update(path: Path) -> bool:
     return good
 
 
+def _times(path: Path) -> bool:
+    """Print the seconds that the commands of each section take; did all end with the right exit code?"""
+    with tempfile.TemporaryDirectory() as folder:
+        steps, _ = run_page(path, Path(folder))
+    text = path.read_text(encoding="utf-8")
+    heads = [(match.start(), match[1]) for match in re.finditer(r"^## (.*?)(?: \{.*\})?$", text, re.M)]
+    for (start, title), (end, _) in zip(heads, [*heads[1:], (len(text), "")], strict=True):
+        seconds = [f"{step.seconds:.1f}" for step in steps if start < step.place[0] < end]
+        print(f"{title:70}{' + '.join(seconds)} s")
+    return all(step.code == step.wanted_code for step in steps)
+
+
 def main(arguments: list[str]) -> int:
-    if arguments[:1] != ["--update"]:
+    if arguments[:1] not in (["--update"], ["--times"]):
         print(__doc__)
         return 2
     paths = [Path(word).resolve() for word in arguments[1:]] or PAGES
-    results = [_update(path) for path in paths]
+    results = [_update(path) if arguments[0] == "--update" else _times(path) for path in paths]
     return 0 if all(results) else 1
 
 

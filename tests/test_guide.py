@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from browser import Browser, needs_chromium
 from conftest import ROOT, Run, environment
 from guide_pages import GUIDE, PAGES, Step, blocks, matches, run_page
 
@@ -131,6 +132,25 @@ def test_the_site_needs_no_network(site: Path) -> None:
     for page in pages:
         assert loads.findall(page.read_text(encoding="utf-8")) == [], page.name
     assert all("url(http" not in css.read_text(encoding="utf-8") for css in site.rglob("*.css"))
+
+
+@needs_chromium
+@pytest.mark.parametrize("dark", [False, True])
+def test_pages_opened_as_files_can_be_searched(site: Path, dark: bool) -> None:
+    browser = Browser()
+    try:
+        browser.dark(dark)
+        browser.open(site / "tutorial.html", "?q=miscompile")
+        found = """new Promise(done => { const look = () => {
+            const links = [...document.querySelectorAll(".md-search-result__link")];
+            links.length ? done(links.map(link => link.textContent).join()) : setTimeout(look, 50); }; look(); })"""
+        assert "miscompile" in browser.evaluate(found)
+        assert browser.requests()
+        assert [url for url in browser.requests() if not url.startswith(("file:", "data:", "about:"))] == []
+        assert browser.evaluate("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
+        assert browser.errors == []
+    finally:
+        browser.close()
 
 
 def test_the_catalogues_are_whole(site: Path) -> None:
