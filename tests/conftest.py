@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from warm_start import Starter, may_be_warm
 
 from hlotool.evaluate import custom_calls
 
@@ -59,20 +60,34 @@ def own_handlers() -> Iterator[None]:
     custom_calls._handlers.update(before)
 
 
+_AT_FIRST = environment()
+
+
+@pytest.fixture(scope="session")
+def starter() -> Iterator[Starter]:
+    found = Starter(_AT_FIRST)
+    yield found
+    found.close()
+
+
 @pytest.fixture
-def hlotool(tmp_path: Path) -> Run:
+def hlotool(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
     """Runs ``hlotool ARGUMENTS`` as a process in an empty directory."""
 
     def run(
         *arguments: object, stdin: str | None = None, env: dict[str, str | None] | None = None, timeout: float = 600
     ) -> subprocess.CompletedProcess[str]:
+        text, words, wanted = stdin or "", list(map(str, arguments)), environment(**(env or {}))
+        if may_be_warm(wanted, _AT_FIRST):
+            starter: Starter = request.getfixturevalue("starter")
+            return starter.run(words, text=text, folder=tmp_path, environment=wanted, timeout=timeout)
         return subprocess.run(
-            [sys.executable, "-m", "hlotool", *map(str, arguments)],
-            input="" if stdin is None else stdin,
+            [sys.executable, "-m", "hlotool", *words],
+            input=text,
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env=environment(**(env or {})),
+            env=wanted,
             timeout=timeout,
             check=False,
         )
