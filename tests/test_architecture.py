@@ -201,3 +201,15 @@ def test_starting_loads_nothing_heavy(code: str) -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_no_command_loads_llvm_before_it_compiles() -> None:
+    """It takes long to load: ``hlotool CMD --help`` and completions do without."""
+    program = (
+        "import sys\nfrom importlib import import_module\nfrom hlotool.cli import COMMANDS\n"
+        "for name in COMMANDS:\n    import_module(f'hlotool.cli.{name}_command')\n"
+        "print(*sorted(name for name in sys.modules if name.partition('.')[0] in ('llvmlite', 'rich', 'jax')))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")

@@ -6,7 +6,6 @@ import json
 import os
 import runpy
 import shutil
-import signal
 import subprocess
 import sys
 from itertools import pairwise
@@ -16,8 +15,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from conftest import ROOT, Run, environment, has_worked
-from tiny_modules import ENDLESS
+from conftest import ROOT, Run, environment
 
 from hlotool.cli import COMMANDS, cli
 from hlotool.cli.errors import EXIT_CODES
@@ -63,12 +61,6 @@ def test_every_option_of_every_command_has_help(name: str) -> None:
     assert not silent
 
 
-@pytest.mark.parametrize("name", ["", *sorted(COMMANDS)])
-def test_help_is_without_marks_for_click(hlotool: Run, name: str) -> None:
-    done = hlotool(*name.split(), "--help")
-    assert (done.returncode, "\\b" in done.stdout, "\b" in done.stdout) == (0, False, False)
-
-
 def test_version_names_what_matters_in_a_bug_report(hlotool: Run) -> None:
     done = hlotool("--version")
     assert done.returncode == 0
@@ -91,7 +83,6 @@ def test_version_names_what_matters_in_a_bug_report(hlotool: Run) -> None:
         (["compile", "small.hlo", "--emit", "object"], 2, "-o FILE"),
         (["compile", "small.hlo", "--dump-to", "d", "--dump-format", "png"], 2, "text, diff, html"),
         (["compile", "small.hlo", "--dump-to", "d", "--dump-filter", "("], 2, "--dump-filter"),
-        (["run", "absent.hlo"], 3, "cannot read absent.hlo"),
         (["run", "small.hlo", "--inputs", "absent.npz"], 3, "cannot read absent.npz"),
         (["run", "small.hlo", "--inputs", "small.hlo"], 3, "small.hlo: neither an archive"),
         (["run", "small.hlo", "--input", "x=@absent.npy", "--random", "1"], 3, "parameter 0 (x): cannot read"),
@@ -125,23 +116,6 @@ def test_invalid_standard_input_is_shown_with_a_caret(hlotool: Run) -> None:
     assert done.returncode == 3
     assert "<stdin>:6:24: error" in done.stderr
     assert "^^" in done.stderr
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00garbage", b"HloModule m\n" + b"(" * 5000, b"\x00" * 100])
-@pytest.mark.parametrize("command", ["fmt", "verify"])
-def test_files_that_are_no_modules(hlotool: Run, tmp_path: Path, command: str, content: bytes) -> None:
-    (tmp_path / "bad.hlo").write_bytes(content)
-    done = hlotool(command, "bad.hlo")
-    assert done.returncode == 3
-    assert "bad.hlo:" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_unsupported_things_exit_4(hlotool: Run) -> None:
-    for command in ("compile", "run"):
-        done = hlotool(command, SAMPLES / "regression" / "unknown_call.hlo")
-        assert done.returncode == 4
-        assert "no_such_library_function" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -222,19 +196,6 @@ def test_types_that_numpy_lacks_are_stored_as_bits(hlotool: Run, tmp_path: Path)
     with np.load(tmp_path / "out.npz") as archive:
         np.testing.assert_array_equal(archive["out0"], np.full(4, 0x4040, "u2"))
     assert hlotool("run", "m.hlo", "--inputs", "in.npz", "--compare", "out.npz").returncode == 0
-
-
-def test_json_is_all_of_standard_output(hlotool: Run, small: Path) -> None:
-    kinds = {
-        "run": ["run", small, "--format", "json", "--compare", "evaluate"],
-        "compile": ["compile", small, "--format", "json"],
-        "passes": ["passes", "--format", "json"],
-        "verify": ["verify", small, "--format", "json"],
-    }
-    for kind, arguments in kinds.items():
-        done = hlotool(*arguments)
-        answer = json.loads(done.stdout)
-        assert (done.returncode, done.stderr, answer["kind"], answer["schema_version"]) == (0, "", kind, 1)
 
 
 def test_diagnostics_as_json(hlotool: Run) -> None:
@@ -465,24 +426,6 @@ def test_messages_that_nobody_can_take(tmp_path: Path, arguments: list[str | Pat
             command, stdout=subprocess.DEVNULL, stderr=full, env=environment(), cwd=tmp_path, check=False
         )
     assert done.returncode == code
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="processor time is read from /proc")
-@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
-def test_interrupt(tmp_path: Path, backend: str) -> None:
-    (tmp_path / "m.hlo").write_text(ENDLESS)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hlotool", "run", tmp_path / "m.hlo", "--backend", backend],
-        stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    try:
-        has_worked(process, 2)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert (process.returncode, errors.strip()) == (130, "interrupted")
 
 
 def test_colours(hlotool: Run) -> None:

@@ -303,3 +303,26 @@ def test_a_snapshot_gives_its_arguments_to_another_file(hlotool: Run, tmp_path: 
     assert hlotool("run", "-", "--inputs", "s.pbtxt", stdin=MODULE).returncode == 3
     with pytest.raises(InputError):
         Safetensors(str(tmp_path / "none.safetensors"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bench m.hlo --no-roof --time 0 --warmup 0 --rounds 1", "extract m.hlo s --capture out.npz -o out.hlo",
+        "memory m.hlo --measure", "opt m.hlo --check-each evaluate", "bisect passes m.hlo",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("archive", ["named.npz", "named.safetensors"])
+def test_inputs_by_name_for_other_commands(hlotool: Run, tmp_path: Path, line: str, archive: str) -> None:
+    (tmp_path / "m.hlo").write_text(MODULE)
+    p, q = np.arange(4, dtype=np.float32), np.arange(3, dtype=np.int32)
+    np.savez(tmp_path / "named.npz", p=p, q=q)
+    with open(tmp_path / "named.safetensors", "wb") as stream:
+        write_safetensors(stream, [("p", p), ("q", q)])
+    done = hlotool(*line.split(), "--inputs", archive)
+    assert done.returncode == (1 if line.startswith("bisect") else 0), done.stderr
+    if "--capture" in line:
+        with np.load(tmp_path / "out.npz") as found:
+            assert found["out0"].tolist() == (p * p).tolist()
+    done = hlotool(*line.split(), "--inputs", "absent.npz")
+    assert (done.returncode, "cannot read absent.npz" in done.stderr) == (3, True)

@@ -195,11 +195,13 @@ def command(**given: Any) -> None:
     elif options.baseline is not None and len(options.files) > 1:
         raise click.UsageError("--baseline OLD.hlo goes with one FILE")
     os.environ["HLOTOOL_CACHE"] = "off"  # of this process: compile times are those of a first compilation
-    roof = measure_roof(options.threads) if options.roof else None
+    roof: Roof | None = None
     cases: list[Case] = []
     verdicts: list[Verdict] = []
     for file in options.files:
         program = _load(file, options)
+        if options.roof and roof is None:  # now that there is something to time
+            roof = measure_roof(options.threads)
         contestants = _contestants(program, options)
         try:
             timings = measure([c.contestant for c in contestants], options.rounds, options.seconds, options.warmup)

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from llvmlite.binding import ffi
-
 from hlotool.codegen.machine import host
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
@@ -77,6 +75,8 @@ class Queue:
 
     def objects(self) -> list[bytes | None]:
         """What the texts became, once everybody who worked is back; None for those that failed or were abandoned."""
+        from llvmlite.binding import ffi
+
         found: list[bytes | None] = []
         for number in range(len(self._texts)):
             place = _HEAD + _EACH * number + 2
@@ -107,6 +107,8 @@ class _Code:
 
 @cache
 def _code() -> _Code:
+    from llvmlite.binding import ffi
+
     machine = host()
     library = load(compiled([native_text("compile_queue")], machine, cache=default_cache()), _symbols())
     words, emitter = ctypes.POINTER(ctypes.c_size_t), ffi.LLVMTargetMachineRef
@@ -131,6 +133,8 @@ def is_there() -> bool:
 
 def _symbols() -> dict[str, int]:
     """Where LLVM's functions are, without llvmlite's lock around them."""
+    from llvmlite.binding import ffi
+
     text = native_text("compile_queue")
     names = (line.partition("@")[2].partition("(")[0] for line in text.splitlines() if line.startswith("declare "))
     return {

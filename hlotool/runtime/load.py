@@ -12,11 +12,13 @@ import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
-
-from llvmlite import binding
+from typing import TYPE_CHECKING
 
 from hlotool.codegen.machine import host
 from hlotool.runtime.target_machines import target_machine
+
+if TYPE_CHECKING:
+    from llvmlite import binding
 
 __all__ = ["Library", "load"]
 
@@ -59,6 +61,8 @@ def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> 
     for in the process (the C library).  Raises RuntimeError when an object is malformed or a symbol is
     defined twice; a symbol that is found nowhere is reported by `Library.address` of its user.
     """
+    from llvmlite import binding
+
     with _lock:
         number = next(_numbers)
         if number % _LIBRARIES == 0:
@@ -76,4 +80,6 @@ def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> 
 
 @cache
 def _linker() -> binding.orcjit.LLJIT:
+    from llvmlite import binding
+
     return binding.create_lljit_compiler(target_machine(host()), use_jit_link=True, suppress_errors=True)

@@ -11,15 +11,15 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
-
-from llvmlite import binding
-from llvmlite.binding import ffi
+from typing import TYPE_CHECKING, Any
 
 from hlotool.codegen.kernel import is_plumbing
 from hlotool.codegen.machine import Machine
 from hlotool.runtime.cache import Cache, objects_of
 from hlotool.runtime.target_machines import emitter
+
+if TYPE_CHECKING:
+    from llvmlite import binding
 
 __all__ = ["CodeError", "assembly", "compiled", "has_raw_functions", "object_of", "with_header"]
 
@@ -44,7 +44,7 @@ def compiled(texts: Sequence[str], machine: Machine, cache: Cache | None = None)
 
 def assembly(text: str, machine: Machine) -> str:
     """The assembly that `text` compiles to on `machine`; CodeError as `object_of`."""
-    return str(_emitted(text, machine, binding.TargetMachine.emit_assembly))
+    return str(_emitted(text, machine, lambda target, module: target.emit_assembly(module)))
 
 
 def with_header(text: str, target: binding.TargetMachine) -> str:
@@ -58,6 +58,8 @@ def _parsed(
 ) -> Iterator[binding.ModuleRef]:
     """A module in a context of its own.  Both end here, in this order: an error that keeps their variables alive would
     leave it to the garbage collector, which may end the context first."""
+    from llvmlite import binding
+
     context = binding.create_context()
     try:
         module = parse(with_header(text, target), context)
@@ -70,11 +72,13 @@ def _parsed(
 
 
 def _compile_locked(text: str, machine: Machine) -> bytes:
-    return bytes(_emitted(text, machine, binding.TargetMachine.emit_object))
+    return bytes(_emitted(text, machine, lambda target, module: target.emit_object(module)))
 
 
 def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine, binding.ModuleRef], Any]) -> Any:
     """What `emit` makes of the verified module of `text`, with llvmlite's lock held."""
+    from llvmlite import binding
+
     try:
         with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, binding.parse_assembly) as module:
             module.verify()
@@ -85,6 +89,9 @@ def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine,
 
 def _compile_unlocked(text: str, machine: Machine) -> bytes:
     """As `_compile_locked`, without llvmlite's lock around the long calls."""
+    from llvmlite import binding
+    from llvmlite.binding import ffi
+
     functions = _raw_functions()
     assert functions is not None
     parse, verify, emit = functions
@@ -119,6 +126,8 @@ def has_raw_functions() -> bool:
 @cache
 def _raw_functions() -> tuple[Callable[..., Any], ...] | None:
     """llvmlite's parse, verify and emit functions without the lock, or None where they are not to be found."""
+    from llvmlite.binding import ffi
+
     names = ("LLVMPY_ParseAssembly", "LLVMPY_VerifyModule", "LLVMPY_TargetMachineEmitToMemory")
     try:
         functions = tuple(getattr(ffi.lib, name)._cfn for name in names)

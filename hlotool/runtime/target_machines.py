@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
-
-from llvmlite import binding
+from typing import TYPE_CHECKING, TypeAlias
 
 from hlotool.codegen.machine import Machine
+
+if TYPE_CHECKING:  # it takes long to load, and nothing is compiled for --help
+    from llvmlite import binding
 
 __all__ = ["SWITCHES", "Emitters", "both_emitters", "emitter", "initialize", "target_machine"]
 
@@ -29,13 +30,15 @@ SWITCHES = ("-disable-lsr", "-disable-constant-hoisting", "-disable-post-ra")
 """LLVM's switches that make other code."""
 
 
-Emitters: TypeAlias = tuple[binding.TargetMachine, binding.TargetMachine]
+Emitters: TypeAlias = "tuple[binding.TargetMachine, binding.TargetMachine]"
 """The usual one and the quick one."""
 
 
 @cache
 def initialize() -> None:
     """Make LLVM's targets known (all of them, so that other machines can be compiled for), and set its switches."""
+    from llvmlite import binding
+
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     for switch in SWITCHES:
@@ -44,6 +47,8 @@ def initialize() -> None:
 
 def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachine:
     """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2 (0 if `quick`)."""
+    from llvmlite import binding
+
     initialize()
     target = binding.Target.from_triple(machine.triple)
     return target.create_target_machine(
