@@ -282,7 +282,8 @@ def _head(report: Report) -> str:
     words = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
     return (
         f"{profile.module.name}: {time_text(profile.bare.median)} a run (median of {profile.bare.count}, {words}); "
-        f"steps add up to {time_text(profile.seconds)}, {profile.explained:.1%} of it; probes cost {profile.overhead:.1%}"
+        f"steps add up to {time_text(profile.seconds)}, {profile.explained:.1%} of it; "
+        f"probes cost {profile.overhead:.1%}"
         + (f"; {_rerun_words(report)}" if report.reruns else "")
         + ("; interrupted" if report.interrupted else "")
     )

@@ -191,7 +191,7 @@ def _native_seconds(executable: Executable, arguments: Sequence[npt.NDArray[Any]
 def peeled(module: Module) -> list[tuple[Module, list[str]]]:
     """Copies of a module with one fusion in which one instruction is gone, then a further one, and so on; each with the
     names of those that went: the instruction, and what only it needed."""
-    found = []
+    found: list[tuple[Module, list[str]]] = []
     while True:
         module = clone_module(module)
         (fusion,) = (one for one in module.entry if one.opcode == "fusion")
