@@ -6,15 +6,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import planted_crashes
 import pytest
 from conftest import Install, Run, environment
 from json_schemas import check_json
+from planted_rewrites import varied_module
+from survey_bisect import installed
 
 from hlotool.harness.children import Children
+from hlotool.harness.failure import GOOD, Failure, Outcome, bad
 from hlotool.harness.reduce import find_failure, reduce_text
-from hlotool.harness.trials import CommandTrial
+from hlotool.harness.reduce.narrow import plainer_options
+from hlotool.harness.trials import CommandTrial, PipelineTrial
 from hlotool.ir.verifier import check
 from hlotool.text.parser import parse
 
@@ -314,3 +319,27 @@ def test_sizes_and_types_become_plain() -> None:
         with Children(1) as children:
             reduction = reduce_text(text, find_failure(text, [trial], children), children)
         assert f"{shape} {word}(" in reduction.text.replace("{0}", "").replace("{1,0}", ""), reduction.text
+
+
+def test_options_are_left_out_one_by_one() -> None:
+    def attempt(trial: Any, text: str) -> Outcome:
+        assert text == MODULE
+        kept = "max-work=9" in trial.pipeline and "dce" in trial.pipeline
+        return bad(Failure(kind="mismatch")) if kept else GOOD
+
+    whole = PipelineTrial(pipeline="constant-folding{max-elements=8,max-work=9},dce")
+    plain = plainer_options(whole, MODULE, attempt)
+    assert plain.pipeline == "constant-folding{max-work=9},dce"
+    assert plainer_options(plain, MODULE, attempt) is plain
+
+
+def test_a_pass_that_counts_need_not_count_to_the_same(hlotool: Run, tmp_path: Path) -> None:
+    """The sixth pad is wrong: of the module in which the first may be as well, one is left."""
+    (tmp_path / "m.hlo").write_text(varied_module(175))
+    passes = ("-p", "dce,planted{kind=shifted-pad,at=6},dce")
+    env = installed(tmp_path / "packages")
+    done = hlotool("reduce", "m.hlo", *passes, "-o", "small.hlo", "--format", "json", env=env)
+    answer = check_json(done.stdout)
+    assert answer["passes"].startswith("planted")
+    assert "at=" not in answer["passes"]
+    assert answer["instructions"]["after"] <= 5
