@@ -128,7 +128,7 @@ def _form_of(output: str | None) -> str:
     suffix = Path(output).suffix.lower().lstrip(".") if output else ""
     if suffix and suffix not in _SUFFIXES:
         known = ", ".join(f".{one}" for one in sorted(_SUFFIXES))
-        raise click.UsageError(f"-o {output}: no drawing ends in .{suffix}; known are {known}, and --format decides, too")
+        raise click.UsageError(f"-o {output}: no drawing ends in .{suffix}; known are {known}; or use --format")
     return _SUFFIXES.get(suffix, "html")
 
 

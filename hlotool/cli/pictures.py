@@ -11,7 +11,7 @@ _SECONDS = 60.0
 
 
 def drawn_picture(text: str, form: str) -> bytes:
-    """The picture of a DOT text as ``svg``, ``png`` or ``pdf``; UnsupportedError says what to do where there is none."""
+    """The picture of a DOT text as ``svg``, ``png`` or ``pdf``; UnsupportedError says what to do without one."""
     dot = find_dot()
     if dot is None:
         raise UnsupportedError(

@@ -174,7 +174,8 @@ class _Drawer:
             for fraction in (0.0, 0.25, 0.5, 1.0):
                 colour = heat_colour(fraction)
                 self.used[f"{fraction * fraction:.0%} of {amount}" if fraction < 1 else amount] = colour
-        rows = [_legend_row(words, f'bgcolor="{colour}" border="1" color="#8a8a8a"') for words, colour in self.used.items()]
+        style = 'border="1" color="#8a8a8a"'
+        rows = [_legend_row(words, f'bgcolor="{colour}" {style}') for words, colour in self.used.items()]
         for colour, words in ((CHANGED, changed_as), (_ROOT, "result")):
             if colour in self.outlines:
                 rows.append(_legend_row(words, f'border="2" color="{colour}"'))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from hlotool.inspect.changes import Changes, compare, snapshot
 from hlotool.inspect.diff import unified_diff
@@ -51,7 +52,7 @@ def _touched(module: Module, found: Changes) -> list[Instruction]:
 
 def _add(
     records: Records, module: Module, name: str, touched: list[Instruction], marked: Collection[Instruction],
-    **notes: object,
+    **notes: Any,
 ) -> None:  # fmt: skip
     scene = build_scene(module, _selection(module, touched))
     add_scopes(scene)
