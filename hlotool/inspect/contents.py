@@ -10,7 +10,16 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.inspect.scene import Box, Scene
 from hlotool.ir import Instruction
 
-__all__ = ["amount_words", "contents", "heaviest_group", "outermost", "parameter_scope", "part_title", "products_in", "strip_readers"]
+__all__ = [
+    "amount_words",
+    "contents",
+    "heaviest_group",
+    "outermost",
+    "parameter_scope",
+    "part_title",
+    "products_in",
+    "strip_readers",
+]
 
 _PRODUCTS = {"convolution": "conv", "dot": "dot"}
 _HEAVY = (
@@ -28,10 +37,8 @@ _BYTE_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "
 def part_title(box: Box, costs: ModuleCost, turn: str = "") -> str:
     """The name of a part: what is in it, how much that is, and which repetition it is."""
     scopes = [child.title for child in box.children if child.kind == "scope" and not child.title.count(" · ")]
-    if 2 * len(scopes) > len(box.children):  # named by the framework
-        named = f"{scopes[0]} … {scopes[-1]}"
-    else:
-        named = _main_contents(box)
+    by_framework = 2 * len(scopes) > len(box.children)
+    named = f"{scopes[0]} … {scopes[-1]}" if by_framework else _main_contents(box)
     return " · ".join(filter(None, (named, amount_words(box, costs), turn)))
 
 
@@ -95,8 +102,8 @@ def strip_readers(scene: Scene) -> dict[Box, dict[str, None]]:
 def parameter_scope(box: Box, readers: Mapping[Box, Collection[str]]) -> str:
     """What the names of the parameters that a scope reads have in common: ``blocks.1`` for ``p__blocks___1___w``.
 
-    The longest beginning that three in four of them share, without the part that names the argument of the function; empty
-    where the names do not say more than what argument it is.
+    The longest beginning that three in four of them share, without the part that names the argument of the function;
+    empty where the names do not say more than what argument it is.
     """
     names = [tuple(filter(None, re.split(r"[^A-Za-z0-9]+|_", name))) for name in readers.get(box, ())]
     counts = Counter(words[:length] for words in names for length in range(2, len(words)))

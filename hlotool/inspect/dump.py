@@ -153,8 +153,8 @@ class Dump:
         alone.add(scene, title, marked, decisions)
         self.put(step, "html", drawing_page(alone, PageOptions(self.name, title, links=[("all steps", "index.html")])))
         self.records.add(
-            scene, step.name, marked, decisions, number=step.number, added=step.added, removed=step.removed, changed=step.changed,
-            files=step.files, diff=_cut(difference),
+            scene, step.name, marked, decisions, number=step.number, added=step.added, removed=step.removed,
+            changed=step.changed, files=step.files, diff=_cut(difference),
         )  # fmt: skip
 
     def add_text(self, form: str, name: str, suffix: str, text: str) -> None:

@@ -57,10 +57,10 @@ def node_reasons(module: Module, decisions: Iterable[Decision]) -> dict[Instruct
     ]
     holders = Counter(name for one in kernels for name in {one.name, *one.origins})  # a constant may be in many
     found: dict[Instruction, NodeReason] = {}
-    for one in kernels:
-        names = {name: None for name in (one.name, *one.origins) if holders[name] == 1}
-        if (reason := _reason(one, names, made, refused)) is not None:
-            found[one] = reason
+    for kernel in kernels:
+        names = [name for name in dict.fromkeys((kernel.name, *kernel.origins)) if holders[name] == 1]
+        if (reason := _reason(kernel, names, made, refused)) is not None:
+            found[kernel] = reason
     return found
 
 
