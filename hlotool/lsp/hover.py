@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlotool.analysis.cost import Cost
-from hlotool.analysis.value_ranges import ranges
+from hlotool.analysis.value_ranges import Range
 from hlotool.ir import (
     COMMON_ATTRIBUTES,
     ELEMENT_TYPES,
@@ -75,7 +75,7 @@ def _facts(found: Found) -> list[tuple[str, str]]:
     rows = [
         ("shape", _shape_words(instruction.shape)),
         ("cost", cost_words(facts.cost.of(instruction)) if facts.is_valid else ""),
-        ("values", _range_words(instruction) if facts.is_valid else ""),
+        ("values", _range_words(instruction, facts.range_of(instruction)) if facts.is_valid else ""),
         ("users", ", ".join(filter(None, [f"{users} ({read_by})" if users else "none", root]))),
         ("means", MEANINGS.get(instruction.opcode, "")),
     ]  # fmt: skip
@@ -98,8 +98,7 @@ def cost_words(cost: Cost) -> str:
     return text if cost.is_exact else f"{text}; more that is not known"
 
 
-def _range_words(instruction: Instruction) -> str:
-    known = ranges(instruction.parent).get(instruction) if instruction.parent is not None else None
+def _range_words(instruction: Instruction, known: Range | None) -> str:
     if known is None:
         return ""
     kind = ELEMENT_TYPES[instruction.shape.element_type]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hlotool.analysis.cost import ModuleCost
+from hlotool.analysis.value_ranges import Range, ranges
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.lsp.document import Document
 from hlotool.lsp.scan import NOWHERE, Part
@@ -29,10 +30,20 @@ class Facts:
     def __init__(self, module: Module, is_valid: bool) -> None:
         self.module = module
         self.is_valid = is_valid
+        self._ranges: dict[Computation, dict[Instruction, Range]] = {}
 
     @cached_property
     def cost(self) -> ModuleCost:
         return ModuleCost(self.module)
+
+    def range_of(self, instruction: Instruction) -> Range | None:
+        """Between which bounds the elements of an instruction surely lie."""
+        computation = instruction.parent
+        if computation is None:
+            return None
+        if computation not in self._ranges:
+            self._ranges[computation] = ranges(computation)
+        return self._ranges[computation].get(instruction)
 
     @cached_property
     def sources(self) -> Sources:

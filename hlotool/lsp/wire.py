@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from lsprotocol import types
 
@@ -17,7 +16,7 @@ from hlotool.text.visible import visible
 
 __all__ = [
     "completion_item", "diagnostic_of", "document_symbol", "edits_of", "folding_range", "offsets", "range_of",
-    "workspace_edit",
+    "source_location", "workspace_edit",
 ]  # fmt: skip
 
 _SEVERITIES = {
@@ -128,8 +127,3 @@ def document_symbol(document: Document, symbol: Symbol) -> types.DocumentSymbol:
 def folding_range(fold: Fold) -> types.FoldingRange:
     kind = types.FoldingRangeKind.Comment if fold.kind == "comment" else types.FoldingRangeKind.Region
     return types.FoldingRange(start_line=fold.first, end_line=fold.last, kind=kind)
-
-
-def arguments_of(data: Any) -> Mapping[str, Any]:
-    """What an editor hands back of an action that it was offered."""
-    return data if isinstance(data, dict) else {}
