@@ -57,6 +57,9 @@ def case(number: int) -> tuple[str, str, int]:
 
 
 def main(arguments: list[str]) -> int:
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
     reducing = "--reduce" in arguments
     wanted = [word for word in arguments if not word.startswith("-")] or list(KINDS)
     missed = 0

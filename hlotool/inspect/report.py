@@ -211,7 +211,7 @@ def _cost(report: Report) -> str:
     found = stats(report.result)
     body = ["<h1>Cost</h1>", "<p>Of one run of the optimised module, loops as often as they run.</p>"]
     if report.times:
-        body += _times(report)
+        body += [*_times(report), "<h2>By opcode</h2>"]
     body += [_opcodes(found), "<h2>The most costly instructions</h2>"]
     own = sort_rows(cost_rows(report.result), "bytes")
     moved = sum(row.cost.bytes for row in own) or 1
