@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from warm_start import Starter, may_be_warm
+from processes import Processes, may_be_warm
 
 from hlotool.evaluate import custom_calls
 
@@ -64,10 +64,10 @@ _AT_FIRST = environment()
 
 
 @pytest.fixture(scope="session")
-def starter() -> Iterator[Starter]:
-    found = Starter(_AT_FIRST)
-    yield found
-    found.close()
+def processes() -> Iterator[Processes]:
+    """Starts commands in `environment()`."""
+    with Processes(_AT_FIRST) as found:
+        yield found
 
 
 @pytest.fixture
@@ -79,8 +79,11 @@ def hlotool(tmp_path: Path, request: pytest.FixtureRequest) -> Run:
     ) -> subprocess.CompletedProcess[str]:
         text, words, wanted = stdin or "", list(map(str, arguments)), environment(**(env or {}))
         if may_be_warm(wanted, _AT_FIRST):
-            starter: Starter = request.getfixturevalue("starter")
-            return starter.run(words, text=text, folder=tmp_path, environment=wanted, timeout=timeout)
+            processes: Processes = request.getfixturevalue("processes")
+            done = processes.run(words, tmp_path, stdin=text.encode(), environment=wanted, timeout=timeout)
+            if done.code == -signal.SIGALRM:
+                raise subprocess.TimeoutExpired(["hlotool", *words], timeout, done.stdout, done.stderr)
+            return subprocess.CompletedProcess(["hlotool", *words], done.code, done.stdout, done.stderr)
         return subprocess.run(
             [sys.executable, "-m", "hlotool", *words],
             input=text,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -80,10 +81,10 @@ class Call:
 
     def start(self, name: str, line: str, file: str = "small.hlo", **options: Any) -> int:
         words = [name, *shlex.split(line.replace("FILE", file))]
-        env = {"HLOTOOL_TESTED_IN": str(self.folder)}
+        env: dict[str, str | None] = {"HLOTOOL_TESTED_IN": str(self.folder)}
         if name == "cache":  # what it says depends on what others did
             env["HLOTOOL_CACHE"] = str(self.folder / "cache")
-        return self.processes.start(words, self.folder, env=env, **options)
+        return self.processes.start(words, self.folder, environment=environment(**env), **options)
 
     def files(self) -> set[str]:
         return set(os.listdir(self.folder))
@@ -108,6 +109,7 @@ class Call:
         seen = 0
         while seen < 3:
             state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            assert state != "Z", "it has ended"
             seen = seen + 1 if state == "S" else 0
             time.sleep(0.05)
 
@@ -186,9 +188,11 @@ TABLE = {
     "hash": Row(main="FILE", says="  ", json="--format json", kind="hash"),
     "lint": Row(main="FILE", says="", json="--format json", kind="lint",
                 codes={1: "wide.hlo", 5: "wide.hlo --fix -o absent/out"}),
+    "lsp": Row(main="", says="", stdin=False),
     "memory": Row(main="FILE", says="peak", json="--format json", kind="memory",
                   codes={1: "FILE --fail-if-peak 1B", 4: "unknown.hlo", 5: "FILE -o absent/out"},
                   endless="endless.hlo --measure"),
+    "new-pass": Row(main="fold-twice", says="pyproject.toml", stdin=False, codes={2: "dce"}),
     "opt": Row(main="FILE -p none", says="add(", codes={5: "FILE -p none -o absent/out"},
                endless="endless.hlo --check-each evaluate -o out.hlo"),
     "passes": Row(main="cse", says="cse", stdin=False, json="--format json", kind="passes"),
@@ -212,12 +216,6 @@ TABLE = {
     "verify": Row(main="FILE", says="", json="--format json", kind="verify", codes={3: "wrong.hlo"}),
 }  # fmt: skip
 READERS = sorted(name for name, row in TABLE.items() if "FILE" in row.main)
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    with Processes(environment()) as found:
-        yield found
 
 
 @pytest.fixture
@@ -312,10 +310,12 @@ def test_any_suffix_will_do(call: Call, name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_streams_that_nobody_reads(call: Call, name: str) -> None:
-    row = TABLE[name]
+    row, before = TABLE[name], call.files()
     away = call(name, row.main, gone=1)
     assert away.code in (0, row.code), away
-    assert away.stderr == "" or name == "reduce", away
+    assert away.stderr == "" or name in {"new-pass", "reduce"}, away
+    for made in call.files() - before:
+        shutil.rmtree(call.folder / made)
     closed = call(name, row.main, closed=(1,))
     assert closed.code in (0, row.code), closed
     for options in ({"gone": 2}, {"closed": (2,)}, {"closed": (0, 1, 2)}):

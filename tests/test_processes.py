@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run, environment
-from warm_start import Starter, may_be_warm
+from processes import Processes, may_be_warm
 
 
 @pytest.mark.parametrize(
@@ -41,30 +40,27 @@ def test_which_may_be_warm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not may_be_warm({}, {})
 
 
-def test_nothing_of_one_reaches_the_next(starter: Starter, tmp_path: Path) -> None:
+def test_nothing_of_one_reaches_the_next(processes: Processes, tmp_path: Path) -> None:
     """Neither the environment nor the folder; and one that takes too long is ended."""
     (tmp_path / "in").mkdir()
     for folder, extra in ((tmp_path, "1"), (tmp_path / "in", None)):
         values = environment(HLOTOOL_STRICT=extra)
-        done = starter.run(["doctor", "--help"], text="", folder=folder, environment=values, timeout=600)
-        assert done.returncode == 0
+        assert processes.run(["doctor", "--help"], folder, environment=values).code == 0
     loop = "ENTRY e {\n  ROOT x = f32[] parameter(0)\n}"
     values = environment(HLOTOOL_CACHE="off")
     words = ["run", "-", "--random", "0", "-o", "out.npz"]
-    assert starter.run(words, text=loop, folder=tmp_path, environment=values, timeout=600).returncode == 0
+    assert processes.run(words, tmp_path, stdin=loop.encode(), environment=values).code == 0
     assert (tmp_path / "out.npz").exists()
     assert not (tmp_path / "in" / "out.npz").exists()
 
 
-def test_one_that_takes_too_long_is_ended(starter: Starter, tmp_path: Path) -> None:
+def test_one_that_takes_too_long_is_ended(hlotool: Run) -> None:
     loop = (
         "c {\n  t = (s32[]) parameter(0)\n  ROOT b = pred[] constant(true)\n}\n"
         "b {\n  ROOT t = (s32[]) parameter(0)\n}\n"
         'ENTRY e {\n  x = s32[] parameter(0)\n  t = (s32[]) tuple(x)\n'
         '  ROOT w = (s32[]) while(t), condition=c, body=b, frontend_attributes={endless="keep"}\n}'
     )
-    begun = time.monotonic()
     words = ["run", "-", "--random", "0", "--backend", "evaluate"]
     with pytest.raises(subprocess.TimeoutExpired):
-        starter.run(words, text=loop, folder=tmp_path, environment=environment(), timeout=2)
-    assert time.monotonic() - begun >= 1
+        hlotool(*words, stdin=loop, timeout=2)
