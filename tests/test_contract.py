@@ -12,7 +12,6 @@ import shlex
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
