@@ -10,6 +10,7 @@ import click
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donate
+from hlotool.cli.compiling import compiling
 from hlotool.cli.dump_options import DumpChoice, dump_options
 from hlotool.cli.options import (
     cpu_option,
@@ -86,14 +87,15 @@ def command(
         raise click.UsageError("--emit object needs -o FILE: it is binary")
     module = on_devices(choice.module(file), replicas, partitions)
     progress, log = Progress(), DecisionLog()
-    with dump.watching(module, progress, log=log) as instruments:
+    name = file or choice.start_from or ""
+    with dump.watching(module, progress, log=log) as instruments, compiling(name) as shown:
         start = time.perf_counter()
         with traced(trace, module, str(choice.pipeline())) as watched:
             watched.decisions = log.decisions  # the drawings of the dump have them as they come
-            optimised = choice.apply(module, instruments, watched, progress)
+            optimised = choice.apply(module, [*instruments, *shown], watched, progress)
         log.rewrites = watched.rewrites
         executable = compile_module(
-            optimised, pipeline="none", threads=threads, machine=machine, instruments=instruments, log=log,
+            optimised, pipeline="none", threads=threads, machine=machine, instruments=[*instruments, *shown], log=log,
             excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,
             to_run=False,
         )  # fmt: skip
@@ -103,7 +105,7 @@ def command(
     if output is not None or stage is not None:
         _write(executable, stage or "hlo", output)
     if output not in (None, "-") or (output is None and stage is None):
-        summary = _summary(file or choice.start_from or "", module.instruction_count(), executable, seconds)
+        summary = _summary(name, module.instruction_count(), executable, seconds)
         click.echo(json.dumps(summary) if form == "json" else _text(summary))
 
 

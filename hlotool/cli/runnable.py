@@ -56,6 +56,7 @@ def warm(options: RunOptions) -> Runnable | None:
 def compiled(options: RunOptions) -> Runnable:
     """Read the file and compile it."""
     from hlotool.cli.common import read_run
+    from hlotool.cli.compiling import compiling
     from hlotool.driver import compile_module
 
     source, snapshot = read_run(options.file)
@@ -65,11 +66,12 @@ def compiled(options: RunOptions) -> Runnable:
 
         module = filled(module, options.elided)
     machine = options.target
-    executable = compile_module(
-        module, options.backend, options.passes, options.threads, machine, replicas=options.replicas,
-        partitions=options.partitions, timeout=options.timeout, donate=options.donate,
-        finite_loops=options.finite_loops,
-    )  # fmt: skip
+    with compiling(options.file) as shown:
+        executable = compile_module(
+            module, options.backend, options.passes, options.threads, machine, instruments=shown,
+            replicas=options.replicas, partitions=options.partitions, timeout=options.timeout, donate=options.donate,
+            finite_loops=options.finite_loops,
+        )  # fmt: skip
     inputs = inputs_of(module)
     recorded = recorded_arrays(snapshot, executable.devices, len(inputs))
     plain = recorded is None and snapshot.result is None and options.is_cacheable
