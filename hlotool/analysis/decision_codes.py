@@ -238,7 +238,7 @@ _ROWS = (
                 + "\nROOT t = (f32[8,64], f32[64,64]) tuple(y, b)")),
     _kind(4163, "refuse product-prologue", "prologue-form", "operand not computed in its product: not one by one",
           "Elements of the operand are made from many others, or chosen from several arrays, which takes a loop of its "
-          "own.",
+          "own; or its kernel does more than one loop over its elements, such as a reduction.",
           _main("a = f32[8,64] parameter(0)\nb = f32[64,8] parameter(1)\nc = f32[64,40] concatenate(b, b, b, b, b), "
                 f"dimensions={{1}}\nROOT y = f32[8,40] dot(a, c), {_BY_ROWS}")),
     _kind(4169, "refuse product-prologue", "product-rows", "operand not computed in its product: whole rows",

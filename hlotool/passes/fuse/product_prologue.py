@@ -134,9 +134,13 @@ class ProductPrologue:
         """The operands to be computed in the kernel of the dot, or what it computes them from."""
         chosen: list[_Found] = []
         for number, place in product.places():
-            found = _loop_of(product, number, place)
-            if found is None:
+            value, views = _behind_views(product.value(place))
+            if not _is_loop(value):
+                if value.opcode == "fusion":
+                    why = f"it comes from a kernel of kind {value.attributes['kind']}, which is more than a loop"
+                    log.refuse("prologue-form", (value, product.kernel), why)
                 continue
+            found = _Found(number, place, value, views)
             others = [*product.made, *(one.number for one in chosen)]
             misfit = self._misfit(product, found, others, rules, dead)
             if misfit is None:
@@ -233,18 +237,19 @@ def _product_of(kernel: Instruction) -> _ProductKernel | None:
     return _ProductKernel(dots[0], kernel)
 
 
-def _loop_of(product: _ProductKernel, number: int, place: Instruction) -> _Found | None:
-    """The loop that makes what is read at a place, be it through views; None where something else does, or nothing has
-    to."""
+def _behind_views(value: Instruction) -> tuple[Instruction, tuple[Instruction, ...]]:
+    """What a value is a view of, and the views on the way."""
     views: list[Instruction] = []
-    value = product.value(place)
     while value.opcode in _VIEWS:
         views.insert(0, value)
         value = value.operands[0]
+    return value, tuple(views)
+
+
+def _is_loop(value: Instruction) -> bool:
+    """Whether a loop makes a value: not where something else does, or nothing has to."""
     if value.opcode == "fusion":
-        fits = value.attributes["kind"] == "kLoop" and value.shape.is_array
-    elif value.opcode in ("slice", "dynamic-slice"):
-        fits = not lies_together(value)
-    else:
-        fits = value.opcode not in ("constant", "parameter") and is_fusible(value)
-    return _Found(number, place, value, tuple(views)) if fits else None
+        return value.attributes["kind"] == "kLoop" and value.shape.is_array
+    if value.opcode in ("slice", "dynamic-slice"):
+        return not lies_together(value)
+    return value.opcode not in ("constant", "parameter") and is_fusible(value)
