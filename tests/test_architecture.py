@@ -207,7 +207,7 @@ def test_no_command_loads_llvm_before_it_compiles() -> None:
     """It takes long to load: ``hlotool CMD --help`` and completions do without."""
     program = (
         "import sys\nfrom importlib import import_module\nfrom hlotool.cli import COMMANDS\n"
-        "for name in COMMANDS:\n    import_module(f'hlotool.cli.{name}_command')\n"
+        "for name in COMMANDS:\n    import_module(f'hlotool.cli.{name.replace(\"-\", \"_\")}_command')\n"
         "print(*sorted(name for name in sys.modules if name.partition('.')[0] in ('llvmlite', 'rich', 'jax')))"
     )
     command = [sys.executable, "-c", program]
