@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from faults import failing
+from llvmlite import binding
 
 import hlotool
 from hlotool.cli import cli
@@ -170,7 +171,7 @@ def test_devices_whose_threads_cannot_be_started(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("home", "name"),
     [
-        (object_code, "_compile_unlocked"), (object_code.binding, "create_context"), (object_code, "with_header"),
+        (object_code, "_compile_unlocked"), (binding, "create_context"), (object_code, "with_header"),
         (image, "load"), (load.binding, "JITLibraryBuilder"), (image, "Entry"), (fastcall, "builtin"),
     ],
 )  # fmt: skip

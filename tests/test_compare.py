@@ -502,7 +502,7 @@ def test_the_graph_shows_errors(hlotool: Run, layer: str, tmp_path: Path, form: 
 
 
 def test_pictures_of_no_kind_are_refused(hlotool: Run, layer: str) -> None:
-    done = hlotool("compare", layer, "--graph", "errors.pdf")
+    done = hlotool("compare", layer, "--graph", "errors.jpg")
     assert (done.returncode, done.stdout) == (2, "")
     assert "ends in .html" in done.stderr
 

@@ -286,7 +286,7 @@ def test_a_time_limit_ends_one_long_kernel(name: str) -> None:
         executable(np.ones((), np.float32))
 
 
-@pytest.mark.parametrize("length", [1 << 23, (1 << 22) - 3])
+@pytest.mark.parametrize("length", [1 << 25, (1 << 22) - 3])
 def test_transforms_look_within_a_line(length: int) -> None:
     """Also by a prime length, whose line is one convolution."""
     shape = f"c64[{length}]"

@@ -63,9 +63,10 @@ def test_cores_share_columns() -> None:
     np.testing.assert_array_equal(*(multiply(lhs, rhs, machine, F32, DENSE) for machine in (few, many)))
 
 
-@every_machine
+@pytest.mark.parametrize("machine", NARROW, ids=lambda machine: str(machine.vector_bits))
 def test_terms_are_added_up_in_their_order(machine: Machine) -> None:
-    """Bits are those of one multiply-add at a time, as they are of tiles of registers."""
+    """Bits are those of one multiply-add at a time, as they are of tiles of registers; wider vectors have no updates,
+    and there blocks of terms follow the cache."""
     lhs, rhs = normal((20, 64), np.float32), normal((64, 256), np.float32, 1)
     both = [multiply(lhs, rhs, replace(machine, l2=size), F32, DENSE) for size in (8 << 10, 1 << 20)]
     np.testing.assert_array_equal(*both)
