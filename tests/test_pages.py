@@ -588,8 +588,13 @@ def test_pages_fit_into_small_windows(hlotool: Run, browser: Browser, tmp_path: 
         browser.settle()
         assert browser.evaluate("document.querySelectorAll('#results button').length") > 10
         assert browser.evaluate(over) == 0
-        for name in ("index", "decisions", "passes", "cost", "memory"):
-            browser.open(tmp_path / "report" / f"{name}.html")
+        (tmp_path / "other.hlo").write_text(layers(13))
+        long = tmp_path / "a_name_of_a_module_that_is_longer_than_columns_of_numbers_are_wide.hlo"
+        long.write_text(layers(14))
+        assert hlotool("diff", "other.hlo", long, "-o", "difference.html").returncode == 1
+        pages = [f"report/{name}" for name in ("index", "decisions", "passes", "cost", "memory")]
+        for name in (*pages, "difference"):
+            browser.open(tmp_path / f"{name}.html")
             assert browser.evaluate(over) == 0, name
     finally:
         browser.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, **size)
