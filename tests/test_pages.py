@@ -587,6 +587,11 @@ def test_pages_fit_into_small_windows(hlotool: Run, browser: Browser, tmp_path: 
         browser.evaluate("View.search('dot'), View.select(View.found[3])")
         browser.settle()
         assert browser.evaluate("document.querySelectorAll('#results button').length") > 10
+        hidden = """View.drawn.boxes.filter(box => !box.children.length).filter(box => {
+          View.select(box);
+          return (box.x + box.w / 2) * View.camera.scale + View.camera.x > document.getElementById("panel").offsetLeft;
+        }).length"""
+        assert browser.evaluate(hidden) == 0  # what is selected does not hide behind what is said of it
         assert browser.evaluate(over) == 0
         (tmp_path / "other.hlo").write_text(layers(13))
         long = tmp_path / "a_name_of_a_module_that_is_longer_than_columns_of_numbers_are_wide.hlo"

@@ -310,8 +310,12 @@ const View = (() => {
     camera.scale = scale;
     draw();
   }
+  function beside() { // the width that the panel leaves
+    const [width] = extent();
+    return $("panel").hidden ? width : Math.max($("panel").offsetLeft, width * 0.3);
+  }
   function aim(box) {
-    const [width, height] = extent();
+    const width = beside(), [, height] = extent();
     camera.x = width / 2 - (box.x + box.w / 2) * camera.scale;
     camera.y = height / 2 - (box.y + Math.min(box.h, height / camera.scale) / 2) * camera.scale;
   }
@@ -322,7 +326,7 @@ const View = (() => {
     draw();
   }
   function show(box) { // only as much movement as it takes
-    const [width, height] = extent(), s = camera.scale;
+    const width = beside(), [, height] = extent(), s = camera.scale;
     const x = box.x * s + camera.x, y = box.y * s + camera.y;
     const bottom = y + Math.min(box.h * s, 200);
     if (s < 0.45 || x < 10 || y < 10 || x + box.w * s > width - 10 || bottom > height - 10) centre(box);
