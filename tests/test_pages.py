@@ -477,3 +477,129 @@ def test_n_goes_from_change_to_change(hlotool: Run, browser: Browser, tmp_path: 
     browser.open(page_of_step)  # opens at what changed
     assert browser.evaluate(CHANGES_IN_VIEW)
     assert "n" in browser.evaluate("document.getElementById('help').textContent")
+
+
+def named(title: str) -> str:
+    return f"View.model.boxes.find(box => View.word(box, 'title').endsWith('{title}'))"
+
+
+OUTLINE = "[...document.querySelectorAll('#outline .name')].map(row => row.textContent.trim())"
+
+
+def test_the_outline_mirrors_the_drawing(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, layers(40))
+    width = browser.evaluate("document.getElementById('canvas').clientWidth")
+    assert browser.evaluate(OUTLINE) == []
+    browser.press("o")
+    assert browser.evaluate("document.getElementById('canvas').clientWidth") < width
+    holders = "View.drawn.boxes.filter(box => box.children.length).map(box => View.word(box, 'title'))"
+    titles = browser.evaluate(holders)
+    assert len(titles) > 10
+    shown = browser.evaluate(OUTLINE)
+    assert len(shown) == len(titles)
+    assert all(any(row.startswith(title) for row in shown) for title in titles)
+    browser.evaluate("View.toggleAll(false)")
+    closed = browser.evaluate(OUTLINE)
+    assert 0 < len(closed) < len(shown)
+    browser.evaluate("document.querySelectorAll('#outline .fold')[1].click()")
+    assert len(browser.evaluate(OUTLINE)) > len(closed)  # and in the drawing
+    assert browser.evaluate(f"{holders}.length") == len(browser.evaluate(OUTLINE))
+    browser.evaluate("document.querySelectorAll('#outline .name')[2].click()")
+    assert browser.evaluate("document.querySelectorAll('#outline .on').length") == 1
+    selected = browser.evaluate("View.word(View.selected, 'title')")
+    assert browser.evaluate("document.querySelector('#outline .on .name').textContent").startswith(selected)
+    browser.evaluate("View.select(null), View.toggleAll(false)")
+    browser.evaluate("View.search('exponential')")
+    hits = browser.evaluate("[...document.querySelectorAll('#outline .hits')].map(one => +one.textContent)")
+    assert sum(hits) >= 40  # in closed boxes they are counted
+    bars = browser.evaluate("[...document.querySelectorAll('#outline i')].map(bar => parseFloat(bar.style.width))")
+    assert max(bars) == 100
+    assert min(bars) == 0  # the parameters do nothing
+    browser.press("o")
+    assert browser.evaluate("document.getElementById('outline').hidden")
+    assert browser.evaluate(CHECK) == []
+
+
+def test_boxes_built_alike_are_named_and_outlined(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    module = layers(14)
+    other = module.replace("exponential(f5)", "log(f5)").replace("multiply(t9, t9)", "multiply(t9, a9)")
+    assert other.count("log(") == 1
+    twins = f"View.alike({named('layer 3')}).map(box => View.word(box, 'title').split(' · ').pop())"
+    open_page(hlotool, browser, tmp_path, module)
+    every = set(browser.evaluate(twins))
+    assert {"layer 6", "layer 10", "layer 12"} <= every
+    assert "layer 3" not in every
+    before = browser.evaluate("View.drawn.links.length")
+    browser.evaluate(f"View.select({named('layer 3')})")
+    panel = browser.evaluate("document.getElementById('panel').textContent")
+    assert f"built alike ({len(every)})" in panel
+    assert browser.evaluate("View.drawn.links.length") == before  # nothing was opened for it
+    open_page(hlotool, browser, tmp_path, other)
+    assert every - set(browser.evaluate(twins)) == {"layer 6", "layer 10"}  # another opcode; another edge
+
+
+def test_x_opens_everything_in_a_box(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, layers(60))
+    browser.evaluate("View.toggleAll(false)")
+    outer = "View.model.root.children.find(box => box.children.some(one => one.children.length && !one.isStrip))"
+    held_open = "function all(box) { return !box.children.length || View.isOpen(box) && box.children.every(all); }"
+    all_open = f"({held_open})({outer})"
+    browser.evaluate(f"View.select({outer})")
+    for opened in (True, False):
+        browser.press("x")
+        assert browser.evaluate(all_open) is opened
+        assert browser.evaluate(CHECK) == []
+    others = f"View.model.root.children.filter(box => box !== {outer} && box.children.length)"
+    assert browser.evaluate(f"{others}.some(View.isOpen)") is False
+
+
+def test_an_address_leads_to_the_selected_box(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    open_page(hlotool, browser, tmp_path, layers(14))
+    browser.evaluate("View.select(View.model.boxes.find(box => View.word(box, 'text').startsWith('t4 ')))")
+    path = browser.evaluate("View.selected.path")
+    row = browser.evaluate("document.querySelector('#panel .where').textContent")
+    assert "layer 5" in row
+    browser.settle()
+    fragment = browser.evaluate("location.hash")
+    assert fragment.startswith("#at=")
+    browser.open(tmp_path / "page.html", fragment)
+    browser.settle()
+    assert browser.evaluate("View.selected.path") == path
+    browser.press("Escape")
+    browser.settle()
+    assert browser.evaluate("location.hash") == ""
+    browser.evaluate("View.select(View.model.boxes.find(box => View.word(box, 'text').startsWith('t4 ')))")
+    browser.evaluate("document.querySelector('#panel .where button').click()")
+    assert browser.evaluate("View.word(View.selected, 'title')").endswith("layer 5")
+
+
+def test_pages_fit_into_small_windows(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    """At 800 by 600 what is found stays in the window and nothing hangs over its side."""
+    over = """[...document.querySelectorAll("#results button, header button, #outline, #panel, table")].filter(
+      one => one.offsetWidth && (r => r.left < 0 || r.right > innerWidth + 1)(one.getBoundingClientRect())).length"""
+    done = hlotool("report", SAMPLES / "mlp_step.hlo", "-o", "report")
+    assert done.returncode == 0, done.stderr
+    size = {"deviceScaleFactor": 1, "mobile": False}
+    browser.call("Emulation.setDeviceMetricsOverride", width=800, height=600, **size)
+    try:
+        open_page(hlotool, browser, tmp_path, layers(14))
+        browser.press("o")
+        browser.evaluate("View.search('dot'), View.select(View.found[3])")
+        browser.settle()
+        assert browser.evaluate("document.querySelectorAll('#results button').length") > 10
+        hidden = """View.drawn.boxes.filter(box => !box.children.length).filter(box => {
+          View.select(box);
+          return (box.x + box.w / 2) * View.camera.scale + View.camera.x > document.getElementById("panel").offsetLeft;
+        }).length"""
+        assert browser.evaluate(hidden) == 0  # what is selected does not hide behind what is said of it
+        assert browser.evaluate(over) == 0
+        (tmp_path / "other.hlo").write_text(layers(13))
+        long = tmp_path / "a_name_of_a_module_that_is_longer_than_columns_of_numbers_are_wide.hlo"
+        long.write_text(layers(14))
+        assert hlotool("diff", "other.hlo", long, "-o", "difference.html").returncode == 1
+        pages = [f"report/{name}" for name in ("index", "decisions", "passes", "cost", "memory")]
+        for name in (*pages, "difference"):
+            browser.open(tmp_path / f"{name}.html")
+            assert browser.evaluate(over) == 0, name
+    finally:
+        browser.call("Emulation.setDeviceMetricsOverride", width=1400, height=900, **size)

@@ -21,7 +21,9 @@ _KEYS = (
     ("n  N", "the next change, the one before; while something is searched for, the next hit"),
     ("f  F", "fit everything; fit the selected box"),
     ("e  Enter", "open or close the selected box (or double click)"),
+    ("x", "open everything in the selected box; once more closes it"),
     ("E  C", "open all; close all"),
+    ("o", "the outline: what holds what, and where the work, the hits and the changes are"),
     ("↑  ↓", "along the edges, to what is read and to readers"),
     ("←  →", "to what stands beside it"),
     ("c", "colour by opcode, bytes, flops, time or error"),
@@ -80,6 +82,7 @@ def drawing_page(records: Records, options: PageOptions) -> str:
 <span id="searching"><input id="find" type="search" placeholder="search  ( / )" autocomplete="off" spellcheck="false"
  aria-label="search"><div id="results" hidden></div></span>
 <select id="colour" aria-label="colour by" title="colour by ( c )">{colours}</select>
+<button id="outlined" title="outline ( o )">outline</button>
 <button id="open" title="open all ( E )">open all</button><button id="close" title="close all ( C )">close all</button>
 <button id="fit" title="fit ( f )">fit</button><button id="ask" title="help ( ? )">?</button>
 </header>
@@ -87,6 +90,7 @@ def drawing_page(records: Records, options: PageOptions) -> str:
 <main>
 <div id="stageinfo"><b id="stagehead"></b><span id="stagenote" class="dim"></span><span id="stagefiles"></span>
 <button id="showdiff" title="difference ( d )">difference</button></div>
+<aside id="outline" aria-label="outline" hidden></aside>
 <div id="sheet"><canvas id="canvas" aria-label="drawing"></canvas>
 <pre id="listing" hidden></pre><div id="tip" hidden></div><aside id="panel" hidden></aside></div>
 <div id="diff" hidden></div>

@@ -82,7 +82,7 @@ const View = (() => {
       }
     }
     return stage.loaded = { boxes, edges, byPath, root: boxes[0], marked, leaving, openByDefault: defaults(boxes[0]),
-      haystack: null, placed: null };
+      haystack: null, forms: null, placed: null };
   }
 
   // The source instructions that a box stands for, and its own name.
@@ -132,7 +132,8 @@ const View = (() => {
   let drawn = { boxes: [], segments: [], links: [] };
   let camera = { scale: 1, x: 0, y: 0 };
   let selected = null, hovered = null, colouring = OPTIONS.heat || "group", found = [], foundAt = -1, most = 0;
-  let frame = 0, moving = null, untouched = true, colours = {}, dark = false;
+  let frame = 0, moving = null, untouched = true, colours = {}, dark = false, addressing = 0;
+  let twins = new Set(); // what is built like the selected box
   const before = new Map(); // path -> where its box was, to start a movement from and to keep places by
   const isOpen = box => box.children.length > 0 && (opened.get(box.path) ?? model.openByDefault.has(box));
 
@@ -244,6 +245,7 @@ const View = (() => {
     remember();
     place(keep);
     legend();
+    outlineOf();
     moving = still || drawn.boxes.length > MOST_MOVING ? null : { start: performance.now(), from: new Map(before) };
     draw();
   }
@@ -259,6 +261,14 @@ const View = (() => {
     for (const box of model.boxes) if (box.children.length && box.parent) opened.set(box.path, open);
     refresh(null);
     fit();
+  }
+  function openWithin(box) { // everything in it; where all is open already, it closes
+    if (!box || !box.children.length || !box.parent) return;
+    const holders = [], visit = one => { if (one.children.length) { holders.push(one); one.children.forEach(visit); } };
+    visit(box);
+    const open = !holders.every(isOpen);
+    for (const one of holders) opened.set(one.path, open);
+    toggle(box, open);
   }
   function reveal(box) {
     let changed = false;
@@ -300,8 +310,12 @@ const View = (() => {
     camera.scale = scale;
     draw();
   }
+  function beside() { // the width that the panel leaves
+    const [width] = extent();
+    return $("panel").hidden ? width : Math.max($("panel").offsetLeft, width * 0.3);
+  }
   function aim(box) {
-    const [width, height] = extent();
+    const width = beside(), [, height] = extent();
     camera.x = width / 2 - (box.x + box.w / 2) * camera.scale;
     camera.y = height / 2 - (box.y + Math.min(box.h, height / camera.scale) / 2) * camera.scale;
   }
@@ -312,7 +326,7 @@ const View = (() => {
     draw();
   }
   function show(box) { // only as much movement as it takes
-    const [width, height] = extent(), s = camera.scale;
+    const width = beside(), [, height] = extent(), s = camera.scale;
     const x = box.x * s + camera.x, y = box.y * s + camera.y;
     const bottom = y + Math.min(box.h * s, 200);
     if (s < 0.45 || x < 10 || y < 10 || x + box.w * s > width - 10 || bottom > height - 10) centre(box);
@@ -423,6 +437,7 @@ const View = (() => {
     if (goes && !changed) { pen.setLineDash([5, 3]); stroke(colours.leaving, 1.6 * thin); pen.setLineDash([]); }
     if (foundSet.has(box)) around(3, colours.found, 3);
     if (box === selected) around(2, colours.accent, 2.5);
+    else if (twins.has(box)) { pen.setLineDash([5, 4]); around(2, colours.accent, 1.5); pen.setLineDash([]); }
   }
 
   // Whether a box that shows is changed, or has something changed in it that does not show.
@@ -686,6 +701,8 @@ const View = (() => {
   const bitsText = n => `${n.toPrecision(3)} bits`;
   const timeText = t => units(t * 1e9, 1000, ["ns", "µs", "ms", "s"]);
 
+  const TEXT_OF = { bytes: byteText, flops: countText, time: timeText, error: bitsText };
+
   function facts(box) {
     const rows = [], put = (name, text) => { if (text) rows.push([name, text]); };
     const least = amount(box, "flags") & AT_LEAST ? "at least " : "";
@@ -708,6 +725,9 @@ const View = (() => {
   const count = box => box.children.reduce((sum, child) => sum + 1 + count(child), 0);
   const nameOf = box => word(box, "text").split(" = ")[0].replace("ROOT ", "");
   const titleOf = box => nameOf(box) || word(box, "title");
+  // The words beside a title that tell boxes of the same title apart.
+  const besides = box => nameOf(box) || word(box, "name")
+    || (box.parent && box.parent.parent ? `in ${word(box.parent, "title")}` : "");
 
   function element(tag, text, cls) {
     const made = document.createElement(tag);
@@ -719,7 +739,7 @@ const View = (() => {
   function tip(box, px, py) {
     const node = $("tip");
     if (!box || !box.parent) { node.hidden = true; return; }
-    node.replaceChildren(element("b", `${word(box, "title")}  ${nameOf(box)}`));
+    node.replaceChildren(element("b", `${word(box, "title")}  ${nameOf(box) || word(box, "name")}`));
     for (const [name, text] of facts(box).filter(([name]) => name !== "computation")) {
       const row = element("div");
       row.append(element("i", name), " ", text.length > 160 ? text.slice(0, 157) + "…" : text);
@@ -733,25 +753,67 @@ const View = (() => {
 
   function select(box, move = true) {
     selected = box;
-    const panel = $("panel");
+    const same = box ? alike(box) : [], panel = $("panel");
+    twins = new Set(same);
     panel.hidden = !box;
-    if (!box) { draw(); return; }
+    address();
+    if (!box) { outlineOf(); draw(); return; }
     const head = element("h2", titleOf(box));
     const list = element("dl");
     for (const [name, text] of facts(box)) list.append(element("dt", name), element("dd", text));
-    panel.replaceChildren(head, list);
+    panel.replaceChildren(...where(box), head, list);
     if (model.marked.has(box.path)) panel.append(element("p", OPTIONS.errors ? "wrong" : "new or changed in this step", "changed"));
     if (model.leaving.has(box.path)) panel.append(element("p", "goes in the next step", "leaving"));
     panel.append(reasonsIn(box));
     if (box.children.length && box.parent) panel.append(totals(box));
     const elsewhere = model.byPath.get(word(box, "shown"));
     if (elsewhere) panel.append(jumps("its computation is drawn here", [elsewhere]));
+    if (same.length) panel.append(jumps(`built alike (${same.length})`, same));
     const [above, below] = near(box);
     if (above.length) panel.append(jumps("reads", above));
     if (below.length) panel.append(jumps("is read by", below));
     if (word(box, "text")) panel.append(element("pre", word(box, "text")));
     if (move) { reveal(box); show(box); } else draw();
+    outlineOf();
     for (const listener of View.listeners) listener(box);
+  }
+  // The boxes around a box, the outermost first, to go to.
+  function where(box) {
+    const row = element("p", undefined, "where");
+    for (let outer = box.parent; outer && outer.parent; outer = outer.parent) {
+      const link = element("button", word(outer, "title"));
+      link.title = titleOf(outer);
+      link.onclick = () => select(outer);
+      row.prepend(link, " \u203a ");
+    }
+    return row.firstChild ? [row] : [];
+  }
+  // Other boxes with the same instructions on the same shapes, in the same order and read by each other in the same way.
+  function alike(box) {
+    if (!box.children.length || box.isStrip || !box.parent) return [];
+    const forms = model.forms || (model.forms = formsOf(model)), form = forms[box.num];
+    return model.boxes.filter(one => one !== box && one.parent && forms[one.num] === form
+      && !inside(one, box) && !inside(box, one));
+  }
+  function formsOf({ boxes, edges }) { // for each box a number that boxes alike share
+    const within = boxes.map(() => []); // for each box the edges between what it holds
+    for (const edge of edges) {
+      const around = new Set();
+      for (let box = edge.source.parent; box; box = box.parent) around.add(box);
+      let outer = edge.target.parent;
+      while (outer && !around.has(outer)) outer = outer.parent;
+      if (outer) within[outer.num].push([edge.source.num - outer.num, edge.target.num - outer.num, edge.kind, edge.element,
+        edge.operand].join());
+    }
+    const numbers = new Map(), forms = [];
+    for (let i = boxes.length - 1; i >= 0; i--) { // inner boxes first
+      const box = boxes[i], holds = box.children.length > 0;
+      const own = holds ? ["kind", "opcode"] : ["kind", "opcode", "layout", "arguments", "details"];
+      const form = [...own.map(key => word(box, key)), ...box.children.map(child => forms[child.num]), ...within[i]].join("\n");
+      if (!numbers.has(form)) numbers.set(form, numbers.size);
+      forms[i] = numbers.get(form);
+    }
+    return forms;
   }
   // What is in a box, by opcode: how many, flops and bytes moved, the most work first.
   function totals(box) {
@@ -783,7 +845,7 @@ const View = (() => {
     const part = element("div");
     part.append(element("h3", title));
     for (const box of boxes.slice(0, 40)) {
-      const link = element("button", `${word(box, "title")}  ${titleOf(box)}`, "jump");
+      const link = element("button", `${word(box, "title")}  ${besides(box)}`, "jump");
       link.onclick = () => select(box);
       part.append(link);
     }
@@ -823,6 +885,57 @@ const View = (() => {
     if (best) select(best);
   }
 
+  // ---- the outline: the boxes that hold others, line by line, open where they are open in the drawing
+
+  const MOST_LINES = 1500;
+  function outlineOf() {
+    const node = $("outline");
+    if (node.hidden) return;
+    const hits = new Map(); // how much of what is searched for is in a box
+    for (const one of found) for (let box = one; box; box = box.parent) hits.set(box, (hits.get(box) || 0) + 1);
+    let here = selected;
+    while (here && (!here.children.length || here.shownAt !== drawn)) here = here.parent;
+    const work = model.root.children.some(box => amount(box, "flops") > 0) ? "flops" : "bytes";
+    const what = colouring === "group" ? work : colouring;
+    const lines = [], listed = (box, depth) => {
+      lines.push([box, depth]);
+      if (isOpen(box) && !box.isStrip) holdersIn(box).forEach(one => listed(one, depth + 1));
+    };
+    holdersIn(model.root).forEach(box => listed(box, 0));
+    const top = Math.max(...lines.map(([box]) => value(box, what)), 0);
+    const rows = lines.slice(0, MOST_LINES).map(([box, depth]) => {
+      const row = element("div"), name = element("button", undefined, "name");
+      const fold = element("button", isOpen(box) ? "\u25be" : "\u25b8", "fold");
+      fold.title = isOpen(box) ? "close" : "open";
+      fold.onclick = () => toggle(box);
+      name.append(element("b", word(box, "title")), " ", element("span", word(box, "name"), "dim"));
+      name.title = `${titleOf(box)}\n${TEXT_OF[what](value(box, what))}`;
+      name.onclick = () => select(box);
+      row.style.paddingLeft = `${depth * 0.9}em`;
+      row.classList.toggle("on", box === here);
+      row.append(fold, name);
+      if (hits.has(box)) row.append(element("small", String(hits.get(box)), "hits"));
+      if (box.changes) row.append(element("small", `\u25cf ${box.changes}`, "changed"));
+      const bar = element("i");
+      bar.style.width = `${top ? 100 * value(box, what) / top : 0}%`;
+      row.append(bar);
+      return row;
+    });
+    if (!rows.length) rows.push(element("p", "nothing in this drawing holds anything else", "dim"));
+    else rows.unshift(element("p", `bars: ${{ flops: "flops", bytes: "bytes moved", time: "time", error: "wrong bits" }[what]}`, "dim"));
+    if (lines.length > MOST_LINES) rows.push(element("p", `and ${lines.length - MOST_LINES} more`, "dim"));
+    node.replaceChildren(...rows);
+    const on = node.querySelector(".on");
+    if (on) on.scrollIntoView({ block: "nearest" });
+  }
+  const holdersIn = box => box.children.filter(one => one.children.length);
+  function showOutline(on = $("outline").hidden) {
+    $("outline").hidden = !on;
+    $("outlined").classList.toggle("on", on);
+    outlineOf();
+    resize();
+  }
+
   // ---- search
 
   function search(text) {
@@ -841,12 +954,13 @@ const View = (() => {
     $("count").textContent = words.length ? `${found.length} found` : "";
     for (const box of found.slice(0, 60)) {
       const row = element("button");
-      row.append(element("b", word(box, "title")), " ", titleOf(box), " ", element("span", word(box, "layout"), "dim"));
+      row.append(element("b", word(box, "title")), " ", besides(box), " ", element("span", word(box, "layout"), "dim"));
       row.onclick = () => { foundAt = found.indexOf(box); select(box); };
       list.append(row);
     }
     if (found.length > 60) list.append(element("small", `and ${found.length - 60} more`));
     list.hidden = !found.length;
+    outlineOf();
     draw();
     return found.length;
   }
@@ -950,7 +1064,17 @@ const View = (() => {
       files.append(link, " ");
     }
     diff();
-    history.replaceState(null, "", `#stage=${stage.place}`);
+    address();
+  }
+  // The step and the selected box are part of the address: a link to it, or loading it anew, leads back to them.
+  function address() {
+    clearTimeout(addressing); // browsers refuse too many addresses in a short time
+    addressing = setTimeout(() => {
+      const parts = [];
+      if (stages.length > 1) parts.push(`stage=${stage.place}`);
+      if (selected) parts.push(`at=${encodeURIComponent(selected.path)}`);
+      history.replaceState(null, "", `#${parts.join("&")}`);
+    }, 200);
   }
   const COUNTS = ["added", "removed", "changed"];
   const noteOf = one => COUNTS.filter(key => one[key]).map(key => `${one[key]} ${key}`).join(", ");
@@ -993,8 +1117,7 @@ const View = (() => {
         node.append(key);
       }
     } else {
-      const form = { bytes: byteText, flops: countText, time: timeText, error: bitsText }[colouring];
-      const bar = element("span", `0 to ${form(most)}${colouring === "flops" ? " flops" : ""}`);
+      const bar = element("span", `0 to ${TEXT_OF[colouring](most)}${colouring === "flops" ? " flops" : ""}`);
       const sign = element("i", "", "bar");
       sign.style.background = `linear-gradient(90deg, ${[0, 0.06, 0.25, 0.56, 1].map(heat).join(",")})`;
       bar.prepend(sign);
@@ -1015,6 +1138,7 @@ const View = (() => {
     $("colour").value = what;
     measureHeat();
     legend();
+    outlineOf();
     draw();
   }
 
@@ -1033,6 +1157,8 @@ const View = (() => {
       f: () => fit(), F: () => selected && fit(selected),
       e: flipBox, Enter: flipBox, " ": flipBox,
       E: () => toggleAll(true), C: () => toggleAll(false),
+      o: () => showOutline(),
+      x: () => openWithin(selected || hovered),
       c: () => { const all = choices(); colourBy(all[(all.indexOf(colouring) + 1) % all.length]); },
       n: () => next(1), N: () => next(-1),
       "?": () => { $("help").hidden = !$("help").hidden; },
@@ -1101,6 +1227,7 @@ const View = (() => {
     $("fit").onclick = () => fit();
     $("open").onclick = () => toggleAll(true);
     $("close").onclick = () => toggleAll(false);
+    $("outlined").onclick = () => showOutline();
     $("ask").onclick = () => { $("help").hidden = !$("help").hidden; };
     $("help").onclick = () => { $("help").hidden = true; };
     $("colour").onchange = event => { colourBy(event.target.value); event.target.blur(); };
@@ -1139,7 +1266,7 @@ const View = (() => {
   }
 
   return {
-    start, search, select, nextChange, headingAt, notesOf, first, toggle, toggleAll, fit, goto, zoom, isOpen, walk, show, listeners: [],
+    start, search, select, nextChange, headingAt, notesOf, first, toggle, toggleAll, fit, goto, zoom, isOpen, walk, show, alike, listeners: [],
     get model() { return model; }, get drawn() { return drawn; }, get camera() { return camera; },
     get selected() { return selected; }, get stage() { return stage; }, get found() { return found; },
     box: path => model.byPath.get(path), word, paint,
