@@ -172,7 +172,7 @@ def test_devices_whose_threads_cannot_be_started(monkeypatch: pytest.MonkeyPatch
     ("home", "name"),
     [
         (object_code, "_compile_unlocked"), (binding, "create_context"), (object_code, "with_header"),
-        (image, "load"), (load.binding, "JITLibraryBuilder"), (image, "Entry"), (fastcall, "builtin"),
+        (image, "load"), (binding, "JITLibraryBuilder"), (image, "Entry"), (fastcall, "builtin"),
     ],
 )  # fmt: skip
 def test_llvm_fails(monkeypatch: pytest.MonkeyPatch, home: Any, name: str, error: str) -> None:
