@@ -557,6 +557,8 @@ def test_an_address_leads_to_the_selected_box(hlotool: Run, browser: Browser, tm
     open_page(hlotool, browser, tmp_path, layers(14))
     browser.evaluate("View.select(View.model.boxes.find(box => View.word(box, 'text').startsWith('t4 ')))")
     path = browser.evaluate("View.selected.path")
+    jumps = browser.evaluate("[...document.querySelectorAll('#panel .jump')].map(jump => jump.textContent)")
+    assert jumps == ["add  a4  f32[32,64]", "multiply  s4  f32[32,64]"]  # what it reads, what reads it
     row = browser.evaluate("document.querySelector('#panel .where').textContent")
     assert "layer 5" in row
     browser.settle()

@@ -846,6 +846,8 @@ const View = (() => {
     part.append(element("h3", title));
     for (const box of boxes.slice(0, 40)) {
       const link = element("button", `${word(box, "title")}  ${besides(box)}`, "jump");
+      link.append("  ", element("span", word(box, "shape"), "dim"));
+      link.title = link.textContent; // it may be too long for the line
       link.onclick = () => select(box);
       part.append(link);
     }
