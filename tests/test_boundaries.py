@@ -30,7 +30,7 @@ from hlotool.evaluate import devices, evaluate
 from hlotool.evaluate import feeds as queues
 from hlotool.inspect import files
 from hlotool.ir import ExecutionError
-from hlotool.runtime import cache, compile_queue, custom_calls, entry, fastcall, image, load, object_code
+from hlotool.runtime import cache, compile_queue, custom_calls, entry, fastcall, image, object_code
 from hlotool.runtime.native_text import native_text
 from hlotool.text.parser import parse
 
