@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, environment
+from conftest import ROOT, Install, environment
 
-PLUGIN = """import time
+PASS = """import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,14 +27,9 @@ class Slow:
 
 
 @pytest.fixture
-def slow(tmp_path: Path) -> dict[str, str]:
+def slow(install: Install) -> dict[str, str]:
     """An environment with a pass that takes two seconds."""
-    (tmp_path / "slow_pass.py").write_text(PLUGIN)
-    folder = tmp_path / "slow-1.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: slow\nVersion: 1.0\n")
-    (folder / "entry_points.txt").write_text("[hlotool.passes]\nslow = slow_pass:Slow\n")
-    return environment(PYTHONPATH=os.pathsep.join([str(ROOT), str(tmp_path)]), HLOTOOL_CACHE="off")
+    return environment(**install("slow_pass", PASS, "hlotool.passes", slow="Slow"), HLOTOOL_CACHE="off")
 
 
 @pytest.mark.parametrize("command", ["compile", "run"])

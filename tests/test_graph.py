@@ -113,6 +113,34 @@ def test_small_modules_have_no_scopes_unless_asked() -> None:
     assert any(box.kind == "scope" for box in scene.root.walk())
 
 
+def chain(parameters: int, boxes: int) -> str:
+    """A computation of so many parameters, and so many boxes with the instructions that add them up."""
+    lines = [f"p{n} = f32[4] parameter({n})" for n in range(parameters)]
+    lines += [f"s{n} = f32[4] add(s{n - 1}, p{n % parameters})" for n in range(1, boxes - parameters + 1)]
+    lines[-1] = f"ROOT {lines[-1]}"
+    return "ENTRY e {\n" + "\n".join(lines).replace("(s0,", "(p0,") + "\n}\n"
+
+
+@pytest.mark.parametrize(("boxes", "divided"), [(79, False), (80, False), (81, True), (200, True)])
+def test_boxes_are_divided_when_they_are_full(boxes: int, divided: bool) -> None:
+    scene = build_scene(parse(chain(2, boxes)))
+    assert len(scene.root.children) == boxes
+    before = leaves(scene.root)
+    add_scopes(scene)
+    assert any(box.kind == "scope" for box in scene.root.walk()) is divided
+    assert leaves(scene.root) == before
+
+
+@pytest.mark.parametrize(("parameters", "strip"), [(7, False), (8, False), (9, True), (40, True)])
+def test_parameters_are_a_strip_when_they_are_many(parameters: int, strip: bool) -> None:
+    scene = build_scene(parse(chain(parameters, 2 * parameters)))
+    before = leaves(scene.root)
+    add_scopes(scene)
+    strips = [box for box in scene.root.walk() if box.kind == "strip"]
+    assert [len(box.children) for box in strips] == [parameters] * strip
+    assert leaves(scene.root) == before
+
+
 # ---- records and pages
 
 

@@ -160,6 +160,18 @@ def test_large_modules_are_not_drawn_unasked() -> None:
     assert len(repr(module)) < 200
 
 
+@pytest.mark.parametrize(
+    ("count", "sketch", "page"),
+    [(40, True, False), (41, False, True), (1_000, False, True), (1_001, False, False)],
+)
+def test_what_is_shown_follows_the_size(count: int, sketch: bool, page: bool) -> None:
+    lines = ["x0 = f32[4] parameter(0)", *(f"x{n} = f32[4] negate(x{n - 1})" for n in range(1, count))]
+    lines[-1] = f"ROOT {lines[-1]}"
+    text = parse("ENTRY e {\n" + "\n".join(lines) + "\n}\n")._repr_html_()
+    assert ("<svg" in text, "<iframe" in text) == (sketch, page)
+    assert (".graph()</code>" in text) is not (sketch or page)
+
+
 # ---- drawings
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from hlotool.cli.output import folder_of
 from hlotool.cli.words import say
 from hlotool.ir import Module, UnsupportedError
 from hlotool.passes.framework.manager import Progress
@@ -51,9 +51,7 @@ class DumpChoice:
             return
         from hlotool.inspect.dump import Dump, Filters
 
-        directory = Path(self.dump_to)
-        if number is not None:
-            directory /= f"{number:04}.{re.sub(r'[^A-Za-z0-9_.-]', '_', module.name)[:100]}"
+        directory = folder_of(self.dump_to, module, number)
         filters = Filters(self.dump_filter, self.dump_filter_computation, self.dump_filter_instruction)
         dump = Dump(module, directory, self.dump_format, filters, progress, log=log)
         try:

@@ -117,8 +117,6 @@ def command(
         write_bytes(output, lambda stream: stream.write(content))
 
 
-
-
 def _evaluated(module: Module) -> Times:
     """The times of the evaluator on random inputs."""
     from hlotool.harness.inputs import random_inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,18 @@ from typing import IO
 import click
 
 from hlotool.inspect.files import write_file
-from hlotool.ir import ExecutionError
+from hlotool.ir import ExecutionError, Module
 from hlotool.text.visible import visible
 
-__all__ = ["write_bytes", "write_text"]
+__all__ = ["folder_of", "write_bytes", "write_text"]
+
+
+def folder_of(directory: str, module: Module, number: int | None) -> Path:
+    """Where files about a module go: `directory`, or, of the `number`-th of several, a folder of its own in it."""
+    if number is None:
+        return Path(directory)
+    return Path(directory) / f"{number:04}.{re.sub(r'[^A-Za-z0-9_.-]', '_', module.name)[:100]}"
+
 
 def write_bytes(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file through `write(stream)`, whole or not at all; ExecutionError names the file."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.cli.output import folder_of
 from hlotool.ir import ExecutionError, Module
 
 __all__ = ["trace_option", "traced"]
@@ -37,9 +37,7 @@ def traced(
     from hlotool.inspect.trace import RewriteTrace
     from hlotool.inspect.trace_files import TraceFiles
 
-    folder = Path(directory)
-    if number is not None:
-        folder /= f"{number:04}.{re.sub(r'[^A-Za-z0-9_.-]', '_', module.name)[:100]}"
+    folder = folder_of(directory, module, number)
     files, trace = TraceFiles(folder, module.name, pipeline), RewriteTrace(rewrites)
     with _writing(folder):
         files.begin()

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.inspect.scene import Box, Scene
+from hlotool.inspect.svg import byte_words, count_words
 from hlotool.ir import Instruction
 
 __all__ = [
@@ -30,8 +31,7 @@ _HEAVY = (
 """Opcodes that name a part, if it has no product."""
 _NOTHING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "fusion", "bitcast", "copy", "call"})
 _PLUMBING = frozenset({"broadcast", "reshape", "transpose", "slice", "iota", "convert"})
-_FLOP_UNITS = ((1e15, "PF"), (1e12, "TF"), (1e9, "GF"), (1e6, "MF"))
-_BYTE_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_MANY_FLOPS, _MANY_BYTES = 1e6, 1 << 10  # below these nothing is said
 
 
 def part_title(box: Box, costs: ModuleCost, turn: str = "") -> str:
@@ -58,7 +58,9 @@ def amount_words(box: Box, costs: ModuleCost) -> str:
     """The flops in a box, where they are many; else the bytes that it moves."""
     found = [costs.of(one) for one in outermost(box)]
     flops, moved = sum(cost.flops + cost.transcendentals for cost in found), sum(cost.bytes for cost in found)
-    return _scaled(flops, _FLOP_UNITS) or _scaled(moved, _BYTE_UNITS)
+    if flops >= _MANY_FLOPS:
+        return f"{count_words(flops)}F"
+    return byte_words(moved) if moved >= _MANY_BYTES else ""
 
 
 def outermost(box: Box) -> Iterator[Instruction]:
@@ -132,10 +134,3 @@ def _counts(box: Box) -> Counter[str]:
 
 def _listed(counts: list[tuple[str, int]]) -> str:
     return ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in counts)
-
-
-def _scaled(number: float, units: tuple[tuple[float, str], ...]) -> str:
-    for size, unit in units:
-        if number >= size:
-            return f"{number / size:.{3 if number < 1000 * size else 4}g} {unit}"
-    return ""

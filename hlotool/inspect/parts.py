@@ -23,16 +23,16 @@ __all__ = ["divide"]
 
 _SHORTEST_PERIOD = 8  # boxes of a repetition
 _SMALLEST_PART, _LARGEST_PART = 12, 60
-_STAY = 4  # boxes between layers that stay outside of parts
+_STAY = 4  # boxes between layers that make no part of their own
 _GRAM = 4  # boxes in a row that are looked for again
 _CANDIDATES = 8  # distances that are tried
 _MOST_PARTS = 36  # in one box
 _BY_OPCODE = 1.3  # how much more must repeat without shapes than with them
-_MOST_LETTERS = 26
+_MOST_LETTERS = 26  # kinds of repetitions that are told apart by a letter
 _LEAST_COVERED, _LEAST_OF_REST = 0.15, 0.4  # of a stretch, and of what is left of one or in a part
 _ALIKE = 0.8  # how alike a repetition with more or fewer boxes is
 _PRODUCTS_OF_LAYER = 1.5  # what repeats with fewer is a repetition, but no layer
-_UNLIKE = 2  # boxes in a row
+_UNLIKE = 2  # boxes in a row that may differ within a repetition
 _DIGITS = re.compile(r"\d+")
 
 _Flows = Sequence[tuple[int, int]]  # from box to box, by their numbers

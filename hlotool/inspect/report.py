@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from hlotool.inspect.memory import BufferPlan, live_bytes, peak_buffers, plan_pi
 from hlotool.inspect.scene import build_scene
 from hlotool.inspect.site import Markup, bar, cards, link, page, table
 from hlotool.inspect.stats import Stats, stats
+from hlotool.inspect.svg import byte_words, count_words, time_words
 from hlotool.ir import Module
 from hlotool.passes.framework.instruments import PassRun
 
@@ -321,24 +323,7 @@ def _count(number: int) -> str:
     return f"{number:,}"
 
 
-def _amount(number: int) -> str:
-    return _scaled(number, 1000, ("", " k", " M", " G", " T", " P"))
-
-
-def _bytes(number: int) -> str:
-    return _scaled(number, 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
-
-
-def _scaled(number: float, step: int, units: Sequence[str]) -> str:
-    for unit in units[:-1]:
-        if number < step:
-            return f"{number:.4g}{unit}"
-        number /= step
-    return f"{number:.4g}{units[-1]}"
-
-
-def _time(seconds: float) -> str:
-    return _scaled(seconds * 1e9, 1000, (" ns", " µs", " ms", " s"))
-
-
+_amount = partial(count_words, digits=4)
+_bytes = partial(byte_words, digits=4)
+_time = partial(time_words, digits=4)
 _MEASURES = (("instructions", _count), ("flops", _amount), ("bytes", _bytes), ("peak_bytes", _bytes))

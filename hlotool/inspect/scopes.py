@@ -16,7 +16,7 @@ from hlotool.inspect.scene import Box, Scene
 __all__ = ["add_scopes", "scope_of"]
 
 _FULL = 80  # boxes in a box from which it gets scopes and parts
-_MANY_PARAMETERS = 8  # from here on they are a strip instead of boxes among the others
+_MANY_PARAMETERS = 8  # more are a strip instead of boxes among the others
 
 
 def add_scopes(scene: Scene, always: bool = False) -> None:

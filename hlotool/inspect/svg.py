@@ -51,24 +51,24 @@ def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") 
     )
 
 
-def byte_words(number: float) -> str:
-    """Bytes with a binary unit."""
-    return _scaled(number, 1024, (" B", " KiB", " MiB", " GiB", " TiB"))
+def byte_words(number: float, digits: int = 3) -> str:
+    """Bytes with a binary unit, in so many digits, or in four where three would not do."""
+    return _scaled(number, 1024, (" B", " KiB", " MiB", " GiB", " TiB"), digits)
 
 
-def count_words(number: float) -> str:
-    """A number with a decimal unit."""
-    return _scaled(number, 1000, ("", " k", " M", " G", " T", " P"))
+def count_words(number: float, digits: int = 3) -> str:
+    """A number with a decimal unit, in so many digits."""
+    return _scaled(number, 1000, ("", " k", " M", " G", " T", " P"), digits)
 
 
-def time_words(seconds: float) -> str:
-    """A time from nanoseconds to seconds."""
-    return _scaled(seconds * 1e9, 1000, (" ns", " µs", " ms", " s"))
+def time_words(seconds: float, digits: int = 3) -> str:
+    """A time from nanoseconds to seconds, in so many digits."""
+    return _scaled(seconds * 1e9, 1000, (" ns", " µs", " ms", " s"), digits)
 
 
-def _scaled(number: float, step: int, units: tuple[str, ...]) -> str:
+def _scaled(number: float, step: int, units: tuple[str, ...], digits: int) -> str:
     for unit in units[:-1]:
         if number < step:
-            return f"{number:.4g}{unit}" if step == 1024 and number >= 1000 else f"{number:.3g}{unit}"
+            return f"{number:.{4 if step == 1024 and number >= 1000 else digits}g}{unit}"
         number /= step
-    return f"{number:.3g}{units[-1]}"
+    return f"{number:.{digits}g}{units[-1]}"

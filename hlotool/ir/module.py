@@ -168,14 +168,18 @@ class Instruction:
 
     # ---- edges
 
+    def _note(self) -> None:
+        """This instruction was edited."""
+        if self.parent is not None and self.parent._edited is not None:
+            self.parent._edited[self] = None
+
     def replace_operand(self, index: int, new: Instruction) -> None:
         """Make operand `index` read `new`."""
         old = self.operands[index]
         if old is new:
             return
         self.operands[index] = new
-        if self.parent is not None:
-            self.parent._note(self)
+        self._note()
         _drop_use(old, self)
         new.users[self] = new.users.get(self, 0) + 1
 
@@ -199,22 +203,19 @@ class Instruction:
         if before is not self and before not in self.control_predecessors:
             self.control_predecessors.append(before)
             before.control_successors.append(self)
-            if self.parent is not None:
-                self.parent._note(self)
+            self._note()
 
     def remove_control_predecessor(self, before: Instruction) -> None:
         self.control_predecessors.remove(before)
         before.control_successors.remove(self)
-        if self.parent is not None:
-            self.parent._note(self)
+        self._note()
 
     def set_operands(self, operands: Iterable[Instruction]) -> None:
         """Replace the whole operand list."""
         for old in self.operands:
             _drop_use(old, self)
         self.operands = list(operands)
-        if self.parent is not None:
-            self.parent._note(self)
+        self._note()
         for new in self.operands:
             new.users[self] = new.users.get(self, 0) + 1
 
@@ -269,8 +270,8 @@ class Computation:
 
     @root.setter
     def root(self, instruction: Instruction) -> None:
-        if self._edited is not None and self._root is not None:
-            self._edited[self._root] = None
+        if self._root is not None:
+            self._note(self._root)
         self._root = instruction
         self._note(instruction)
 
