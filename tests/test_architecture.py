@@ -13,6 +13,7 @@ import pytest
 from conftest import ROOT, environment
 
 PACKAGE = ROOT / "hlotool"
+_COMPILER = {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime", "driver"}
 MAY_IMPORT = {
     "ir": set(),
     "text": {"ir"},
@@ -32,6 +33,11 @@ MAY_IMPORT = {
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
     "lsp": {"ir", "text", "lint", "analysis"},
     "starters": {"ir", "passes", "driver"},
+    "frontends": _COMPILER | {"harness", "inspect"},
+    "numpy": _COMPILER | {"frontends"},
+    "jax": _COMPILER | {"frontends", "harness"},
+    "torch": _COMPILER | {"frontends"},
+    "tensorflow": _COMPILER | {"frontends"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
     "instruction_sets": set(),
@@ -60,6 +66,11 @@ LIBRARIES = {  # beyond the standard library
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
+    "frontends": {"numpy", "ml_dtypes"},
+    "numpy": {"numpy", "ml_dtypes"},
+    "jax": {"numpy", "ml_dtypes", "jax", "jaxlib"},
+    "torch": {"numpy", "ml_dtypes", "torch"},
+    "tensorflow": {"numpy", "ml_dtypes", "tensorflow"},
 }
 ROOMS = sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())
 
