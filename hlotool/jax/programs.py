@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hlotool.ir import HloError, InputError, Instruction, Module, UnsupportedError
 
-__all__ = ["Refusal", "Record", "added", "fall_back", "forget", "records", "refusal_of"]
+__all__ = ["Record", "Refusal", "added", "fall_back", "forget", "records", "refusal_of"]
 
 _KEPT = 10_000
 _records: deque[Record] = deque(maxlen=_KEPT)

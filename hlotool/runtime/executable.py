@@ -64,8 +64,10 @@ class Executable:
     several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
     are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
     the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
-    results there without a copy (None where that is not possible).  `donated` maps results to the arguments that
-    they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
+    results there without a copy (None where that is not possible).  `fitting` gives a `run` that hands arguments which
+    do not fit as they are to another function (None where `run` is no plain call of the code).  `donated` maps results
+    to the arguments that they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled
+    program saw.
     `compile_seconds` is how long it took to make it.
     """
 
@@ -81,6 +83,7 @@ class Executable:
     image: Image | None = None
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
+    fitting: Callable[[Callable[..., Arrays]], Callable[..., Arrays]] | None = None
     devices: int = 1
     timeout: float | None = None
     donated: Mapping[int, int] = field(default_factory=dict)
@@ -260,8 +263,10 @@ def link(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
         work=work,
-        into=None if needs_device or devices > 1 else entry.run_into, recorder=recorder,
-    )  # fmt: skip
+        into=None if needs_device or devices > 1 else entry.run_into,
+        fitting=None if needs_device or devices > 1 else partial(entry.function, image.releases_gil),
+        recorder=recorder,
+    )
 
 
 def _refused(*arrays: object) -> NoReturn:
