@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlotool.jax import passes
+    import hlotool.jax.passes as passes
     from hlotool.jax.explain import explain
     from hlotool.jax.jit import jit
 

@@ -395,7 +395,7 @@ class _Timed:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self._record.timed += 1
-            self._record.seconds += perf_counter() - self._start
+            self._record.run_seconds += perf_counter() - self._start
 
 
 class _Explained:

@@ -16,8 +16,10 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from hlotool.driver import compile_module
+from hlotool.frontends.fallback import fall_back, reason_of
+from hlotool.frontends.programs import Program as Record
 from hlotool.ir import HloError, Module, UnsupportedError
-from hlotool.jax.programs import Record, Refusal, added, fall_back, refusal_of
+from hlotool.jax.record import PROGRAMS
 from hlotool.runtime.executable import Executable
 from hlotool.text.proto import read_proto
 
@@ -60,7 +62,7 @@ class Program:
         self.jaxpr: ClosedJaxpr = traced.jaxpr
         self.name = name
         self.derived: dict[Any, Any] = {}
-        self.record = Record(name, "jit")
+        self.record = Record(name, _signature(traced.jaxpr), timed=0)
         self._traced = traced
         self._donate = tuple(donate)
         self._options: dict[str, Any] = {"pipeline": pipeline, "threads": threads}
@@ -84,18 +86,19 @@ class Program:
         """`function`, compiled by jax."""
         return jax.jit(self.function)  # type: ignore[no-any-return]
 
+    @property
     def module(self) -> Module:
-        """The program as HLO; HloError where jax gives none that can be read."""
+        """The program as HLO, as jax lowers it; HloError where jax gives none that can be read."""
         with _inlined():
             lowered = self._traced.lower(lowering_platforms=("cpu",))
         return read_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto(), self.name)
 
     @property
     def executable(self) -> Executable | None:
+        """The program as hlotool runs it; None where jax does."""
         with self._lock:
             if "executable" not in self.derived:
                 self.derived["executable"] = self._compiled()
-                self._traced = None  # it is large
         found: Executable | None = self.derived["executable"]
         return found
 
@@ -106,19 +109,16 @@ class Program:
         executable = None
         try:
             refuse_effects(self.jaxpr)
-            module = self.module()
+            module = self.module
             executable = compile_module(module, donate=self._donate, **self._options)
             self._check(executable)
         except HloError as refused:
             error, executable = refused, None
         self.record.compile_seconds = perf_counter() - start
-        added(self.record)
+        PROGRAMS.add(self.record)
         if error is not None:
-            found = refusal_of(error, module, lambda name: source_of(self.jaxpr, name))
-            if isinstance(error, _EffectsError):
-                found = Refusal(found.reason, error.operation, source=error.source)
-            self.record.refusal = found
-            fall_back(self.record, "jax runs it", error)
+            self.record.reason = reason_of(error, module, lambda name: source_of(self.jaxpr, name))
+            fall_back(self.name, self.record.reason, "jax runs it", error)
         return executable
 
     def _check(self, executable: Executable) -> None:
@@ -137,22 +137,20 @@ class Program:
                 key_implementation(aval.dtype)
 
 
-class _EffectsError(UnsupportedError):
-    """A program does more than compute: `operation` is what, `source` where."""
-
-    operation = source = ""
-
-
 def refuse_effects(jaxpr: ClosedJaxpr) -> None:
     """UnsupportedError for a program that prints, calls back, or changes something."""
     if not jaxpr.effects:
         return
-    error = _EffectsError("it has effects on the world outside of it, which jax takes care of")
     equation = next((e for e in _equations(jaxpr.jaxpr) if e.effects and not [*_inside(e)]), None)
-    if equation is not None:
-        error.operation = str(equation.primitive)
-        error.source = _place(equation)
-    raise error
+    what = "" if equation is None else f" [{equation.primitive}], written in {_place(equation)}"
+    raise UnsupportedError(f"it has effects on the world outside of it{what}")
+
+
+def _signature(jaxpr: ClosedJaxpr) -> str:
+    """``(f32[3], i32[]) -> f32[3]``, and how many where that would be long."""
+    sides = ([aval.str_short(short_dtypes=True) for aval in avals] for avals in (jaxpr.in_avals, jaxpr.out_avals))
+    taken, given = (", ".join(side) if len(side) <= 6 else f"{len(side)} arrays" for side in sides)
+    return f"({taken}) -> ({given})"
 
 
 def source_of(jaxpr: ClosedJaxpr, instruction: str) -> str:

@@ -260,13 +260,11 @@ def link(
 
     needs_device = timeout is not None or any(isinstance(site, HostSite) for site in sites)
     return executable(
-        run=alone if needs_device else call,
+        run=alone if needs_device else call, work=work, recorder=recorder,
         image=image if not sites and timeout is None and recorder is None else None,
-        work=work,
         into=None if needs_device or devices > 1 else entry.run_into,
         fitting=None if needs_device or devices > 1 else partial(entry.function, image.releases_gil),
-        recorder=recorder,
-    )
+    )  # fmt: skip
 
 
 def _refused(*arrays: object) -> NoReturn:
