@@ -328,8 +328,8 @@ class _Compiler:
         if executable is not None:
             outs = enumerate(program.jaxpr.out_avals)
             keys = {n: key_implementation(aval.dtype) for n, aval in outs if is_key(aval.dtype)}
-            if executable.fitting is not None and not keys:
-                run = executable.fitting(_miss)
+            if executable.entry is not None and not keys:
+                run = executable.entry.function(executable.image is None or executable.image.releases_gil, _miss)
         dtypes = [None if is_key(aval.dtype) else aval.dtype for aval in program.jaxpr.in_avals]
         single = results == tree_structure(0)
         return _Ready(program, results, single, dtypes, keys, run, program.record)

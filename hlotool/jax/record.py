@@ -1,4 +1,4 @@
-"""The programs of JAX that came in, by `hlotool.jax.jit` or the plug-in."""
+"""What JAX handed over in this process: the records behind `hlotool.jax.explain`."""
 
 from __future__ import annotations
 

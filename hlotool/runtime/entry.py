@@ -143,9 +143,14 @@ class Entry:
             return self if otherwise is None else otherwise
         return self._builtin(self if otherwise is None else otherwise, release_gil)
 
+    @property
+    def constants(self) -> int:
+        """The address of the constants, which live as long as the entry; 0 where there are none."""
+        return 0 if self._constants is None else self._constants.ctypes.data
+
     def _builtin(self, slow: Callable[..., tuple[Array, ...]], release_gil: bool) -> Callable[..., tuple[Array, ...]]:
         keep = (self.keep, self._constants, self.custom_calls)
-        base = 0 if self._constants is None else self._constants.ctypes.data
+        base = self.constants
         return fastcall.builtin(
             slow, self.address, self.parameters, self.outputs, self.arena_bytes, base, release_gil, self.alignment,
             keep, self.aliases, self.overwritten,
