@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy
 
 from hlotool.ir import ELEMENT_TYPES, dtype_of, element_type_of
@@ -91,9 +90,10 @@ def _promote_narrow(a: DType, b: DType) -> DType:
     if kind_of(first) == "float":
         both = {first.itemsize, second.itemsize}
         if both == {1}:
-            return numpy.dtype(ml_dtypes.bfloat16)
-        wider: DType = first if first.itemsize > second.itemsize else second
-        return numpy.dtype(numpy.float32) if min(both) == 2 else wider
+            return dtype_of("bf16")
+        if min(both) == 2:
+            return numpy.dtype(numpy.float32)
+        return first if first.itemsize > second.itemsize else second
     wide = max(first.itemsize, second.itemsize)
     if kind_of(first) == kind_of(second):
         return max((first, second), key=lambda one: ELEMENT_TYPES[hlo_type(one)].bits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 from pathlib import Path
 from types import FrameType
@@ -20,7 +22,7 @@ __all__ = [
     "value_error",
 ]
 
-_PACKAGE = str(Path(__file__).resolve().parent.parent) + "/"
+_INSIDE = (str(Path(__file__).resolve().parent.parent) + "/", contextlib.__file__, functools.__file__)
 
 
 class ArgumentError(InputError, ValueError):
@@ -42,7 +44,7 @@ class TracingError(UnsupportedError, TypeError):
 def user_frame() -> FrameType | None:
     """The innermost frame of a file outside of hlotool."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame = frame.f_back
     return frame
 

@@ -13,7 +13,11 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
-__all__ = ["LEAF", "Structure", "describe", "flatten", "leaf_paths", "register", "tree_map", "unflatten"]
+from hlotool.ir import Shape
+
+__all__ = [
+    "LEAF", "Structure", "describe", "flatten", "flatten_into", "leaf_paths", "register", "tree_map", "unflatten",
+]  # fmt: skip
 
 Structure: TypeAlias = Any
 LEAF = "*"
@@ -32,29 +36,30 @@ def register(kind: type, apart: _Apart, together: _Together) -> None:
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
     """The leaves, depth first, and the structure."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
+    return leaves, flatten_into(tree, leaves)
 
 
-def _flatten(tree: Any, leaves: list[Any]) -> Structure:
+def flatten_into(tree: Any, leaves: list[Any]) -> Structure:
+    """The structure; leaves are appended to `leaves`."""
     kind: Any = type(tree)
     if kind is tuple or kind is list:
-        return (kind, None, *[_flatten(child, leaves) for child in tree])
+        return (kind, None, *[flatten_into(child, leaves) for child in tree])
     if kind is dict:
         keys = _sorted(tree)
-        return (dict, keys, *[_flatten(tree[key], leaves) for key in keys])
+        return (dict, keys, *[flatten_into(tree[key], leaves) for key in keys])
     if tree is None:
         return _NONE
     found = _REGISTERED.get(kind)
     if found is not None:
         children, fixed = found[0](tree)
-        return (kind, fixed, *[_flatten(child, leaves) for child in children])
+        return (kind, fixed, *[flatten_into(child, leaves) for child in children])
     names = _fields(kind)
     if names is not None:
         dynamic, static = names
         fixed = tuple([getattr(tree, name) for name in static])
-        return (kind, fixed, *[_flatten(getattr(tree, name), leaves) for name in dynamic])
+        return (kind, fixed, *[flatten_into(getattr(tree, name), leaves) for name in dynamic])
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
-        return (kind, None, *[_flatten(child, leaves) for child in tree])
+        return (kind, None, *[flatten_into(child, leaves) for child in tree])
     leaves.append(tree)
     return LEAF
 
@@ -69,7 +74,7 @@ def _sorted(tree: dict[Any, Any]) -> tuple[Any, ...]:
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Names of the fields of a dataclass that hold children, and of those that are fixed; None for other classes."""
-    if not is_dataclass(kind):
+    if not is_dataclass(kind) or kind is Shape:  # shapes stand for arrays
         return None
     every = fields(kind)
     static = tuple(field.name for field in every if field.metadata.get("static"))

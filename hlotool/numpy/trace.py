@@ -55,11 +55,13 @@ class State(threading.local):
 STATE = State()
 
 
-@dataclass(frozen=True, slots=True)
 class Weak:
     """What stands for a Python number among the arguments: an array without dimensions whose type gives way."""
 
-    shape: Shape
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
 
 
 class Trace:
@@ -211,16 +213,20 @@ def trace(function: Callable[..., Any], *arguments: Any, name: str | None = None
     """
     leaves, structure = flatten(arguments)
     with tracing(name or getattr(function, "__name__", "function").strip("<>")) as made:
-        given = [made.parameter(shape_of(leaf), isinstance(leaf, Weak) or is_scalar(leaf)) for leaf in leaves]
+        given = [made.parameter(shape_of(leaf), _is_weak(leaf)) for leaf in leaves]
         result = function(*unflatten(structure, given))
         return finish(made, result)
+
+
+def _is_weak(leaf: Any) -> bool:
+    return leaf._weak if isinstance(leaf, Array) else isinstance(leaf, Weak) or is_scalar(leaf)
 
 
 def finish(made: Trace, result: Any) -> Traced:
     """The trace ends with this result."""
     outputs, structure = flatten(result)
     found = [value if isinstance(value, Array) else concrete(value) for value in outputs]
-    weak = tuple(value._weak if isinstance(value, Array) else is_scalar(value) for value in outputs)
+    weak = tuple(map(_is_weak, outputs))
     computation = made.builder.computation
     computation.root = made.builder.tuple([made.lift(value) for value in found])
     return Traced(computation, structure, tuple(value for value, _ in made.captured.values()), weak)
