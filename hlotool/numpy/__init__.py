@@ -3,10 +3,12 @@
 Arrays and Python functions enter; modules, and the arrays that their executables give, leave.
 """
 
-from hlotool.numpy import creation, elementwise
+from hlotool.numpy import creation, elementwise, types
 from hlotool.numpy.array import Array
 from hlotool.numpy.creation import *  # noqa: F403
 from hlotool.numpy.elementwise import *  # noqa: F403
+from hlotool.numpy.types import *  # noqa: F403
 
-int8 = __import__("numpy").int8
-__all__ = ["Array", *creation.__all__, *elementwise.__all__]
+ndarray = Array
+
+__all__ = ["Array", "ndarray", *creation.__all__, *elementwise.__all__, *types.__all__]
