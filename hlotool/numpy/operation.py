@@ -34,7 +34,8 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     `arrays` names its first parameters: arrays, Python numbers, nested sequences of numbers, or None; one that is named
     ``arrays`` or ``operands`` is a list of them.  The others are constants of the program.  The body runs with a trace
-    active: it calls `as_arrays`, `apply` and other functions of the namespace.  Outside of a trace it runs once for each signature, and what it came to is compiled and kept.
+    active: it calls `as_arrays`, `apply` and other functions of the namespace.  Outside of a trace it runs once for
+    each signature, and what it came to is compiled and kept.
     """
 
     def decorate(body: Callable[P, R]) -> Callable[P, R]:
