@@ -11,19 +11,20 @@ from typing import Any, ParamSpec, TypeVar
 import numpy
 
 from hlotool.driver import compile_module
-from hlotool.ir import Computation, Module
+from hlotool.ir import Computation, Module, array
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import DType, common_type, hlo_type
-from hlotool.numpy.errors import type_error
+from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.pytree import LEAF, Structure, flatten, unflatten
 from hlotool.numpy.trace import STATE, adopt, apply, is_scalar, leaked, shape_of, trace
 
-__all__ = ["as_arrays", "call_computation", "call_module", "convert", "operation"]
+__all__ = ["as_arrays", "call_computation", "call_module", "convert", "frozen", "holds_arrays", "operation", "stacked"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _PLAIN = frozenset({bool, int, str, type(None), type, type(numpy.dtype(int)), numpy.dtype})
+_LISTS = ("arrays", "operands")
 _MOST_PROGRAMS = 8192
 _MOST_MODULES = 256
 
@@ -31,19 +32,23 @@ _MOST_MODULES = 256
 def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function of traced arrays one of arrays of any kind.
 
-    `arrays` names its first parameters: arrays, Python numbers, None, or lists of them.  The others are constants of
-    the program.  The body runs with a trace active: it calls `as_arrays`, `apply` and other functions of the namespace.
-    Outside of a trace it runs once for each signature, and what it came to is compiled and kept.
+    `arrays` names its first parameters: arrays, Python numbers, nested sequences of numbers, or None; one that is named
+    ``arrays`` or ``operands`` is a list of them.  The others are constants of the program.  The body runs with a trace
+    active: it calls `as_arrays`, `apply` and other functions of the namespace.  Outside of a trace it runs once for
+    each signature, and what it came to is compiled and kept.
     """
 
     def decorate(body: Callable[P, R]) -> Callable[P, R]:
         programs: OrderedDict[Any, tuple[Callable[..., Any], Structure]] = OrderedDict()
         count = len(arrays)
+        single = [name not in _LISTS for name in arrays]
         signature = inspect.signature(body)
 
         @wraps(body)
         def call(*args: P.args, **options: P.kwargs) -> R:
             if STATE.trace is not None:
+                if any(type(one) is list or type(one) is tuple for one in args[:count]):
+                    args = tuple(map(_listed, args, (*single, *[False] * len(args))))  # type: ignore[assignment]
                 return body(*args, **options)
             values, key = [], []
             for one in args[:count]:
@@ -65,7 +70,7 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     results = known[0](*values)
                     made: Any = Array(results[0]) if known[1] == LEAF else unflatten(known[1], map(Array, results))
                     return made  # type: ignore[no-any-return]
-            return _first(body, count, signature, programs, args, options)  # type: ignore[no-any-return]
+            return _first(body, single, signature, programs, args, options)  # type: ignore[no-any-return]
 
         return call
 
@@ -74,18 +79,19 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def _first(
     body: Callable[..., Any],
-    count: int,
+    single: Sequence[bool],
     signature: inspect.Signature,
     programs: OrderedDict[Any, tuple[Callable[..., Any], Structure]],
     args: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:
     """A call of a signature that is new, or whose arguments take looking at."""
+    count = len(single)
     if len(args) < count:
         bound = signature.bind(*args, **options)
         bound.apply_defaults()
         args, options = bound.args, bound.kwargs
-    leaves, structure = flatten(args[:count])
+    leaves, structure = flatten(tuple(map(_listed, args[:count], single)))
     values = [value._value for value in eager_arrays(leaves)]
     fixed = args[count:]
     avals = tuple([part for value in values for part in (value.dtype, value.shape)])
@@ -102,6 +108,37 @@ def _first(
         if len(programs) > _MOST_PROGRAMS:
             programs.popitem(last=False)
     return unflatten(known[1], map(Array, known[0](*values)))
+
+
+def _listed(value: Any, single: bool) -> Any:
+    """An argument that is one array, as that; a list may stand for one."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    return stacked(value) if single else [_listed(one, True) for one in value]
+
+
+def stacked(rows: Any) -> Array:
+    """Nested sequences of numbers and arrays as an array."""
+    if not holds_arrays(rows):
+        return concrete(rows)
+    if STATE.trace is None:
+        return concrete(numpy.asarray(_unwrapped(rows)))
+    found = as_arrays(*[stacked(one) if isinstance(one, (list, tuple)) else one for one in rows])
+    if len({one.shape for one in found}) > 1:
+        raise value_error(f"rows of shapes {[one.shape for one in found]} are no array")
+    parts = [apply("reshape", one, shape=array(hlo_type(one.dtype), (1, *one.shape))) for one in found]
+    return apply("concatenate", *parts, dimensions=(0,))
+
+
+def _unwrapped(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_unwrapped(one) for one in value]
+    return numpy.asarray(value) if isinstance(value, Array) else value
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether there is an array of this package in nested sequences."""
+    return any(map(holds_arrays, value)) if isinstance(value, (list, tuple)) else isinstance(value, Array)
 
 
 def frozen(value: Any) -> Any:
