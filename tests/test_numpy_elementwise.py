@@ -158,7 +158,7 @@ def test_choosing() -> None:
 def test_types_that_a_function_does_not_take_are_refused(name: str) -> None:
     arrays = {"negative": ["bool"], "bitwise_invert": ["float32"], "less": ["complex64"] * 2}.get(name)
     if arrays is None:
-        with pytest.raises(TypeError, match="no array"):
+        with pytest.raises(TypeError, match="cannot be compiled"):
             np.sin("text")
         return
     with pytest.raises(TypeError, match=f"{name} is not for arrays of"):

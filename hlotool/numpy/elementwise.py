@@ -666,7 +666,7 @@ def log2(x: Any, /) -> Array:
     """The logarithm to the base of 2; exact for its powers."""
     (found,) = as_floats(x)
     if _kind(found) == "complex":
-        return elementwise("multiply", apply("log", found), constant_like(found, 1 / math.log(2)))
+        return _scaled_log(found, 1 / math.log(2))
     value = _wide(found)
     mantissa, exponent = _split(value)
     large = apply("compare", mantissa, constant_like(value, math.sqrt(2)), direction="GT")
@@ -677,6 +677,13 @@ def log2(x: Any, /) -> Array:
     usual = apply("and", apply("is-finite", value), apply("compare", value, constant_like(value, 0), direction="GT"))
     return _weak_like(convert(apply("select", usual, apply("add", exponent, part), apply("log", value)), found.dtype),
                       found)
+
+
+def _scaled_log(value: Array, factor: float) -> Array:
+    """The logarithm of complex numbers times a real number, part by part: one may be infinite."""
+    whole = apply("log", value)
+    parts = [apply(part, whole) for part in ("real", "imag")]
+    return apply("complex", *[apply("multiply", part, constant_like(part, factor)) for part in parts])
 
 
 def _split(value: Array) -> tuple[Array, Array]:
@@ -699,7 +706,7 @@ def log10(x: Any, /) -> Array:
     """The logarithm to the base of 10."""
     (found,) = as_floats(x)
     if _kind(found) == "complex":
-        return elementwise("divide", apply("log", found), constant_like(found, math.log(10)))
+        return _scaled_log(found, 1 / math.log(10))
     value = _wide(found)
     return _weak_like(convert(apply("divide", apply("log", value), constant_like(value, math.log(10))), found.dtype),
                       found)

@@ -48,7 +48,7 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def call(*args: P.args, **options: P.kwargs) -> R:
             if STATE.trace is not None:
                 if any(type(one) is list or type(one) is tuple for one in args[:count]):
-                    args = tuple(map(_listed, args, (*single, *[False] * len(args))))  # type: ignore[assignment]
+                    return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
                 return body(*args, **options)
             values, key = [], []
             for one in args[:count]:
