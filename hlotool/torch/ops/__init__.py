@@ -3,6 +3,6 @@
 Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlotool.torch.lowering`).
 """
 
-from hlotool.torch.ops import elementwise, views
+from hlotool.torch.ops import binary, conversions, creation, joining, unary, views
 
-__all__ = ["elementwise", "views"]
+__all__ = ["binary", "conversions", "creation", "joining", "unary", "views"]
