@@ -1,0 +1,8 @@
+"""Lowerings of ATen operations, a file for each family; importing this package fills the table.
+
+Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlotool.torch.lowering`).
+"""
+
+from hlotool.torch.ops import elementwise, views
+
+__all__ = ["elementwise", "views"]
