@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isinf, nan
+from math import isinf
 from typing import Any
 
 from hlotool.ir import Instruction
@@ -244,8 +244,8 @@ def _norm(c: Context, self: Instruction, order: Number, over: Sequence[int], kee
     size = c.convert(size, element(c.computed(c.full(0, c.type))))
     p = float(order)  # type: ignore[arg-type]  # orders are real
     if isinf(p):
-        found = c.reduce(size, over, "maximum" if p > 0 else "minimum", -nan if False else (0 if p > 0 else highest(
-            element(size))), keepdim)
+        initial = 0 if p > 0 else highest(element(size))
+        found = c.reduce(size, over, "maximum" if p > 0 else "minimum", initial, keepdim)
     elif p == 0:
         found = c.reduce(c.convert(c.convert(size, "pred"), element(size)), over, "add", 0, keepdim)
     elif p == 1:
