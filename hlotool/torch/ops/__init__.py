@@ -3,6 +3,6 @@
 Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlotool.torch.lowering`).
 """
 
-from hlotool.torch.ops import convolutions, elementwise, normalisation, pooling, products, reductions, softmax, views
+from hlotool.torch.ops import convolutions, elementwise, indexing, normalisation, pooling, products, reductions, softmax, views
 
-__all__ = ["convolutions", "elementwise", "normalisation", "pooling", "products", "reductions", "softmax", "views"]
+__all__ = ["convolutions", "elementwise", "indexing", "normalisation", "pooling", "products", "reductions", "softmax", "views"]

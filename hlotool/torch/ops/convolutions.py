@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from hlotool.ir import Instruction
 from hlotool.ir.attributes import ConvDimensionNumbers, Window, WindowDimension
+from hlotool.ir.shape_inference import infer
 from hlotool.ir.types import ELEMENT_TYPES
 from hlotool.torch.lowering import Context, lowering
-from hlotool.torch.ops.pieces import element, per_dimension, sizes
+from hlotool.torch.ops.pieces import element, is_narrow, per_dimension, sizes
 from hlotool.torch.refusal import Refused
 
 __all__: list[str] = []
@@ -33,7 +34,9 @@ def _convolved(
         attributes["feature_group_count"] = feature_groups
     if batch_groups != 1:
         attributes["batch_group_count"] = batch_groups
-    return c.builder.add("convolution", None, (base, kernel), attributes)
+    shape = infer("convolution", (base.shape, kernel.shape), attributes)
+    wide = element(base) if not is_narrow(element(base)) else "f32"  # rounded once, at the end
+    return c.builder.add("convolution", shape.with_type(wide), (base, kernel), attributes)
 
 
 def _padding(padding: int, dilation: int, kernel: int) -> int:
@@ -110,8 +113,8 @@ def convolution(
     else:
         made = _forward(c, input, weight, stride, padding, dilation, groups)
     if bias is not None:
-        made = c.builder.binary("add", made, c.builder.broadcast(bias, (1,), sizes(made)))
-    return made
+        made = c.builder.binary("add", made, c.builder.broadcast(c.convert(bias, element(made)), (1,), sizes(made)))
+    return c.convert(made, c.type)
 
 
 @lowering("aten.convolution_backward.default")
@@ -136,5 +139,5 @@ def convolution_backward(
         by_weight = _by_weight(c, *pair, *way, places)
     if output_mask[2]:
         over = [d for d in range(count + 2) if d != 1]
-        by_bias = c.convert(c.reduce(c.computed(grad_output), over, "add", 0), element(grad_output))
-    return by_input, by_weight, by_bias
+        by_bias = c.reduce(c.computed(grad_output), over, "add", 0)
+    return tuple(None if one is None else c.convert(one, element(input)) for one in (by_input, by_weight, by_bias))

@@ -15,7 +15,7 @@ from hlotool.torch.lowering import Context
 
 __all__ = [
     "better_pair", "constant", "count_along", "dimension_of", "element", "highest", "is_complex", "is_float", "is_nan",
-    "lowest", "narrow", "per_dimension", "positions", "sizes", "spread", "squeeze",
+    "is_narrow", "lowest", "narrow", "per_dimension", "positions", "sizes", "spread", "squeeze",
 ]  # fmt: skip
 
 
@@ -30,6 +30,11 @@ def sizes(a: Instruction) -> tuple[int, ...]:
 
 def is_float(element_type: str) -> bool:
     return ELEMENT_TYPES[element_type].is_float
+
+
+def is_narrow(element_type: str) -> bool:
+    """A float of less than 32 bits, which is computed in f32."""
+    return ELEMENT_TYPES[element_type].is_float and ELEMENT_TYPES[element_type].bits < 32
 
 
 def is_complex(element_type: str) -> bool:
