@@ -2,8 +2,8 @@
 
     python tests/survey_torch_opinfo.py [--lowered] [--backward] [--types f32,s64] [--samples 4] [NAME ...]
 
-prints a line per operation: for each type ``.`` (as eager), ``D`` (differs), ``-`` (a part fell back), ``E`` (an error),
-then reasons.  With --lowered the operation is traced as it is, without decompositions, and all of it has to lower.
+prints a line per operation: for each type ``.`` (as eager), ``D`` (differs), ``-`` (a part fell back), ``E`` (an
+error), then reasons.  With --lowered the operation is traced as it is, without decompositions, and all of it has to lower.
 NAME may be a prefix with ``*``.
 """
 
@@ -110,14 +110,13 @@ def one(op: Any, dtype: Any, options: argparse.Namespace) -> tuple[str, str]:
                 clear()
                 own = torch.compile(function, backend="hlotool")
                 found = (with_gradients(own) if options.backward else own)(*tensors)
-                fell = fell or "; ".join(f"{f.operation}: {f.reason}" for r in reports() for f in r.fallbacks)
+                rows = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
+                fell = fell or "; ".join(f"{f.operation}: {f.reason}" for f in rows)
         except Refused as refused:
             fell = fell or str(refused)
             continue
         except (HloError, Exception) as error:
             return "E", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        if options.lowered:  # views of lists are tuples here
-            wanted = tuple(wanted) if isinstance(wanted, list) else wanted
         different = same(found, wanted)
         if different:
             shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]

@@ -9,7 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from hlotool.torch.call import compiled, function_of
+import hlotool
+from hlotool.torch.call import function_of
 from hlotool.torch.graph import lower
 
 __all__ = ["run_lowered", "traced"]
@@ -27,6 +28,6 @@ def run_lowered(function: Callable[..., Any], *arguments: Any) -> Any:
     graph_module = traced(function, *arguments)
     lowered = lower(graph_module)
     captured = [getattr(graph_module, name) for name in lowered.captured]
-    found = function_of(lowered, compiled(lowered), captured)(*arguments)
+    found = function_of(lowered, hlotool.compile(lowered.module), captured)(*arguments)
     output = next(iter(reversed(graph_module.graph.nodes))).args[0]
     return tuple(found) if isinstance(output, (tuple, list)) else found[0]

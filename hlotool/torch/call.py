@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from hlotool.driver import compile_module
 from hlotool.ir import InputError
 from hlotool.ir.types import dtype_of
 from hlotool.runtime.executable import Executable
 from hlotool.torch.graph import Lowered
 from hlotool.torch.places import Leaf
 
-__all__ = ["array_of", "compiled", "function_of", "tensor_of"]
+__all__ = ["array_of", "function_of", "tensor_of"]
 
 _BITS = {1: torch.uint8, 2: torch.uint16}
-
-
-def compiled(lowered: Lowered) -> Executable:
-    return compile_module(lowered.module)
 
 
 def array_of(tensor: Any, leaf: Leaf) -> Any:

@@ -9,6 +9,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,12 +21,13 @@ from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
 from hlotool.torch.dtypes import element_type_of
 from hlotool.torch.lowering import LOWERINGS, Context, Result
-from hlotool.torch.places import Leaf, leaf_of
+from hlotool.torch.places import Leaf, leaf_of, numbers
 from hlotool.torch.refusal import Refused
 
-__all__ = ["Lowered", "lower", "reason_against", "source_of"]
+__all__ = ["Lowered", "attribute_of", "lower", "reason_against", "source_of"]
 
 _PLACING = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
+_PYTORCH = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -61,7 +63,7 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         made = builder.parameter(len(parameters), array(leaf.element_type, leaf.memory), hint)
         parameters.append(leaf)
         own = made if leaf.is_row_major else builder.transpose(made, leaf.inverse)
-        strides[own] = tuple(map(int, value.stride()))
+        strides[own] = numbers(value.stride())
         return own
 
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
@@ -73,8 +75,8 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         else:
             env[node] = value
     for node in graph_module.graph.nodes:
-        if node.op == "get_attr":
-            env[node] = parameter(_attribute(graph_module, node.target), node.name)
+        if node.op == "get_attr" and isinstance(attribute_of(graph_module, node.target), torch.Tensor):
+            env[node] = parameter(attribute_of(graph_module, node.target), node.name)
             captured.append(node.target)
     results: list[Leaf | int | float | bool | None] = []
     for node in graph_module.graph.nodes:
@@ -95,7 +97,7 @@ def reason_against(node: fx.Node) -> str | None:
     _load()
     if node.target is operator.getitem:
         return None
-    if str(node.target) not in LOWERINGS:
+    if node.op != "call_function" or str(node.target) not in LOWERINGS:
         return "no lowering"
     entry = Module("trial").add(Computation("main"), entry=True)
     builder = Builder(entry)
@@ -108,7 +110,7 @@ def reason_against(node: fx.Node) -> str | None:
                 leaf = leaf_of(value)
                 made = builder.parameter(number, array(leaf.element_type, leaf.sizes))
                 env[argument] = made
-                strides[made] = tuple(map(int, value.stride()))
+                strides[made] = numbers(value.stride())
             else:
                 env[argument] = value
         _call(builder, node, env, strides)
@@ -118,9 +120,10 @@ def reason_against(node: fx.Node) -> str | None:
 
 
 def source_of(node: fx.Node) -> tuple[str, int] | None:
-    """File and line of the user's program that a node comes from."""
+    """File and line of the user's program that a node comes from: the innermost that is not PyTorch's own."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    return (frames[-1][0], int(frames[-1][1])) if frames else None
+    own = [frame for frame in frames if not frame[0].startswith(_PYTORCH)] or frames
+    return (own[-1][0], int(own[-1][1])) if own else None
 
 
 def _load() -> None:
@@ -128,7 +131,8 @@ def _load() -> None:
     import hlotool.torch.ops  # noqa: F401
 
 
-def _attribute(owner: Any, path: str) -> Any:
+def attribute_of(owner: Any, path: str) -> Any:
+    """What a node that gets an attribute gives."""
     for name in path.split("."):
         owner = getattr(owner, name)
     return owner
@@ -175,7 +179,7 @@ def _call(
     found = _lowered(function, Context(builder, expected, strides), given, str(node.target))
     _check(found, expected, str(node.target))
     if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
-        strides.setdefault(found, tuple(map(int, values.stride())))
+        strides.setdefault(found, numbers(values.stride()))
     return found
 
 
@@ -214,7 +218,7 @@ def _check_place(given: dict[str, Any]) -> None:
 def _expected(value: Any) -> tuple[str, tuple[int, ...]] | None:
     if not isinstance(value, torch.Tensor):
         return None
-    return element_type_of(value.dtype), tuple(map(int, value.shape))
+    return element_type_of(value.dtype), numbers(value.shape)
 
 
 def _check(found: Result, expected: tuple[tuple[str, tuple[int, ...]] | None, ...], name: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from hlotool.torch.dtypes import dtype_of, element_type_of
 from hlotool.torch.refusal import Refused
 
-__all__ = ["Leaf", "leaf_of", "memory_order"]
+__all__ = ["Leaf", "leaf_of", "memory_order", "numbers"]
 
 
 def memory_order(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
@@ -69,13 +69,21 @@ def leaf_of(value: Any) -> Leaf:
         raise Refused(f"device {value.device}")
     if value.is_quantized:
         raise Refused(f"quantised dtype {value.dtype}")
-    sizes = tuple(map(int, value.shape))
-    strides = tuple(map(int, value.stride()))
+    sizes, strides = numbers(value.shape), numbers(value.stride())
     order = memory_order(sizes, strides)
     if order is None:
         order = tuple(range(len(sizes)))
         strides = _row_major(sizes)
     return Leaf(element_type_of(value.dtype), sizes, strides, order)
+
+
+def numbers(sizes: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes or strides as numbers; Refused where they are symbols."""
+    import torch
+
+    if any(isinstance(size, torch.SymInt) for size in sizes):
+        raise Refused("sizes are known only when it runs")
+    return tuple(sizes)
 
 
 def _row_major(sizes: Sequence[int]) -> tuple[int, ...]:
