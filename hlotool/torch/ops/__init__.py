@@ -3,6 +3,25 @@
 Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlotool.torch.lowering`).
 """
 
-from hlotool.torch.ops import convolutions, elementwise, indexing, normalisation, pooling, products, reductions, softmax, views
+from hlotool.torch.ops import (
+    activations,
+    algebra,
+    attention,
+    convolutions,
+    elementwise,
+    fourier,
+    indexing,
+    normalisation,
+    ordering,
+    padding,
+    pooling,
+    products,
+    reductions,
+    softmax,
+    views,
+)
 
-__all__ = ["convolutions", "elementwise", "indexing", "normalisation", "pooling", "products", "reductions", "softmax", "views"]
+__all__ = [
+    "activations", "algebra", "attention", "convolutions", "elementwise", "fourier", "indexing", "normalisation",
+    "ordering", "padding", "pooling", "products", "reductions", "softmax", "views",
+]  # fmt: skip

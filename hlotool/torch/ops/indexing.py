@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from hlotool.ir import Computation, Instruction
+from hlotool.ir.attributes import Window, WindowDimension
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
 from hlotool.torch.lowering import Context, Number, Value, broadcast_dimensions, lowering
@@ -405,3 +406,22 @@ def searchsorted(
         high = b.select(stay, middle, high)
     return c.convert(low, c.type)
 
+
+
+@lowering("aten.masked_scatter.default")
+def masked_scatter(c: Context, self: Instruction, mask: Instruction, source: Instruction) -> Instruction:
+    """The elements that a mask names, in order, are those of `source` from the first one on."""
+    b, dimensions = c.builder, c.dimensions
+    whole, chosen = c.expand(self, dimensions), c.expand(c.convert(mask, "pred"), dimensions)
+    if not whole.shape.size or not source.shape.size:
+        return whole
+    if max(whole.shape.size, source.shape.size) >= 2**31:
+        raise Refused("masked_scatter of more than 2^31 elements")
+    size = whole.shape.size
+    ones = b.reshape(c.convert(chosen, "s32"), (size,))
+    window = Window((WindowDimension(size, padding_low=size - 1),))
+    attributes = {"window": window, "to_apply": c.reducer("add", "s32")}
+    number = b.add("reduce-window", None, (ones, c.full(0, "s32")), attributes)
+    place = b.binary("maximum", b.binary("subtract", number, c.like(1, number)), c.like(0, number))
+    taken = b.reshape(_rows(c, b.reshape(source, (source.shape.size,)), 0, place), dimensions)
+    return b.select(chosen, taken, whole)
