@@ -87,6 +87,8 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
             entry.root = builder.tuple(roots)
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
+    module.remove(entry)
+    module.add(entry, entry=True)  # after those that it calls
     return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results))
 
 

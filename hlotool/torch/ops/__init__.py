@@ -3,6 +3,29 @@
 Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlotool.torch.lowering`).
 """
 
-from hlotool.torch.ops import binary, conversions, creation, joining, unary, views
+from hlotool.torch.ops import (
+    activations,
+    algebra,
+    attention,
+    binary,
+    conversions,
+    convolutions,
+    creation,
+    fourier,
+    indexing,
+    joining,
+    normalisation,
+    ordering,
+    padding,
+    pooling,
+    products,
+    reductions,
+    softmax,
+    unary,
+    views,
+)
 
-__all__ = ["binary", "conversions", "creation", "joining", "unary", "views"]
+__all__ = [
+    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
+    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "softmax", "unary", "views",
+]  # fmt: skip
