@@ -63,7 +63,7 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         made = builder.parameter(len(parameters), array(leaf.element_type, leaf.memory), hint)
         parameters.append(leaf)
         own = made if leaf.is_row_major else builder.transpose(made, leaf.inverse)
-        strides[own] = numbers(value.stride())
+        _note_strides(strides, own, value)
         return own
 
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
@@ -110,7 +110,7 @@ def reason_against(node: fx.Node) -> str | None:
                 leaf = leaf_of(value)
                 made = builder.parameter(number, array(leaf.element_type, leaf.sizes))
                 env[argument] = made
-                strides[made] = numbers(value.stride())
+                _note_strides(strides, made, value)
             else:
                 env[argument] = value
         _call(builder, node, env, strides)
@@ -179,8 +179,15 @@ def _call(
     found = _lowered(function, Context(builder, expected, strides), given, str(node.target))
     _check(found, expected, str(node.target))
     if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
-        strides.setdefault(found, numbers(values.stride()))
+        _note_strides(strides, found, values)
     return found
+
+
+def _note_strides(strides: dict[Instruction, tuple[int, ...]], made: Instruction, value: Any) -> None:
+    """Note how a tensor lies in memory, if that memory holds nothing else."""
+    own = value.numel() * value.element_size()
+    if value.storage_offset() == 0 and value.untyped_storage().nbytes() == own:
+        strides.setdefault(made, numbers(value.stride()))
 
 
 def _lowered(function: Callable[..., Result], c: Context, given: dict[str, Any], name: str) -> Result:

@@ -4,13 +4,15 @@ Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlot
 """
 
 from hlotool.torch.ops import (
-    activations,
     algebra,
     attention,
+    binary,
+    conversions,
     convolutions,
-    elementwise,
+    creation,
     fourier,
     indexing,
+    joining,
     normalisation,
     ordering,
     padding,
@@ -18,10 +20,12 @@ from hlotool.torch.ops import (
     products,
     reductions,
     softmax,
+    unary,
     views,
 )
 
 __all__ = [
-    "activations", "algebra", "attention", "convolutions", "elementwise", "fourier", "indexing", "normalisation",
-    "ordering", "padding", "pooling", "products", "reductions", "softmax", "views",
+    "algebra", "attention", "binary", "conversions", "convolutions", "creation",
+    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling",
+    "products", "reductions", "softmax", "unary", "views",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from hlotool.ir import Instruction
 from hlotool.torch.lowering import Context, lowering
-from hlotool.torch.ops.pieces import dimension_of, lowest, element, sizes, spread
+from hlotool.torch.ops.pieces import dimension_of, element, lowest, sizes, spread
 
 __all__: list[str] = []
 
