@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlotool.torch.record import Explanation
     from hlotool.torch.export import CompiledModule
+    from hlotool.torch.record import Explanation
 
 __all__ = ["compile", "explain"]
 

@@ -16,9 +16,9 @@ from torch.utils import _pytree as pytree
 from hlotool.ir import InputError, UnsupportedError
 from hlotool.torch.call import entering, leaving
 from hlotool.torch.dynamo import decompositions
-from hlotool.torch.record import Graph
 from hlotool.torch.places import leaf_of
 from hlotool.torch.program import Compiled, Constant, compiled_graph
+from hlotool.torch.record import Graph
 from hlotool.torch.refusal import Refused
 
 __all__ = ["CompiledModule", "compile_module"]

@@ -20,9 +20,9 @@ from hlotool.ir import HloError, Module
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
-from hlotool.torch.record import Graph, record
 from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of
 from hlotool.torch.places import Leaf
+from hlotool.torch.record import Graph, record
 from hlotool.torch.refusal import Refused
 from hlotool.torch.specialise import is_symbolic, specialised
 

@@ -135,8 +135,8 @@ def convolution_backward(
         else:
             by_input = _transposed(c, grad_output, weight, *way, sizes(input)[2:])
     if output_mask[1]:
-        pair = (grad_output, input) if transposed else (input, grad_output)
-        by_weight = _by_weight(c, *pair, *way, places)
+        base, kernel = (grad_output, input) if transposed else (input, grad_output)
+        by_weight = _by_weight(c, base, kernel, *way, places)
     if output_mask[2]:
         over = [d for d in range(count + 2) if d != 1]
         by_bias = c.reduce(c.computed(grad_output), over, "add", 0)

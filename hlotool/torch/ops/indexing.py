@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.attributes import Window, WindowDimension
@@ -151,7 +152,7 @@ def _onto_rows(
 # ---- elements: an index each, along one dimension
 
 
-def _element_batching(rank: int, along: int, read: bool) -> dict[str, object]:
+def _element_batching(rank: int, along: int, read: bool) -> dict[str, Any]:
     """Attributes of gather and scatter where all dimensions but one advance together."""
     rest = tuple(d for d in range(rank) if d != along)
     if read:
@@ -199,7 +200,7 @@ def _scatter(
     rank = len(sizes(whole))
     along = dimension_of(dim, rank)
     _need(whole, along, index)
-    attributes = {"to_apply": _combination(c, opcode, element(whole))}
+    attributes: dict[str, Any] = {"to_apply": _combination(c, opcode, element(whole))}
     places = _small(c, places, max(sizes(whole)))
     if all(have == want for d, (have, want) in enumerate(zip(sizes(whole), sizes(places), strict=True)) if d != along):
         attributes |= _element_batching(rank, along, read=False)
@@ -359,12 +360,6 @@ def _put_masked(c: Context, self: Instruction, indices: Indices, values: Instruc
     if accumulate:
         one = b.binary("or" if element(self) == "pred" else "add", self, one)
     return b.select(spread(c, mask, range(len(sizes(mask))), sizes(self)), one, self)
-
-
-@lowering("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
-def masked_fill(c: Context, self: Instruction, mask: Instruction, value: Value) -> Instruction:
-    chosen = c.expand(c.convert(mask, "pred"), c.dimensions)
-    return c.builder.select(chosen, c.tensor(value, c.type, c.dimensions), c.expand(self, c.dimensions))
 
 
 # ---- sorted sequences

@@ -1,4 +1,4 @@
-"""Padding by a value, by reflection and by the border; and the columns of windows put back."""
+"""Padding by reflection and by the border; and the columns of windows put back."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from hlotool.ir import Instruction
-from hlotool.torch.lowering import Context, Number, lowering
+from hlotool.torch.lowering import Context, lowering
 from hlotool.torch.ops.pieces import narrow, per_dimension, sizes
 from hlotool.torch.refusal import Refused
 
 __all__: list[str] = []
 
 Ends = tuple[int, int]
+Border = Callable[[Context, Instruction, int, int, bool], Instruction]
 
 
 def _ends(pad: Sequence[int], rank: int) -> list[Ends]:
@@ -21,14 +22,7 @@ def _ends(pad: Sequence[int], rank: int) -> list[Ends]:
     return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
 
 
-@lowering("aten.constant_pad_nd.default")
-def constant_pad_nd(c: Context, self: Instruction, pad: Sequence[int], value: Number = 0) -> Instruction:
-    return c.builder.pad(self, c.full(value, c.type), _ends(pad, len(sizes(self))))
-
-
-def _bordered(
-    c: Context, self: Instruction, pad: Sequence[int], border: Callable[[Context, Instruction, int, int, bool], Instruction]
-) -> Instruction:
+def _bordered(c: Context, self: Instruction, pad: Sequence[int], border: Border) -> Instruction:
     """`border` gives what stands before or after the elements of a dimension; negative padding cuts them off."""
     for along, (low, high) in enumerate(_ends(pad, len(sizes(self)))):
         size = sizes(self)[along]
@@ -83,14 +77,14 @@ def col2im(
     for row in range(kernel[0]):
         for column in range(kernel[1]):
             one = narrow(c, narrow(c, split, rank - 4, row, row + 1), rank - 3, column, column + 1)
-            ends = []
+            ends: list[Sequence[int]] = [(0, 0)] * (len(lead) + 1)
             for n, p, d, s, count, place in zip(
                 (high, wide), pad, dilate, step, counts, (row, column), strict=True
             ):
                 low = place * d - p
                 ends.append((low, n - low - ((count - 1) * s + 1), s - 1))
             flat = b.reshape(one, (*lead, channels, *counts))
-            put = b.pad(flat, c.full(0, flat.shape.element_type), [(0, 0)] * (len(lead) + 1) + ends)
+            put = b.pad(flat, c.full(0, flat.shape.element_type), ends)
             total = put if total is None else b.binary("add", total, put)
     assert total is not None
     return c.convert(total, c.type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def is_nan(c: Context, a: Instruction) -> Instruction:
     return c.builder.compare(a, a, "NE")
 
 
-def constant(c: Context, values: np.ndarray) -> Instruction:  # type: ignore[type-arg]  # any element type
+def constant(c: Context, values: np.ndarray[Any, Any]) -> Instruction:
     return c.builder.constant(values)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -133,7 +134,7 @@ def max_pool3d_with_indices_backward(
 def _divisors(
     places: Sequence[int], window: Sequence[WindowDimension], padding: Sequence[int], out: Sequence[int],
     count_include_pad: bool,
-) -> list[np.ndarray]:  # type: ignore[type-arg]  # integers
+) -> list[np.ndarray[Any, Any]]:
     """How many elements each window counts, for every dimension: their product is what a sum is divided by."""
     found = []
     for have, one, p, n in zip(places, window, padding, out, strict=True):
@@ -146,7 +147,7 @@ def _divisors(
 
 
 def _divisor(
-    c: Context, kind: str, dimensions: Sequence[int], counts: Sequence[np.ndarray], override: int | None  # type: ignore[type-arg]
+    c: Context, kind: str, dimensions: Sequence[int], counts: Sequence[np.ndarray[Any, Any]], override: int | None
 ) -> Instruction:
     """What the sums are divided by, in `dimensions`."""
     if override is not None:
@@ -228,7 +229,8 @@ def avg_pool2d_backward(
     c: Context, grad_output: Instruction, self: Instruction, kernel_size: Sizes, stride: Sizes, padding: Sizes,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
 ) -> Instruction:  # fmt: skip
-    return _avg_pool_backward(c, grad_output, self, 2, kernel_size, stride, padding, count_include_pad, divisor_override)
+    way = (kernel_size, stride, padding, count_include_pad, divisor_override)
+    return _avg_pool_backward(c, grad_output, self, 2, *way)
 
 
 @lowering("aten.avg_pool3d_backward.default")
@@ -236,24 +238,26 @@ def avg_pool3d_backward(
     c: Context, grad_output: Instruction, self: Instruction, kernel_size: Sizes, stride: Sizes, padding: Sizes,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
 ) -> Instruction:  # fmt: skip
-    return _avg_pool_backward(c, grad_output, self, 3, kernel_size, stride, padding, count_include_pad, divisor_override)
+    way = (kernel_size, stride, padding, count_include_pad, divisor_override)
+    return _avg_pool_backward(c, grad_output, self, 3, *way)
 
 
 # ---- parts
 
 
-def _parts(have: int, want: int) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]  # integers
+def _parts(have: int, want: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Where the parts of adaptive pooling start and end."""
     n = np.arange(want)
     return n * have // want, -(-(n + 1) * have // want)
 
 
-def _averaging(have: int, want: int) -> np.ndarray:  # type: ignore[type-arg]  # floats
+def _averaging(have: int, want: int) -> np.ndarray[Any, Any]:
     """The matrix [want, have] that adds each part up and divides by its size."""
     start, limit = _parts(have, want)
     place = np.arange(have)
     inside = (place >= start[:, None]) & (place < limit[:, None])
-    return inside / np.maximum(limit - start, 1)[:, None]
+    found: np.ndarray[Any, Any] = inside / np.maximum(limit - start, 1)[:, None]
+    return found
 
 
 def _adaptive(c: Context, self: Instruction, have: Sequence[int], want: Sequence[int], back: bool) -> Instruction:

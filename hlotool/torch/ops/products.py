@@ -7,7 +7,7 @@ from typing import Any
 from hlotool.ir import Instruction
 from hlotool.ir.types import ELEMENT_TYPES
 from hlotool.torch.lowering import Context, Number, lowering
-from hlotool.torch.ops.pieces import element, is_complex, is_float, sizes
+from hlotool.torch.ops.pieces import element, is_complex, sizes
 
 __all__ = ["product"]
 
@@ -91,5 +91,6 @@ def vdot(c: Context, self: Instruction, other: Instruction) -> Instruction:
 
 @lowering("aten.linear.default")
 def linear(c: Context, input: Instruction, weight: Instruction, bias: Instruction | None = None) -> Instruction:
-    made = product(c, input, weight, (len(sizes(input)) - 1, len(sizes(weight)) - 1), keep_wide=is_float(element(input)))
+    last = (len(sizes(input)) - 1, len(sizes(weight)) - 1)
+    made = product(c, input, weight, last, keep_wide=True)
     return c.convert(made, c.type) if bias is None else _plus(c, bias, made, 1, 1)
