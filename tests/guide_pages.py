@@ -164,9 +164,9 @@ def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:
                 commands.pop()  # the next block of the same program, with nothing in between: run it once
             _write_program(jobs / f"program{number}", program)
             python = '"$HLOTOOL_XLA_PYTHON"' if alone else "python"
-            run = f'{python} "{jobs}/python.py" "{jobs}/program{number}"'
+            run = f'{python} "{jobs}/run_blocks.py" "{jobs}/program{number}"'
             commands.append((run, "output varies", "", (0, 0)))
-    (jobs / "python.py").write_text(_PYTHON)
+    (jobs / "run_blocks.py").write_text(_PYTHON)
     return _run_all(commands, work, jobs), skipped
 
 
