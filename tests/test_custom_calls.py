@@ -12,12 +12,19 @@ import numpy as np
 import pytest
 
 from hlotool.driver import compile_module, optimise
+from hlotool.evaluate import evaluate_computation
 from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.evaluate.custom_call import CustomCall
-from hlotool.evaluate.custom_calls import register_custom_call, run_custom_call, unregister_custom_call
+from hlotool.evaluate.custom_calls import (
+    custom_call_of,
+    register_custom_call,
+    run_custom_call,
+    unregister_custom_call,
+)
 from hlotool.ir import ExecutionError, UnsupportedError, VerificationError
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline
+from hlotool.runtime.lapack import lapack_site
 from hlotool.text.parser import parse
 
 F4 = np.dtype(np.float32)
@@ -702,3 +709,70 @@ def test_cholesky_and_triangular_systems_are_lapacks(t: str, kind: str, uplo: st
     for one, other in zip(found, wanted, strict=True):
         good = ~wanted[1]
         np.testing.assert_allclose(one[good], other[good], atol=100 * np.finfo(a.dtype).eps)
+
+
+NATIVE = """HloModule native
+ENTRY e {{
+  a = {t}[{batch}{m},{n}] parameter(0)
+  ROOT r = {result} custom-call(a), custom_call_target="lapack_{kind}{routine}_ffi", backend_config={{{config}}}
+}}"""
+
+
+def _results(t: str, real: str, batch: tuple[int, ...], m: int, n: int) -> dict[str, tuple[str, str]]:
+    """Routine and options -> results and config."""
+    words = "".join(f"{size}," for size in batch)
+    k, info = min(m, n), f"s32[{words[:-1]}]"
+    found = {
+        "geqrf": (f"({t}[{words}{m},{n}], {t}[{words}{k}])", ""),
+        "getrf": (f"({t}[{words}{m},{n}], s32[{words}{k}], {info})", ""),
+    }
+    for mode in "ASN":
+        u, vt = (m, n) if mode == "A" else (k, k)
+        shapes = f"{t}[{words}{m},{n}], {real}[{words}{k}], {t}[{words}{m},{u}], {t}[{words}{vt},{n}], {info}"
+        found[f"gesdd {mode}"] = f"({shapes})", f"mode = {ord(mode)} : ui8"
+    if m == n:
+        eigen = "heevd" if t[0] == "c" else "syevd"
+        for mode, uplo in ("VL", "VU", "NL"):
+            config = f"mode = {ord(mode)} : ui8, uplo = {ord(uplo)} : ui8"
+            found[f"{eigen} {mode}{uplo}"] = f"({t}[{words}{n},{n}], {real}[{words}{n}], {info})", config
+        found["potrf"] = f"({t}[{words}{n},{n}], {info})", "uplo = 76 : ui8"
+    return found
+
+
+@pytest.mark.skipif(find_spec("scipy") is None, reason="SciPy is not installed")
+@pytest.mark.parametrize(("t", "kind"), _KINDS)
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 3), (5, 2), (2, 5), (40, 40)])
+def test_native_calls_of_lapack_give_what_the_handlers_do(
+    t: str, kind: str, batch: tuple[int, ...], m: int, n: int
+) -> None:
+    real = {"c64": "f32", "c128": "f64"}.get(t, t)
+    a = _random(t, *batch, m, n)
+    tolerance = 200 * np.finfo(a.dtype).eps * max(m, n)
+    words = "".join(f"{size}," for size in batch)
+    for options, (result, config) in _results(t, real, batch, m, n).items():
+        routine, x = options.split()[0], a
+        if routine == "potrf":
+            x = a @ np.swapaxes(a.conj(), -1, -2) + np.eye(n, dtype=a.dtype)
+        elif routine.endswith("evd"):
+            x = a + np.swapaxes(a.conj(), -1, -2)
+        text = NATIVE.format(t=t, batch=words, m=m, n=n, result=result, kind=kind, routine=routine, config=config)
+        module = parse(text)
+        site = lapack_site(custom_call_of(module.entry.root, evaluate_computation))
+        assert site is not None
+        scratch = int(site.keep[0][1])  # bytes: a workspace is some rows of the matrix
+        assert scratch < 100_000 + 1000 * a.itemsize * max(m, n)
+        wanted, found = (compile_module(module, backend=backend)(x) for backend in ("evaluate", "cpu"))
+        for one, other in zip(found, wanted, strict=True):  # vectors but for their signs
+            np.testing.assert_allclose(np.abs(one), np.abs(other), atol=tolerance, err_msg=options)
+
+
+def test_what_has_no_native_call_is_left_to_the_handlers() -> None:
+    def site(target: str, shape: tuple[int, ...], **config: int) -> object:
+        leaf = (np.dtype(np.float32), shape)
+        return lapack_site(CustomCall(target, (leaf,), (leaf, leaf), config))
+
+    assert site("lapack_sgeev_ffi", (3, 3)) is None
+    assert site("lapack_spotrf_ffi", (3, 0), uplo=76) is None
+    assert site("lapack_spotrf_ffi", (3, 3), uplo=90) is None
+    assert site("else", (3, 3)) is None

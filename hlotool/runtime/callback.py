@@ -3,7 +3,8 @@
 Three C functions, LLVM IR like the code that calls them (``native/callback.ll``):
 
 * ``i64 hlo_host(ptr callable, ptr table)`` calls a Python object with the address of an argument table; it gives
-  `COMPLETE` when that returned.  An exception, wherever it was raised, stays with the thread.
+  `COMPLETE` when that returned.  An exception, wherever it was raised, stays with the thread.  An odd address is one
+  past that of a record, whose first word is a C function that does the work: ``i64 function(ptr record, ptr table)``.
 * ``i32 hlo_poll(ptr status, ptr name)`` is for work that takes long (`hlotool.codegen.llvm.polling`): every few
   milliseconds a thread of Python's runs a little Python, in which a signal is handled and the time looked at.  Threads
   of the pool only look at the status.  It gives 1 when the execution is to end, -1 when it is too early to ask.

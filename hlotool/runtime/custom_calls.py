@@ -37,6 +37,7 @@ __all__ = [
     "Site",
     "custom_call_handler",
     "custom_call_of",
+    "is_registered",
     "register_custom_call",
     "unregister_custom_call",
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,6 @@ from hlotool.ir import InputError
 from hlotool.runtime import fastcall
 from hlotool.runtime.callback import enter, incomplete
 from hlotool.runtime.memory import ALIGNMENT, aligned, empty
-
-if TYPE_CHECKING:
-    from hlotool.runtime.custom_calls import Site
 
 __all__ = ["Entry", "check_apart", "check_donated", "check_input", "check_output"]
 
@@ -63,7 +60,7 @@ class Entry:
         constants: npt.NDArray[np.uint8] | None = None,
         *,
         keep: object = None,
-        custom_calls: Sequence[Site] = (),
+        custom_calls: Sequence[object] = (),
         alignment: int = ALIGNMENT,
         allow_bits: bool = False,
         aliases: Mapping[int, int] | None = None,

@@ -28,9 +28,10 @@ from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
-from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of
+from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of, is_registered
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
+from hlotool.runtime.lapack import NativeSite, lapack_site
 from hlotool.runtime.object_code import assembly
 from hlotool.runtime.recorder import Recorder
 
@@ -287,9 +288,11 @@ def _memory(program: Program) -> Memory:
     )
 
 
-def _site(call: HostCall) -> Site:
+def _site(call: HostCall) -> Site | NativeSite:
     if call.instruction.attributes.get("custom_call_target") == EVALUATED:
         return HostSite(call.instruction)
     if call.instruction.opcode == "custom-call":
-        return CallSite(custom_call_of(call.instruction, evaluate_computation))
+        described = custom_call_of(call.instruction, evaluate_computation)
+        native = None if is_registered(described.target) else lapack_site(described)
+        return native or CallSite(described)
     return HostSite(call.instruction)

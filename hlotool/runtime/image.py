@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from hlotool.runtime import callback, pool
 from hlotool.runtime.cache import pack, unpack
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import load
-
-if TYPE_CHECKING:
-    from hlotool.runtime.custom_calls import Site
 
 __all__ = ["Image", "image_from_bytes", "image_to_bytes", "load_image"]
 
@@ -48,7 +45,7 @@ def load_image(
     image: Image,
     threads: int | None = None,
     symbols: Mapping[str, int] | None = None,
-    sites: Sequence[Site] = (),
+    sites: Sequence[object] = (),
 ) -> Entry:
     """The entry function, to be called with arrays, on at most `threads` threads (all there are by default).
 
