@@ -173,7 +173,7 @@ def _describe(loaded: Loaded) -> None:
         len(loaded.parameters), len(loaded.outputs),
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         _slow(), device.address, device.memory,
-        pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
+        pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0, loaded.settings.replicas, loaded.settings.partitions,
     ]  # fmt: skip
     loaded.words = (ctypes.c_uint64 * len(words))(*words)
 
@@ -321,18 +321,6 @@ def _name(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
     found = loaded.once("name", lambda: loaded.pinned.text(loaded.name))
     arguments.executable_name, arguments.executable_name_size = found
-
-
-def _replicas(arguments: Structure) -> None:
-    arguments.num_replicas = _of(arguments.executable).settings.replicas
-
-
-def _partitions(arguments: Structure) -> None:
-    arguments.num_partitions = _of(arguments.executable).settings.partitions
-
-
-def _num_outputs(arguments: Structure) -> None:
-    arguments.num_outputs = len(_of(arguments.executable).outputs)
 
 
 def _code_size(arguments: Structure) -> None:
@@ -535,9 +523,6 @@ def executable_functions() -> dict[str, Function]:
         "LoadedExecutable_Fingerprint": _fingerprint,
         "LoadedExecutable_GetDeviceAssignment": _assignment,
         "Executable_Name": _name,
-        "Executable_NumReplicas": _replicas,
-        "Executable_NumPartitions": _partitions,
-        "Executable_NumOutputs": _num_outputs,
         "Executable_SizeOfGeneratedCodeInBytes": _code_size,
         "Executable_OutputElementTypes": _output_types,
         "Executable_OutputDimensions": _output_dimensions,
