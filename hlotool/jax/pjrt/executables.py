@@ -173,7 +173,8 @@ def _describe(loaded: Loaded) -> None:
         len(loaded.parameters), len(loaded.outputs),
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         _slow(), device.address, device.memory,
-        pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0, loaded.settings.replicas, loaded.settings.partitions,
+        pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
+        loaded.settings.replicas, loaded.settings.partitions,
     ]  # fmt: skip
     loaded.words = (ctypes.c_uint64 * len(words))(*words)
 
