@@ -98,13 +98,13 @@ def _compile(arguments: Structure) -> None:
 
 
 def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
-    """Compile, by hlotool if it can be."""
+    """Compile, by hlotool if it can be, else by jaxlib."""
     start = perf_counter()
     settings = read_options(options)
     proto = hlo_proto(code, form)
     module = module_of(proto)
     callbacks = host_callbacks(module.name)
-    parameters, outputs = _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
+    parameters, outputs = _signature(module)
     executable, targets, why = None, [], None
     try:
         _check(settings, (*parameters, *outputs))
@@ -120,6 +120,8 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
         reason = reason_of(why, module)
         fall_back(module.name, reason, "jaxlib runs it", why)
         stock = compile_stock(code, options, settings.devices, callbacks, len(client.devices))
+        if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
+            parameters, outputs = _signature(module_of(stock.text()))
     record = PROGRAMS.add(Program(module.name, module.entry.signature(), reason))
     loaded = Loaded(
         client, module.name, code, options, settings, proto, parameters, outputs, _donated(module), record, executable,
@@ -130,6 +132,10 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     with _lock:
         _loaded[loaded.address] = loaded
     return loaded
+
+
+def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
 
 
 def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:

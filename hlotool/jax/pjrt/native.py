@@ -198,7 +198,7 @@ def _library() -> Library:
     machine = host()
     places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
     places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
-    values = {**places, "COMPLETE": COMPLETE, "MONOTONIC": monotonic_clock(machine)}
+    values = {**places, "COMPLETE": COMPLETE, "CANCELLED": CODES["cancelled"], "MONOTONIC": monotonic_clock(machine)}
     folder = files("hlotool.jax.pjrt").joinpath("native")
     texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
     text = Template("\n".join(texts)).substitute(values) + "".join(map(_getter, _GETTERS))
@@ -207,7 +207,7 @@ def _library() -> Library:
     _kept.append(table)
     names = (
         "PyGILState_Ensure", "PyGILState_Release", "PyErr_Fetch", "PyErr_NormalizeException", "PyObject_Vectorcall",
-        "PyLong_AsVoidPtr", "Py_DecRef",
+        "PyLong_AsVoidPtr", "Py_DecRef", "PyErr_SetInterrupt",
     )  # fmt: skip
     symbols = {name: python_function(name) for name in names} | _provided
     symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}

@@ -15,8 +15,10 @@ declare void @PyErr_NormalizeException(ptr, ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare void @Py_DecRef(ptr)
+declare void @PyErr_SetInterrupt()
 
-; The error of an execution that ended early: of what was raised in this thread, if anything was.
+; The error of an execution that ended early: of what was raised in this thread, if anything was.  Ctrl-C is raised again
+; by Python when JAX has raised its error.
 define internal ptr @why() nounwind {
 entry:
   %type_at = alloca ptr
@@ -36,6 +38,13 @@ entry:
   call void @Py_DecRef(ptr %type)
   call void @Py_DecRef(ptr %value)
   call void @Py_DecRef(ptr %trace)
+  %code = load i64, ptr %error
+  %interrupted = icmp eq i64 %code, ${CANCELLED}
+  br i1 %interrupted, label %again, label %done
+again:
+  call void @PyErr_SetInterrupt()
+  br label %done
+done:
   call void @PyGILState_Release(i32 %state)
   ret ptr %error
 }
