@@ -308,6 +308,18 @@ def one_mesh() -> None:
     same(jax.pmap(lambda x: x + 1)(X[None]), X[None] + 1)
 
 
+def one_memories() -> None:
+    device = jax.devices()[0]
+    assert [memory.kind for memory in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+    pinned = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
+    x = jax.device_put(X, pinned)
+    assert x.sharding.memory_kind == "pinned_host"
+    same(x, X)
+    y = jax.device_put(x, jax.sharding.SingleDeviceSharding(device, memory_kind="device"))
+    assert y.sharding.memory_kind == "device"
+    same(y + 1, X + 1)
+
+
 def one_no_leak() -> None:
     step = jax.jit(lambda x, y: (x + y, y * 2), donate_argnums=0)
     double = jax.jit(lambda x: x * 2)
