@@ -175,7 +175,8 @@ def _addressable_devices(arguments: Structure) -> None:
 
 def _addressable_memories(arguments: Structure) -> None:
     client = CLIENTS[arguments.client]
-    arguments.addressable_memories, arguments.num_addressable_memories = client.memory_list, len(_KINDS) * len(client.devices)
+    arguments.addressable_memories = client.memory_list
+    arguments.num_addressable_memories = len(_KINDS) * len(client.devices)
 
 
 def _numbered(client: int, number: int) -> int:
