@@ -23,10 +23,11 @@ from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_va
 from hlotool.jax.pjrt.fallback import Stock, compile_stock
 from hlotool.jax.pjrt.interface import Structure
 from hlotool.jax.pjrt.lowering import (
+    CALLBACKS,
     Options,
+    calls_python,
     forget,
     hlo_proto,
-    host_callbacks,
     message_fields,
     module_of,
     read_options,
@@ -98,17 +99,17 @@ def _compile(arguments: Structure) -> None:
 
 
 def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
-    """Compile, by hlotool if it can be."""
+    """Compile, by hlotool if it can be, else by jaxlib."""
     start = perf_counter()
     settings = read_options(options)
     proto = hlo_proto(code, form)
     module = module_of(proto)
-    callbacks = host_callbacks(module.name)
-    parameters, outputs = _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
+    callbacks = CALLBACKS.functions
+    parameters, outputs = _signature(module)
     executable, targets, why = None, [], None
     try:
         _check(settings, (*parameters, *outputs))
-        targets = with_callbacks(module, callbacks)
+        targets = with_callbacks(module, callbacks)  # changes the module
         plain = all(is_plain(shape) for shape in (*parameters, *outputs) if shape.is_array)
         executable = compile_module(module, donate="declared" if plain else ())
     except (UnsupportedError, RecursionError, MemoryError) as error:
@@ -117,9 +118,13 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     stock = None
     reason = ""
     if why is not None:
+        if calls_python(module) and not callbacks:  # jaxlib would not look whether they are there
+            raise PjrtError("unimplemented", f"the functions that {module.name} calls are not to be found")
         reason = reason_of(why, module)
         fall_back(module.name, reason, "jaxlib runs it", why)
         stock = compile_stock(code, options, settings.devices, callbacks, len(client.devices))
+        if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
+            parameters, outputs = _signature(module_of(stock.text()))
     record = PROGRAMS.add(Program(module.name, module.entry.signature(), reason))
     loaded = Loaded(
         client, module.name, code, options, settings, proto, parameters, outputs, _donated(module), record, executable,
@@ -130,6 +135,10 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     with _lock:
         _loaded[loaded.address] = loaded
     return loaded
+
+
+def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
 
 
 def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
@@ -174,6 +183,7 @@ def _describe(loaded: Loaded) -> None:
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         _slow(), device.address, device.memory,
         pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
+        loaded.settings.replicas, loaded.settings.partitions,
     ]  # fmt: skip
     loaded.words = (ctypes.c_uint64 * len(words))(*words)
 
@@ -266,7 +276,11 @@ def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer]) -> None:
     for number, buffer in enumerate(buffers):
         other = seen.setdefault(buffer.address, number)
         if other != number and loaded.donated & {number, other}:
-            raise PjrtError("invalid argument", f"arguments {other} and {number} are one buffer, and one is donated")
+            raise PjrtError(
+                "invalid argument",
+                f"arguments {other} and {number} of {loaded.name} are one buffer, and one of them is donated: "
+                "f(donate(a), a)",
+            )
 
 
 def _write(address: int, words: Sequence[int]) -> None:
@@ -321,18 +335,6 @@ def _name(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
     found = loaded.once("name", lambda: loaded.pinned.text(loaded.name))
     arguments.executable_name, arguments.executable_name_size = found
-
-
-def _replicas(arguments: Structure) -> None:
-    arguments.num_replicas = _of(arguments.executable).settings.replicas
-
-
-def _partitions(arguments: Structure) -> None:
-    arguments.num_partitions = _of(arguments.executable).settings.partitions
-
-
-def _num_outputs(arguments: Structure) -> None:
-    arguments.num_outputs = len(_of(arguments.executable).outputs)
 
 
 def _code_size(arguments: Structure) -> None:
@@ -535,9 +537,6 @@ def executable_functions() -> dict[str, Function]:
         "LoadedExecutable_Fingerprint": _fingerprint,
         "LoadedExecutable_GetDeviceAssignment": _assignment,
         "Executable_Name": _name,
-        "Executable_NumReplicas": _replicas,
-        "Executable_NumPartitions": _partitions,
-        "Executable_NumOutputs": _num_outputs,
         "Executable_SizeOfGeneratedCodeInBytes": _code_size,
         "Executable_OutputElementTypes": _output_types,
         "Executable_OutputDimensions": _output_dimensions,
