@@ -112,7 +112,7 @@ def _create(arguments: Structure) -> None:
     for number in range(count):
         device = Device(number)
         device.address = pinned.words([0, number])
-        device.memory = pinned.words([device.address, number])
+        device.memory = pinned.words([device.address, number, *pinned.text(_KIND)])
         ctypes.c_uint64.from_address(device.address).value = device.memory
         device.list_of_memory = pinned.words([device.memory])
         device.list_of_device = pinned.words([device.address])
@@ -263,10 +263,6 @@ def _memory_id(arguments: Structure) -> None:
     arguments.id = device_at(arguments.memory).number
 
 
-def _memory_kind(arguments: Structure) -> None:
-    arguments.kind, arguments.kind_size = _said(_KIND)
-
-
 def _memory_kind_id(arguments: Structure) -> None:
     arguments.kind_id = 0
 
@@ -288,13 +284,6 @@ def _memory_devices(arguments: Structure) -> None:
 
 def _nothing(arguments: Structure) -> None:
     pass
-
-
-def _context(arguments: Structure) -> None:
-    arguments.context = CONTEXT
-
-
-CONTEXT = _text.words([0, 0])
 
 
 def client_functions() -> dict[str, Function]:
@@ -331,11 +320,8 @@ def client_functions() -> dict[str, Function]:
         "Device_AddressableMemories": _device_memories,
         "Device_DefaultMemory": _default_memory,
         "Memory_Id": _memory_id,
-        "Memory_Kind": _memory_kind,
         "Memory_Kind_Id": _memory_kind_id,
         "Memory_DebugString": _memory_debug,
         "Memory_ToString": _memory_string,
         "Memory_AddressableByDevices": _memory_devices,
-        "ExecuteContext_Create": _context,
-        "ExecuteContext_Destroy": _nothing,
     }

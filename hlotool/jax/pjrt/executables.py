@@ -98,13 +98,13 @@ def _compile(arguments: Structure) -> None:
 
 
 def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
-    """Compile, by hlotool if it can be."""
+    """Compile, by hlotool if it can be, else by jaxlib."""
     start = perf_counter()
     settings = read_options(options)
     proto = hlo_proto(code, form)
     module = module_of(proto)
     callbacks = host_callbacks(module.name)
-    parameters, outputs = _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
+    parameters, outputs = _signature(module)
     executable, targets, why = None, [], None
     try:
         _check(settings, (*parameters, *outputs))
@@ -120,6 +120,8 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
         reason = reason_of(why, module)
         fall_back(module.name, reason, "jaxlib runs it", why)
         stock = compile_stock(code, options, settings.devices, callbacks, len(client.devices))
+        if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
+            parameters, outputs = _signature(module_of(stock.text()))
     record = PROGRAMS.add(Program(module.name, module.entry.signature(), reason))
     loaded = Loaded(
         client, module.name, code, options, settings, proto, parameters, outputs, _donated(module), record, executable,
@@ -130,6 +132,10 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     with _lock:
         _loaded[loaded.address] = loaded
     return loaded
+
+
+def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
 
 
 def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
@@ -174,6 +180,7 @@ def _describe(loaded: Loaded) -> None:
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         _slow(), device.address, device.memory,
         pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
+        loaded.settings.replicas, loaded.settings.partitions,
     ]  # fmt: skip
     loaded.words = (ctypes.c_uint64 * len(words))(*words)
 
@@ -321,18 +328,6 @@ def _name(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
     found = loaded.once("name", lambda: loaded.pinned.text(loaded.name))
     arguments.executable_name, arguments.executable_name_size = found
-
-
-def _replicas(arguments: Structure) -> None:
-    arguments.num_replicas = _of(arguments.executable).settings.replicas
-
-
-def _partitions(arguments: Structure) -> None:
-    arguments.num_partitions = _of(arguments.executable).settings.partitions
-
-
-def _num_outputs(arguments: Structure) -> None:
-    arguments.num_outputs = len(_of(arguments.executable).outputs)
 
 
 def _code_size(arguments: Structure) -> None:
@@ -535,9 +530,6 @@ def executable_functions() -> dict[str, Function]:
         "LoadedExecutable_Fingerprint": _fingerprint,
         "LoadedExecutable_GetDeviceAssignment": _assignment,
         "Executable_Name": _name,
-        "Executable_NumReplicas": _replicas,
-        "Executable_NumPartitions": _partitions,
-        "Executable_NumOutputs": _num_outputs,
         "Executable_SizeOfGeneratedCodeInBytes": _code_size,
         "Executable_OutputElementTypes": _output_types,
         "Executable_OutputDimensions": _output_dimensions,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hlotool.codegen.llvm.polling import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
-from hlotool.jax.pjrt.interface import layout
+from hlotool.jax.pjrt.interface import HEAD, layout
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import python_function
 from hlotool.runtime.load import Library, load
@@ -45,7 +45,7 @@ CODES = {
     "unimplemented": 12, "internal": 13,
 }  # fmt: skip
 
-_GETTERS: dict[str, dict[str, int]] = {  # function -> field of its arguments -> word of the buffer
+_GETTERS: dict[str, dict[str, int]] = {  # function -> field of its arguments -> word of its first argument
     "Buffer_ElementType": {"type": 0},
     "Buffer_Dimensions": {"num_dims": 1, "dims": 2},
     "Buffer_UnpaddedDimensions": {"num_dims": 1, "unpadded_dims": 2},
@@ -55,12 +55,17 @@ _GETTERS: dict[str, dict[str, int]] = {  # function -> field of its arguments ->
     "Buffer_IsDeleted": {"is_deleted": 8},
     "Buffer_UnsafePointer": {"buffer_pointer": 3},
     "Buffer_OpaqueDeviceMemoryDataPointer": {"device_memory_ptr": 3},
+    "Executable_NumReplicas": {"num_replicas": 13},
+    "Executable_NumPartitions": {"num_partitions": 14},
+    "Executable_NumOutputs": {"num_outputs": 1},
+    "Memory_Kind": {"kind": 2, "kind_size": 3},
 }
 NATIVE = (
     *_GETTERS, "Buffer_Delete", "Buffer_Destroy", "Buffer_IncreaseExternalReferenceCount",
     "Buffer_DecreaseExternalReferenceCount", "Buffer_ReadyEvent", "Buffer_IsOnCpu", "Buffer_DynamicDimensionIndices",
     "Error_Destroy", "Error_Message", "Error_GetCode", "Event_Destroy", "Event_Error", "Event_IsReady", "Event_Await",
     "Event_OnReady", "Client_BufferFromHostBuffer", "Buffer_ToHostBuffer", "LoadedExecutable_Execute",
+    "ExecuteContext_Create", "ExecuteContext_Destroy",
 )  # fmt: skip
 """Functions of the table that are native code."""
 
@@ -193,7 +198,7 @@ def _library() -> Library:
     machine = host()
     places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
     places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
-    values = {**places, "COMPLETE": COMPLETE, "MONOTONIC": monotonic_clock(machine)}
+    values = {**places, "COMPLETE": COMPLETE, "CANCELLED": CODES["cancelled"], "MONOTONIC": monotonic_clock(machine)}
     folder = files("hlotool.jax.pjrt").joinpath("native")
     texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
     text = Template("\n".join(texts)).substitute(values) + "".join(map(_getter, _GETTERS))
@@ -202,7 +207,7 @@ def _library() -> Library:
     _kept.append(table)
     names = (
         "PyGILState_Ensure", "PyGILState_Release", "PyErr_Fetch", "PyErr_NormalizeException", "PyObject_Vectorcall",
-        "PyLong_AsVoidPtr", "Py_DecRef",
+        "PyLong_AsVoidPtr", "Py_DecRef", "PyErr_SetInterrupt",
     )  # fmt: skip
     symbols = {name: python_function(name) for name in names} | _provided
     symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}
@@ -216,17 +221,17 @@ def _item_size(number: int) -> int:
 
 
 def _getter(name: str) -> str:
-    """A function that copies words of a buffer to its arguments."""
+    """A function that copies words of an object to its arguments."""
     fields = layout(name)
     lines = [
         f"define ptr @{name}(ptr %args) nounwind {{",
-        f"  %at = getelementptr i8, ptr %args, i64 {fields['buffer'].offset}",
-        "  %buffer = load ptr, ptr %at",
+        f"  %at = getelementptr i8, ptr %args, i64 {HEAD}",
+        "  %object = load ptr, ptr %at",
     ]
     for field, word in _GETTERS[name].items():
         kind = f"i{8 * fields[field].size}"
         lines += [
-            f"  %{field}_from = getelementptr i64, ptr %buffer, i64 {word}",
+            f"  %{field}_from = getelementptr i64, ptr %object, i64 {word}",
             f"  %{field} = load {kind}, ptr %{field}_from",
             f"  %{field}_at = getelementptr i8, ptr %args, i64 {fields[field].offset}",
             f"  store {kind} %{field}, ptr %{field}_at",

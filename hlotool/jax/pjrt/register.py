@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from functools import cache
 from typing import Any
 
@@ -40,4 +42,7 @@ def _options() -> dict[str, Any]:
     from jax._src import xla_bridge
 
     count = xla_bridge.num_cpu_devices.value
+    if count < 0:  # not said; the last of equal flags counts
+        flags = re.findall(r"--xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+        count = int(flags[-1]) if flags else 1
     return {"num_devices": max(count, 1)}

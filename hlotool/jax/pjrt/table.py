@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
@@ -40,9 +41,7 @@ def error_of(caught: BaseException | None = None) -> int:
     try:
         if caught is None:
             return error(CODES["internal"], "the execution ended early")
-        if isinstance(caught, (KeyboardInterrupt, SystemExit)):
-            # JAX only knows errors of its own: the signal comes again once it has raised one.
-            signal.raise_signal(signal.SIGINT)
+        if isinstance(caught, KeyboardInterrupt):  # whoever called this sees to it that it is raised again
             return error(CODES["cancelled"], "interrupted")
         text = str(caught)
         if not isinstance(caught, (HloError, PjrtError, MemoryError)):
@@ -69,10 +68,17 @@ def callback(name: str, function: Function) -> int:
         try:
             function(Structure(name, arguments))
         except BaseException as caught:
+            if isinstance(caught, KeyboardInterrupt):
+                # JAX only knows errors of its own: the signal comes again when it has raised one.
+                threading.Timer(0.01, _interrupt).start()
             return error_of(caught)
         return None
 
     return _address(called)
+
+
+def _interrupt() -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 def _address(function: Callable[..., Any], kind: Any = _C_FUNCTION) -> int:

@@ -7,7 +7,8 @@
 ;   event    0 callbacks (1: it is ready)  1 references
 ;   waiting  0 next  1 callback  2 argument
 ;   error    0 code  1 bytes of the message  2... the message
-;   device, memory   0 the one that belongs to it
+;   device   0 its memory
+;   memory   0 its device  1 its number  2 its kind  3 how long that is
 ;
 ; A reference more than one on a storage, also while a program reads it, keeps others from writing to it.
 
