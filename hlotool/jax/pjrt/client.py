@@ -15,11 +15,11 @@ from hlotool.jax.pjrt.interface import Structure, make
 from hlotool.jax.pjrt.table import Function, PjrtError
 from hlotool.version import __version__
 
-__all__ = ["CLIENTS", "Client", "Device", "Pinned", "client_functions", "device_at", "memory_device", "named_values"]
+__all__ = ["CLIENTS", "Client", "Device", "Pinned", "client_functions", "device_at", "named_values"]
 
 PLATFORM = "cpu"
 _VERSION = f"hlotool {__version__}"
-_KIND = "device"
+_KINDS = ("device", "pinned_host", "unpinned_host")  # JAX's names; all of it is memory of this process
 
 
 class Pinned:
@@ -68,12 +68,13 @@ def named_values(pinned: Pinned, values: dict[str, Any]) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Device:
-    """A device, with its only memory."""
+    """A device, with its memories; `memory` is where arrays are unless they are put elsewhere."""
 
     number: int
     address: int = 0
     memory: int = 0
-    list_of_memory: int = 0
+    memories: tuple[int, ...] = ()
+    list_of_memories: int = 0
     list_of_device: int = 0
 
 
@@ -99,11 +100,6 @@ def device_at(address: int) -> Device:
     return _devices[address]
 
 
-def memory_device(memory: int) -> Device:
-    """The device of a memory."""
-    return _devices[memory]
-
-
 def _create(arguments: Structure) -> None:
     """A client with as many devices as the options say (``num_devices``)."""
     count = _device_count(arguments)
@@ -112,17 +108,21 @@ def _create(arguments: Structure) -> None:
     for number in range(count):
         device = Device(number)
         device.address = pinned.words([0, number])
-        device.memory = pinned.words([device.address, number, *pinned.text(_KIND)])
+        device.memories = tuple(
+            pinned.words([device.address, len(_KINDS) * number + place, *pinned.text(kind)])
+            for place, kind in enumerate(_KINDS)
+        )
+        device.memory = device.memories[0]
         ctypes.c_uint64.from_address(device.address).value = device.memory
-        device.list_of_memory = pinned.words([device.memory])
+        device.list_of_memories = pinned.words(device.memories)
         device.list_of_device = pinned.words([device.address])
         client.devices.append(device)
         with _lock:
-            _devices[device.address] = _devices[device.memory] = device
+            _devices.update(dict.fromkeys([device.address, *device.memories], device))
     client.address = pinned.words([0, count])
     client.topology = pinned.words([client.address])
     client.device_list = pinned.words([device.address for device in client.devices])
-    client.memory_list = pinned.words([device.memory for device in client.devices])
+    client.memory_list = pinned.words([memory for device in client.devices for memory in device.memories])
     with _lock:
         CLIENTS[client.address] = CLIENTS[client.topology] = client
     arguments.client = client.address
@@ -175,7 +175,7 @@ def _addressable_devices(arguments: Structure) -> None:
 
 def _addressable_memories(arguments: Structure) -> None:
     client = CLIENTS[arguments.client]
-    arguments.addressable_memories, arguments.num_addressable_memories = client.memory_list, len(client.devices)
+    arguments.addressable_memories, arguments.num_addressable_memories = client.memory_list, len(_KINDS) * len(client.devices)
 
 
 def _numbered(client: int, number: int) -> int:
@@ -252,19 +252,23 @@ def _hardware_id(arguments: Structure) -> None:
 
 
 def _device_memories(arguments: Structure) -> None:
-    arguments.memories, arguments.num_memories = device_at(arguments.device).list_of_memory, 1
+    arguments.memories, arguments.num_memories = device_at(arguments.device).list_of_memories, len(_KINDS)
 
 
 def _default_memory(arguments: Structure) -> None:
     arguments.memory = device_at(arguments.device).memory
 
 
+def _memory_number(memory: int) -> int:
+    return device_at(memory).memories.index(memory) + len(_KINDS) * device_at(memory).number
+
+
 def _memory_id(arguments: Structure) -> None:
-    arguments.id = device_at(arguments.memory).number
+    arguments.id = _memory_number(arguments.memory)
 
 
 def _memory_kind_id(arguments: Structure) -> None:
-    arguments.kind_id = 0
+    arguments.kind_id = _memory_number(arguments.memory) % len(_KINDS)
 
 
 def _memory_debug(arguments: Structure) -> None:
@@ -275,7 +279,10 @@ def _memory_debug(arguments: Structure) -> None:
 
 
 def _memory_string(arguments: Structure) -> None:
-    arguments.to_string, arguments.to_string_size = _said(f"CPU_DEVICE_{device_at(arguments.memory).number}")
+    number = _memory_number(arguments.memory)
+    kind = _KINDS[number % len(_KINDS)].upper()
+    head = "" if number % len(_KINDS) else "CPU_"
+    arguments.to_string, arguments.to_string_size = _said(f"{head}{kind}_{number}")
 
 
 def _memory_devices(arguments: Structure) -> None:

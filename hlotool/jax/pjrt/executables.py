@@ -23,10 +23,11 @@ from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_va
 from hlotool.jax.pjrt.fallback import Stock, compile_stock
 from hlotool.jax.pjrt.interface import Structure
 from hlotool.jax.pjrt.lowering import (
+    CALLBACKS,
     Options,
+    calls_python,
     forget,
     hlo_proto,
-    host_callbacks,
     message_fields,
     module_of,
     read_options,
@@ -103,12 +104,12 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     settings = read_options(options)
     proto = hlo_proto(code, form)
     module = module_of(proto)
-    callbacks = host_callbacks(module.name)
+    callbacks = CALLBACKS.functions
     parameters, outputs = _signature(module)
     executable, targets, why = None, [], None
     try:
         _check(settings, (*parameters, *outputs))
-        targets = with_callbacks(module, callbacks)
+        targets = with_callbacks(module, callbacks)  # changes the module
         plain = all(is_plain(shape) for shape in (*parameters, *outputs) if shape.is_array)
         executable = compile_module(module, donate="declared" if plain else ())
     except (UnsupportedError, RecursionError, MemoryError) as error:
@@ -117,6 +118,8 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     stock = None
     reason = ""
     if why is not None:
+        if calls_python(module) and not callbacks:  # jaxlib would not look whether they are there
+            raise PjrtError("unimplemented", f"the functions that {module.name} calls are not to be found")
         reason = reason_of(why, module)
         fall_back(module.name, reason, "jaxlib runs it", why)
         stock = compile_stock(code, options, settings.devices, callbacks, len(client.devices))
@@ -273,7 +276,11 @@ def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer]) -> None:
     for number, buffer in enumerate(buffers):
         other = seen.setdefault(buffer.address, number)
         if other != number and loaded.donated & {number, other}:
-            raise PjrtError("invalid argument", f"arguments {other} and {number} are one buffer, and one is donated")
+            raise PjrtError(
+                "invalid argument",
+                f"arguments {other} and {number} of {loaded.name} are one buffer, and one of them is donated: "
+                "f(donate(a), a)",
+            )
 
 
 def _write(address: int, words: Sequence[int]) -> None:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import itertools
-import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.custom_calls import custom_call_of, register_custom_call, unregister_custom_call
-from hlotool.ir import Module, UnsupportedError
+from hlotool.ir import Instruction, Module, UnsupportedError
 from hlotool.jax.pjrt.table import PjrtError
 from hlotool.text.proto import read_proto
 
 __all__ = [
-    "Options", "forget", "hlo_proto", "host_callbacks", "message_fields", "module_of", "read_options", "with_callbacks",
+    "CALLBACKS", "Options", "calls_python", "forget", "hlo_proto", "message_fields", "module_of", "read_options",
+    "with_callbacks",
 ]  # fmt: skip
 
 _CALLBACK = "xla_ffi_python_cpu_callback"
+_HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 _numbers = itertools.count()
 
 
@@ -107,28 +109,51 @@ def module_of(proto: bytes) -> Module:
     return read_proto(proto, "<jax>")
 
 
-def host_callbacks(name: str) -> list[Callable[..., Any]]:
-    """The Python functions that the program called `name`, which is being compiled, calls.
+class _Callbacks:
+    """The Python functions that the program being compiled calls.
 
-    JAX hands them to its client beside the program, and the client to executions, as objects of C++.  They are in the
-    frame of the function of JAX that is compiling, in a thread that waits for this one.
+    JAX hands them to its client beside the program, and the client to executions, as objects of C++; the program comes
+    to hlotool in a thread of the client's.  So they are noted where JAX calls its client, for one program at a time.
     """
-    found: list[Callable[..., Any]] = []
-    for frame in sys._current_frames().values():
-        at: FrameType | None = frame
-        while at is not None:
-            names = at.f_locals if at.f_globals.get("__name__") == "jax._src.compiler" else {}
-            if names.get("host_callbacks") and "module" in names:
-                found = list(names["host_callbacks"])
-                if _called(names["module"]) == name:
-                    return found
-            at = at.f_back
-    return found
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._functions: Sequence[Callable[..., Any]] = ()
+
+    def noted(self, compile_: Callable[..., Any]) -> Callable[..., Any]:
+        """JAX's function that compiles, which notes the callbacks meanwhile."""
+
+        @wraps(compile_)
+        def noting(*arguments: Any, **options: Any) -> Any:
+            given = arguments[_HOST_CALLBACKS] if len(arguments) > _HOST_CALLBACKS else ()
+            functions = options.get("host_callbacks", given)
+            if not functions:
+                return compile_(*arguments, **options)
+            with self._lock:
+                self._functions = functions
+                try:
+                    return compile_(*arguments, **options)
+                finally:
+                    self._functions = ()
+
+        return noting
+
+    @property
+    def functions(self) -> Sequence[Callable[..., Any]]:
+        """Those of the program with callbacks that is being compiled now."""
+        return self._functions
 
 
-def _called(module: Any) -> str:
-    """The name of a module of MLIR, as HLO has it."""
-    return str(module.operation.attributes["sym_name"]).strip('"')
+CALLBACKS = _Callbacks()
+
+
+def calls_python(module: Module) -> bool:
+    """Whether a module calls functions of Python."""
+    return any(_is_callback(instruction) for instruction in module.instructions())
+
+
+def _is_callback(instruction: Instruction) -> bool:
+    return instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_target") == _CALLBACK
 
 
 def with_callbacks(module: Module, callbacks: Sequence[Callable[..., Any]]) -> list[str]:
@@ -138,7 +163,7 @@ def with_callbacks(module: Module, callbacks: Sequence[Callable[..., Any]]) -> l
     """
     targets: list[str] = []
     for instruction in module.instructions():
-        if instruction.opcode != "custom-call" or instruction.attributes.get("custom_call_target") != _CALLBACK:
+        if not _is_callback(instruction):
             continue
         config = custom_call_of(instruction, _no_computation).backend_config
         number = int(config["index"]) if isinstance(config, Mapping) and "index" in config else -1

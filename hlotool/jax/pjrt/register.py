@@ -11,6 +11,7 @@ from hlotool.jax.pjrt.buffers import buffer_functions
 from hlotool.jax.pjrt.client import client_functions
 from hlotool.jax.pjrt.executables import executable_functions
 from hlotool.jax.pjrt.extensions import extensions
+from hlotool.jax.pjrt.lowering import CALLBACKS
 from hlotool.jax.pjrt.table import Function, capsule
 
 __all__ = ["register"]
@@ -20,10 +21,11 @@ NAME = "hlotool"
 
 def register() -> None:
     """Register the plug-in; whoever asks JAX for the backend ``cpu`` gets it, too."""
-    from jax._src import config, xla_bridge
+    from jax._src import compiler, config, xla_bridge
 
     xla_bridge._nonexperimental_plugins.add(NAME)
     xla_bridge.register_plugin(NAME, c_api=capsule(_functions, extensions), options=_options)
+    compiler.backend_compile_and_load = CALLBACKS.noted(compiler.backend_compile_and_load)
     platforms = [name.strip() for name in config.jax_platforms.value.split(",")]
     if "cpu" not in platforms:
         registration = xla_bridge._backend_factories[NAME]

@@ -133,13 +133,18 @@ def _guard(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, .
 def _refuse(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, ...]) -> None:
     """In a child that was forked off: threads and their locks are those of the parent."""
 
-    def refused(arguments: int) -> int:
-        return error(
-            CODES["precondition"],
-            "this process was forked from one that uses JAX with hlotool, whose threads it has not: start processes "
-            "with the method 'spawn' or 'forkserver'",
-        )
-
-    address = _address(refused)
+    message = (
+        "this process was forked from one that uses JAX with hlotool, whose threads it has not: start processes with "
+        "the method 'spawn' or 'forkserver'"
+    )
+    address = _address(lambda arguments: error(CODES["precondition"], message))
     for name in ("LoadedExecutable_Execute", "Client_Compile", "Client_Create"):
         table[start + names.index(name)] = address
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise RuntimeError(message)
+
+    from jax._src import compiler
+
+    # JAX would wait for its own threads, before anything of ours is called.
+    compiler.compile_or_get_cached = refuse

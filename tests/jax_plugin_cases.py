@@ -1,0 +1,425 @@
+"""What `test_jax_plugin.py` runs in processes of its own, with ``JAX_PLATFORMS=hlotool``: one function a case.
+
+``python jax_plugin_cases.py PREFIX`` runs those whose names begin so, and writes what went wrong with each as JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import pickle
+import sys
+import tempfile
+import threading
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import io_callback
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from hlotool.jax.record import PROGRAMS
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def same(found: Any, wanted: Any) -> None:
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=2e-5, atol=2e-5)
+
+
+def fails(call: Any, kind: type[BaseException], text: str) -> None:
+    found = "nothing was raised"
+    try:
+        call()
+    except kind as error:
+        found = str(error)
+    assert text in found, found
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+# ---- one device
+
+
+def one_backend() -> None:
+    assert jax.default_backend() == "cpu"
+    assert jax.devices() == jax.devices("cpu") == jax.devices("hlotool")
+    assert "hlotool" in jax.devices()[0].client.platform_version
+    assert [str(device) for device in jax.devices()] == ["cpu:0"]
+
+
+def one_is_compiled_here() -> None:
+    before = len(PROGRAMS)
+    same(jax.jit(lambda x: x * 3 + 1)(X), X * 3 + 1)
+    new = list(PROGRAMS)[before:]
+    assert new
+    assert all(program.compiled for program in new)
+
+
+def one_types() -> None:
+    for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "bfloat16", "float32", "complex64"):
+        x = jnp.arange(5).astype(name)
+        assert x.dtype == name
+        same(np.asarray(x + x).astype(np.complex64), np.arange(5) * 2)
+    for name in ("int4", "uint4", "float8_e4m3fn", "float8_e5m2", "float8_e4m3b11fnuz", "float8_e3m4"):
+        same(np.asarray(jnp.arange(4).astype(name)).astype(np.float32), np.arange(4))
+    same(jnp.array([True, False]) ^ True, [False, True])
+
+
+def one_wide_types() -> None:
+    with jax.enable_x64(True):
+        for name in ("int64", "uint64", "float64", "complex128"):
+            x = jnp.arange(5, dtype=name)
+            assert (x * x).dtype == name
+            same(x * x, np.arange(5) ** 2)
+
+
+def one_sizes() -> None:
+    assert (jnp.zeros((0, 3)) + 1).shape == (0, 3)
+    assert float(jnp.sum(jnp.zeros((0,)))) == 0
+    assert jnp.float32(3) + 1 == 4
+    assert jnp.asarray(2.0).weak_type
+
+
+def one_view() -> None:
+    x = jnp.asarray(X) + 1
+    array = np.asarray(x)
+    assert array.__array_interface__["data"][0] == x.unsafe_buffer_pointer()
+    del x
+    gc.collect()
+    same(array, X + 1)
+
+
+def one_arrays_of_the_host() -> None:
+    same(jax.device_put(X.T), X.T)
+    same(jax.device_put(X[::-1, ::2]), X[::-1, ::2])
+    same(jnp.asarray(np.broadcast_to(np.float32(3), (4, 5))), np.full((4, 5), 3))
+    given = X.copy()
+    x = jnp.array(given)
+    given[...] = -1
+    same(x, X)
+    x.copy_to_host_async()
+    same(x, X)
+
+
+def one_donation() -> None:
+    step = jax.jit(lambda x, y: (x + y, y * 2), donate_argnums=0)
+    x, y = jnp.asarray(X) + 0, jnp.asarray(X) + 1
+    place = x.unsafe_buffer_pointer()
+    found = step(x, y)
+    assert x.is_deleted()
+    assert not y.is_deleted()
+    assert found[0].unsafe_buffer_pointer() == place
+    same(found[0], X + X + 1)
+    fails(lambda: x + 1, Exception, "deleted or donated")
+
+
+def one_donation_with_a_view() -> None:
+    x = jnp.asarray(X) + 0
+    view = np.asarray(x)
+    y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    same(view, X)
+    same(y, X + 1)
+    x = jnp.asarray(X) + 0
+    fails(lambda: jax.jit(lambda a, b: a + b, donate_argnums=0)(x, x), Exception, "donate")
+
+
+def one_many_arguments() -> None:
+    numbers = [np.float32(number) for number in range(2500)]
+    assert float(jax.jit(lambda *xs: sum(xs))(*numbers)) == sum(numbers)
+    assert len(jax.jit(lambda x: [x + n for n in range(300)])(X)) == 300
+
+
+def one_result_is_an_argument() -> None:
+    x = jnp.asarray(X)
+    y, z = jax.jit(lambda x: (x, x))(x)
+    same(y, X)
+    same(z, X)
+
+
+def one_loops() -> None:
+    carry, sums = lax.scan(lambda c, x: (c + x, c), 0.0, jnp.arange(5.0))
+    same(carry, 10)
+    same(sums, [0, 0, 1, 3, 6])
+    same(lax.while_loop(lambda x: x < 100, lambda x: x * 3, 1), 243)
+    same(jax.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0))(10), 45)
+    same(jax.jit(lambda x: lax.cond(x > 0, lambda: 1, lambda: 2))(3), 1)
+    same(jax.jit(lambda n: lax.switch(n, [lambda: 1, lambda: 2, lambda: 3]))(2), 3)
+
+
+def one_linalg() -> None:
+    a = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    s = a @ a.T + np.eye(5, dtype=np.float32)
+    same(jnp.linalg.svd(a)[1], np.linalg.svd(a)[1])
+    same(jnp.linalg.eigvalsh(s), np.linalg.eigvalsh(s))
+    same(jnp.linalg.cholesky(s), np.linalg.cholesky(s))
+    same(jnp.linalg.solve(s, a), np.linalg.solve(s, a))
+    same(jnp.linalg.det(a), np.linalg.det(a))
+    same(np.sort_complex(jnp.linalg.eigvals(s)).real, np.sort_complex(np.linalg.eigvals(s)).real)
+    q, r = jnp.linalg.qr(a)
+    same(q @ r, a)
+    same(jax.scipy.linalg.expm(a * 0), np.eye(5))
+
+
+def one_random() -> None:
+    key = jax.random.key(7)
+    found = jax.random.uniform(key, (3,))
+    assert found.shape == (3,)
+    assert np.all((found >= 0) & (found < 1))
+    same(jnp.sort(jax.random.permutation(key, 6)), range(6))
+    assert jax.random.split(key, 3).shape == (3,)
+
+
+def one_gradients() -> None:
+    found = jax.grad(lambda w: jnp.sum(jnp.tanh(w @ w.T)))(X / 10)
+    step = 1e-3
+    move = np.zeros_like(X)
+    move[1, 2] = step
+
+    def value(w: Any) -> float:
+        return float(np.sum(np.tanh(w @ w.T)))
+
+    assert abs(found[1, 2] - (value(X / 10 + move) - value(X / 10 - move)) / (2 * step)) < 1e-2
+    same(jax.vmap(lambda x: jnp.dot(x, x))(X), np.sum(X * X, 1))
+    same(jax.hessian(lambda x: jnp.sum(x**3))(jnp.arange(3.0)), np.diag([0, 6, 12]))
+
+
+def one_pure_callback() -> None:
+    @jax.jit
+    def call(x: Any) -> Any:
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+
+    same(call(X), np.sin(X) + 1)
+    same(jax.vmap(lambda x: jax.pure_callback(np.cos, x, x, vmap_method="sequential"))(jnp.asarray(X)), np.cos(X))
+
+
+def one_ordered_callbacks() -> None:
+    seen: list[int] = []
+
+    def note(x: Any) -> Any:
+        seen.append(int(x))
+        return x
+
+    @jax.jit
+    def call(x: Any) -> Any:
+        y = io_callback(note, jax.ShapeDtypeStruct((), x.dtype), x, ordered=True)
+        return io_callback(note, jax.ShapeDtypeStruct((), x.dtype), y + 1, ordered=True)
+
+    result = call(call(jnp.int32(3)))
+    jax.effects_barrier()
+    assert int(result) == 5
+    assert seen == [3, 4, 4, 5]
+
+
+def one_callbacks_compiled_at_once() -> None:
+    found: dict[int, Any] = {}
+
+    def work(number: int) -> None:
+        @jax.jit
+        def call(x: Any) -> Any:
+            return jax.pure_callback(lambda x: x * number, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+        found[number] = call(X)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        same(found[number], X * number)
+
+
+def one_failing_callback() -> None:
+    def bad(x: Any) -> Any:
+        raise ValueError("boom")
+
+    call = jax.jit(lambda x: jax.pure_callback(bad, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    fails(lambda: call(X).block_until_ready(), jax.errors.JaxRuntimeError, "boom")
+    same(jnp.asarray(X) + 1, X + 1)
+
+
+def one_nans() -> None:
+    jax.config.update("jax_debug_nans", True)
+    try:
+        fails(lambda: jnp.log(jnp.float32(-1)), FloatingPointError, "nan")
+    finally:
+        jax.config.update("jax_debug_nans", False)
+
+
+def one_dlpack() -> None:
+    x = jnp.arange(6.0) + 1
+    same(np.from_dlpack(x), np.arange(1, 7))
+    array = np.arange(5, dtype=np.float32)
+    same(jnp.from_dlpack(array), array)
+    same(jnp.from_dlpack(x), x)
+
+
+def one_deleted() -> None:
+    x = jnp.ones(3) + 1
+    x.delete()
+    assert x.is_deleted()
+    fails(lambda: x + 1, RuntimeError, "deleted")
+
+
+def one_compiled_text() -> None:
+    compiled = jax.jit(lambda x: jnp.sin(x) @ x.T).lower(X).compile()
+    assert "HloModule" in compiled.as_text()
+    assert compiled.cost_analysis()["flops"] > 0
+    memory = compiled.memory_analysis()
+    assert memory.argument_size_in_bytes == X.nbytes
+    assert memory.output_size_in_bytes == 36
+    same(compiled(X), np.sin(X) @ X.T)
+
+
+def one_serialized() -> None:
+    compiled = jax.jit(lambda x: x * 3).lower(X).compile()
+    same(deserialize_and_load(*serialize(compiled))(X), X * 3)
+    same(pickle.loads(pickle.dumps(jnp.asarray(X))), X)
+
+
+def one_compilation_cache() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        try:
+            same(jax.jit(lambda x: jnp.cos(x) * 3.25)(X), np.cos(X) * 3.25)
+            stored = len([*Path(folder).iterdir()])
+            assert stored
+            jax.clear_caches()
+            same(jax.jit(lambda x: jnp.cos(x) * 3.25)(X), np.cos(X) * 3.25)
+        finally:
+            jax.config.update("jax_compilation_cache_dir", None)
+
+
+def one_mesh() -> None:
+    sharding = NamedSharding(Mesh(np.array(jax.devices()), "x"), P("x"))
+    x = jax.device_put(X, sharding)
+    same(jax.jit(lambda x: x + 1, out_shardings=sharding)(x), X + 1)
+    same(jax.pmap(lambda x: x + 1)(X[None]), X[None] + 1)
+
+
+def one_memories() -> None:
+    device = jax.devices()[0]
+    assert [memory.kind for memory in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+    pinned = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
+    x = jax.device_put(X, pinned)
+    assert x.sharding.memory_kind == "pinned_host"
+    same(x, X)
+    y = jax.device_put(x, jax.sharding.SingleDeviceSharding(device, memory_kind="device"))
+    assert y.sharding.memory_kind == "device"
+    same(y + 1, X + 1)
+
+
+def one_no_leak() -> None:
+    step = jax.jit(lambda x, y: (x + y, y * 2), donate_argnums=0)
+    double = jax.jit(lambda x: x * 2)
+    x, y, array = jnp.ones(1000), jnp.ones(1000), np.ones(100, np.float32)
+
+    def work(count: int, x: Any) -> Any:
+        for _ in range(count):
+            x, z = step(x, y)
+            np.asarray(double(z))
+            jax.device_put(array)
+        return x
+
+    x = work(1000, x)
+    before = resident()
+    work(20_000, x)
+    assert resident() - before < 4 << 20
+
+
+def one_threads() -> None:
+    product = jax.jit(lambda x: jnp.sum(x @ x.T))
+    wanted = float(product(X))
+    found: list[float] = []
+
+    def work(number: int) -> None:
+        found.extend(float(product(X)) for _ in range(200))
+        found.append(wanted + float(jax.jit(lambda x: x * number)(0.0)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [wanted] * 4 * 201
+
+
+def one_training() -> None:
+    random = np.random.default_rng(1)
+    x, y = random.standard_normal((32, 13)).astype(np.float32), random.standard_normal((32, 1)).astype(np.float32)
+    weights = [random.standard_normal(shape).astype(np.float32) / 8 for shape in ((13, 64), (64, 64), (64, 1))]
+
+    def loss(weights: Any) -> Any:
+        hidden = x
+        for weight in weights[:-1]:
+            hidden = jnp.tanh(hidden @ weight)
+        return jnp.mean((hidden @ weights[-1] - y) ** 2)
+
+    @partial(jax.jit, donate_argnums=0)
+    def step(weights: Any) -> Any:
+        value, gradient = jax.value_and_grad(loss)(weights)
+        return jax.tree.map(lambda w, g: w - 0.05 * g, weights, gradient), value
+
+    weights, first = step([jnp.asarray(weight) for weight in weights])
+    for _ in range(200):
+        weights, last = step(weights)
+    assert last < first / 2
+
+
+# ---- several devices
+
+
+def four_devices() -> None:
+    assert len(jax.devices()) == 4
+    x = jax.device_put(X, jax.devices()[2])
+    assert (x + 1).devices() == {jax.devices()[2]}
+    same(x + 1, X + 1)
+    same(jax.device_put(x, jax.devices()[1]), X)
+
+
+def four_sharded() -> None:
+    mesh = Mesh(np.array(jax.devices()), "x")
+    x = jax.device_put(np.arange(8.0, dtype=np.float32), NamedSharding(mesh, P("x")))
+    y = jax.jit(lambda x: jnp.sum(x) + x)(x)
+    same(y, np.arange(28.0, 36.0))
+    assert len(y.sharding.device_set) == 4
+    fell_back = [program.reason for program in PROGRAMS if not program.compiled]
+    assert any("several devices" in reason for reason in fell_back)
+
+
+def four_pmap() -> None:
+    same(jax.pmap(lambda x: lax.psum(x, "i"), axis_name="i")(np.arange(4.0)), [6] * 4)
+
+
+def four_shard_map() -> None:
+    mesh = Mesh(np.array(jax.devices()), "x")
+    call = jax.shard_map(lambda x: x * lax.axis_index("x"), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    same(jax.jit(call)(np.ones(4)), range(4))
+
+
+def main(prefix: str) -> None:
+    verdicts = {}
+    for name, case in list(globals().items()):
+        if name.startswith(f"{prefix}_") and callable(case):
+            try:
+                case()
+            except BaseException:
+                verdicts[name] = traceback.format_exc()
+            else:
+                verdicts[name] = ""
+    print(json.dumps(verdicts))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

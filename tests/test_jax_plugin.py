@@ -1,0 +1,128 @@
+"""``JAX_PLATFORMS=hlotool``: programs of JAX with no line changed, each in a process that was started so."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, environment
+
+pytest.importorskip("jax", reason="jax is not installed: pip install 'hlotool[jax]'")
+
+CASES = ROOT / "tests" / "jax_plugin_cases.py"
+_NAMES = [node.name for node in ast.parse(CASES.read_text()).body if isinstance(node, ast.FunctionDef)]
+
+
+def python(text: str | Path, *arguments: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+    given = [str(text)] if isinstance(text, Path) else ["-c", text]
+    return subprocess.run(
+        [sys.executable, *given, *arguments], text=True, capture_output=True, check=False,
+        env=environment(**{"JAX_PLATFORMS": "hlotool", **changes}),
+    )  # fmt: skip
+
+
+@cache
+def verdicts(prefix: str) -> dict[str, str]:
+    changes = {"JAX_NUM_CPU_DEVICES": "4", "HLOTOOL_FALLBACK": "silent"} if prefix == "four" else {}
+    done = python(CASES, prefix, **changes)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in _NAMES if name.startswith(("one_", "four_"))])
+def test_cases(name: str) -> None:
+    problem = verdicts(name.partition("_")[0])[name]
+    assert not problem, problem
+
+
+def test_nothing_happens_unless_asked_for() -> None:
+    text = (
+        "import sys, jax; jax.numpy.ones(3) + 1; print(jax.devices()[0].client.platform_version); "
+        "print([name for name in sys.modules if name.startswith(('hlotool.', 'llvmlite'))])"
+    )
+    done = python(text, JAX_PLATFORMS=None)
+    version, loaded = done.stdout.splitlines()
+    assert "hlotool" not in version, done.stderr
+    assert set(ast.literal_eval(loaded)) <= {"hlotool.jax", "hlotool.jax.plugin", "hlotool.version"}
+
+
+def test_chosen_in_the_program() -> None:
+    text = "import jax; jax.config.update('jax_platforms', 'hlotool'); print(jax.devices()[0].client.platform_version)"
+    assert "hlotool" in python(text, JAX_PLATFORMS=None).stdout
+
+
+def test_a_process_ends_without_a_word() -> None:
+    text = "import jax, jax.numpy as jnp; x = jnp.ones(3); f = jax.jit(lambda x: x + 1); y = f(x); print(y)"
+    done = python(text)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+_REFUSED = """
+import jax, numpy as np
+def call(x):
+    return jax.ffi.ffi_call("somebody_elses", jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+jax.jit(call)(np.ones(3, np.float32))
+"""
+
+
+def test_refusals_name_what_and_where(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_REFUSED)
+    done = python(program, HLOTOOL_FALLBACK="warn")
+    line = next(line for line in done.stderr.splitlines() if line.startswith("hlotool:"))
+    assert "somebody_elses" in line
+    assert "program.py:4" in line
+    assert "jaxlib runs it" in line
+    done = python(program, HLOTOOL_FALLBACK="silent")
+    assert "hlotool:" not in done.stderr
+    done = python(program, HLOTOOL_FALLBACK="error")
+    assert "is not compiled" in done.stderr
+    assert "custom-call" in done.stderr
+
+
+_INTERRUPTED = """
+import os, signal, threading, time
+import jax, jax.numpy as jnp
+f = jax.jit(lambda x: jax.lax.while_loop(lambda c: c < 2, lambda c: jnp.sin(c) * 0 + x, x))
+f(jnp.float32(3))
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    try:
+        f(jnp.float32(0))
+    finally:
+        time.sleep(0.1)
+except KeyboardInterrupt:
+    print("interrupted", float(f(jnp.float32(5))))
+"""
+
+
+def test_interrupts_reach_the_user() -> None:
+    done = python(_INTERRUPTED)
+    assert done.stdout == "interrupted 5.0\n", done.stderr
+
+
+_FORKED = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+import jax, jax.numpy as jnp
+x = jnp.ones(3) + 1
+child = os.fork()
+if child == 0:
+    for call in (lambda: x + 1, lambda: jnp.sin(x)):  # compiled before, and not
+        try:
+            call()
+        except Exception as error:
+            print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_forked_children_are_told() -> None:
+    assert python(_FORKED).stdout.count("this process was forked") == 2
