@@ -305,13 +305,23 @@ def test_failures_within_a_program_of_xla_are_errors_of_its_call() -> None:
 
     function = jax.jit(jit(wave))
     assert function(1.0) > 0
-    programs = dict(foreign._programs)
+    first, programs = foreign._first.value, dict(foreign._programs)
+    foreign._first.value += 1 << 40  # as if its number were another process's
     foreign._programs.clear()
     try:
         with pytest.raises(Exception, match="compiled in another process"):
             function(1.0).block_until_ready()
     finally:
+        foreign._first.value = first
         foreign._programs.update(programs)
+    assert function(1.0) > 0
+
+
+def test_native_calls_of_a_program_of_xla_are_counted() -> None:
+    function = jax.jit(lambda x: jax.lax.fori_loop(0, 7, lambda i, c: jit(wave)(c) / 3 + 0.1, x))
+    function(0.5).block_until_ready()
+    (record,) = hlotool.jax.explain()
+    assert record.runs == 7
 
 
 def test_threads_share_programs() -> None:

@@ -1,36 +1,50 @@
 """Compiled programs as targets of XLA's foreign function interface.
 
 XLA calls one handler with a frame (``xla/ffi/api/c_api.h``, which jaxlib comes with): addresses of arguments and
-results, and an attribute, the number of the program.  Numbers are of this process, so that an executable that another
-one left in jax's compilation cache is never taken for one of this.
+results, and an attribute, the number of the program.  The handler is native code (``native/foreign.ll``), which leaves
+to Python what is unusual: programs that call Python themselves, errors, questions about itself.  Numbers are of this
+process, so that an executable that another one left in jax's compilation cache is never taken for one of this.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import secrets
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 import jax
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.traced import Program, is_key
+from hlotool.runtime.cache import default_cache
+from hlotool.runtime.callback import python_function
+from hlotool.runtime.load import load
+from hlotool.runtime.memory import allocator
+from hlotool.runtime.object_code import compiled
 
-__all__ = ["call", "takes"]
+__all__ = ["call", "count_runs", "takes"]
 
 _TARGET = "hlotool_call"
 _INTERNAL = 13
 _EXECUTE = 3
 _METADATA = 1
 
+_MOST = 65_536
+"""Programs that native code finds; others are run from Python."""
+
+_first = ctypes.c_int64(secrets.randbits(61))
 _programs: dict[int, Program] = {}
-_numbers = itertools.count(secrets.randbits(62))
+_tables: dict[int, npt.NDArray[np.int64]] = {}
+_places = (ctypes.c_void_p * _MOST)()
 _lock = threading.Lock()
 
 
@@ -120,28 +134,59 @@ def call(program: Program) -> Callable[..., Sequence[Any]]:
     _registered()
     with _lock:
         if "number" not in program.derived:
-            program.derived["number"] = next(_numbers)
-            _programs[program.derived["number"]] = program
+            number = _first.value + len(_programs)
+            _programs[number], program.derived["number"] = program, number
+            _provide(program, number)
     results = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.jaxpr.out_avals]
-    number = np.int64(program.derived["number"])
+    attribute = np.int64(program.derived["number"])
 
     def foreign(*arguments: Any) -> Sequence[Any]:
-        found: Sequence[Any] = jax.ffi.ffi_call(_TARGET, results)(*arguments, program=number)
+        found: Sequence[Any] = jax.ffi.ffi_call(_TARGET, results)(*arguments, program=attribute)
         return found
 
     return foreign
 
 
+def _provide(program: Program, number: int) -> None:
+    """Let native code run `program`, unless that calls Python, whose errors are to be told."""
+    executable, place = program.executable, number - _first.value
+    if executable is None or executable.entry is None or executable.image is None or place >= _MOST:
+        return
+    entry = executable.entry
+    counts = len(executable.parameters), len(executable.outputs)
+    table = np.array([*counts, entry.address, entry.arena_bytes, entry.constants, 0], np.int64)
+    _tables[number] = table
+    _places[place] = table.ctypes.data
+
+
+def count_runs() -> None:
+    """Add to the records what native code has run since the last time."""
+    with _lock:
+        for number, table in _tables.items():
+            runs, table[5] = int(table[5]), 0
+            _programs[number].record.runs += runs
+
+
 @cache
 def _registered() -> Any:
     """The handler, which XLA knows from now on; it has to stay."""
-    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))(_handle)
+    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))
+    functions = {"otherwise": kind(_handle), "ended": kind(_ended)}
+    symbols = {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in functions.items()}
+    symbols |= {"programs": ctypes.addressof(_places), "first": ctypes.addressof(_first)}
+    symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}
+    names = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_Clear", "PyErr_SetInterrupt")
+    symbols |= {name: python_function(name) for name in names}
+    text = files("hlotool.jax").joinpath("native", "foreign.ll").read_text(encoding="utf-8")
+    text = Template(text).substitute(EXECUTE=_EXECUTE, MOST=_MOST, COMPLETE=COMPLETE)
+    library = load(compiled([text], host(), cache=default_cache()), symbols)
+    handler = ctypes.CFUNCTYPE(None)(library.address("hlo_foreign"))
     jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(handler), platform="cpu")
-    return handler
+    return handler, library, functions
 
 
 def _handle(pointer: Any) -> int | None:
-    """What XLA calls; it gives the address of an error, or None."""
+    """What native code leaves to Python; it gives the address of an error, or None."""
     frame = pointer.contents
     if frame.extension and frame.extension.contents.base.type == _METADATA:
         version = frame.extension.contents.metadata.contents.version
@@ -152,17 +197,26 @@ def _handle(pointer: Any) -> int | None:
     try:
         _execute(frame)
     except BaseException as error:  # whatever it was, it must not pass through XLA
-        text = f"{type(error).__name__}: {error}".encode()
-        arguments = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, text, _INTERNAL)
-        return frame.api.contents.make_error(ctypes.byref(arguments))  # type: ignore[no-any-return]
+        return _error(frame, f"{type(error).__name__}: {error}")
     return None
+
+
+def _ended(pointer: Any) -> int | None:
+    """The error of an execution that was interrupted."""
+    return _error(pointer.contents, "the execution was interrupted")
+
+
+def _error(frame: Any, message: str) -> int | None:
+    arguments = _ErrorArguments(ctypes.sizeof(_ErrorArguments), None, message.encode(), _INTERNAL)
+    found: int | None = frame.api.contents.make_error(ctypes.byref(arguments))
+    return found
 
 
 def _execute(frame: Any) -> None:
     number = frame.attributes.items[0].contents.value.contents.value
     program = _programs.get(number)
     executable = None if program is None else program.executable
-    if program is None or executable is None:
+    if program is None or executable is None:  # native code knows those that are there
         raise RuntimeError("this program was compiled in another process, with code that is gone")
     inputs = [
         _array(frame.arguments.items[n].contents.data, shape) for n, shape in enumerate(executable.parameters)
