@@ -121,9 +121,9 @@ def _first(
 
 def _typed(values: Sequence[Any]) -> list[Any]:
     """NumPy arrays, and Python numbers in the type that they take among them."""
-    dtypes = tuple([one.dtype for one in values if type(one) is numpy.ndarray])
-    dtype = common_type(dtypes, tuple([type(one) for one in values if type(one) is not numpy.ndarray]))
-    return [one if type(one) is numpy.ndarray else numpy.asarray(one, dtype) for one in values]
+    dtypes = tuple([one.dtype for one in values if type(one) not in DEFAULTS])
+    dtype = common_type(dtypes, tuple([type(one) for one in values if type(one) in DEFAULTS]))
+    return [numpy.asarray(one, dtype) if type(one) in DEFAULTS else one for one in values]
 
 
 def _listed(value: Any, single: bool) -> Any:
