@@ -5,6 +5,7 @@ The shapes are few, since each is compiled; `tests/survey_numpy.py` draws more.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy
@@ -19,6 +20,9 @@ strict = pytest.importorskip("array_api_strict", reason="array-api-strict is not
 
 TYPES = ("bool", "int8", "int32", "int64", "uint8", "uint32", "float32", "float64", "complex64", "complex128")
 SHAPES: tuple[tuple[int, ...], ...] = ((), (0,), (8,), (3, 1), (2, 17), (64,))
+_SURVEY = int(os.environ.get("HLOTOOL_TESTS_SURVEY", "0"))
+if _SURVEY:
+    SHAPES += ((1,), (7,), (9,), (15,), (16,), (17,), (63,), (65,), (1000,), (1, 5), (0, 4), (4, 0), (2, 3, 4), (5, 64))
 UNARY = (
     "abs", "ceil", "conj", "floor", "isfinite", "isinf", "isnan", "logical_not", "negative", "positive", "real", "imag",
     "round", "sign", "sqrt", "square", "trunc", "exp", "tanh", "sin", "atan", "log1p", "bitwise_invert", "signbit",
@@ -29,7 +33,7 @@ BINARY = (
 )  # fmt: skip
 REDUCTIONS = ("sum", "prod", "max", "min", "mean", "all", "any", "count_nonzero", "argmax", "argmin", "std")
 _SETTINGS = settings(
-    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=_SURVEY or 60, deadline=None, derandomize=not _SURVEY, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -82,8 +86,8 @@ def test_indices(dtype: str, shape: tuple[int, ...], data: Any) -> None:
     parts = [
         data.draw(st.one_of(st.integers(-n, n - 1) if n else st.nothing(), st.slices(n), st.none())) for n in shape
     ]
-    used = [one for one in parts if one is not None]
-    key = (*[one for one in parts if one is None], *used)
+    used = [slice(None) if one is None else one for one in parts]
+    key = (*[one for one in parts if one is None], *used)  # as many new dimensions ahead
     agree(np.asarray(x)[key], x[key])
     if x.size and used:
         changed = x.copy()
