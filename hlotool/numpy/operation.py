@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 _PLAIN: frozenset[type] = frozenset({bool, int, str, type(None), type, type(numpy.dtype(int)), numpy.dtype})
 _LISTS = ("arrays", "operands")
-_MOST_PROGRAMS = 8192
+_MOST_PROGRAMS = 1024  # of one function
 _MOST_MODULES = 256
 
 
