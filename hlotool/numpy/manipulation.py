@@ -14,10 +14,10 @@ from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.axes import as_axes, as_axis, target_shape
 from hlotool.numpy.creation import as_shape, astype, diagonal_of
 from hlotool.numpy.dtypes import hlo_type
-from hlotool.numpy.elementwise import broadcast_together, common_shape, expand
+from hlotool.numpy.elementwise import common_shape, expand
 from hlotool.numpy.errors import type_error, value_error
-from hlotool.numpy.operation import as_arrays, operation, stacked
-from hlotool.numpy.trace import apply, is_scalar
+from hlotool.numpy.operation import as_arrays, operation
+from hlotool.numpy.trace import apply
 
 __all__ = [
     "append",
@@ -533,16 +533,3 @@ def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Array:
         return _repeat(x, int(counts.reshape(())), axis)
     return _repeat_each(x, tuple(int(one) for one in counts), axis)
 
-
-def as_array(value: Any) -> Array:
-    """An array, number or nested sequence as an array, which may be traced."""
-    if isinstance(value, Array):
-        return value
-    if isinstance(value, (list, tuple)):
-        return stacked(value)
-    return concrete(value) if not is_scalar(value) else concrete(numpy.asarray(value))
-
-
-def together(*values: Any) -> tuple[Array, ...]:
-    """Arrays of one type and shape, for bodies."""
-    return broadcast_together(as_arrays(*values))
