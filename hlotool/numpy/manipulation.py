@@ -14,10 +14,10 @@ from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.axes import as_axes, as_axis, target_shape
 from hlotool.numpy.creation import as_shape, astype, diagonal_of
 from hlotool.numpy.dtypes import hlo_type
-from hlotool.numpy.elementwise import broadcast_together, common_shape, expand
+from hlotool.numpy.elementwise import common_shape, expand
 from hlotool.numpy.errors import type_error, value_error
-from hlotool.numpy.operation import as_arrays, operation, stacked
-from hlotool.numpy.trace import apply, is_scalar
+from hlotool.numpy.operation import as_arrays, operation
+from hlotool.numpy.trace import apply
 
 __all__ = [
     "append",
@@ -96,7 +96,7 @@ def one_of(value: Any) -> Array:
 # ---- shapes
 
 
-@operation("x")
+@operation("x", exact=True)
 def _reshape(x: Any, shape: tuple[int, ...], /) -> Array:
     found = one_of(x)
     return with_shape(found, target_shape(shape, found.size))
@@ -157,7 +157,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         raise value_error(f"shapes {shapes} cannot be broadcast together") from error
 
 
-@operation("x")
+@operation("x", exact=True)
 def _broadcast_to(x: Any, shape: tuple[int, ...], /) -> Array:
     return expand(one_of(x), shape)
 
@@ -243,7 +243,7 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 @operation("x")
-def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+def swapaxes(x: Any, /, axis1: int, axis2: int) -> Array:
     """With two dimensions exchanged."""
     found = one_of(x)
     order = list(range(found.ndim))
@@ -253,7 +253,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
 
 
 @operation("x")
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+def moveaxis(x: Any, /, source: Any, destination: Any) -> Array:
     """With the dimensions `source` at the places `destination`; the others keep their order."""
     found = one_of(x)
     old, new = as_axes(source, found.ndim), as_axes(destination, found.ndim)
@@ -266,7 +266,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 
 @operation("x")
-def rollaxis(x: Any, axis: int, start: int = 0, /) -> Array:
+def rollaxis(x: Any, /, axis: int, start: int = 0) -> Array:
     """With one dimension moved ahead of another."""
     found = one_of(x)
     old = as_axis(axis, found.ndim)
@@ -295,7 +295,7 @@ def fliplr(x: Any, /) -> Array:
 
 
 @operation("x")
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1), /) -> Array:
+def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by k right angles, from the first of `axes` to the second."""
     found = one_of(x)
     a, b = as_axes(axes, found.ndim)
@@ -335,7 +335,7 @@ def _rolled(value: Array, by: int, axis: int) -> Array:
 
 
 @operation("x")
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, /) -> Array:
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of matrices in the dimensions `axis1` and `axis2`, along a last dimension."""
     found = one_of(x)
     a, b = as_axes((axis1, axis2), found.ndim)
@@ -416,7 +416,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Array:
     return concat([arr, values], axis=axis)
 
 
-@operation("x")
+@operation("x", exact=True)
 def _split(x: Any, places: tuple[int, ...], axis: int, /) -> list[Array]:
     found = one_of(x)
     place = as_axis(axis, found.ndim)
@@ -474,7 +474,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     return _unstack(x, axis)
 
 
-@operation("x")
+@operation("x", exact=True)
 def _tile(x: Any, repetitions: tuple[int, ...], /) -> Array:
     found = one_of(x)
     rank = max(found.ndim, len(repetitions))
@@ -533,16 +533,3 @@ def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Array:
         return _repeat(x, int(counts.reshape(())), axis)
     return _repeat_each(x, tuple(int(one) for one in counts), axis)
 
-
-def as_array(value: Any) -> Array:
-    """An array, number or nested sequence as an array, which may be traced."""
-    if isinstance(value, Array):
-        return value
-    if isinstance(value, (list, tuple)):
-        return stacked(value)
-    return concrete(value) if not is_scalar(value) else concrete(numpy.asarray(value))
-
-
-def together(*values: Any) -> tuple[Array, ...]:
-    """Arrays of one type and shape, for bodies."""
-    return broadcast_together(as_arrays(*values))

@@ -9,9 +9,8 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from hlotool.ir import Computation, Window, WindowDimension
-from hlotool.ir.builder import Builder, binary_computation
-from hlotool.ir.shape import scalar
+from hlotool.ir import Window, WindowDimension
+from hlotool.ir.builder import binary_computation
 from hlotool.numpy.array import Array, wrap
 from hlotool.numpy.axes import as_axes, as_axis
 from hlotool.numpy.creation import diagonal_of
@@ -357,11 +356,3 @@ def trace(x: Any, /, offset: int = 0, *, dtype: Any = None) -> Array:
 
 amax, amin = max, min
 
-
-def pair_computation(name: str, element_types: tuple[str, ...]) -> tuple[Computation, Builder, list[Any]]:
-    """A detached computation of two rows of scalars, to be written: what sorts and reductions of several apply."""
-    computation = Computation(name)
-    build = Builder(computation)
-    count = len(element_types)
-    given = [build.parameter(n, scalar(element_types[n % count])) for n in range(2 * count)]
-    return computation, build, given
