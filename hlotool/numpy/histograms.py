@@ -45,7 +45,8 @@ def _bincount(x: Any, weights: Any, length: int) -> Array:
     x = np.astype(x, numpy.int64)
     place = np.where((x < 0) | (x >= length), length, x)
     counts = np.zeros(length + 1, dtype=ones.dtype)
-    return counts.at[place].add(ones)[:length] if x.shape[0] else counts[:length]  # type: ignore[no-any-return]
+    found: Array = counts.at[place].add(ones) if x.shape[0] else counts
+    return found[:length]
 
 
 @operation("x", "bins")
@@ -53,7 +54,8 @@ def _digitize(x: Any, bins: Any, right: bool, descending: bool) -> Array:
     side = "left" if right else "right"
     if not descending:
         return np.searchsorted(bins, x, side=side)
-    return bins.shape[0] - np.searchsorted(np.flip(bins), x, side="right" if right else "left")
+    found: Array = bins.shape[0] - np.searchsorted(np.flip(bins), x, side=side)
+    return found
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
@@ -127,4 +129,4 @@ def _histogram(a: Any, edges: Any, weights: Any, density: bool) -> Array:
     if not density:
         return found
     widths = edges[1:] - edges[:-1]
-    return convert(found, numpy.dtype(numpy.float64)) / widths / np.sum(found)
+    return np.divide(convert(found, numpy.dtype(numpy.float64)) / widths, np.sum(found))
