@@ -93,6 +93,14 @@ def test_repeated_calls_of_any_container(tree: Any) -> None:
     assert len(function(tree, [numpy.ones(1)])) == 3  # another structure
 
 
+def test_bytes_in_another_order_are_put_in_order() -> None:
+    x = numpy.arange(3, dtype=">f4")
+    function = hlotool.jit(lambda x: x * 2)
+    for _ in range(2):
+        agree(function(x), numpy.float32([0, 2, 4]))
+    agree(np.asarray(x) + x, numpy.float32([0, 2, 4]))
+
+
 def test_static_arguments() -> None:
     @hlotool.jit(static_argnums=1, static_argnames="how")
     def function(x: Any, n: int, how: str = "sum") -> Any:

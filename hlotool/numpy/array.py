@@ -308,6 +308,8 @@ def concrete(value: Any) -> Array:
     if isinstance(value, Array):
         return value
     if isinstance(value, numpy.ndarray):
+        if not value.dtype.isnative:  # bytes in another order
+            return Array(value.astype(value.dtype.newbyteorder("=")))
         hlo_type(value.dtype)
         return Array(value, mutable=value.flags.writeable)
     try:

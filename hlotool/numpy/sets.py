@@ -49,24 +49,33 @@ def _value(x: Any, name: str) -> numpy.ndarray[Any, Any]:
     return concrete_value(x if isinstance(x, Array) else concrete(x), name, _HINT)
 
 
+def _unique(x: Any, name: str) -> tuple[Array, Array, Array, Array]:
+    """Values in order, first indices, the number of the value of each element, and counts; each nan is its own."""
+    given = _value(x, name)
+    values, indices, inverse, counts = numpy.unique(given, True, True, True, equal_nan=False)
+    return wrap(values), wrap(indices), wrap(inverse.reshape(given.shape)), wrap(counts)
+
+
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements in order (nan as often as it occurs), where they are, and how many; not under jit."""
-    return UniqueAll(*map(wrap, numpy.unique_all(_value(x, "unique_all"))))
+    return UniqueAll(*_unique(x, "unique_all"))
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements in order, and how many there are of each; not under jit."""
-    return UniqueCounts(*map(wrap, numpy.unique_counts(_value(x, "unique_counts"))))
+    values, _, _, counts = _unique(x, "unique_counts")
+    return UniqueCounts(values, counts)
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements in order, and for each element the number of its value; not under jit."""
-    return UniqueInverse(*map(wrap, numpy.unique_inverse(_value(x, "unique_inverse"))))
+    values, _, inverse, _ = _unique(x, "unique_inverse")
+    return UniqueInverse(values, inverse)
 
 
 def unique_values(x: Any, /) -> Array:
     """The different elements in order; not under jit."""
-    return wrap(numpy.unique_values(_value(x, "unique_values")))
+    return _unique(x, "unique_values")[0]
 
 
 def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
