@@ -7,6 +7,7 @@ from hlotool.numpy import (
     contractions,
     creation,
     elementwise,
+    extensions,
     indexing,
     manipulation,
     sets,
@@ -14,10 +15,14 @@ from hlotool.numpy import (
     statistical,
     types,
 )
+from hlotool.numpy import fft as fft
+from hlotool.numpy import linalg as linalg
+from hlotool.numpy import random as random
 from hlotool.numpy.array import Array
 from hlotool.numpy.contractions import *  # noqa: F403
 from hlotool.numpy.creation import *  # noqa: F403
 from hlotool.numpy.elementwise import *  # noqa: F403
+from hlotool.numpy.extensions import *  # noqa: F403
 from hlotool.numpy.indexing import *  # noqa: F403
 from hlotool.numpy.indexing import _At as _At
 from hlotool.numpy.indexing import _getitem as _getitem
@@ -32,6 +37,8 @@ from hlotool.numpy.types import *  # noqa: F403
 
 ndarray = Array
 
-__all__ = ["Array", "ndarray"]
-for _part in (contractions, creation, elementwise, indexing, manipulation, sets, sorting, statistical, types):
+__all__ = ["Array", "fft", "linalg", "ndarray", "random"]
+for _part in (
+    contractions, creation, elementwise, extensions, indexing, manipulation, sets, sorting, statistical, types,
+):  # fmt: skip
     __all__ += [name for name in _part.__all__ if name[:1] != "_" or name[:2] == "__"]

@@ -1,0 +1,15 @@
+"""What the namespace has beyond the standard."""
+
+from hlotool.numpy import calculus, histograms, padding, polynomials, quantiles, summation
+from hlotool.numpy.calculus import *  # noqa: F403
+from hlotool.numpy.histograms import *  # noqa: F403
+from hlotool.numpy.linalg import cross as cross
+from hlotool.numpy.padding import *  # noqa: F403
+from hlotool.numpy.polynomials import *  # noqa: F403
+from hlotool.numpy.quantiles import *  # noqa: F403
+from hlotool.numpy.summation import *  # noqa: F403
+
+__all__ = [
+    "cross", *calculus.__all__, *histograms.__all__, *padding.__all__, *polynomials.__all__, *quantiles.__all__,
+    *summation.__all__,
+]  # fmt: skip

@@ -1,0 +1,217 @@
+"""hlotool.numpy.linalg against NumPy: types, shapes, stacks, matrices without full rank."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy
+import pytest
+from conftest import environment
+
+import hlotool
+import hlotool.numpy as np
+from hlotool.numpy import linalg
+
+_SHAPES = [(1, 1), (2, 2), (3, 3), (8, 8), (33, 33), (2, 3, 5, 5), (0, 0), (2, 0, 0)]
+_RECTANGLES = [(1, 4), (5, 3), (3, 5), (40, 33), (2, 7, 4), (4, 0), (0, 3)]
+SQUARES = [(shape, kind) for shape in _SHAPES for kind in ("f8", "c16")] + [((9, 9), "f4"), ((9, 9), "c8")]
+RECTANGLES = [(shape, kind) for shape in _RECTANGLES for kind in ("f8", "c16")] + [((9, 5), "f4"), ((5, 9), "c8")]
+
+
+def draw(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Any:
+    generator = numpy.random.default_rng(seed)
+    found = generator.normal(size=shape)
+    if dtype[0] == "c":
+        found = found + 1j * generator.normal(size=shape)
+    return found.astype(dtype)
+
+
+def adjoint(a: Any) -> Any:
+    return numpy.conj(numpy.swapaxes(a, -1, -2))
+
+
+def hermitian(shape: tuple[int, ...], dtype: str) -> Any:
+    a = draw(shape, dtype)
+    return (a + adjoint(a)).astype(dtype)
+
+
+def definite(shape: tuple[int, ...], dtype: str) -> Any:
+    a = draw(shape, dtype)
+    return (a @ adjoint(a) + max(1, shape[-1]) * numpy.eye(shape[-1])).astype(dtype)
+
+
+def agree(found: Any, expected: Any, units: float = 1.0) -> None:
+    found, expected = numpy.asarray(found), numpy.asarray(expected)
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    limit = 1e-11 if found.dtype.itemsize >= (16 if found.dtype.kind == "c" else 8) else 1e-3
+    scale = 1 + (numpy.abs(expected).max() if expected.size else 0)
+    assert numpy.all(numpy.abs(found - expected) <= limit * scale * units)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), SQUARES)
+def test_square_matrices(shape: tuple[int, ...], dtype: str) -> None:
+    a, good = draw(shape, dtype), definite(shape, dtype)
+    right = draw((*shape[:-1], 2), dtype, 1)
+    agree(linalg.inv(good), numpy.linalg.inv(good))
+    agree(linalg.solve(good, right), numpy.linalg.solve(good, right))
+    agree(linalg.det(a), numpy.linalg.det(a))
+    for found, expected in zip(linalg.slogdet(a), numpy.linalg.slogdet(a), strict=True):
+        agree(found, expected)
+    agree(linalg.cholesky(good), numpy.linalg.cholesky(good))
+    agree(linalg.cholesky(good, upper=True), numpy.linalg.cholesky(good, upper=True))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), SQUARES)
+def test_eigenvalues(shape: tuple[int, ...], dtype: str) -> None:
+    a = hermitian(shape, dtype)
+    values, vectors = linalg.eigh(a)
+    agree(values, numpy.linalg.eigvalsh(a))
+    agree(linalg.eigvalsh(a), numpy.linalg.eigvalsh(a))
+    v = numpy.asarray(vectors)
+    agree((a @ v).astype(dtype), (v * numpy.asarray(values)[..., None, :]).astype(dtype))
+    agree((adjoint(v) @ v).astype(dtype), numpy.broadcast_to(numpy.eye(shape[-1], dtype=dtype), v.shape))
+
+
+@pytest.mark.parametrize(("shape", "dtype"), RECTANGLES)
+def test_rectangles(shape: tuple[int, ...], dtype: str) -> None:
+    a = draw(shape, dtype)
+    for mode in ("reduced", "complete"):
+        q, r = (numpy.asarray(one) for one in linalg.qr(a, mode=mode))
+        wanted = numpy.linalg.qr(a, mode=mode)
+        assert (q.shape, r.shape) == (wanted.Q.shape, wanted.R.shape)
+        agree((q @ r).astype(dtype), a)
+        product = (adjoint(q) @ q).astype(dtype)
+        agree(product, numpy.broadcast_to(numpy.eye(q.shape[-1], dtype=dtype), product.shape))
+        assert numpy.all(numpy.tril(r, -1) == 0)
+    for full in (False, True):
+        u, s, vh = (numpy.asarray(one) for one in linalg.svd(a, full_matrices=full))
+        least = min(shape[-2:])
+        agree(s, numpy.linalg.svd(a, compute_uv=False))
+        agree(((u[..., :least] * s[..., None, :]) @ vh[..., :least, :]).astype(dtype), a)
+    agree(linalg.svdvals(a), numpy.linalg.svdvals(a))
+    agree(linalg.pinv(a), numpy.linalg.pinv(a), 100)
+    agree(linalg.matrix_rank(a), numpy.asarray(numpy.linalg.matrix_rank(a)))
+    agree(linalg.diagonal(a, offset=1), numpy.linalg.diagonal(a, offset=1))
+
+
+def test_decompositions_of_zeros_and_low_rank() -> None:
+    low = numpy.outer(numpy.arange(1.0, 41), numpy.arange(3.0, 43))
+    assert int(linalg.matrix_rank(low)) == 1
+    agree(linalg.pinv(low), numpy.linalg.pinv(low))
+    q, r = linalg.qr(low)
+    agree(numpy.asarray(q) @ numpy.asarray(r), low)
+    q, r = linalg.qr(numpy.zeros((3, 2)))
+    agree(q, numpy.eye(3, 2))
+    assert not numpy.asarray(r).any()
+    assert float(linalg.det(numpy.zeros((3, 3)))) == 0
+    sign, logarithm = linalg.slogdet(numpy.ones((2, 2)))
+    assert (float(sign), float(logarithm)) == (0.0, -numpy.inf)
+
+
+def test_what_has_no_solution_is_not_finite() -> None:
+    """NumPy raises LinAlgError there."""
+    assert not numpy.isfinite(numpy.asarray(linalg.inv(numpy.zeros((2, 2))))).any()
+    assert numpy.isnan(numpy.asarray(linalg.cholesky(-numpy.eye(2)))[0, 0])
+    assert numpy.isnan(numpy.asarray(linalg.svdvals(numpy.full((2, 2), numpy.nan)))).all()
+
+
+def test_extreme_numbers() -> None:
+    for scale in (1e200, 1e-200):
+        a = draw((6, 4), "f8") * scale
+        q, r = (numpy.asarray(one) for one in linalg.qr(a))
+        assert numpy.allclose(q @ r / scale, a / scale)
+        square = draw((5, 5), "f8") * scale
+        assert numpy.allclose(numpy.asarray(linalg.inv(square)) @ square, numpy.eye(5))
+
+
+def test_a_vector_and_a_stack_on_the_right() -> None:
+    a, b = draw((4, 3, 3), "f8"), draw((3,), "f8")
+    agree(linalg.solve(a, b), numpy.linalg.solve(a, b))
+    agree(linalg.solve(a[0], draw((2, 3, 2), "f8")), numpy.linalg.solve(a[0], draw((2, 3, 2), "f8")))
+    with pytest.raises(ValueError, match="3 unknowns, 4 equations"):
+        linalg.solve(a, draw((4, 4, 1), "f8"))
+    with pytest.raises(ValueError, match="square"):
+        linalg.inv(numpy.ones((2, 3)))
+
+
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, -1, 2, -2, numpy.inf, -numpy.inf])
+def test_norms_of_matrices(order: Any) -> None:
+    a = draw((2, 4, 3), "f8")
+    agree(linalg.matrix_norm(a, ord=order), numpy.linalg.matrix_norm(a, ord=order))
+    agree(linalg.norm(a[0], order, keepdims=True), numpy.linalg.norm(a[0], order, keepdims=True))
+    agree(linalg.norm(a, order, axis=(0, 2)), numpy.linalg.norm(a, order, axis=(0, 2)))
+    if order != "nuc":
+        agree(linalg.cond(a[0][:3], order), numpy.linalg.cond(a[0][:3], order))
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3, 2.5, numpy.inf, -numpy.inf])
+def test_norms_of_vectors(order: float) -> None:
+    for dtype in ("f8", "c16"):
+        a = draw((2, 4, 3), dtype)
+        agree(linalg.vector_norm(a, ord=order, axis=1), numpy.linalg.vector_norm(a, ord=order, axis=1))
+        agree(linalg.vector_norm(a, ord=order, keepdims=True), numpy.linalg.vector_norm(a, ord=order, keepdims=True))
+
+
+def test_products_and_powers() -> None:
+    a, b, c = draw((3, 4), "f8"), draw((4, 2), "f8"), draw((2, 5), "f8")
+    agree(linalg.multi_dot([a, b, c]), a @ b @ c)
+    agree(linalg.multi_dot([a[0], b, c[:, 0]]), a[0] @ b @ c[:, 0])
+    square = draw((4, 4), "f8")
+    for power in (-2, -1, 0, 1, 2, 5):
+        agree(linalg.matrix_power(square, power), numpy.linalg.matrix_power(square, power), 100)
+    whole = numpy.arange(9).reshape(3, 3)
+    agree(linalg.matrix_power(whole, 3), numpy.linalg.matrix_power(whole, 3))
+    one, other = draw((2, 3), "f8"), draw((2, 3), "f8", 1)
+    agree(linalg.cross(one, other), numpy.linalg.cross(one, other))
+    agree(linalg.cross(one.T, other.T, axis=0), numpy.linalg.cross(one.T, other.T, axis=0))
+    agree(linalg.outer(one[0], other[1]), numpy.linalg.outer(one[0], other[1]))
+    agree(linalg.trace(square, offset=-1), numpy.linalg.trace(square, offset=-1))
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+def test_least_squares(shape: tuple[int, int]) -> None:
+    a = draw(shape, "f8")
+    for b in (draw(shape[:1], "f8"), draw((shape[0], 2), "f8")):
+        found, expected = linalg.lstsq(a, b), numpy.linalg.lstsq(a, b)
+        agree(found.x, expected[0], 100)
+        assert int(found.rank) == expected[2]
+        agree(found.s, expected[3])
+        if shape == (6, 4):
+            assert numpy.allclose(numpy.asarray(found.residuals), expected[1])
+
+
+def test_narrow_floats_are_computed_wider() -> None:
+    a = draw((4, 4), "f4")
+    found = linalg.inv(np.astype(a, np.bfloat16))
+    assert found.dtype == np.bfloat16
+    assert linalg.qr(a.astype("f2")).Q.dtype == numpy.float16
+
+
+def test_the_same_within_a_compiled_function() -> None:
+    a, b = definite((20, 20), "f8"), draw((20,), "f8")
+
+    @hlotool.jit
+    def both(a: Any, b: Any) -> Any:
+        values, vectors = linalg.eigh(a)
+        return linalg.solve(a, b), values, vectors, linalg.svdvals(a)
+
+    for found, expected in zip(
+        both(a, b), (linalg.solve(a, b), *linalg.eigh(a), linalg.svdvals(a)), strict=True
+    ):
+        agree(found, expected)
+
+
+def test_without_scipy() -> None:
+    """What LAPACK is needed for comes from NumPy."""
+    program = """import sys
+sys.modules["scipy"] = None
+import numpy
+from hlotool.numpy import linalg
+a = numpy.diag([1.0, 3.0, 2.0]).astype("c16")
+print(numpy.asarray(linalg.eigh(a)[0]), numpy.asarray(linalg.svd(a.real)[1]), numpy.asarray(linalg.eigvalsh(a.real)))"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert done.stdout.strip() == "[1. 2. 3.] [3. 2. 1.] [1. 2. 3.]", done.stderr
