@@ -82,7 +82,8 @@ def check_transpose(
     cotangents = [noise(rng, one) for one in results]
     back = run(vjp_module(module, wrt), [*arrays, *cotangents])
     for one, number in zip(back, wrt, strict=True):
-        assert np.shape(one) == arrays[number].shape and np.asarray(one).dtype == arrays[number].dtype
+        assert np.shape(one) == arrays[number].shape
+        assert np.asarray(one).dtype == arrays[number].dtype
     left = sum(np.sum(c * s).real for c, s in zip(cotangents, slopes, strict=True))
     right = sum(np.sum(b * t).real for b, t in zip(back, tangents, strict=True))
     size = 1 + sum(np.sum(np.abs(c * s)) for c, s in zip(cotangents, slopes, strict=True))

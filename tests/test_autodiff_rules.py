@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from derivatives import ADD, check, check_transpose, module_of, run  # noqa: F401
+from derivatives import ADD, check, module_of, noise, run
 
-import hlotool
-from hlotool.ir import UnsupportedError
+from hlotool.ir import UnsupportedError, dtype_of
 from hlotool.ir.opcodes import SPELLED, UNKNOWN
 from hlotool.passes.autodiff import gradient_module, jvp_module, vjp_module
 from hlotool.passes.autodiff.elementwise import BINARY, UNARY
@@ -257,7 +256,8 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]]]] = {
     "slice of nothing": ("x = f64[7] parameter(0)\nROOT y = f64[0] slice(x), slice={[3:3]}", [(7,)]),
     "pad": ("x = f64[4,3] parameter(0)\nv = f64[] parameter(1)\nROOT y = f64[9,2] pad(x, v), padding=-1_3_1x0_-1",
             [(4, 3), ()]),
-    "pad by nothing": ("x = f64[0,3] parameter(0)\nv = f64[] parameter(1)\nROOT y = f64[2,3] pad(x, v), padding=1_1x0_0",
+    "pad of nothing": ("x = f64[0,3] parameter(0)\nv = f64[] parameter(1)\n"
+                       "ROOT y = f64[2,3] pad(x, v), padding=1_1x0_0",
                        [(0, 3), ()]),
     "dynamic-slice": ("x = f64[5,3] parameter(0)\ni = s32[] constant(4)\nj = s32[] constant(1)\n"
                       "ROOT y = f64[2,2] dynamic-slice(x, i, j), dynamic_slice_sizes={2,2}", [(5, 3)]),
@@ -363,9 +363,9 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]]]] = {
     "topk": ("x = f64[3,7] parameter(0)\nt = (f64[3,2], s32[3,2]) topk(x), k=2, largest=true\n"
              "ROOT v = f64[3,2] get-tuple-element(t), index=0", [(3, 7)]),
     "cholesky": ("x = f64[2,3,3] parameter(0)\nt = f64[2,3,3] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, "
-                 "lhs_contracting_dims={2}, rhs_contracting_dims={2}\ne = f64[3,3] constant({{3,0,0},{0,3,0},{0,0,3}})\n"
-                 "f = f64[2,3,3] broadcast(e), dimensions={1,2}\ns = f64[2,3,3] add(t, f)\n"
-                 "ROOT y = f64[2,3,3] cholesky(s), lower=true", [(2, 3, 3)]),
+                 "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+                 "e = f64[3,3] constant({{3,0,0},{0,3,0},{0,0,3}})\nf = f64[2,3,3] broadcast(e), dimensions={1,2}\n"
+                 "s = f64[2,3,3] add(t, f)\nROOT y = f64[2,3,3] cholesky(s), lower=true", [(2, 3, 3)]),
     "cholesky, upper": ("x = f64[3,3] parameter(0)\nt = f64[3,3] dot(x, x), lhs_contracting_dims={0}, "
                         "rhs_contracting_dims={0}\ne = f64[3,3] constant({{3,0,0},{0,3,0},{0,0,3}})\n"
                         "s = f64[3,3] add(t, e)\nROOT y = f64[3,3] cholesky(s), lower=false", [(3, 3)]),
@@ -437,7 +437,7 @@ def test_derivative_of_the_gradient(name: str) -> None:
     module = module_of(body, REDUCERS)
     arrays = inputs(shapes)
     rng = np.random.default_rng(5)
-    cotangents = [rng.standard_normal(np.shape(one)) + (0j if np.iscomplexobj(one) else 0) for one in run(module, arrays)]
+    cotangents = [noise(rng, one) for one in run(module, arrays)]
     check(vjp_module(module, range(len(shapes))), [*arrays, *cotangents], range(len(shapes)), bound=1e-5)
 
 
@@ -454,8 +454,8 @@ def test_second_derivative(opcode: str) -> None:
 
 def test_a_loop_without_a_bound_runs_forwards_only() -> None:
     module = module_of(HALVE, REDUCERS)
-    (_, slope) = run(jvp_module(module, (0, 1)), [np.float64(8.0), np.float64(0.4), np.float64(1.0), np.float64(0.5)])
-    ahead, behind = (run(module, [8.0 + h, 0.4 + 0.5 * h])[0] for h in (1e-6, -1e-6))
+    (_, slope) = run(jvp_module(module, (0, 1)), [np.array(number) for number in (8.0, 0.4, 1.0, 0.5)])
+    ahead, behind = (run(module, [np.array(8.0 + h), np.array(0.4 + 0.5 * h)])[0] for h in (1e-6, -1e-6))
     np.testing.assert_allclose(slope, (ahead - behind) / 2e-6, rtol=1e-6)
     with pytest.raises(UnsupportedError, match=r"no derivative of while l: how often"):
         gradient_module(module, (0,))
@@ -478,12 +478,12 @@ def test_narrower_types(opcode: str, element_type: str) -> None:
     found = []
     for name in ("f64", element_type):
         given = "\n".join(f"{one} = {name}[8] parameter({number})" for number, one in enumerate(names))
-        module = hlotool.parse(f"HloModule m\nENTRY main {{\n{given}\nROOT z = {name}[8] {opcode}({', '.join(names)})\n}}")
-        dtype = hlotool.ir.dtype_of(name)
-        narrow = hlotool.ir.dtype_of(element_type)
+        module = module_of(f"{given}\nROOT z = {name}[8] {opcode}({', '.join(names)})")
+        dtype = dtype_of(name)
+        narrow = dtype_of(element_type)
         arrays = [values((8,), max(low, 0.2), high, seed=n).astype(narrow).astype(dtype) for n in range(len(names))]
         found.append(run(vjp_module(module, range(len(names))), [*arrays, np.ones(8, dtype)]))
     bound = {"f32": 1e-5, "bf16": 0.1, "f16": 0.02}[element_type]
     for wide, narrow in zip(*found, strict=True):
-        assert narrow.dtype == hlotool.ir.dtype_of(element_type)
+        assert narrow.dtype == dtype_of(element_type)
         np.testing.assert_allclose(narrow.astype(np.float64), wide, rtol=bound, atol=bound)

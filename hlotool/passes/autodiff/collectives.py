@@ -7,7 +7,7 @@ from hlotool.ir import Instruction, clone_instruction
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
-from hlotool.passes.autodiff.writer import refusal
+from hlotool.passes.autodiff.writer import Path, refusal
 
 __all__ = ["RULES"]
 
@@ -33,7 +33,7 @@ def _alone(instruction: Instruction, value: Instruction) -> Instruction:
 
 def _all_reduce_forward(at: Forward, instruction: Instruction) -> ByLeaf:
     _check_sum(instruction)
-    found = {}
+    found: dict[Path, Instruction] = {}
     for number, operand in enumerate(instruction.operands):
         tangent = at.tangent(operand)
         if tangent is not None:

@@ -31,13 +31,10 @@ def _as(at: Writer, value: Instruction, operand: Instruction) -> Instruction:
     return value if value.shape.element_type == element_type else at.build.convert(value, element_type)
 
 
-def _precision(product: Instruction, swapped: bool) -> dict[str, Any]:
-    """The precision that was asked for, by the operands of the new product: None stands for the cotangent."""
-    found = {name: product.attributes[name] for name in ("operand_precision", "algorithm") if name in product.attributes}
-    words = found.get("operand_precision")
-    if swapped and words:
-        found["operand_precision"] = tuple(reversed(words))
-    return found
+def _precision(product: Instruction) -> dict[str, Any]:
+    """The precision that was asked for."""
+    names = ("operand_precision", "algorithm")
+    return {name: product.attributes[name] for name in names if name in product.attributes}
 
 
 # ---- dot
@@ -77,7 +74,7 @@ def _product(
     over: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]],
 ) -> Instruction:
-    attributes = _precision(dot, False)
+    attributes = _precision(dot)
     if batch[0]:
         attributes |= {"lhs_batch_dims": tuple(batch[0]), "rhs_batch_dims": tuple(batch[1])}
     attributes |= {"lhs_contracting_dims": tuple(over[0]), "rhs_contracting_dims": tuple(over[1])}
@@ -90,7 +87,7 @@ def _sorted_like(own: Sequence[int], other: Sequence[int]) -> list[int]:
 
 
 def _in_order(at: Writer, value: Instruction, dimensions: Sequence[int]) -> Instruction:
-    """`value`, whose dimension i is number ``dimensions[i]`` of the operand, with dimensions as the operand has them."""
+    """`value`, whose dimension i is number ``dimensions[i]`` of the operand, in the order of the operand."""
     if list(dimensions) == sorted(dimensions):
         return value
     return at.build.transpose(value, [list(dimensions).index(d) for d in range(len(dimensions))])
@@ -143,7 +140,7 @@ def _by_input(at: Reverse, conv: Instruction, g: Instruction) -> Instruction:
         labels.kernel_output_feature, labels.kernel_input_feature, labels.kernel_spatial,
         labels.input_batch, labels.input_feature, labels.input_spatial,
     )  # fmt: skip
-    attributes = {"window": Window(tuple(rows)), "dim_labels": numbers} | _precision(conv, False)
+    attributes = {"window": Window(tuple(rows)), "dim_labels": numbers} | _precision(conv)
     if groups > 1:
         attributes["feature_group_count"] = groups
     value = at.build.add("convolution", None, _same_type(at, g, kernel), attributes)
@@ -154,16 +151,23 @@ def _by_input(at: Reverse, conv: Instruction, g: Instruction) -> Instruction:
 
 def _by_kernel(at: Reverse, conv: Instruction, g: Instruction) -> Instruction:
     """The input convolved with the cotangent: batches are what is summed over, features those of the kernel."""
-    lhs, rhs = conv.operands
+    lhs, _rhs = conv.operands
     labels: ConvDimensionNumbers = conv.attributes["dim_labels"]
     rows, turned = [], []
     for number, (row, into, out) in enumerate(
-        zip(_window(conv).dimensions, _sizes(lhs, labels.input_spatial), _sizes(conv, labels.output_spatial), strict=True)
+        zip(
+            _window(conv).dimensions,
+            _sizes(lhs, labels.input_spatial),
+            _sizes(conv, labels.output_spatial),
+            strict=True,
+        )
     ):
         spread = (out - 1) * row.stride + 1
         high = spread - ((into - 1) * row.base_dilation + 1) + row.dilated_size - row.padding_low - 1
         rows.append(
-            replace(row, size=out, stride=row.window_dilation, window_dilation=row.stride, padding_high=high, reversal=False)
+            replace(
+                row, size=out, stride=row.window_dilation, window_dilation=row.stride, padding_high=high, reversal=False
+            )
         )
         if row.reversal:
             turned.append(labels.kernel_spatial[number])
@@ -172,7 +176,7 @@ def _by_kernel(at: Reverse, conv: Instruction, g: Instruction) -> Instruction:
         labels.output_batch, labels.output_feature, labels.output_spatial,
         labels.kernel_input_feature, labels.kernel_output_feature, labels.kernel_spatial,
     )  # fmt: skip
-    attributes: dict[str, Any] = {"window": Window(tuple(rows)), "dim_labels": numbers} | _precision(conv, False)
+    attributes: dict[str, Any] = {"window": Window(tuple(rows)), "dim_labels": numbers} | _precision(conv)
     groups: Mapping[str, int] = {"feature": _count(conv, "batch"), "batch": _count(conv, "feature")}
     attributes |= {f"{name}_group_count": count for name, count in groups.items() if count > 1}
     value = at.build.add("convolution", None, _same_type(at, at.primal(lhs), g), attributes)

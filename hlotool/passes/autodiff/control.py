@@ -86,19 +86,16 @@ def _call_reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
         at.module.add(linear.backward)
         at.program.linear[key] = linear
     ahead = at.ahead_of(call)
-    if any(isinstance(need, Instruction) for need in linear.needs):
-        new = ahead.call(linear.forward, operands)
+    saves = sum(isinstance(need, Instruction) for need in linear.needs)
+    new = ahead.call(linear.forward, operands) if saves else call
+    kept = iter([ahead.gte(new, 1 + number) for number in range(saves)])
+    values = [
+        next(kept) if isinstance(need, Instruction) else leaf_of(ahead, operands[need[0]], need[1])
+        for need in linear.needs
+    ]
+    if saves:
         at.replace(call, ahead.gte(new, 0))
-    else:
-        new = call
-    arguments = [cotangents[path] for path in linear.results]
-    for need in linear.needs:
-        if isinstance(need, Instruction):
-            position = sum(isinstance(earlier, Instruction) for earlier in linear.needs[: linear.needs.index(need)])
-            value = ahead.gte(new, 1 + position)
-        else:
-            value = leaf_of(ahead, operands[need[0]], need[1])
-        arguments.append(at.primal(value))
+    arguments = [*(cotangents[path] for path in linear.results), *map(at.primal, values)]
     result = at.build.call(linear.backward, arguments)
     for position, (number, path) in enumerate(linear.inputs):
         at.give(operands[number], at.build.gte(result, position), path)
@@ -149,18 +146,22 @@ def _conditional_reverse(at: Reverse, conditional: Instruction, cotangents: ByLe
         new = ahead.add(
             "conditional", None, (index, *arguments), {"branch_computations": tuple(p.forward for p in parts)}
         )
-        at.replace(conditional, ahead.gte(new, 0))
     saved = [ahead.gte(new, 1 + number) for number in range(len(slots))]
     reached: dict[tuple[Instruction, Path], Shape] = {}
     for part, argument in zip(parts, arguments, strict=True):
         for position, (_, path) in enumerate(part.inputs):
             reached[argument, path] = part.backward.root.operands[position].shape
-    operands, branches = [], []
-    for part, argument, taken in zip(parts, arguments, places, strict=True):
-        needs = [
+    needed = [
+        [
             saved[taken[need]] if isinstance(need, Instruction) else leaf_of(ahead, argument, need[1])
             for need in part.needs
         ]
+        for part, argument, taken in zip(parts, arguments, places, strict=True)
+    ]
+    if slots:
+        at.replace(conditional, ahead.gte(new, 0))
+    operands, branches = [], []
+    for part, argument, needs in zip(parts, arguments, needed, strict=True):
         given = [cotangents.get(path) for path in part.results]
         operands.append(at.build.tuple([*(one for one in given if one is not None), *map(at.primal, needs)]))
         branches.append(at.module.add(_branch(part, argument, reached, operands[-1].shape)))
@@ -178,14 +179,17 @@ def _return_slots(part: Linear, taken: dict[Instruction, int], slots: Sequence[S
     part.forward.root = build.tuple([part.forward.root, *values])
 
 
-def _branch(part: Linear, argument: Instruction, reached: dict[tuple[Instruction, Path], Shape], shape: Shape) -> Computation:
+def _branch(
+    part: Linear, argument: Instruction, reached: dict[tuple[Instruction, Path], Shape], shape: Shape
+) -> Computation:
     """The gradient of a branch: one parameter, and cotangents of all arguments of all branches."""
     computation = Computation(part.backward.name)
     build = Builder(computation)
     given = build.parameter(0, shape)
     values = applied(build, part.backward, [build.gte(given, n) for n in range(len(shape.elements))])
     own = {(argument, path): value for (_, path), value in zip(part.inputs, values, strict=True)}
-    computation.root = build.tuple(own.get(leaf) or build.splat(0.0, leaf_shape) for leaf, leaf_shape in reached.items())
+    results = [own.get(leaf) or build.splat(0.0, leaf_shape) for leaf, leaf_shape in reached.items()]
+    computation.root = build.tuple(results)
     return computation
 
 
@@ -205,7 +209,7 @@ def _conditional_forward(at: Forward, conditional: Instruction) -> ByLeaf:
         given = build.parameter(0, operands[-1].shape)
         value, *found = applied(build, computation, [build.gte(given, n) for n in range(1 + len(tangents))])
         own = dict(zip(results, found, strict=True))
-        others = {path: leaf for path, leaf in zip(paths, _leaf_shapes(conditional, paths), strict=True)}
+        others = dict(zip(paths, _leaf_shapes(conditional, paths), strict=True))
         branch.root = build.tuple([value, *(own.get(path) or build.splat(0.0, others[path]) for path in paths)])
         branches.append(at.module.add(branch))
     new = at.build.add("conditional", None, (at.primal(index), *operands), {"branch_computations": tuple(branches)})
@@ -259,7 +263,7 @@ def _while_reverse(at: Reverse, loop: Instruction, cotangents: ByLeaf) -> None:
     ahead = at.ahead_of(loop)
     constants = [at.primal(leaf_of(ahead, initial, path)) for _, path in fixed]
     stacks = [at.primal(stack) for stack in _save(at, loop, part, stacked, count)]
-    paths = [path for path in part.results]
+    paths = list(part.results)
     start = [
         cotangents.get(path) or at.zeros(shape) for path, shape in zip(paths, _leaf_shapes(initial, paths), strict=True)
     ]
@@ -271,7 +275,8 @@ def _while_reverse(at: Reverse, loop: Instruction, cotangents: ByLeaf) -> None:
         values |= {need: _unstack(build, stack, back) for need, stack in zip(stacked, state[second:], strict=True)}
         for need in part.needs:
             if need not in values:
-                assert counted is not None and not isinstance(need, Instruction)
+                assert counted is not None
+                assert not isinstance(need, Instruction)
                 values[need] = _counter(build, counted, back, _leaf_shapes(initial, [need[1]])[0].element_type)
         found = applied(build, part.backward, [*state[:first], *(values[need] for need in part.needs)])
         own = {path: value for (_, path), value in zip(part.inputs, found, strict=True)}

@@ -21,7 +21,8 @@ def register_gradient(target: str, rule: Rule) -> None:
 def _rule(call: Instruction) -> Rule:
     found = _TARGETS.get(call.attributes["custom_call_target"])
     if found is None:
-        raise refusal(call, "what it calls is not known", "hlotool.passes.autodiff.register_gradient names a rule for it")
+        hint = "register_gradient of hlotool.passes.autodiff gives it a rule"
+        raise refusal(call, "what it calls is not known", hint)
     return found
 
 

@@ -62,7 +62,7 @@ def make_gradient(module: Module, wrt: Sequence[int], *, value: bool = False, re
                 f"a gradient is that of a scalar of floats, and result {result} is {shape}; "
                 "vjp takes cotangents of any results"
             )
-        one = Builder(module.entry).scalar_constant(1.0, shape.element_type)
+        one = Builder(module.entry, like=root).scalar_constant(1.0, shape.element_type)
         _finish(program, wrt, {path: one}, value)
 
 
@@ -76,7 +76,7 @@ def make_vjp(module: Module, wrt: Sequence[int], *, value: bool = False) -> None
     with room(module), collector_paused():
         program = _prepared(module)
         entry = module.entry
-        build = Builder(entry)
+        build = Builder(entry, like=entry.root)
         cotangents = {
             path: build.parameter(len(entry.parameters), shape)
             for path, shape in leaves(entry.root.shape)
@@ -97,7 +97,7 @@ def make_jvp(module: Module, wrt: Sequence[int], *, value: bool = True) -> None:
         entry = module.entry
         inputs = _inputs(module, wrt)
         computation, paths = with_tangents(program, entry, frozenset(inputs))
-        build = Builder(computation)
+        build = Builder(computation, like=entry.root)
         whole, *tangents = computation.root.operands
         found = dict(zip(paths, tangents, strict=True))
         results: list[Instruction] = []
@@ -169,8 +169,7 @@ def _finish(program: Program, wrt: Sequence[int], cotangents: dict[Path, Instruc
     for path, cotangent in cotangents.items():
         reverse.give(root, cotangent, path)
     found = reverse.walk(instructions)
-    build.like = None
-    root = entry.root  # a loop may have taken the place of the old one
+    build.like = root = entry.root  # a loop may have taken the place of the old one
     results = [leaf_of(build, root, path) for path, _ in leaves(root.shape)] if value else []
     for number, path in inputs:
         shape = dict(leaves(entry.parameters[number].shape))[path]

@@ -22,8 +22,11 @@ from hlotool.passes.autodiff.writer import Term, Writer
 __all__ = ["RULES", "ZERO"]
 
 ZERO = frozenset(
-    "sign ceil floor round-nearest-afz round-nearest-even not popcnt count-leading-zeros is-finite shift-left "
-    "shift-right-arithmetic shift-right-logical mulhi and or xor compare bitcast-convert".split()
+    [
+    "sign", "ceil", "floor", "round-nearest-afz", "round-nearest-even", "not", "popcnt", "count-leading-zeros",
+    "is-finite", "shift-left", "shift-right-arithmetic", "shift-right-logical", "mulhi", "and", "or", "xor",
+    "compare", "bitcast-convert",
+]
 )
 """Opcodes whose derivative is zero, or that have only integers and truth values to give."""
 
@@ -77,9 +80,13 @@ def _whole(a: Term, b: Term) -> Term:
     return quotient.apply("sign") * quotient.apply("abs").apply("floor")
 
 
-def _extreme(g: Term, own: Term, other: Term, y: Term) -> Term:
+def _extreme(direction: str) -> tuple[Binary, Binary]:
     """All of it for the operand that is the result, half for one of two that are."""
-    return own.compare("EQ", y).where(other.compare("EQ", y).where(g * 0.5, g), 0.0)
+
+    def part(g: Term, own: Term, other: Term) -> Term:
+        return own.compare(direction, other).where(g, own.compare("EQ", other).where(g * 0.5, 0.0))
+
+    return lambda g, a, b, y: part(g, a, b), lambda g, a, b, y: part(g, b, a)
 
 
 def _by_square(a: Term, b: Term) -> Term:
@@ -94,8 +101,8 @@ BINARY: dict[str, tuple[Binary, Binary]] = {
     "remainder": (lambda g, a, b, y: g, lambda g, a, b, y: -(g * _whole(a, b))),
     "power": (_power_of, lambda g, a, b, y: g * (_not_zero(a).apply("log") * y)),
     "atan2": (lambda g, a, b, y: g * _by_square(b, a), lambda g, a, b, y: -(g * _by_square(a, b))),
-    "maximum": (_extreme, lambda g, a, b, y: _extreme(g, b, a, y)),
-    "minimum": (_extreme, lambda g, a, b, y: _extreme(g, b, a, y)),
+    "maximum": _extreme("GT"),
+    "minimum": _extreme("LT"),
 }
 
 
@@ -160,32 +167,35 @@ def _select_forward(at: Forward, instruction: Instruction) -> ByLeaf:
     return {(): at.build.select(at.primal(predicate), *tangents)}
 
 
-def _clamp_masks(at: Writer, instruction: Instruction) -> tuple[Instruction, Instruction, Instruction]:
-    """Where the result is the lower bound, the value, the upper bound."""
+def _clamp_mask(at: Writer, instruction: Instruction, number: int) -> Instruction:
+    """Where the result is the lower bound, the value, the upper bound, which wins where it is below the lower."""
     low, value, high = instruction.operands
-    x = at.primal(value)
+    build, x = at.build, at.primal(value)
+    if number == 1:
+        above = build.compare(x, _spread(at, at.primal(low), value), "GT")
+        return build.binary("and", above, build.compare(x, _spread(at, at.primal(high), value), "LT"))
     bottom, top = (_spread(at, at.primal(bound), value) for bound in (low, high))
-    above, below = at.build.compare(x, bottom, "GT"), at.build.compare(x, top, "LT")
-    lower = at.build.compare(bottom, x, "GT")
-    upper = at.build.compare(top, x, "LT")
-    return lower, at.build.binary("and", above, below), upper
+    crossed = build.compare(bottom, top, "GT")
+    if number == 2:
+        return build.binary("or", crossed, build.compare(x, top, "GT"))
+    return build.binary("and", build.unary("not", crossed), build.compare(x, bottom, "LT"))
 
 
 def _clamp_reverse(at: Reverse, instruction: Instruction, cotangents: ByLeaf) -> None:
     g = cotangents[()]
-    zero = at.zeros(g.shape)
-    for operand, mask in zip(instruction.operands, _clamp_masks(at, instruction), strict=True):
+    for number, operand in enumerate(instruction.operands):
         if at.wants(operand):
-            part = at.build.select(mask, g, zero)
+            part = at.build.select(_clamp_mask(at, instruction, number), g, at.zeros(g.shape))
             spread = operand.shape.dimensions != g.shape.dimensions
             at.give(operand, at.sum_over(part, range(g.shape.rank)) if spread else part)
 
 
 def _clamp_forward(at: Forward, instruction: Instruction) -> ByLeaf:
     total = at.zeros(instruction.shape)
-    for operand, mask in zip(instruction.operands, _clamp_masks(at, instruction), strict=True):
+    for number, operand in enumerate(instruction.operands):
         tangent = at.tangent(operand)
         if tangent is not None:
+            mask = _clamp_mask(at, instruction, number)
             total = at.build.select(mask, _spread(at, tangent, instruction), total)
     return {(): total}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hlotool.ir import Instruction, clone_instruction
+from hlotool.ir.shape import scalar
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
-from hlotool.ir.shape import scalar
 from hlotool.passes.autodiff.writer import refusal
 
 __all__ = ["RULES", "each", "jointly"]

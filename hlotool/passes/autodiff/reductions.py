@@ -56,7 +56,8 @@ def combine(
             values[inner] = [values[inner.operands[0]][inner.attributes["index"]]]
         elif inner.has("elementwise") and inner.shape.is_scalar:
             operands = [values[operand][0] for operand in inner.operands]
-            values[inner] = [build.add(inner.opcode, array(inner.shape.element_type, sizes), operands, inner.attributes)]
+            shape = array(inner.shape.element_type, sizes)
+            values[inner] = [build.add(inner.opcode, shape, operands, inner.attributes)]
         else:
             raise refusal(reduction, f"its computation {reducer.name} has {inner.written} {inner.name} in it")
     return values[reducer.root]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_computation, clone_instruction
 from hlotool.ir.builder import Builder
 from hlotool.passes.autodiff.activity import Activity, Inputs, Leaf, Paths
-from hlotool.passes.autodiff.rule import ByLeaf, Rule
+from hlotool.passes.autodiff.rule import Rule
 from hlotool.passes.autodiff.writer import Path, Writer, leaf_shape, refusal
 
 __all__ = ["Linear", "Program", "Recomputed", "Reverse", "from_constants", "leaf_of", "linearise", "place_of"]
@@ -32,7 +32,7 @@ class Program:
     refused: Mapping[str, str]
     activity: Activity
     linear: dict[tuple[Computation, Inputs, Paths, object], Linear] = field(default_factory=dict)
-    tangents: dict[tuple[Computation, Inputs], tuple[Computation, Paths]] = field(default_factory=dict)
+    tangents: dict[tuple[Computation, Inputs], tuple[Computation, tuple[Path, ...]]] = field(default_factory=dict)
 
     def rule(self, instruction: Instruction) -> Rule:
         found = self.rules.get(instruction.opcode)
@@ -75,7 +75,7 @@ class Reverse(Writer):
             self._updates.setdefault(value, {}).setdefault(path, []).append(update)
 
     def ahead_of(self, instruction: Instruction) -> Builder:
-        """To write values of the program with, ahead of one of its instructions."""
+        """To write values of the program with, ahead of one of its instructions, for as long as that is there."""
         return Builder(self.forward, instruction, like=instruction)
 
     def replace(self, old: Instruction, new: Instruction) -> None:
@@ -83,6 +83,12 @@ class Reverse(Writer):
         self.replaced[old] = new
         old.replace_all_uses(new)
         self.forward.erase(old)
+
+    def standing(self, value: Instruction) -> Instruction:
+        """What computes `value` now."""
+        while value in self.replaced:
+            value = self.replaced[value]
+        return value
 
     # ---- the walk
 
@@ -219,7 +225,5 @@ def linearise(
     reached = tuple(sorted(gradients))
     build.like = None
     backward.root = build.tuple([gradients[leaf] for leaf in reached])
-    saved = tuple(
-        reverse.replaced.get(need, need) if isinstance(need, Instruction) else need for need in needs
-    )
+    saved = tuple(reverse.standing(need) if isinstance(need, Instruction) else need for need in needs)
     return Linear(forward, backward, paths, saved, reached)

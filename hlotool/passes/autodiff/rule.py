@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from hlotool.ir import Instruction
 from hlotool.passes.autodiff.writer import Path
-
-if TYPE_CHECKING:
-    from hlotool.passes.autodiff.forward import Forward
-    from hlotool.passes.autodiff.reverse import Reverse
 
 __all__ = ["ByLeaf", "Rule"]
 
@@ -21,11 +17,11 @@ ByLeaf = Mapping[Path, Instruction]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How derivatives of an opcode are written.
+    """How derivatives of an opcode are written, by a walk: a `Reverse` or a `Forward`.
 
     `reverse` gets the cotangents of the result, at least one, and hands some on to the operands
     (`Reverse.give`).  `forward` returns the tangents of the result, at least one operand having one.
     """
 
-    reverse: Callable[[Reverse, Instruction, ByLeaf], None]
-    forward: Callable[[Forward, Instruction], ByLeaf]
+    reverse: Callable[[Any, Instruction, ByLeaf], None]
+    forward: Callable[[Any, Instruction], ByLeaf]

@@ -46,8 +46,9 @@ def _sort_reverse(at: Reverse, sort: Instruction, cotangents: ByLeaf) -> None:
     attributes = {**sort.attributes, "to_apply": _comparator(at, sort, ["s32"])}
     new = ahead.add("sort", None, [*operands, places], attributes)
     values = [ahead.gte(new, number) for number in range(len(operands))]
+    permutation = ahead.gte(new, len(operands))
     at.replace(sort, ahead.tuple(values) if sort.shape.is_tuple else values[0])
-    moved = at.primal(ahead.gte(new, len(operands)))
+    moved = at.primal(permutation)
     paths = list(cotangents)
     by_place = at.module.add(_by_first([cotangents[path].shape.element_type for path in paths]))
     attributes = {"dimensions": (dimension,), "to_apply": by_place}
@@ -59,11 +60,11 @@ def _sort_reverse(at: Reverse, sort: Instruction, cotangents: ByLeaf) -> None:
 def _by_first(types: list[str]) -> Computation:
     computation = Computation("by_place")
     build = Builder(computation)
-    sides = [build.parameter(number, scalar("s32")) for number in range(2)]
+    first, second = (build.parameter(number, scalar("s32")) for number in range(2))
     for number, name in enumerate(types):
         build.parameter(2 + 2 * number, scalar(name))
         build.parameter(3 + 2 * number, scalar(name))
-    computation.root = build.compare(*sides, "LT")
+    computation.root = build.compare(first, second, "LT")
     return computation
 
 
@@ -149,7 +150,9 @@ def _halved(at: Writer, value: Instruction) -> Instruction:
     return ((strict + whole) * 0.5).value
 
 
-def _solve(at: Writer, a: Instruction, b: Instruction, left: bool, lower: bool, turned: bool, unit: bool) -> Instruction:
+def _solve(
+    at: Writer, a: Instruction, b: Instruction, left: bool, lower: bool, turned: bool, unit: bool
+) -> Instruction:
     attributes = {
         "left_side": left, "lower": lower, "unit_diagonal": unit,
         "transpose_a": "TRANSPOSE" if turned else "NO_TRANSPOSE",

@@ -33,10 +33,12 @@ RULES: dict[str, Rule] = {
 }
 
 ZERO: frozenset[str] = elementwise.ZERO | frozenset(
-    "constant iota parameter partition-id replica-id rng rng-bit-generator rng-get-and-update-state after-all infeed "
-    "outfeed get-dimension-size".split()
+    [
+    "constant", "iota", "parameter", "partition-id", "replica-id", "rng", "rng-bit-generator",
+    "rng-get-and-update-state", "after-all", "infeed", "outfeed", "get-dimension-size",
+]
 )
-"""Opcodes whose results do not move with the operands, or that have none.  (A parameter is what is differentiated by.)"""
+"""Opcodes whose results do not move with the operands, or that have none; a parameter is no operation."""
 
 REWRITTEN: dict[str, str] = {
     "fusion": "call-inliner{fusions=all}",
@@ -65,7 +67,7 @@ REWRITTEN: dict[str, str] = {
 """Opcodes that a pass puts simpler ones in the place of first."""
 
 PREPARATION = (
-    "async-to-sync,dynamic-padder,layout-assignment,call-inliner{fusions=all},map-inliner,topk-decomposer,"
+    "async-to-sync,dynamic-padder,layout-assignment,call-inliner{fusions=all,keep=checkpoint},map-inliner,topk-decomposer,"
     "ragged-dot-decomposer,scaled-dot-decomposer,scan-expander,batch-norm-expander,tuple-simplifier,dce"
 )
 """The pipeline that does so."""

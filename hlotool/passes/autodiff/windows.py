@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from hlotool.analysis.reducers import opcodes
-from hlotool.ir import Computation, Instruction, Window, WindowDimension, clone_computation
+from hlotool.ir import Computation, Instruction, Window, WindowDimension, array, clone_computation
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import scalar
 from hlotool.passes.autodiff.forward import Forward
@@ -88,8 +88,8 @@ def _spread(at: Writer, reduction: Instruction, g: Instruction) -> Instruction:
 def _comparison(direction: str, element_type: str) -> Computation:
     computation = Computation(f"select_{direction}")
     build = Builder(computation)
-    sides = [build.parameter(number, scalar(element_type)) for number in range(2)]
-    computation.root = build.compare(*sides, direction)
+    first, second = (build.parameter(number, scalar(element_type)) for number in range(2))
+    computation.root = build.compare(first, second, direction)
     return computation
 
 
@@ -118,7 +118,10 @@ def _choose(
 
 
 def _written_out(reduction: Instruction) -> Computation:
-    """The same as a computation: the elements of a window one after the other, each as a strided slice."""
+    """The same as a computation: the elements of a window one after the other, each as a strided slice.
+
+    Padding does not count.
+    """
     rows = _rows(reduction)
     if prod(row.size for row in rows) > _MOST:
         raise refusal(reduction, f"it is no sum or extreme, and its windows have more than {_MOST} elements")
@@ -133,11 +136,17 @@ def _written_out(reduction: Instruction) -> Computation:
     if prod(sizes):
         padding = [(row.padding_low, row.padding_high, row.base_dilation - 1) for row in rows]
         padded = [build.pad(one, start, padding) for one, start in zip(given, starts, strict=False)]
+        if is_padded := any(any(row) for row in padding):
+            everywhere = build.splat(True, array("pred", given[0].shape.dimensions))
+            padded.append(build.pad(everywhere, build.scalar_constant(False, "pred"), padding))
         for place in product(*(range(row.size) for row in rows)):
             first = [n * row.window_dilation for n, row in zip(place, rows, strict=True)]
             limits = [n + (size - 1) * row.stride + 1 for n, size, row in zip(first, sizes, rows, strict=True)]
             part = [build.slice(one, first, limits, [row.stride for row in rows]) for one in padded]
-            total = combine(build, reduction, total, part)
+            more = combine(build, reduction, total, part[:count])
+            if is_padded:
+                more = [build.select(part[count], one, old) for one, old in zip(more, total, strict=True)]
+            total = more
     computation.root = build.tuple(total) if reduction.shape.is_tuple else total[0]
     return computation
 
