@@ -30,6 +30,7 @@ __all__ = [
     "Progress",
     "StopPipeline",
     "budget_of",
+    "changes_meaning",
     "drops_roundings",
     "run_pipeline",
 ]
@@ -47,6 +48,11 @@ def budget_of(pass_: Pass) -> float:
     """Instructions that the pass may make for each that there is: its own `budget`, else the usual one."""
     budget: float = getattr(pass_, "budget", BUDGET)
     return budget
+
+
+def changes_meaning(pass_: Pass) -> bool:
+    """Whether the pass makes another program of a module."""
+    return bool(getattr(pass_, "changes_meaning", False))
 
 
 def drops_roundings(pass_: Pass) -> bool:

@@ -93,6 +93,7 @@ PASSES: dict[str, str] = {
     "trivial-collective-remover": "collectives.trivial_collective_remover:TrivialCollectiveRemover",
     "tuple-simplifier": "simplify.tuple_simplifier:TupleSimplifier",
     "variadic-reduce-splitter": "expand.variadic_reduce_splitter:VariadicReduceSplitter",
+    "vmap": "batching.vmap:Vmap",
     "while-loop-dot-batching": "loops.while_loop_dot_batching:WhileLoopDotBatching",
     "while-loop-invariant-code-motion": "loops.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion",
     "while-loop-simplifier": "loops.while_loop_simplifier:WhileLoopSimplifier",

@@ -26,7 +26,8 @@ class Pass(Protocol):
 
     One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.  One that has
     `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).  One that has
-    `drops_roundings`, true, leaves out roundings that the program asks for.
+    `drops_roundings`, true, leaves out roundings that the program asks for.  One that has `changes_meaning`, true,
+    makes another program of the module, with other parameters and results.
     """
 
     name: ClassVar[str]
