@@ -135,6 +135,7 @@ def _entry(
         )  # fmt: skip
     result = inner.leaves(inner.inlined(original, values), original.root.shape)
     settled = []
+    inner.build.like = original.root
     for number, leaf in enumerate(result):
         place = (None if leaf.axis is None else 0) if places is None else places[number]
         if place is not None:

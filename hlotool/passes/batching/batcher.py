@@ -74,6 +74,7 @@ class Work:
             inner = Batcher(self, build)
             values = [inner.unpacked(made_, shape, iter(rows)) for made_, shape, rows in arguments]
             result = inner.inlined(original, values)
+            build.like = original.root
             made.root = inner.packed(inner.settled(result, original.root.shape, iter(wanted)))
             self.written[key] = self.finish(made)
         return self.written[key]

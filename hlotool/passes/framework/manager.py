@@ -50,7 +50,7 @@ def budget_of(pass_: Pass) -> float:
     return budget
 
 
-def changes_meaning(pass_: Pass) -> bool:
+def changes_meaning(pass_: Pass | type[Pass]) -> bool:
     """Whether the pass makes another program of a module."""
     return bool(getattr(pass_, "changes_meaning", False))
 
