@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from hlotool.ir.verifier import check as verify
+    from hlotool.numpy.jit import explain_last, jit
     from hlotool.runtime.executable import Executable
     from hlotool.text.load import load
     from hlotool.text.parser import parse
@@ -54,6 +55,8 @@ __all__ = [
     "__version__",
     "compile",
     "diff",
+    "explain_last",
+    "jit",
     "load",
     "optimise",
     "parse",
@@ -65,6 +68,8 @@ __all__ = [
 _HOMES = {
     "CompilerWarning": ("hlotool.driver", "CompilerWarning"),
     "compile": ("hlotool.driver", "compile_module"),
+    "explain_last": ("hlotool.numpy.jit", "explain_last"),
+    "jit": ("hlotool.numpy.jit", "jit"),
     "diff": ("hlotool.inspect.module_diff", "diff"),
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),

@@ -1,0 +1,303 @@
+"""The array: a value that is there, or one of a function that is being traced.
+
+It never changes.  What it can do is done by the functions of the namespace, which are found by name when they are used:
+they stand on this class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from hlotool.ir import dtype_of
+from hlotool.numpy.dtypes import DType, hlo_type
+from hlotool.numpy.errors import tracing_error, type_error
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["Array", "concrete", "concrete_value", "wrap"]
+
+
+@cache
+def _function(name: str) -> Callable[..., Any]:
+    """A function of the namespace."""
+    found: Callable[..., Any] = getattr(import_module("hlotool.numpy"), name)
+    return found
+
+
+class Array:
+    """An array.  Make one with ``asarray``; functions under ``hlotool.jit`` are called with traced ones."""
+
+    __slots__ = ("__weakref__", "_mutable", "_trace", "_value", "_weak")
+
+    def __init__(self, value: Any, trace: Any = None, weak: bool = False, mutable: bool = False) -> None:
+        self._value = value  # a NumPy array; of a traced one the instruction
+        self._trace = trace
+        self._weak = weak  # a Python number, whose type gives way
+        self._mutable = mutable  # the NumPy array is the user's, who may write to it
+
+    # ---- what it is
+
+    @property
+    def dtype(self) -> DType:
+        return self._value.dtype if self._trace is None else dtype_of(self._value.shape.element_type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        value: Any = self._value
+        return value.shape if self._trace is None else value.shape.dimensions  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        count = 1
+        for one in self.shape:
+            count *= one
+        return count
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        if device != "cpu":
+            raise type_error(f"there is no device {device!r}", 'the only one is "cpu"')
+        return self
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        for number in range(len(self)):
+            yield self[number]
+
+    def __repr__(self) -> str:
+        if self._trace is not None:
+            return f"Array(traced {self._value.shape})"
+        text = numpy.array2string(self._value, separator=", ", prefix="Array(")
+        return f"Array({text}, dtype={self.dtype})"
+
+    def __str__(self) -> str:
+        return repr(self) if self._trace is not None else str(self._value)
+
+    def __format__(self, form: str) -> str:
+        return format(self._value[()], form) if self._trace is None and not self.shape else format(str(self), form)
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'Array'")
+
+    # ---- Python and NumPy
+
+    def _concrete(self, what: str, hint: str) -> numpy.ndarray[Any, Any]:
+        if self._trace is None:
+            value: numpy.ndarray[Any, Any] = self._value
+            return value
+        raise tracing_error(f"{what} needs the value of an array, and this one is traced: {self._value.shape}", hint)
+
+    def __bool__(self) -> bool:
+        return bool(self._concrete("if, while, and, or, not or bool()", _CONTROL))
+
+    def __float__(self) -> float:
+        return float(self._concrete("float()", _NUMBER))
+
+    def __int__(self) -> int:
+        return int(self._concrete("int()", _NUMBER))
+
+    def __complex__(self) -> complex:
+        return complex(self._concrete("complex()", _NUMBER))
+
+    def __index__(self) -> int:
+        held = self._concrete("an index, size or range()", _STATIC)
+        if held.ndim or held.dtype.kind not in "iu":
+            raise TypeError(f"only integers without dimensions are an index, not {self.dtype}{list(self.shape)}")
+        return int(held)
+
+    def item(self, *index: int) -> Any:
+        return self._concrete("item()", _NUMBER).item(*index)
+
+    def tolist(self) -> Any:
+        return self._concrete("tolist()", _NUMBER).tolist()
+
+    def block_until_ready(self) -> Array:
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
+        held = self._concrete("a function of NumPy (numpy.asarray)", _FOREIGN)
+        if dtype is not None and numpy.dtype(dtype) != held.dtype:
+            if copy is False:
+                raise ValueError(f"an array of {held.dtype} cannot be one of {numpy.dtype(dtype)} without a copy")
+            return held.astype(dtype)
+        if copy:
+            return held.copy()
+        view = held.view()
+        view.flags.writeable = False
+        return view
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._concrete("__dlpack__", _FOREIGN).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"the array API standard {api_version} is not known; 2024.12 is")
+        return import_module("hlotool.numpy")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return _function("_array_ufunc")(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        return _function("_array_function")(function, arguments, options)
+
+    def __reduce__(self) -> Any:
+        return wrap, (self._concrete("pickle", _NUMBER),)
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self
+
+    # ---- indexing
+
+    def __getitem__(self, key: Any) -> Array:
+        found: Array = _function("_getitem")(self, key)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise type_error("arrays do not change", "write x = x.at[index].set(value), which gives a new array")
+
+    @property
+    def at(self) -> Any:
+        """``x.at[index].set(value)``, ``add``, ``multiply``, ``min``, ``max``...: a new array with other elements."""
+        return _function("_At")(self)
+
+
+_CONTROL = (
+    "use np.where, hlotool.cond or hlotool.while_loop, or make the argument static "
+    "(hlotool.jit(..., static_argnums=...))"
+)
+_NUMBER = "return the array from the function, and look at its value outside"
+_STATIC = "shapes, sizes and axes must be constants: make the argument static (hlotool.jit(..., static_argnums=...))"
+_FOREIGN = "use the function of hlotool.numpy, which can be traced"
+
+
+def _operator(name: str, function: str, reflected: bool = False) -> None:
+    def method(self: Array, other: Any) -> Any:
+        if not _is_operand(other):
+            return NotImplemented
+        return _function(function)(other, self) if reflected else _function(function)(self, other)
+
+    method.__name__ = name
+    setattr(Array, name, method)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Array, bool, int, float, complex, numpy.ndarray, numpy.generic))
+
+
+for _name, _target in {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "divmod": "divmod",
+}.items():  # fmt: skip
+    _operator(f"__{_name}__", _target)
+    _operator(f"__r{_name}__", _target, reflected=True)
+for _name, _target in {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}.items():  # fmt: skip
+    _operator(f"__{_name}__", _target)
+
+
+def _method(name: str, function: str) -> None:
+    def method(self: Array, *arguments: Any, **options: Any) -> Any:
+        return _function(function)(self, *arguments, **options)
+
+    method.__name__ = name
+    setattr(Array, name, method)
+
+
+for _name, _target in {
+    "__neg__": "negative", "__pos__": "positive", "__invert__": "bitwise_invert", "__abs__": "abs",
+    "astype": "astype", "sum": "sum", "prod": "prod", "mean": "mean", "var": "var", "std": "std", "min": "min",
+    "max": "max", "all": "all", "any": "any", "argmin": "argmin", "argmax": "argmax", "cumsum": "cumsum",
+    "cumprod": "cumprod", "clip": "clip", "dot": "dot", "round": "round", "conj": "conj", "conjugate": "conj",
+    "take": "take", "repeat": "repeat", "squeeze": "squeeze", "swapaxes": "swapaxes", "flatten": "ravel",
+    "ravel": "ravel", "sort": "sort", "argsort": "argsort", "nonzero": "nonzero", "copy": "copy", "trace": "trace",
+    "diagonal": "diagonal", "ptp": "ptp", "searchsorted": "searchsorted",
+}.items():  # fmt: skip
+    _method(_name, _target)
+
+
+def _variadic(name: str, function: str) -> None:
+    """A method whose sizes or axes may be given one by one."""
+
+    def method(self: Array, *sizes: Any, **options: Any) -> Any:
+        chosen = sizes[0] if len(sizes) == 1 else sizes
+        if not sizes and not options:
+            return _function(function)(self)
+        return _function(function)(self, chosen, **options) if sizes else _function(function)(self, **options)
+
+    method.__name__ = name
+    setattr(Array, name, method)
+
+
+_variadic("reshape", "reshape")
+_variadic("transpose", "transpose")
+
+
+def _property(name: str, function: str) -> None:
+    setattr(Array, name, property(lambda self: _function(function)(self)))
+
+
+for _name, _target in {"T": "_transposed", "mT": "matrix_transpose", "real": "real", "imag": "imag"}.items():
+    _property(_name, _target)
+
+
+def wrap(value: numpy.ndarray[Any, Any]) -> Array:
+    """An array of this package around a NumPy array that nobody else writes to."""
+    return Array(value)
+
+
+def concrete(value: Any) -> Array:
+    """A concrete array of a NumPy array, number, or nested sequence of numbers; without a copy where that can be.
+
+    What a NumPy array of somebody else holds may change: the array remembers that.
+    """
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, numpy.ndarray):
+        hlo_type(value.dtype)
+        return Array(value, mutable=value.flags.writeable)
+    try:
+        made = numpy.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise type_error(f"a {type(value).__name__} is no array: {error}") from error
+    if made.dtype.hasobject or (made.dtype.kind in "SUVM" and made.dtype.isbuiltin == 1):
+        raise type_error(f"a {type(value).__name__} is no array: elements of {made.dtype} cannot be compiled")
+    hlo_type(made.dtype)
+    return Array(made)
+
+
+def concrete_value(value: Array, what: str, hint: str = _FOREIGN) -> numpy.ndarray[Any, Any]:
+    """The NumPy array of a concrete array; an error that says `what` needs it of a traced one."""
+    return value._concrete(what, hint)

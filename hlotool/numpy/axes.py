@@ -1,0 +1,50 @@
+"""Axes and sizes as users give them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from hlotool.numpy.array import Array
+from hlotool.numpy.errors import type_error, value_error
+
+__all__ = ["as_axes", "as_axis", "target_shape"]
+
+
+def as_axis(axis: Any, ndim: int, what: str = "axis") -> int:
+    """A dimension, counted from 0."""
+    if isinstance(axis, Array):
+        axis = axis._concrete(f"the {what}", "axes must be constants: make the argument static "
+                              "(hlotool.jit(..., static_argnums=...))")
+    try:
+        number = operator.index(axis)
+    except TypeError as error:
+        raise type_error(f"{what} {axis!r} is no whole number") from error
+    if not -ndim <= number < ndim:
+        raise value_error(f"{what} {number} is out of bounds for an array with {ndim} dimensions")
+    return number % ndim
+
+
+def as_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Several dimensions in order; all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [as_axis(one, ndim) for one in given]
+    if len(set(axes)) < len(axes):
+        raise value_error(f"axes {tuple(given)} name a dimension twice")
+    return tuple(axes)
+
+
+def target_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The shape of a reshape of `size` elements: one -1 stands for what is left."""
+    unknown = [n for n, one in enumerate(shape) if one == -1]
+    known = math.prod(one for one in shape if one != -1)
+    if len(unknown) > 1 or any(one < -1 for one in shape):
+        raise value_error(f"{shape} is no shape: one size at most may be -1")
+    if unknown and known and size % known == 0:
+        return tuple(size // known if n == unknown[0] else one for n, one in enumerate(shape))
+    if unknown or known != size:
+        raise value_error(f"an array of {size} elements cannot have the shape {shape}")
+    return shape

@@ -1,0 +1,81 @@
+"""What is said of bad use: errors that name the line of the user's program, with a hint."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from pathlib import Path
+from types import FrameType
+
+from hlotool.ir import Diagnostic, InputError, UnsupportedError
+
+__all__ = [
+    "ArgumentError",
+    "ArrayIndexError",
+    "ArrayTypeError",
+    "TracingError",
+    "index_error",
+    "tracing_error",
+    "type_error",
+    "user_place",
+    "value_error",
+]
+
+_INSIDE = (str(Path(__file__).resolve().parent.parent) + "/", contextlib.__file__, functools.__file__)
+
+
+class ArgumentError(InputError, ValueError):
+    """An argument has a value that does not fit."""
+
+
+class ArrayTypeError(InputError, TypeError):
+    """An argument is of a type that does not fit."""
+
+
+class ArrayIndexError(InputError, IndexError):
+    """An index is out of bounds, or no index."""
+
+
+class TracingError(UnsupportedError, TypeError):
+    """A function does what a traced function cannot do."""
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of a file outside of hlotool."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_INSIDE):
+        frame = frame.f_back
+    return frame
+
+
+def user_place() -> tuple[str, int]:
+    """File and line of the user's program that asked for what is being done; ("", 0) where nobody did."""
+    frame = user_frame()
+    return ("", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
+def _say(message: str, hint: str | None) -> str:
+    file, line = user_place()
+    text = f"{file}:{line}: {message}" if file else message
+    return f"{text}\nhint: {hint}" if hint else text
+
+
+def tracing_error(message: str, hint: str | None = None) -> TracingError:
+    """An error with the place of the user's program ahead of `message`, and `hint` in a line of its own."""
+    return TracingError(_say(message, hint), (Diagnostic(message, hint=hint, code=TracingError.code),))
+
+
+def value_error(message: str, hint: str | None = None) -> ArgumentError:
+    """The same of a value."""
+    return ArgumentError(_say(message, hint), (Diagnostic(message, hint=hint, code=ArgumentError.code),))
+
+
+def type_error(message: str, hint: str | None = None) -> ArrayTypeError:
+    """The same of a type."""
+    return ArrayTypeError(_say(message, hint), (Diagnostic(message, hint=hint, code=ArrayTypeError.code),))
+
+
+def index_error(message: str, hint: str | None = None) -> ArrayIndexError:
+    """The same of an index."""
+    return ArrayIndexError(_say(message, hint), (Diagnostic(message, hint=hint, code=ArrayIndexError.code),))

@@ -1,0 +1,370 @@
+"""``hlotool.jit``: a Python function, traced and compiled once for each kind of arguments."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial, update_wrapper
+from typing import Any, TypeAlias
+
+import numpy
+
+from hlotool.driver import compile_module
+from hlotool.ir import Module, Shape, array
+from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.dtypes import dtype_of_value, hlo_type
+from hlotool.numpy.errors import tracing_error, type_error, user_place, value_error
+from hlotool.numpy.operation import call_computation, frozen
+from hlotool.numpy.pytree import Structure, flatten, flatten_into, leaf_paths, unflatten
+from hlotool.numpy.trace import STATE, Traced, Weak, is_scalar, leaked, trace
+from hlotool.runtime.executable import Executable
+
+__all__ = ["Jitted", "explain_last", "jit"]
+
+_Kind: TypeAlias = Any  # what is compiled for: (dtype, shape) of an array, the class of a Python number
+_DEEPEST = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compiled:
+    """A function for one kind of arguments.  `donated` are the leaves whose arrays it may overwrite."""
+
+    executable: Executable
+    captured: tuple[Any, ...]
+    structure: Structure
+    donated: tuple[int, ...]
+
+    def __call__(self, values: Iterable[Any]) -> Any:
+        return unflatten(self.structure, map(Array, self.executable.run(*values, *self.captured)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """What a compilation is for: the structure of the arguments, the kinds of its leaves, and constants."""
+
+    structure: Structure
+    kinds: tuple[_Kind, ...]
+    statics: Any
+
+
+class _Last(threading.local):
+    text: str = "nothing was compiled by hlotool.jit in this thread"
+
+
+_LAST = _Last()
+
+
+def explain_last() -> str:
+    """Why the last compilation by `jit` in this thread was needed."""
+    return _LAST.text
+
+
+class Jitted:
+    """A function that is compiled when it is called with arguments of a new kind: see `jit`."""
+
+    def __init__(
+        self, function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...], donate: tuple[int, ...]
+    ) -> None:
+        self._function = function
+        self._signature = _signature_of(function)
+        self._static_numbers, self._static_names = _both(self._signature, numbers, names)
+        self._donate = donate
+        self._simple = not (numbers or names or donate)
+        self._known: dict[_Signature, _Compiled] = {}
+        self._last: tuple[Structure, list[Any], _Compiled] | None = None
+        self._depth = threading.local()
+        update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<hlotool.jit of {self._name}>"
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self._function, "__qualname__", self._function))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else partial(self, instance)
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        last = self._last
+        if last is None or STATE.trace is not None or not self._simple:
+            return self._call(arguments, options)
+        leaves: list[Any] = []
+        if flatten_into((arguments, options), leaves) != last[0]:
+            return self._call(arguments, options)
+        values, kinds = [], []
+        for leaf in leaves:
+            if type(leaf) is Array:
+                if leaf._trace is not None:
+                    raise leaked(leaf)
+                leaf = leaf._value
+            elif type(leaf) is not numpy.ndarray:
+                return self._call(arguments, options)
+            values.append(leaf)
+            kinds.append((leaf.dtype, leaf.shape))
+        if kinds != last[1]:
+            return self._call(arguments, options)
+        return last[2](values)
+
+    def module(self, *arguments: Any, **options: Any) -> Module:
+        """The module that the function is for these arguments, before any pass."""
+        dynamic, statics = self._split(arguments, options)
+        leaves, structure = flatten(dynamic)
+        return self._trace(structure, [_kind(leaf) for leaf in leaves], statics).module()
+
+    def executable(self, *arguments: Any, **options: Any) -> Executable:
+        """What a call with these arguments runs.  Arrays that the function closes over may follow the arguments."""
+        dynamic, statics = self._split(arguments, options)
+        leaves, structure = flatten(dynamic)
+        return self._compiled(structure, leaves, [_kind(leaf) for leaf in leaves], statics).executable
+
+    # ---- the long way
+
+    def _call(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        dynamic, statics = self._split(arguments, options)
+        leaves, structure = flatten(dynamic)
+        kinds = [_kind(leaf) for leaf in leaves]
+        if STATE.trace is not None:
+            traced = self._trace(structure, kinds, statics)
+            found = call_computation(traced.computation, [*map(concrete, leaves), *traced.captured])
+            made = (Array(one._value, one._trace, weak) for one, weak in zip(found, traced.weak, strict=True))
+            return unflatten(traced.structure, made)
+        compiled = self._compiled(structure, leaves, kinds, statics)
+        values = [_value(leaf) for leaf in leaves]
+        if self._simple:
+            self._last = structure, kinds, compiled
+        results = compiled(values)
+        for number in compiled.donated:
+            if isinstance(leaves[number], Array):
+                leaves[number]._value = _DONATED
+        return results
+
+    def _split(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, Any], Any]:
+        """Arguments that are arrays, and those that are constants of the program."""
+        if not (self._static_numbers or self._static_names):
+            return (arguments, options), ()
+        numbers = {n if n >= 0 else n + len(arguments) for n in self._static_numbers}
+        statics: list[tuple[Any, Any]] = [(n, value) for n, value in enumerate(arguments) if n in numbers]
+        statics += [(name, value) for name, value in sorted(options.items()) if name in self._static_names]
+        dynamic = tuple(value for n, value in enumerate(arguments) if n not in numbers)
+        return (dynamic, {k: v for k, v in options.items() if k not in self._static_names}), tuple(statics)
+
+    def _compiled(
+        self, structure: Structure, leaves: Sequence[Any], kinds: list[_Kind], statics: Any
+    ) -> _Compiled:
+        for leaf in leaves:
+            if isinstance(leaf, Array) and leaf._trace is not None:
+                raise leaked(leaf)
+        signature = _Signature(structure, tuple(kinds), tuple((where, self._key(where, one)) for where, one in statics))
+        known = self._known.get(signature)
+        if known is None:
+            reason = self._reason(signature)
+            traced = self._trace(structure, kinds, statics)
+            donated = self._donated(structure, statics)
+            executable = compile_module(traced.module(), donate=donated)
+            overwritten = tuple(sorted(set(executable.donated.values())))
+            captured = tuple(one._value for one in traced.captured)
+            known = self._known[signature] = _Compiled(executable, captured, traced.structure, overwritten)
+            _LAST.text = reason
+        return known
+
+    def _key(self, where: Any, value: Any) -> Any:
+        try:
+            return frozen(value)
+        except TypeError as error:
+            raise type_error(
+                f"static argument {where!r} of {self._name} is a {type(value).__name__}, which cannot be hashed",
+                "give it as a tuple, or a frozen dataclass",
+            ) from error
+
+    def _trace(self, structure: Structure, kinds: Sequence[_Kind], statics: Any) -> Traced:
+        def function(arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+            given = list(arguments)
+            named = dict(options)
+            for where, value in statics:
+                if isinstance(where, int):
+                    given.insert(where, value)
+                else:
+                    named[where] = value
+            return self._function(*given, **named)
+
+        depth = getattr(self._depth, "now", 0)
+        if depth >= _DEEPEST:
+            raise tracing_error(
+                f"{self._name} calls itself without end while it is traced",
+                "recursion must end by arguments that are static, not by values of arrays; use hlotool.while_loop",
+            )
+        self._depth.now = depth + 1
+        try:
+            return trace(function, *unflatten(structure, map(_stand_in, kinds)), name=_identifier(self._name))
+        except RecursionError as error:
+            raise tracing_error(f"{self._name} calls itself too deeply while it is traced") from error
+        finally:
+            self._depth.now = depth
+
+    def _donated(self, structure: Structure, statics: Any) -> tuple[int, ...]:
+        """Numbers of the leaves of the donated arguments."""
+        if not self._donate:
+            return ()
+        positions = {where for where, _ in statics}
+        arguments = structure[2][2:]
+        given = [n for n in range(len(arguments) + len(positions)) if n not in positions]
+        numbers: list[int] = []
+        first = 0
+        for position, one in zip(given, arguments, strict=False):
+            count = len(leaf_paths(one))
+            if position in self._donate:
+                numbers += range(first, first + count)
+            first += count
+        return tuple(numbers)
+
+    def _reason(self, new: _Signature) -> str:
+        """What of the arguments is not as it was for any program so far, compared with the one most like it."""
+        file, line = user_place()
+        head = f"{self._name} was compiled for the call at {file}:{line}: "
+        if not self._known:
+            return head + "it was the first"
+        least: list[str] = min([_differences(old, new) for old in self._known], key=len)
+        return head + "; ".join(least)
+
+
+class _Donated:
+    """What is left of an array that was donated."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise value_error(
+            "the array was donated to a function (donate_argnums), which has overwritten it",
+            "use the array that the function returned",
+        )
+
+
+_DONATED = _Donated()
+
+
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin
+        return None
+
+
+def _both(
+    signature: inspect.Signature | None, numbers: tuple[int, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static arguments by position and by name, whichever way each is passed."""
+    if signature is None:
+        return numbers, names
+    parameters = list(signature.parameters.values())
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    unknown = [name for name in names if name not in signature.parameters]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        raise value_error(f"static_argnames: there is no argument {unknown[0]!r}; arguments are {positional}")
+    for number in numbers:
+        if not open_ended and not -len(positional) <= number < len(positional):
+            raise value_error(f"static_argnums: there is no argument {number}; there are {len(positional)}")
+    found = {n if n >= 0 or open_ended else n + len(positional) for n in numbers}
+    found |= {positional.index(name) for name in names if name in positional}
+    both = {positional[n] for n in found if 0 <= n < len(positional)} | set(names)
+    return tuple(sorted(found)), tuple(sorted(both))
+
+
+def _kind(leaf: Any) -> _Kind:
+    if isinstance(leaf, Array):
+        if leaf._weak:
+            return {"b": bool, "i": int, "f": float, "c": complex}[leaf.dtype.kind]
+        return leaf.dtype, leaf.shape
+    if is_scalar(leaf):
+        return type(leaf) if type(leaf) in (bool, int, float, complex) else type(leaf).__mro__[-2]
+    if isinstance(leaf, (numpy.ndarray, numpy.generic)) or hasattr(type(leaf), "__array__"):
+        value = concrete(leaf)._value
+        return value.dtype, value.shape
+    raise type_error(
+        f"an argument is a {type(leaf).__name__}, and no array, number or container of these",
+        "make it static (static_argnums, static_argnames), a dataclass, or register its class "
+        "(hlotool.numpy.pytree.register)",
+    )
+
+
+def _stand_in(kind: _Kind) -> Shape | Weak:
+    if isinstance(kind, type):
+        return Weak(array(hlo_type(dtype_of_value(kind()))))
+    return array(hlo_type(kind[0]), kind[1])
+
+
+def _value(leaf: Any) -> Any:
+    return numpy.asarray(leaf, dtype_of_value(leaf)) if is_scalar(leaf) else concrete(leaf)._value
+
+
+def _written(kind: _Kind) -> str:
+    return f"a Python {kind.__name__}" if isinstance(kind, type) else f"{kind[0]}{list(kind[1])}"
+
+
+def _differences(old: _Signature, new: _Signature) -> list[str]:
+    found = []
+    if old.structure != new.structure:
+        found.append("the arguments are other containers")
+    else:
+        paths = leaf_paths(new.structure)
+        for path, before, now in zip(paths, old.kinds, new.kinds, strict=True):
+            if before != now:
+                found.append(f"{_argument(path)} was {_written(before)} and is {_written(now)}")
+    if old.statics != new.statics:
+        before_all, now_all = dict(old.statics), dict(new.statics)
+        for where in [*before_all, *(one for one in now_all if one not in before_all)]:
+            if before_all.get(where) != now_all.get(where):
+                found.append(f"static argument {where!r} has another value")
+    return found
+
+
+def _argument(path: str) -> str:
+    """``[0][2]['w']``, the path in (arguments, options), as a user knows it."""
+    place, _, rest = path[3:].partition("]")
+    return f"argument {place[1:]}{rest}"
+
+
+def _identifier(name: str) -> str:
+    text = "".join(c if c.isalnum() or c == "_" else "_" for c in name.rpartition(".")[2].strip("<>"))
+    return text if text and not text[0].isdigit() else f"f_{text}"
+
+
+def _numbers(given: int | Iterable[int] | None, what: str) -> tuple[int, ...]:
+    if given is None:
+        return ()
+    found = (given,) if isinstance(given, int) else tuple(given)
+    if not all(isinstance(one, int) for one in found):
+        raise type_error(f"{what}: expected numbers of arguments, not {found}")
+    return found
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Iterable[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Iterable[int] | None = None,
+) -> Any:
+    """Compile `function`: it is traced once for each kind of arguments, and from then on its program runs.
+
+    Arguments and results are arrays (of this package, NumPy's, Python numbers) and containers of them: tuples, lists,
+    dictionaries, None, dataclasses.  Results are arrays of this package.  Programs differ by the structure of the
+    containers, the shapes and types of arrays, and the values of static arguments, which the function sees as they are.
+    A Python number is an argument like others; its type gives way to that of the arrays it meets.
+
+    Arrays of this package that the function closes over do not change and are constants; a NumPy array that can be
+    written to is read anew with each call.  All else outside of the arguments is as it was when the function was
+    traced.
+
+    Arrays of the arguments `donate_argnums` are given up: results may be written over them.
+    """
+    if function is None:
+        return partial(
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums
+        )
+    if not callable(function):
+        raise type_error(f"jit takes a function, not a {type(function).__name__}")
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
+    numbers = _numbers(static_argnums, "static_argnums")
+    return Jitted(function, numbers, names, _numbers(donate_argnums, "donate_argnums"))

@@ -1,0 +1,548 @@
+"""Other shapes and orders of the same elements."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+from hlotool.ir import SliceDimension
+from hlotool.ir import array as hlo_array
+from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.axes import as_axes, as_axis, target_shape
+from hlotool.numpy.creation import as_shape, astype, diagonal_of
+from hlotool.numpy.dtypes import hlo_type
+from hlotool.numpy.elementwise import broadcast_together, common_shape, expand
+from hlotool.numpy.errors import type_error, value_error
+from hlotool.numpy.operation import as_arrays, operation, stacked
+from hlotool.numpy.trace import apply, is_scalar
+
+__all__ = [
+    "append",
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "broadcast_shapes",
+    "broadcast_to",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "diagonal",
+    "dstack",
+    "expand_dims",
+    "flip",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "hstack",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "ravel",
+    "repeat",
+    "reshape",
+    "roll",
+    "rollaxis",
+    "rot90",
+    "split",
+    "squeeze",
+    "stack",
+    "swapaxes",
+    "tile",
+    "transpose",
+    "unstack",
+    "vsplit",
+    "vstack",
+]  # fmt: skip
+
+
+# ---- bodies: a trace is active
+
+
+def with_shape(value: Array, shape: Sequence[int]) -> Array:
+    """The elements of `value` in order, in another shape."""
+    if value.shape == tuple(shape):
+        return value
+    return apply("reshape", value, shape=hlo_array(hlo_type(value.dtype), tuple(shape)), weak=value._weak)
+
+
+def permuted(value: Array, order: Sequence[int]) -> Array:
+    """Dimension ``order[i]`` of `value` as dimension i."""
+    order = tuple(order)
+    return value if order == tuple(range(value.ndim)) else apply("transpose", value, dimensions=order)
+
+
+def part(value: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
+    """A range along one dimension."""
+    ranges = [SliceDimension(0, size) for size in value.shape]
+    ranges[axis] = SliceDimension(start, stop, step)
+    return apply("slice", value, slice=tuple(ranges))
+
+
+def joined(values: Sequence[Array], axis: int) -> Array:
+    """Arrays of one type after each other along a dimension."""
+    return values[0] if len(values) == 1 else apply("concatenate", *values, dimensions=(axis,))
+
+
+def one_of(value: Any) -> Array:
+    """The array among the arguments of a body."""
+    return as_arrays(value)[0]
+
+
+# ---- shapes
+
+
+@operation("x")
+def _reshape(x: Any, shape: tuple[int, ...], /) -> Array:
+    found = one_of(x)
+    return with_shape(found, target_shape(shape, found.size))
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None, order: str = "C") -> Array:
+    """The elements in order, in another shape; one size may be -1, for what is left."""
+    if order != "C":
+        raise value_error(f"reshape knows the order 'C', not {order!r}", "transpose the array before and after")
+    return _reshape(x, _sizes(shape))
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        return tuple(map(operator.index, given))
+    except TypeError as error:
+        if "hint:" in str(error):
+            raise
+        raise type_error(f"{shape!r} is no shape: it takes whole numbers") from error
+
+
+@operation("x")
+def ravel(x: Any, /) -> Array:
+    """All elements in one dimension."""
+    found = one_of(x)
+    return with_shape(found, (found.size,))
+
+
+@operation("x")
+def expand_dims(x: Any, /, axis: Any = 0) -> Array:
+    """With new dimensions of size 1 at `axis`."""
+    found = one_of(x)
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    places = as_axes(tuple(given), found.ndim + len(given))
+    sizes = iter(found.shape)
+    return with_shape(found, [1 if n in places else next(sizes) for n in range(found.ndim + len(given))])
+
+
+@operation("x")
+def squeeze(x: Any, /, axis: Any = None) -> Array:
+    """Without the dimensions `axis`, which have size 1; without all such where none are named."""
+    found = one_of(x)
+    if axis is None:
+        return with_shape(found, [size for size in found.shape if size != 1])
+    axes = as_axes(axis, found.ndim)
+    for one in axes:
+        if found.shape[one] != 1:
+            raise value_error(f"dimension {one} of an array of shape {found.shape} has not size 1")
+    return with_shape(found, [size for n, size in enumerate(found.shape) if n not in axes])
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which arrays of these shapes are broadcast."""
+    try:
+        return numpy.broadcast_shapes(*shapes)
+    except ValueError as error:
+        raise value_error(f"shapes {shapes} cannot be broadcast together") from error
+
+
+@operation("x")
+def _broadcast_to(x: Any, shape: tuple[int, ...], /) -> Array:
+    return expand(one_of(x), shape)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Array:
+    """Repeated to `shape`, along new leading dimensions and those of size 1."""
+    return _broadcast_to(x, as_shape(shape))
+
+
+@operation("arrays")
+def _broadcast_arrays(arrays: Any, /) -> list[Array]:
+    found = tuple(one_of(one) for one in arrays)
+    shape = common_shape(found)
+    return [expand(one, shape) for one in found]
+
+
+def broadcast_arrays(*arrays: Any) -> list[Array]:
+    """All arrays with the shape that they have in common."""
+    return _broadcast_arrays(list(arrays)) if arrays else []
+
+
+def _at_least(x: Any, ndim: int) -> Array:
+    found = x if isinstance(x, Array) else concrete(x)
+    if found.ndim >= ndim:
+        return found
+    if ndim == 3 and found.ndim == 2:
+        return reshape(found, (*found.shape, 1))
+    if ndim == 3 and found.ndim == 1:
+        return reshape(found, (1, *found.shape, 1))
+    return reshape(found, (1,) * (ndim - found.ndim) + found.shape)
+
+
+def atleast_1d(*arrays: Any) -> Any:
+    """With one dimension at least."""
+    found = [_at_least(one, 1) for one in arrays]
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_2d(*arrays: Any) -> Any:
+    """With two dimensions at least."""
+    found = [_at_least(one, 2) for one in arrays]
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_3d(*arrays: Any) -> Any:
+    """With three dimensions at least."""
+    found = [_at_least(one, 3) for one in arrays]
+    return found[0] if len(found) == 1 else found
+
+
+# ---- orders
+
+
+@operation("x")
+def permute_dims(x: Any, /, axes: Any) -> Array:
+    """Dimension ``axes[i]`` as dimension i."""
+    found = one_of(x)
+    order = as_axes(tuple(axes), found.ndim)
+    if len(order) != found.ndim:
+        raise value_error(f"axes {tuple(axes)} do not name all {found.ndim} dimensions")
+    return permuted(found, order)
+
+
+def transpose(x: Any, /, axes: Any = None) -> Array:
+    """Dimensions in the order `axes`, the last one first where none is given."""
+    return _transposed(x) if axes is None else permute_dims(x, tuple(axes))
+
+
+@operation("x")
+def _transposed(x: Any, /) -> Array:
+    found = one_of(x)
+    return permuted(found, range(found.ndim)[::-1])
+
+
+@operation("x")
+def matrix_transpose(x: Any, /) -> Array:
+    """With the last two dimensions exchanged."""
+    found = one_of(x)
+    if found.ndim < 2:
+        raise value_error(f"an array of shape {found.shape} holds no matrices")
+    lead = range(found.ndim - 2)
+    return permuted(found, (*lead, found.ndim - 1, found.ndim - 2))
+
+
+@operation("x")
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+    """With two dimensions exchanged."""
+    found = one_of(x)
+    order = list(range(found.ndim))
+    a, b = as_axis(axis1, found.ndim), as_axis(axis2, found.ndim)
+    order[a], order[b] = order[b], order[a]
+    return permuted(found, order)
+
+
+@operation("x")
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+    """With the dimensions `source` at the places `destination`; the others keep their order."""
+    found = one_of(x)
+    old, new = as_axes(source, found.ndim), as_axes(destination, found.ndim)
+    if len(old) != len(new):
+        raise value_error(f"moveaxis: {len(old)} dimensions cannot move to {len(new)} places")
+    order = [n for n in range(found.ndim) if n not in old]
+    for place, one in sorted(zip(new, old, strict=True)):
+        order.insert(place, one)
+    return permuted(found, order)
+
+
+@operation("x")
+def rollaxis(x: Any, axis: int, start: int = 0, /) -> Array:
+    """With one dimension moved ahead of another."""
+    found = one_of(x)
+    old = as_axis(axis, found.ndim)
+    place = start if start >= 0 else start + found.ndim
+    order = [n for n in range(found.ndim) if n != old]
+    order.insert(place - 1 if old < place else place, old)
+    return permuted(found, order)
+
+
+@operation("x")
+def flip(x: Any, /, axis: Any = None) -> Array:
+    """The elements along `axis`, all where none is given, in the opposite order."""
+    found = one_of(x)
+    axes = as_axes(axis, found.ndim)
+    return apply("reverse", found, dimensions=axes) if axes else found
+
+
+def flipud(x: Any, /) -> Array:
+    """The rows in the opposite order."""
+    return flip(x, axis=0)
+
+
+def fliplr(x: Any, /) -> Array:
+    """The columns in the opposite order."""
+    return flip(x, axis=1)
+
+
+@operation("x")
+def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1), /) -> Array:
+    """Turned by k right angles, from the first of `axes` to the second."""
+    found = one_of(x)
+    a, b = as_axes(axes, found.ndim)
+    turns = k % 4
+    order = list(range(found.ndim))
+    order[a], order[b] = order[b], order[a]
+    if turns == 0:
+        return found
+    if turns == 2:
+        return apply("reverse", found, dimensions=(a, b))
+    if turns == 1:
+        return permuted(apply("reverse", found, dimensions=(b,)), order)
+    return apply("reverse", permuted(found, order), dimensions=(b,))
+
+
+@operation("x")
+def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
+    """Elements moved by `shift` along `axis`; what leaves at one end enters at the other."""
+    found = one_of(x)
+    if axis is None:
+        return with_shape(_rolled(with_shape(found, (found.size,)), operator.index(shift), 0), found.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise value_error(f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    for by, one in zip(shifts, axes, strict=True):
+        found = _rolled(found, operator.index(by), as_axis(one, found.ndim))
+    return found
+
+
+def _rolled(value: Array, by: int, axis: int) -> Array:
+    size = value.shape[axis]
+    by = by % size if size else 0
+    if not by:
+        return value
+    return joined([part(value, axis, size - by, size), part(value, axis, 0, size - by)], axis)
+
+
+@operation("x")
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, /) -> Array:
+    """The diagonals of matrices in the dimensions `axis1` and `axis2`, along a last dimension."""
+    found = one_of(x)
+    a, b = as_axes((axis1, axis2), found.ndim)
+    return diagonal_of(permuted(found, (*[n for n in range(found.ndim) if n not in (a, b)], a, b)), offset)
+
+
+# ---- several arrays
+
+
+@operation("arrays")
+def _concat(arrays: Any, axis: Any, /) -> Array:
+    found = as_arrays(*arrays)
+    if axis is None:
+        return joined([with_shape(one, (one.size,)) for one in found], 0)
+    place = as_axis(axis, found[0].ndim)
+    rest = {(*one.shape[:place], *one.shape[place + 1 :]) for one in found}
+    if len({one.ndim for one in found}) > 1 or len(rest) > 1:
+        listed = ", ".join(str(one.shape) for one in found)
+        raise value_error(f"arrays of shapes {listed} cannot be joined along dimension {place}")
+    return joined(found, place)
+
+
+def concat(arrays: Any, /, *, axis: Any = 0, dtype: Any = None) -> Array:
+    """Arrays after each other along `axis`; all elements in one dimension where that is None."""
+    rows = list(arrays)
+    if not rows:
+        raise value_error("concat needs one array at least")
+    found = _concat(rows, axis)
+    return found if dtype is None else astype(found, dtype)
+
+
+def concatenate(arrays: Any, /, axis: Any = 0, dtype: Any = None) -> Array:
+    """NumPy's name for ``concat``."""
+    return concat(arrays, axis=axis, dtype=dtype)
+
+
+@operation("arrays")
+def _stack(arrays: Any, axis: int, /) -> Array:
+    found = as_arrays(*arrays)
+    if len({one.shape for one in found}) > 1:
+        raise value_error(f"arrays of shapes {', '.join(str(one.shape) for one in found)} cannot be stacked")
+    place = as_axis(axis, found[0].ndim + 1)
+    return joined([with_shape(one, (*one.shape[:place], 1, *one.shape[place:])) for one in found], place)
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+    """Arrays of one shape, along a new dimension."""
+    rows = list(arrays)
+    if not rows:
+        raise value_error("stack needs one array at least")
+    return _stack(rows, axis)
+
+
+def hstack(arrays: Any, /) -> Array:
+    """Arrays beside each other."""
+    rows = [atleast_1d(one) for one in arrays]
+    return concat(rows, axis=0 if rows and rows[0].ndim == 1 else 1)
+
+
+def vstack(arrays: Any, /) -> Array:
+    """Arrays below each other."""
+    return concat([atleast_2d(one) for one in arrays], axis=0)
+
+
+def dstack(arrays: Any, /) -> Array:
+    """Arrays behind each other, along the third dimension."""
+    return concat([atleast_3d(one) for one in arrays], axis=2)
+
+
+def column_stack(arrays: Any, /) -> Array:
+    """Vectors as columns, and matrices, beside each other."""
+    rows = [one if isinstance(one, Array) else concrete(one) for one in arrays]
+    return concat([reshape(one, (-1, 1)) if one.ndim < 2 else one for one in rows], axis=1)
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> Array:
+    """`values` after `arr`."""
+    return concat([arr, values], axis=axis)
+
+
+@operation("x")
+def _split(x: Any, places: tuple[int, ...], axis: int, /) -> list[Array]:
+    found = one_of(x)
+    place = as_axis(axis, found.ndim)
+    size = found.shape[place]
+    ends = [slice(None, one).indices(size)[1] for one in places]
+    return [part(found, place, min(a, b), b) if b > a else part(found, place, a, a)
+            for a, b in zip([0, *ends], [*ends, size], strict=True)]
+
+
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """So many parts along `axis`, the first ones longer by one where need be; or parts that begin at indices."""
+    if isinstance(indices_or_sections, (tuple, list, numpy.ndarray)):
+        return _split(x, tuple(map(operator.index, indices_or_sections)), axis)
+    count = operator.index(indices_or_sections)
+    if count < 1:
+        raise value_error("split: there must be one part at least")
+    found = x if isinstance(x, Array) else concrete(x)
+    size = found.shape[as_axis(axis, found.ndim)]
+    lengths = [size // count + (n < size % count) for n in range(count)]
+    return _split(found, tuple(int(one) for one in numpy.cumsum(lengths)[:-1]), axis)
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """So many parts of the same length along `axis`, or parts that begin at indices."""
+    if not isinstance(indices_or_sections, (tuple, list, numpy.ndarray)):
+        found = x if isinstance(x, Array) else concrete(x)
+        size = found.shape[as_axis(axis, found.ndim)]
+        if size % operator.index(indices_or_sections):
+            raise value_error(f"{size} elements cannot be split into {indices_or_sections} parts of the same length")
+    return array_split(x, indices_or_sections, axis)
+
+
+def hsplit(x: Any, indices_or_sections: Any) -> list[Array]:
+    """Parts beside each other."""
+    return split(x, indices_or_sections, 0 if len(x.shape) == 1 else 1)
+
+
+def vsplit(x: Any, indices_or_sections: Any) -> list[Array]:
+    """Parts below each other."""
+    return split(x, indices_or_sections, 0)
+
+
+@operation("x")
+def _unstack(x: Any, axis: int, /) -> tuple[Array, ...]:
+    found = one_of(x)
+    if not found.ndim:
+        raise value_error("unstack takes an array with one dimension at least")
+    place = as_axis(axis, found.ndim)
+    rest = (*found.shape[:place], *found.shape[place + 1 :])
+    return tuple(with_shape(part(found, place, n, n + 1), rest) for n in range(found.shape[place]))
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The arrays along a dimension, one by one."""
+    return _unstack(x, axis)
+
+
+@operation("x")
+def _tile(x: Any, repetitions: tuple[int, ...], /) -> Array:
+    found = one_of(x)
+    rank = max(found.ndim, len(repetitions))
+    shape = (1,) * (rank - found.ndim) + found.shape
+    counts = (1,) * (rank - len(repetitions)) + repetitions
+    pairs = [one for pair in zip(counts, shape, strict=True) for one in pair]
+    target = hlo_array(hlo_type(found.dtype), pairs)
+    spread = apply("broadcast", with_shape(found, shape), shape=target, dimensions=tuple(range(1, 2 * rank, 2)))
+    return with_shape(spread, [a * b for a, b in zip(counts, shape, strict=True)])
+
+
+def tile(x: Any, repetitions: Any, /) -> Array:
+    """The whole array so many times along each dimension."""
+    return _tile(x, as_shape(repetitions))
+
+
+@operation("x")
+def _repeat(x: Any, count: int, axis: Any, /) -> Array:
+    found = one_of(x)
+    if axis is None:
+        found, axis = with_shape(found, (found.size,)), 0
+    place = as_axis(axis, found.ndim)
+    shape = found.shape
+    target = hlo_array(hlo_type(found.dtype), (*shape[: place + 1], count, *shape[place + 1 :]))
+    others = tuple(n for n in range(len(shape) + 1) if n != place + 1)
+    spread = apply("broadcast", found, shape=target, dimensions=others)
+    return with_shape(spread, (*shape[:place], shape[place] * count, *shape[place + 1 :]))
+
+
+@operation("x")
+def _repeat_each(x: Any, counts: tuple[int, ...], axis: Any, /) -> Array:
+    found = one_of(x)
+    if axis is None:
+        found, axis = with_shape(found, (found.size,)), 0
+    place = as_axis(axis, found.ndim)
+    if len(counts) != found.shape[place]:
+        raise value_error(f"repeat: {len(counts)} counts for {found.shape[place]} elements")
+    rows = []
+    for n, count in enumerate(counts):
+        if count:
+            one = part(found, place, n, n + 1)
+            rows.append(expand(one, (*found.shape[:place], count, *found.shape[place + 1 :])))
+    return joined(rows, place) if rows else part(found, place, 0, 0)
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Array:
+    """Each element so many times; `repeats` is a number, or one for each element, known before tracing."""
+    if isinstance(repeats, Array):
+        repeats = repeats._concrete("np.repeat", "the counts decide the shape: make them static, or a NumPy array")
+    counts = numpy.asarray(repeats)
+    if counts.dtype.kind not in "iu":
+        raise type_error(f"repeat: counts are whole numbers, not {counts.dtype}")
+    if (counts < 0).any():
+        raise value_error("repeat: counts are not negative")
+    if counts.size == 1:
+        return _repeat(x, int(counts.reshape(())), axis)
+    return _repeat_each(x, tuple(int(one) for one in counts), axis)
+
+
+def as_array(value: Any) -> Array:
+    """An array, number or nested sequence as an array, which may be traced."""
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, (list, tuple)):
+        return stacked(value)
+    return concrete(value) if not is_scalar(value) else concrete(numpy.asarray(value))
+
+
+def together(*values: Any) -> tuple[Array, ...]:
+    """Arrays of one type and shape, for bodies."""
+    return broadcast_together(as_arrays(*values))

@@ -1,0 +1,367 @@
+"""Sums and other numbers of many elements."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy
+
+from hlotool.ir import Computation, Window, WindowDimension
+from hlotool.ir.builder import Builder, binary_computation
+from hlotool.ir.shape import scalar
+from hlotool.numpy.array import Array, wrap
+from hlotool.numpy.axes import as_axes, as_axis
+from hlotool.numpy.creation import diagonal_of
+from hlotool.numpy.dtypes import DType, hlo_type, kind_of, resolve
+from hlotool.numpy.elementwise import as_floats, constant_like, elementwise, expand, not_zero
+from hlotool.numpy.errors import type_error, value_error
+from hlotool.numpy.manipulation import joined, one_of, part, with_shape
+from hlotool.numpy.operation import as_arrays, convert, operation
+from hlotool.numpy.trace import apply
+
+__all__ = [
+    "all", "amax", "amin", "any", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "diff", "max", "mean", "min", "nanmax", "nanmean", "nanmin", "nansum", "prod", "ptp", "std", "sum", "trace", "var",
+]  # fmt: skip
+
+
+def lowest(dtype: DType) -> Any:
+    """The least value of a type: minus infinity where there is one."""
+    return _end(dtype, "min")
+
+
+def highest(dtype: DType) -> Any:
+    """The greatest value of a type: infinity where there is one."""
+    return _end(dtype, "max")
+
+
+def _end(dtype: DType, which: str) -> Any:
+    kind = kind_of(dtype)
+    if kind == "pred":
+        return which == "max"
+    if kind in ("signed", "unsigned"):
+        integers: Any = ml_dtypes.iinfo
+        return int(getattr(integers(dtype), which))
+    endless = numpy.asarray(math.inf if which == "max" else -math.inf).astype(dtype)
+    if numpy.isinf(endless.astype(numpy.float64)):
+        return float(endless)
+    floats: Any = ml_dtypes.finfo
+    return float(getattr(floats(dtype), which))
+
+
+def reduced(value: Array, opcode: str, start: Any, axes: tuple[int, ...], keepdims: bool = False) -> Array:
+    """The elements along `axes` brought together by an opcode, in a trace."""
+    if not axes:
+        return Array(value._value, value._trace)
+    computation = binary_computation(opcode, hlo_type(value.dtype))
+    initial = wrap(numpy.asarray(start, value.dtype))
+    found = apply("reduce", value, initial, dimensions=tuple(sorted(axes)), to_apply=computation)
+    if not keepdims:
+        return found
+    return with_shape(found, [1 if n in axes else size for n, size in enumerate(value.shape)])
+
+
+def _total_type(dtype: DType, asked: Any) -> DType:
+    """The type of a sum: integers become wide ones."""
+    if asked is not None:
+        return resolve(asked)
+    kind = kind_of(dtype)
+    if kind in ("pred", "signed"):
+        return numpy.dtype(numpy.int64)
+    return numpy.dtype(numpy.uint64) if kind == "unsigned" else dtype
+
+
+def _inner_type(dtype: DType) -> DType:
+    """In which sums are computed: narrow floats in f32."""
+    return numpy.dtype(numpy.float32) if kind_of(dtype) == "float" and dtype.itemsize < 4 else dtype
+
+
+def _total(x: Any, opcode: str, start: int, axis: Any, dtype: Any, keepdims: bool) -> Array:
+    found = one_of(x)
+    target = _total_type(found.dtype, dtype)
+    inner = convert(found, _inner_type(target))
+    return convert(reduced(inner, opcode, start, as_axes(axis, found.ndim), keepdims), target)
+
+
+@operation("x")
+def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The sum; of integers in 64 bits."""
+    return _total(x, "add", 0, axis, dtype, keepdims)
+
+
+@operation("x")
+def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The product; of integers in 64 bits."""
+    return _total(x, "multiply", 1, axis, dtype, keepdims)
+
+
+def _extreme(x: Any, opcode: str, axis: Any, keepdims: bool, name: str) -> Array:
+    found = one_of(x)
+    if kind_of(found.dtype) == "complex":
+        raise type_error(f"{name} is not for arrays of {found.dtype}: complex numbers have no order")
+    axes = as_axes(axis, found.ndim)
+    if 0 in [found.shape[n] for n in axes]:
+        raise value_error(f"{name} of no elements: an array of shape {found.shape} has none along its axis")
+    start = lowest(found.dtype) if opcode == "maximum" else highest(found.dtype)
+    return reduced(found, opcode, start, axes, keepdims)
+
+
+@operation("x")
+def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """The greatest element; nan where there is one."""
+    return _extreme(x, "maximum", axis, keepdims, "max")
+
+
+@operation("x")
+def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """The least element; nan where there is one."""
+    return _extreme(x, "minimum", axis, keepdims, "min")
+
+
+@operation("x")
+def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """Whether all elements are true."""
+    found = not_zero(one_of(x))
+    return reduced(found, "and", True, as_axes(axis, found.ndim), keepdims)
+
+
+@operation("x")
+def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """Whether an element is true."""
+    found = not_zero(one_of(x))
+    return reduced(found, "or", False, as_axes(axis, found.ndim), keepdims)
+
+
+@operation("x")
+def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """How many elements are not 0."""
+    found = convert(not_zero(one_of(x)), numpy.dtype(numpy.int64))
+    return reduced(found, "add", 0, as_axes(axis, found.ndim), keepdims)
+
+
+def _count(value: Array, axes: tuple[int, ...]) -> int:
+    return math.prod(value.shape[n] for n in axes)
+
+
+def _float_input(x: Any, dtype: Any) -> tuple[Array, DType]:
+    """For means: the array in the type to compute in, and the type of the result; integers become f64."""
+    found = one_of(x)
+    floating = kind_of(found.dtype) in ("float", "complex")
+    target = resolve(dtype) if dtype is not None else found.dtype if floating else numpy.dtype(numpy.float64)
+    return convert(found, _inner_type(target)), target
+
+
+@operation("x")
+def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The mean; nan of no elements."""
+    found, target = _float_input(x, dtype)
+    axes = as_axes(axis, found.ndim)
+    total = reduced(found, "add", 0, axes, keepdims)
+    return convert(elementwise("divide", total, constant_like(total, _count(found, axes))), target)
+
+
+@operation("x")
+def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
+    found, target = _float_input(x, dtype)
+    axes = as_axes(axis, found.ndim)
+    count = _count(found, axes)
+    total = reduced(found, "add", 0, axes, keepdims=True)
+    middle = elementwise("divide", total, constant_like(total, count))
+    apart = elementwise("subtract", found, middle)
+    if kind_of(apart.dtype) == "complex":
+        parts = [apply(one, apart) for one in ("real", "imag")]
+        squares = apply("add", *[apply("multiply", one, one) for one in parts])
+        target = squares.dtype
+    else:
+        squares = apply("multiply", apart, apart)
+    summed = reduced(squares, "add", 0, axes, keepdims)
+    made = apply("divide", summed, constant_like(summed, builtins.max(count - correction, 0)))
+    return convert(apply("sqrt", made) if root else made, target)
+
+
+def var(
+    x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None,
+    dtype: Any = None,
+) -> Array:  # fmt: skip
+    """The variance: squares of what elements are off the mean, by their number less `correction` (NumPy's `ddof`)."""
+    return _var(x, axis, correction if ddof is None else ddof, keepdims, dtype, False)
+
+
+def std(
+    x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None,
+    dtype: Any = None,
+) -> Array:  # fmt: skip
+    """The standard deviation, the square root of ``var``."""
+    return _var(x, axis, correction if ddof is None else ddof, keepdims, dtype, True)
+
+
+@operation("x")
+def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """The greatest element less the least."""
+    return elementwise("subtract", max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
+
+
+@operation("a", "weights")
+def average(a: Any, weights: Any = None, axis: Any = None) -> Array:
+    """The mean, weighted."""
+    if weights is None:
+        return mean(a, axis)
+    found, own = as_floats(a, weights)
+    if own.ndim == 1 and found.ndim > 1 and axis is not None:
+        place = as_axis(axis, found.ndim)
+        own = with_shape(own, [own.size if n == place else 1 for n in range(found.ndim)])
+    own = expand(own, found.shape)
+    return elementwise("divide", sum(elementwise("multiply", found, own), axis), sum(own, axis))
+
+
+def _without_nan(x: Any, fill: Any) -> Array:
+    found = one_of(x)
+    if kind_of(found.dtype) not in ("float", "complex"):
+        return found
+    return apply("select", apply("compare", found, found, direction="NE"), constant_like(found, fill), found)
+
+
+@operation("x")
+def nansum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The sum of what is not nan."""
+    return sum(_without_nan(x, 0), axis, dtype=dtype, keepdims=keepdims)
+
+
+@operation("x")
+def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """The greatest of what is not nan; nan where all is."""
+    return _nan_extreme(x, max, lowest, axis, keepdims)
+
+
+@operation("x")
+def nanmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """The least of what is not nan; nan where all is."""
+    return _nan_extreme(x, min, highest, axis, keepdims)
+
+
+def _nan_extreme(x: Any, function: Any, end: Any, axis: Any, keepdims: bool) -> Array:
+    found = one_of(x)
+    if kind_of(found.dtype) != "float":
+        return function(found, axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    nothing = all(apply("compare", found, found, direction="NE"), axis, keepdims=keepdims)
+    made = function(_without_nan(found, end(found.dtype)), axis, keepdims=keepdims)
+    return apply("select", nothing, constant_like(made, math.nan), made)
+
+
+@operation("x")
+def nanmean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+    """The mean of what is not nan."""
+    found, target = _float_input(x, None)
+    kept = convert(apply("compare", found, found, direction="EQ"), found.dtype)
+    axes = as_axes(axis, found.ndim)
+    total = reduced(_without_nan(found, 0), "add", 0, axes, keepdims)
+    return convert(apply("divide", total, reduced(kept, "add", 0, axes, keepdims)), target)
+
+
+# ---- along the way
+
+
+def cumulative(value: Array, opcode: str, start: Any, axis: int) -> Array:
+    """What elements up to each one come to, in a trace."""
+    size = value.shape[axis]
+    if not value.size:
+        return value
+    windows = [WindowDimension(1)] * value.ndim
+    windows[axis] = WindowDimension(size, padding_low=size - 1)
+    initial = wrap(numpy.asarray(start, value.dtype))
+    computation = binary_computation(opcode, hlo_type(value.dtype))
+    return apply("reduce-window", value, initial, window=Window(tuple(windows)), to_apply=computation)
+
+
+def _cumulative(x: Any, opcode: str, start: int, axis: Any, dtype: Any, include_initial: bool) -> Array:
+    found = one_of(x)
+    if axis is None:
+        if found.ndim != 1:
+            raise value_error(f"an array with {found.ndim} dimensions: say along which `axis`")
+        axis = 0
+    place = as_axis(axis, found.ndim)
+    target = _total_type(found.dtype, dtype)
+    made = convert(cumulative(convert(found, _inner_type(target)), opcode, start, place), target)
+    if not include_initial:
+        return made
+    first = [1 if n == place else size for n, size in enumerate(found.shape)]
+    return joined([expand(wrap(numpy.asarray(start, target)), tuple(first)), made], place)
+
+
+@operation("x")
+def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The sums of the elements up to each one, with a 0 ahead of them if `include_initial`."""
+    return _cumulative(x, "add", 0, axis, dtype, include_initial)
+
+
+@operation("x")
+def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The products of the elements up to each one, with a 1 ahead of them if `include_initial`."""
+    return _cumulative(x, "multiply", 1, axis, dtype, include_initial)
+
+
+def _flat(x: Any, axis: Any) -> Array:
+    found = one_of(x)
+    return with_shape(found, (found.size,)) if axis is None else found
+
+
+@operation("x")
+def cumsum(x: Any, /, axis: Any = None, dtype: Any = None) -> Array:
+    """The sums of the elements up to each one; of all of them in order where there is no `axis`."""
+    return _cumulative(_flat(x, axis), "add", 0, axis, dtype, False)
+
+
+@operation("x")
+def cumprod(x: Any, /, axis: Any = None, dtype: Any = None) -> Array:
+    """The products of the elements up to each one; of all of them in order where there is no `axis`."""
+    return _cumulative(_flat(x, axis), "multiply", 1, axis, dtype, False)
+
+
+@operation("x", "prepend", "append")
+def _diff(x: Any, prepend: Any, append: Any, axis: int, n: int, /) -> Array:
+    given = [one for one in (prepend, x, append) if one is not None]
+    arrays = list(as_arrays(*given))
+    found = arrays[0 if prepend is None else 1]
+    place = as_axis(axis, found.ndim)
+    edge = tuple(1 if m == place else size for m, size in enumerate(found.shape))
+    rows = [expand(one, edge) if one.ndim < found.ndim else one for one in arrays]
+    value = joined(rows, place)
+    for _ in range(n):
+        size = value.shape[place]
+        if not size:
+            return value
+        after, before = part(value, place, 1, size), part(value, place, 0, size - 1)
+        differs = kind_of(value.dtype) == "pred"
+        value = apply("xor", after, before) if differs else apply("subtract", after, before)
+    return value
+
+
+def diff(x: Any, /, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Array:
+    """Each element less the one before it, `n` times over."""
+    if n < 0:
+        raise value_error(f"diff: n is {n}, and cannot be negative")
+    return _diff(x, prepend, append, axis, n)
+
+
+@operation("x")
+def trace(x: Any, /, offset: int = 0, *, dtype: Any = None) -> Array:
+    """The sum of the diagonals of matrices in the last two dimensions."""
+    from_last = one_of(x)
+    if from_last.ndim < 2:
+        raise value_error(f"an array of shape {from_last.shape} holds no matrices")
+    return sum(diagonal_of(from_last, offset), -1, dtype=dtype)
+
+
+amax, amin = max, min
+
+
+def pair_computation(name: str, element_types: tuple[str, ...]) -> tuple[Computation, Builder, list[Any]]:
+    """A detached computation of two rows of scalars, to be written: what sorts and reductions of several apply."""
+    computation = Computation(name)
+    build = Builder(computation)
+    count = len(element_types)
+    given = [build.parameter(n, scalar(element_types[n % count])) for n in range(2 * count)]
+    return computation, build, given
