@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from hlotool.ir.verifier import check as verify
+    from hlotool.numpy.batching import vmap
     from hlotool.numpy.jit import explain_last, jit
     from hlotool.runtime.executable import Executable
     from hlotool.text.load import load
@@ -63,6 +64,7 @@ __all__ = [
     "print_module",
     "register_custom_call",
     "verify",
+    "vmap",
 ]
 
 _HOMES = {
@@ -80,6 +82,7 @@ _HOMES = {
     "parse": ("hlotool.text.parser", "parse"),
     "print_module": ("hlotool.text.printer", "print_module"),
     "verify": ("hlotool.ir.verifier", "check"),
+    "vmap": ("hlotool.numpy.batching", "vmap"),
 }
 
 

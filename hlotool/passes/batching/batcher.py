@@ -40,7 +40,9 @@ _OF_ONE_EXAMPLE = frozenset(
 def refusal(i: Instruction, why: str) -> UnsupportedError:
     """That an instruction cannot be batched, and why."""
     target = f" {i.attributes['custom_call_target']!r}" if i.opcode == "custom-call" else ""
-    return UnsupportedError(f"{i.name}: {i.written}{target} cannot be batched: {why}")
+    where = i.metadata
+    place = f" ({where.source_file}:{where.source_line})" if where is not None and where.source_file else ""
+    return UnsupportedError(f"{i.name}{place}: {i.written}{target} cannot be batched: {why}")
 
 
 @dataclass(slots=True)
@@ -150,7 +152,8 @@ class Batcher:
         if drawing or any(map(is_batched, operands)):
             return self.work.rules[i.opcode](self, i, operands)
         copy = clone_instruction(i, map(self.packed, operands), self._name(i))
-        copy.origins = i.origins
+        if copy.name:
+            copy.origins = i.origins
         return Leaf(self.build.put(copy))
 
     def _name(self, i: Instruction) -> str:
