@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from hlotool.ir.verifier import check as verify
     from hlotool.numpy.batching import vmap
+    from hlotool.numpy.control import cond, fori_loop, map, scan, switch, while_loop
     from hlotool.numpy.jit import explain_last, jit
     from hlotool.runtime.executable import Executable
     from hlotool.text.load import load
@@ -55,22 +56,34 @@ __all__ = [
     "VerificationError",
     "__version__",
     "compile",
+    "cond",
     "diff",
     "explain_last",
+    "fori_loop",
     "jit",
     "load",
+    "map",
     "optimise",
     "parse",
     "print_module",
     "register_custom_call",
+    "scan",
+    "switch",
     "verify",
     "vmap",
+    "while_loop",
 ]
 
 _HOMES = {
     "CompilerWarning": ("hlotool.driver", "CompilerWarning"),
     "compile": ("hlotool.driver", "compile_module"),
     "explain_last": ("hlotool.numpy.jit", "explain_last"),
+    "cond": ("hlotool.numpy.control", "cond"),
+    "fori_loop": ("hlotool.numpy.control", "fori_loop"),
+    "map": ("hlotool.numpy.control", "map"),
+    "scan": ("hlotool.numpy.control", "scan"),
+    "switch": ("hlotool.numpy.control", "switch"),
+    "while_loop": ("hlotool.numpy.control", "while_loop"),
     "jit": ("hlotool.numpy.jit", "jit"),
     "diff": ("hlotool.inspect.module_diff", "diff"),
     "optimise": ("hlotool.driver", "optimise"),

@@ -14,7 +14,8 @@ checkout with the samples and the tutorial:
 - ``sh`` and others are only shown: what needs a network, or other software.
 
 A comment ahead of a block says what it needs or that it varies: ``<!-- needs jax -->`` is skipped without
-``HLOTOOL_XLA_PYTHON`` (whose Python runs ``python`` blocks, each by itself), ``<!-- needs dot -->`` without Graphviz;
+``HLOTOOL_XLA_PYTHON`` (whose Python runs ``python`` blocks, each by itself), ``<!-- needs dot -->`` without Graphviz,
+``<!-- needs torch here -->`` where this Python has no package torch;
 ``<!-- numbers vary -->`` takes any number for any number, ``<!-- output varies -->`` looks at the exit code alone.
 """
 
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from conftest import ROOT, environment
@@ -40,6 +42,7 @@ _FENCE = re.compile(r"(?:^<!-- (?P<says>[a-z ,]+) -->\n+)?^```(?P<head>[^\n`]*)\
 _COMMAND = re.compile(r"^\$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)\n(?P<output>(?:(?!\$ )[^\n]*\n)*)", re.M)
 _CODE = re.compile(r"# exit code (\d+)\s*$")
 _TIME = re.compile(r"\d[\d.,]*( ?)(s|ms|us|µs|μs|ns)\b")
+_HERE = re.compile(r"needs ([a-z]+) here")
 _NUMBER = re.compile(r"-?\d[\d.,]*(e[-+]?\d+)?")
 
 _PYTHON = """\
@@ -123,6 +126,9 @@ def _pattern(line: str) -> str:
 
 def missing(says: str) -> str:
     """What a block needs and this machine lacks, or an empty text."""
+    here = _HERE.search(says)
+    if here:
+        return "" if find_spec(here[1]) else f"{here[1]} is not installed"
     if "needs jax" in says and not os.environ.get("HLOTOOL_XLA_PYTHON"):
         return "HLOTOOL_XLA_PYTHON names no Python with jax"
     return "Graphviz's dot is not installed" if "needs dot" in says and shutil.which("dot") is None else ""
@@ -151,7 +157,7 @@ def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:
                 place = (block.start + found.start("output"), block.start + found.end("output"))
                 commands.append((found["command"], block.says, found["output"], place))
         elif block.language in ("python", "pycon"):
-            alone = "needs jax" in block.says
+            alone = "needs jax" in block.says and not _HERE.search(block.says)
             program = [(block.language, block.text)] if alone else [*together, (block.language, block.text)]
             together = together if alone else program
             if not alone and commands and commands[-1][0].startswith("python "):

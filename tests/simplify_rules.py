@@ -436,6 +436,15 @@ ROWS: list[tuple[str, str, str]] = [
     ("index-of-whole-dimension",
      "ROOT r = f32[8,4] dynamic-update-slice(p0:f32[8,4], p3:f32[8,2], p1:s32[], p2:s32[])",
      "dynamic-update-slice(p0, p3, 0, p2)"),
+    ("dynamic-slice-iota",
+     "i = s32[64] iota(), iota_dimension=0\nROOT r = s32[1] dynamic-slice(i, p0:s32[]), dynamic_slice_sizes={1}",
+     "broadcast(clamp(0, p0, 63))"),
+    ("dynamic-slice-iota",
+     "i = f32[8,4] iota(), iota_dimension=0\n"
+     "ROOT r = f32[2,4] dynamic-slice(i, p0:s32[], p1:s32[]), dynamic_slice_sizes={2,4}",
+     "convert[f32](add(broadcast(clamp(0, p0, 6)), iota{0}()))"),
+    ("dynamic-slice-iota",
+     "i = s32[300] iota(), iota_dimension=0\nROOT r = s32[2] dynamic-slice(i, p0:u8[]), dynamic_slice_sizes={2}", ""),
     ("dynamic-slice-broadcast",
      "a = f32[8,4] broadcast(p0:f32[8]), dimensions={0}\n"
      "ROOT r = f32[3,2] dynamic-slice(a, p1:s32[], p2:s32[]), dynamic_slice_sizes={3,2}",
@@ -445,7 +454,8 @@ ROWS: list[tuple[str, str, str]] = [
      "ROOT r = s32[3,4] dynamic-slice(i, p0:s32[], p1:s32[]), dynamic_slice_sizes={3,4}", "iota{1}()"),
     ("dynamic-slice-iota",
      "i = s32[8,4] iota(), iota_dimension=0\n"
-     "ROOT r = s32[3,4] dynamic-slice(i, p0:s32[], p1:s32[]), dynamic_slice_sizes={3,4}", ""),
+     "ROOT r = s32[3,4] dynamic-slice(i, p0:s32[], p1:s32[]), dynamic_slice_sizes={3,4}",
+     "add(broadcast(clamp(0, p0, 5)), iota{0}())"),
     ("dynamic-slice-transpose",
      "a = f32[4,8] transpose(p0:f32[8,4]), dimensions={1,0}\n"
      "ROOT r = f32[2,3] dynamic-slice(a, p1:s32[], p2:s32[]), dynamic_slice_sizes={2,3}",

@@ -580,3 +580,54 @@ ENTRY e {
     shard = 'x = f32[4] parameter(0)\nROOT s = f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape"'
     with pytest.raises(UnsupportedError, match="s: custom call 'SPMDFullToShardShape': it changes the shape"):
         compile_module(parse(f"HloModule m\nENTRY e {{\n{shard}\n}}"), backend)(np.zeros(4, np.float32))
+
+
+FACTORED = """HloModule factored
+ENTRY e {{
+  a = {t}[2,{m},{n}] parameter(0)
+  both = ({t}[2,{m},{n}], {t}[2,{k}]) custom-call(a), custom_call_target="Qr"
+  packed = {t}[2,{m},{n}] get-tuple-element(both), index=0
+  tau = {t}[2,{k}] get-tuple-element(both), index=1
+  left = {t}[2,{m},{k}] slice(packed), slice={{[0:2],[0:{m}],[0:{k}]}}
+  q = {t}[2,{m},{k}] custom-call(left, tau), custom_call_target="ProductOfElementaryHouseholderReflectors"
+  ROOT r = ({t}[2,{m},{n}], {t}[2,{m},{k}]) tuple(packed, q)
+}}"""
+
+SYMMETRIC = """HloModule symmetric
+ENTRY e {{
+  a = {t}[3,{n},{n}] parameter(0)
+  ROOT e = ({t}[3,{n},{n}], {r}[3,{n}]) custom-call(a), custom_call_target="Eigh", backend_config="{lower},1,4,1e-6"
+}}"""
+
+
+def _random(kind: str, *shape: int) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    array = rng.normal(size=shape)
+    dtype = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}[kind]
+    return (array + 1j * rng.normal(size=shape) if kind[0] == "c" else array).astype(dtype)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "c64", "c128"])
+@pytest.mark.parametrize(("m", "n"), [(4, 3), (3, 5), (1, 1), (4, 4)])
+def test_qr_and_the_product_of_its_reflectors(kind: str, m: int, n: int, backend: str) -> None:
+    a, k = _random(kind, 2, m, n), min(m, n)
+    module = parse(FACTORED.format(t=kind, m=m, n=n, k=k))
+    packed, q = compile_module(module, backend=backend)(a)
+    tolerance = 20 * np.finfo(a.dtype).eps
+    np.testing.assert_allclose(q @ np.triu(packed)[:, :k], a, atol=10 * tolerance)
+    np.testing.assert_allclose(np.swapaxes(q.conj(), 1, 2) @ q, np.broadcast_to(np.eye(k), (2, k, k)), atol=tolerance)
+
+
+@pytest.mark.parametrize("lower", [0, 1])
+@pytest.mark.parametrize(("kind", "real"), [("f32", "f32"), ("f64", "f64"), ("c64", "f32"), ("c128", "f64")])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_eigh_reads_one_triangle(kind: str, real: str, n: int, lower: int) -> None:
+    a = _random(kind, 3, n, n)
+    half = np.tril(a) if lower else np.swapaxes(np.triu(a).conj(), 1, 2)
+    whole = np.tril(half, -1) + np.swapaxes(np.tril(half, -1).conj(), 1, 2)
+    whole = whole + np.einsum("bi,ij->bij", np.einsum("bii->bi", a).real, np.eye(n))
+    vectors, values = compile_module(parse(SYMMETRIC.format(t=kind, r=real, n=n, lower=lower)))(a)
+    again = vectors * values[:, None] @ np.swapaxes(vectors.conj(), 1, 2)
+    np.testing.assert_allclose(again, whole, atol=100 * np.finfo(a.dtype).eps)
+    assert (np.diff(values) >= 0).all()

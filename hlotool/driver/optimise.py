@@ -15,7 +15,7 @@ from hlotool.ir.structure import check_structure
 from hlotool.ir.verifier import check
 from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.passes.framework.isolation import LeaveOut
-from hlotool.passes.framework.manager import Instrument, PassCrash, Progress, changes_meaning, run_pipeline
+from hlotool.passes.framework.manager import Instrument, PassCrash, Progress, changes_program, run_pipeline
 from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.passes.framework.steps import Pass, Pipeline
 
@@ -76,7 +76,7 @@ def optimised(
         try:
             run_pipeline(copy, steps, log, instruments if strict else [watcher, *verifying], progress, required)
             if not strict:
-                check_structure(copy, module, same_border=not any(map(changes_meaning, steps.passes())))
+                check_structure(copy, copy if any(map(changes_program, steps.passes())) else module)
             break
         except PassCrash as crash:
             crash.module = module

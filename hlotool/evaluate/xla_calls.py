@@ -8,6 +8,7 @@ import numpy as np
 
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.sort import top_positions
+from hlotool.evaluate.xla_linalg import eigh, householder_product, qr
 from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 
 __all__ = ["IDENTITY_TARGETS", "SINK_TARGETS", "XLA_CALLS", "check_form", "is_annotation", "is_sink"]
@@ -128,6 +129,9 @@ XLA_CALLS: dict[str, Handler] = {
     **dict.fromkeys(sorted(IDENTITY_TARGETS), _identity),
     **dict.fromkeys(sorted(SINK_TARGETS), _nothing),
     "AllocateBuffer": _allocate_buffer,
+    "Eigh": eigh,
+    "ProductOfElementaryHouseholderReflectors": householder_product,
+    "Qr": qr,
     "TopK": _top_k,
     "X64Combine": _combine,
     "X64SplitLow": _split(0),
@@ -137,6 +141,9 @@ XLA_CALLS: dict[str, Handler] = {
 
 _FORMS: dict[str, tuple[int | None, int | None]] = {
     "AllocateBuffer": (0, None),
+    "Eigh": (1, 2),
+    "ProductOfElementaryHouseholderReflectors": (2, 1),
+    "Qr": (1, 2),
     "TopK": (1, 2),
     "X64Combine": (2, 1),
     "X64SplitLow": (1, 1),

@@ -13,7 +13,7 @@ from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.compare import MAX_UNDECIDED, Comparison, Tolerance, compare_all, compare_with_truth
 from hlotool.ir import Module, UnsupportedError, clone_module
-from hlotool.passes.framework.manager import drops_roundings
+from hlotool.passes.framework.manager import changes_program, drops_roundings
 from hlotool.passes.framework.steps import Pass
 
 __all__ = ["CheckEach", "NumbersChanged", "NumbersUndecided"]
@@ -41,7 +41,8 @@ class CheckEach:
     """An instrument: evaluates the module after every pass that changed it, and compares with the true values that it
     had at first: within their error bounds, or, of programs that have none (dynamic sizes), with `Tolerance`.
 
-    From a pass on that leaves out roundings, the bounds are those of excess precision.
+    From a pass on that leaves out roundings, the bounds are those of excess precision; after one that makes another
+    program, a gradient, the values to compare with are those of that program.
 
     Raises NumbersChanged, naming the pass, and, when it begins to compare with bounds, NumbersUndecided where more than
     the share `max_undecided` of an output is undecided.
@@ -70,6 +71,9 @@ class CheckEach:
         self.runs += 1
         if not changed:
             return
+        if changes_program(pass_):
+            self._begin_anew(pass_, module)
+            return
         self.checked += 1
         if drops_roundings(pass_) and self.truth is not None and not self.excess_precision:
             self.excess_precision = True
@@ -78,6 +82,16 @@ class CheckEach:
         comparisons = self._compared(evaluate(module, self.arguments))
         if not all(c.ok for c in comparisons):
             raise NumbersChanged(pass_, self.runs, comparisons)
+
+    def _begin_anew(self, pass_: Pass, module: Module) -> None:
+        """From here on the program is another one."""
+        given = [parameter.shape for parameter in self.original.entry.parameters]
+        if [parameter.shape for parameter in module.entry.parameters] != given:
+            raise UnsupportedError(f"{pass_.name} makes a program that takes other arrays: check what comes after it")
+        self.original = clone_module(module)
+        self.expected = evaluate(module, self.arguments)
+        self.truth = None if self.truth is None else self._truth()
+        self._decide()
 
     def _truth(self) -> tuple[Bounded, ...] | None:
         """The true values, with bounds; None where there are none."""

@@ -16,10 +16,10 @@ __all__ = ["check_structure"]
 _SAME_SIZES = ELEMENTWISE - {"bitcast-convert", "clamp", "select"}
 
 
-def check_structure(module: Module, before: Module, same_border: bool = True) -> None:
+def check_structure(module: Module, before: Module) -> None:
     """VerificationError where something is read that is not there before, belongs to nothing, or calls what is not in
     the module; where the users are others than those who read, or elementwise instructions read other sizes than they
-    have; and, with `same_border`, where the entry takes or gives other arrays than it did `before`."""
+    have; and where the entry takes or gives other arrays than it did `before`."""
     for name, computation in module.computations.items():
         if computation.name != name or computation.module is not module:
             raise VerificationError(f"computation {name} is not of this module")
@@ -27,7 +27,7 @@ def check_structure(module: Module, before: Module, same_border: bool = True) ->
     if module.computations.get(module.entry.name) is not module.entry:
         raise VerificationError("the entry computation is not in the module")
     found, wanted = _border(module), _border(before)
-    static = same_border and all(leaf.is_static for shape in wanted for leaf in shape.leaves() if leaf.is_array)
+    static = all(leaf.is_static for shape in wanted for leaf in shape.leaves() if leaf.is_array)
     if static and (len(found) != len(wanted) or not all(map(Shape.compatible, found, wanted))):
         raise VerificationError("the entry takes or gives other arrays than before")
 

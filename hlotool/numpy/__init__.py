@@ -3,8 +3,19 @@
 Arrays and Python functions enter; modules, and the arrays that their executables give, leave.
 """
 
-from hlotool.numpy import creation, elementwise, indexing, manipulation, statistical, types
+from hlotool.numpy import (
+    contractions,
+    creation,
+    elementwise,
+    indexing,
+    manipulation,
+    sets,
+    sorting,
+    statistical,
+    types,
+)
 from hlotool.numpy.array import Array
+from hlotool.numpy.contractions import *  # noqa: F403
 from hlotool.numpy.creation import *  # noqa: F403
 from hlotool.numpy.elementwise import *  # noqa: F403
 from hlotool.numpy.indexing import *  # noqa: F403
@@ -14,13 +25,13 @@ from hlotool.numpy.manipulation import *  # noqa: F403
 from hlotool.numpy.manipulation import _transposed as _transposed
 from hlotool.numpy.protocols import _array_function as _array_function
 from hlotool.numpy.protocols import _array_ufunc as _array_ufunc
+from hlotool.numpy.sets import *  # noqa: F403
+from hlotool.numpy.sorting import *  # noqa: F403
 from hlotool.numpy.statistical import *  # noqa: F403
 from hlotool.numpy.types import *  # noqa: F403
 
 ndarray = Array
 
-__all__ = [
-    "Array", "ndarray", *creation.__all__, *elementwise.__all__,
-    *(name for name in indexing.__all__ if name[0] != "_"), *manipulation.__all__, *statistical.__all__,
-    *types.__all__,
-]  # fmt: skip
+__all__ = ["Array", "ndarray"]
+for _part in (contractions, creation, elementwise, indexing, manipulation, sets, sorting, statistical, types):
+    __all__ += [name for name in _part.__all__ if name[:1] != "_" or name[:2] == "__"]

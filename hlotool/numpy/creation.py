@@ -333,7 +333,7 @@ def tri(n: int, m: int | None = None, k: int = 0, dtype: Any = None) -> Array:
 
 
 @operation("v")
-def diag(v: Any, k: int = 0, /) -> Array:
+def diag(v: Any, /, k: int = 0) -> Array:
     """A matrix with `v` on diagonal number `k`; of a matrix, that diagonal."""
     (found,) = as_arrays(v)
     if found.ndim == 1:

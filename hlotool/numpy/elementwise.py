@@ -756,7 +756,7 @@ def trunc(x: Any, /) -> Array:
 
 
 @operation("x")
-def round(x: Any, decimals: int = 0, /) -> Array:
+def round(x: Any, /, decimals: int = 0) -> Array:
     """The nearest number with so many `decimals`, of two the even one."""
     (found,) = as_arrays(x)
     if _kind(found) == "complex":

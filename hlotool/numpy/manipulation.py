@@ -243,7 +243,7 @@ def matrix_transpose(x: Any, /) -> Array:
 
 
 @operation("x")
-def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
+def swapaxes(x: Any, /, axis1: int, axis2: int) -> Array:
     """With two dimensions exchanged."""
     found = one_of(x)
     order = list(range(found.ndim))
@@ -253,7 +253,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Array:
 
 
 @operation("x")
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+def moveaxis(x: Any, /, source: Any, destination: Any) -> Array:
     """With the dimensions `source` at the places `destination`; the others keep their order."""
     found = one_of(x)
     old, new = as_axes(source, found.ndim), as_axes(destination, found.ndim)
@@ -266,7 +266,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 
 @operation("x")
-def rollaxis(x: Any, axis: int, start: int = 0, /) -> Array:
+def rollaxis(x: Any, /, axis: int, start: int = 0) -> Array:
     """With one dimension moved ahead of another."""
     found = one_of(x)
     old = as_axis(axis, found.ndim)
@@ -295,7 +295,7 @@ def fliplr(x: Any, /) -> Array:
 
 
 @operation("x")
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1), /) -> Array:
+def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by k right angles, from the first of `axes` to the second."""
     found = one_of(x)
     a, b = as_axes(axes, found.ndim)
@@ -335,7 +335,7 @@ def _rolled(value: Array, by: int, axis: int) -> Array:
 
 
 @operation("x")
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, /) -> Array:
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of matrices in the dimensions `axis1` and `axis2`, along a last dimension."""
     found = one_of(x)
     a, b = as_axes((axis1, axis2), found.ndim)

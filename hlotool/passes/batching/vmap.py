@@ -24,7 +24,7 @@ class Vmap:
     """
 
     name: ClassVar[str] = "vmap"
-    changes_meaning: ClassVar[bool] = True
+    changes_program: ClassVar[bool] = True
     budget: ClassVar[float] = 2000  # ciphers are spelled out
     size: int = 0
     axes: str = "0"

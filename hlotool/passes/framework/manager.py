@@ -30,7 +30,7 @@ __all__ = [
     "Progress",
     "StopPipeline",
     "budget_of",
-    "changes_meaning",
+    "changes_program",
     "drops_roundings",
     "run_pipeline",
 ]
@@ -50,9 +50,9 @@ def budget_of(pass_: Pass) -> float:
     return budget
 
 
-def changes_meaning(pass_: Pass | type[Pass]) -> bool:
-    """Whether the pass makes another program of a module."""
-    return bool(getattr(pass_, "changes_meaning", False))
+def changes_program(pass_: Pass) -> bool:
+    """Whether the pass makes a program that computes something else."""
+    return bool(getattr(pass_, "changes_program", False))
 
 
 def drops_roundings(pass_: Pass) -> bool:

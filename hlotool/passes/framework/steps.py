@@ -26,8 +26,8 @@ class Pass(Protocol):
 
     One that also has `opcodes`, a frozenset, changes nothing in a module where none of them occurs.  One that has
     `budget` may make so many instructions for each that there is (`BUDGET`: the usual number).  One that has
-    `drops_roundings`, true, leaves out roundings that the program asks for.  One that has `changes_meaning`, true,
-    makes another program of the module, with other parameters and results.
+    `drops_roundings`, true, leaves out roundings that the program asks for; one that has `changes_program`, true, makes
+    a program that computes something else, as a gradient, and may take and return other arrays.
     """
 
     name: ClassVar[str]

@@ -124,9 +124,16 @@ def _stored_bytes(operand: Instruction) -> int:
     return 0 if operand.opcode == "iota" else operand.shape.byte_size
 
 
+def _is_free(instruction: Instruction) -> bool:
+    """Whether computing it costs nothing: also one element of what a fusion only repeats or names."""
+    if instruction.opcode == "fusion" and instruction.shape.size == 1:
+        return all(inner.opcode in _FREE for inner in instruction.attributes["calls"])
+    return instruction.opcode in _FREE
+
+
 def _is_wanted(instruction: Instruction, outside: dict[Instruction, Instruction | None]) -> bool:
     """Whether something that stays in the loop reads an invariant instruction that costs something."""
-    if instruction.opcode in _FREE:
+    if _is_free(instruction):
         return False
     stack = list(instruction.users)
     seen: set[Instruction] = set()
@@ -137,7 +144,7 @@ def _is_wanted(instruction: Instruction, outside: dict[Instruction, Instruction 
         seen.add(user)
         if user not in outside:
             return True
-        if user.opcode in _FREE:
+        if _is_free(user):
             stack.extend(user.users)
     return instruction.is_root
 

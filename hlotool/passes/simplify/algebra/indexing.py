@@ -54,13 +54,27 @@ def dynamic_slice_broadcast(
     return rewriter.broadcast(narrow, dimensions, instruction.shape)
 
 
-@rule("dynamic-slice(inner: iota, *_)")
-def dynamic_slice_iota(instruction: Instruction, inner: Instruction, rewriter: Rewriter) -> Rewritten:
-    """A dynamic-slice of an iota across its dimension is a smaller iota."""
-    dimension = inner.attributes["iota_dimension"]
-    if inner.shape.dimensions[dimension] != instruction.shape.dimensions[dimension]:
-        return None
-    return rewriter.make("iota", instruction.shape, iota_dimension=dimension)
+@rule("dynamic-slice(inner: iota, *indices)")
+def dynamic_slice_iota(
+    instruction: Instruction, inner: Instruction, indices: list[Instruction], rewriter: Rewriter
+) -> Rewritten:
+    """A dynamic-slice of an iota is a smaller iota, and where it is along its dimension, that and its clamped start."""
+    dimension, shape = inner.attributes["iota_dimension"], instruction.shape
+    whole, part = inner.shape.dimensions[dimension], shape.dimensions[dimension]
+    if whole == part:
+        return rewriter.make("iota", shape, iota_dimension=dimension)
+    if len(indices) != shape.rank or indices[dimension].shape.rank:
+        return None  # the old form with a vector of indices
+    start = indices[dimension]
+    counting = start.shape.element_type
+    if whole > 1 << ELEMENT_TYPES[counting].bits - 1:
+        return None  # the type of the index does not count so far
+    bounds = [rewriter.scalar_constant(n, counting) for n in (0, whole - part)]
+    clamped = rewriter.make("clamp", start.shape, bounds[0], start, bounds[1])
+    first = rewriter.broadcast(clamped, (), shape.dimensions)
+    if part > 1:
+        first = rewriter.binary("add", first, rewriter.make("iota", first.shape, iota_dimension=dimension))
+    return first if counting == shape.element_type else rewriter.make("convert", shape, first)
 
 
 @rule("dynamic-slice(inner: transpose(source), *indices)")

@@ -1,0 +1,61 @@
+"""What a front end does with a program that hlotool does not take: ``HLOTOOL_FALLBACK``.
+
+``warn`` (the default) runs it with the framework and says so in one line, ``silent`` runs it without a word, and
+``error`` raises what hlotool has against it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hlotool.ir import HloError, InputError, Instruction, Module, UnsupportedError
+from hlotool.text.sources import Sources
+
+__all__ = ["fall_back", "fallback_mode", "reason_of"]
+
+_VARIABLE = "HLOTOOL_FALLBACK"
+_MODES = ("warn", "error", "silent")
+
+
+def fallback_mode() -> str:
+    """What the environment asks for: ``warn``, ``error`` or ``silent``; InputError where it is none of them."""
+    mode = os.environ.get(_VARIABLE, "").strip().lower() or "warn"
+    if mode not in _MODES:
+        raise InputError(f"{_VARIABLE}: expected one of {', '.join(_MODES)}, not {mode!r}")
+    return mode
+
+
+def reason_of(error: Exception, module: Module | None = None) -> str:
+    """What hlotool has against a program, in one line, with the user's own line of source.
+
+    That line is the one of the instruction which the message names, as far as the metadata of `module` tells.
+    """
+    why = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, HloError):
+        why = f"{type(error).__name__}: {why}"
+    found = None if module is None else _named(module, why)
+    if module is None or found is None:
+        return why
+    place = Sources(module).of(found)
+    what = f"{why} [{found.opcode}: {found.shape}]"
+    return what if place is None else f"{what}, written in {place.file}:{place.line}"
+
+
+def _named(module: Module, message: str) -> Instruction | None:
+    """The instruction whose name begins the message."""
+    name = message.partition(":")[0].removeprefix("%")
+    return next((instruction for instruction in module.instructions() if instruction.name == name), None)
+
+
+def fall_back(program: str, reason: str, instead: str, cause: Exception | None = None) -> None:
+    """Say that `program` is not compiled, for this `reason`, and what is done `instead`.
+
+    Where the environment asks for errors: UnsupportedError with all of that, from `cause`.
+    """
+    mode = fallback_mode()
+    said = f"{program} is not compiled: {reason}"
+    if mode == "error":
+        raise UnsupportedError(said) from cause
+    if mode == "warn":
+        print(f"hlotool: {said}; {instead}", file=sys.stderr)

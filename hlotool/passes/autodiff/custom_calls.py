@@ -1,0 +1,37 @@
+"""Derivatives of custom calls: those that somebody has registered."""
+
+from __future__ import annotations
+
+from hlotool.ir import Instruction
+from hlotool.passes.autodiff.forward import Forward
+from hlotool.passes.autodiff.reverse import Reverse
+from hlotool.passes.autodiff.rule import ByLeaf, Rule
+from hlotool.passes.autodiff.writer import refusal
+
+__all__ = ["RULES", "register_gradient"]
+
+_TARGETS: dict[str, Rule] = {}
+
+
+def register_gradient(target: str, rule: Rule) -> None:
+    """Let `rule` be how custom calls of `target` are differentiated."""
+    _TARGETS[target] = rule
+
+
+def _rule(call: Instruction) -> Rule:
+    found = _TARGETS.get(call.attributes["custom_call_target"])
+    if found is None:
+        hint = "register_gradient of hlotool.passes.autodiff gives it a rule"
+        raise refusal(call, "what it calls is not known", hint)
+    return found
+
+
+def _reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
+    _rule(call).reverse(at, call, cotangents)
+
+
+def _forward(at: Forward, call: Instruction) -> ByLeaf:
+    return _rule(call).forward(at, call)
+
+
+RULES: dict[str, Rule] = {"custom-call": Rule(_reverse, _forward)}

@@ -1,0 +1,109 @@
+"""Derivatives as passes: these change what a module computes, and what it takes and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import HloError, Module
+from hlotool.passes.autodiff.derivative import make_gradient, make_jvp, make_vjp
+
+__all__ = ["Gradient", "Jvp", "Vjp"]
+
+
+def _numbers(pass_name: str, wrt: str) -> list[int]:
+    try:
+        return [int(number) for number in wrt.split("+")]
+    except ValueError:
+        raise HloError(f"{pass_name}: wrt is numbers of parameters, as in 0+2, not {wrt!r}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """Makes a module that computes gradients of the one that is there.
+
+    What enters stays the same.  What leaves is a tuple: the gradient of result number `result`, a scalar of floats, by
+    each array of the parameters `wrt` (0+2 for the first and the third); with `value` what left before comes first.
+
+    Every opcode is differentiated, constant, or refused by name: loops whose trip count is not known, custom calls
+    without a rule, values that leave the program.
+    """
+
+    name: ClassVar[str] = "grad"
+    budget: ClassVar[float] = inf
+    changes_program: ClassVar[bool] = True
+    wrt: str = "0"
+    value: bool = False
+    result: int = 0
+
+    def __post_init__(self) -> None:
+        _numbers(self.name, self.wrt)
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        if not log.allow():
+            return False
+        before = module.instruction_count()
+        make_gradient(module, _numbers(self.name, self.wrt), value=self.value, result=self.result)
+        _record(log, module, before, f"by parameters {self.wrt}")
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Vjp:
+    """Makes a module that brings cotangents of the results back to the parameters (reverse mode).
+
+    Behind the parameters enters a cotangent for each array of floats in the result, in order.  What leaves is a tuple
+    of the cotangents of the arrays in the parameters `wrt` (0+2); with `value` what left before comes first.
+    """
+
+    name: ClassVar[str] = "vjp"
+    budget: ClassVar[float] = inf
+    changes_program: ClassVar[bool] = True
+    wrt: str = "0"
+    value: bool = False
+
+    def __post_init__(self) -> None:
+        _numbers(self.name, self.wrt)
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        if not log.allow():
+            return False
+        before = module.instruction_count()
+        make_vjp(module, _numbers(self.name, self.wrt), value=self.value)
+        _record(log, module, before, f"by parameters {self.wrt}")
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Jvp:
+    """Makes a module that takes tangents of the parameters to tangents of the results (forward mode).
+
+    Behind the parameters enters a tangent for each array of the parameters `wrt` (0+2).  What leaves is a tuple: what
+    left before, unless `value` is false, then the tangents of its arrays of floats.  Loops may run as often as they
+    like.
+    """
+
+    name: ClassVar[str] = "jvp"
+    budget: ClassVar[float] = inf
+    changes_program: ClassVar[bool] = True
+    wrt: str = "0"
+    value: bool = True
+
+    def __post_init__(self) -> None:
+        _numbers(self.name, self.wrt)
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        if not log.allow():
+            return False
+        before = module.instruction_count()
+        make_jvp(module, _numbers(self.name, self.wrt), value=self.value)
+        _record(log, module, before, f"by parameters {self.wrt}")
+        return True
+
+
+def _record(log: DecisionLog, module: Module, before: int, reason: str) -> None:
+    log.rewrite(
+        "differentiate", module.entry.name, module.entry.root, reason, given=before, made=module.instruction_count()
+    )

@@ -1,0 +1,243 @@
+"""Derivatives of sorting, Fourier transforms and factorisations.
+
+The derivative of a Cholesky factor: Murray, "Differentiation of the Cholesky decomposition" (2016).  As the opcode
+reads one triangle of its operand, the gradient is zero in the other one.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array, clone_computation, literal
+from hlotool.ir.builder import Builder
+from hlotool.ir.shape import scalar
+from hlotool.ir.types import dtype_of
+from hlotool.passes.autodiff.forward import Forward
+from hlotool.passes.autodiff.movement import jointly
+from hlotool.passes.autodiff.reverse import Reverse
+from hlotool.passes.autodiff.rule import ByLeaf, Rule
+from hlotool.passes.autodiff.writer import Writer, refusal
+
+__all__ = ["RULES"]
+
+
+# ---- sort
+
+
+def _comparator(at: Writer, sort: Instruction, types: list[str]) -> Computation:
+    """The comparator of `sort` for operands of `types` behind those that it has, which it does not look at."""
+    comparator = clone_computation(sort.attributes["to_apply"])
+    inside = Builder(comparator, next(iter(comparator)))
+    for name in types:
+        for _ in range(2):
+            inside.parameter(len(comparator.parameters), scalar(name))
+    return at.module.add(comparator)
+
+
+def _sort_reverse(at: Reverse, sort: Instruction, cotangents: ByLeaf) -> None:
+    """The sort moves the places along; sorting by these brings cotangents back."""
+    operands = list(sort.operands)
+    (dimension,) = sort.attributes["dimensions"]
+    ahead = at.ahead_of(sort)
+    places = ahead.iota(array("s32", operands[0].shape.dimensions), dimension)
+    attributes = {**sort.attributes, "to_apply": _comparator(at, sort, ["s32"])}
+    new = ahead.add("sort", None, [*operands, places], attributes)
+    values = [ahead.gte(new, number) for number in range(len(operands))]
+    permutation = ahead.gte(new, len(operands))
+    at.replace(sort, ahead.tuple(values) if sort.shape.is_tuple else values[0])
+    moved = at.primal(permutation)
+    paths = list(cotangents)
+    by_place = at.module.add(_by_first([cotangents[path].shape.element_type for path in paths]))
+    attributes = {"dimensions": (dimension,), "to_apply": by_place}
+    back = at.build.add("sort", None, [moved, *cotangents.values()], attributes)
+    for number, path in enumerate(paths):
+        at.give(operands[path[0] if path else 0], at.build.gte(back, 1 + number))
+
+
+def _by_first(types: list[str]) -> Computation:
+    computation = Computation("by_place")
+    build = Builder(computation)
+    first, second = (build.parameter(number, scalar("s32")) for number in range(2))
+    for number, name in enumerate(types):
+        build.parameter(2 + 2 * number, scalar(name))
+        build.parameter(3 + 2 * number, scalar(name))
+    computation.root = build.compare(first, second, "LT")
+    return computation
+
+
+def _sort_forward(at: Forward, sort: Instruction) -> ByLeaf:
+    """Tangents are moved along."""
+    moving = [number for number, operand in enumerate(sort.operands) if at.tangent(operand) is not None]
+    tangents = [at.tangent_or_zeros(sort.operands[number]) for number in moving]
+    types = [tangent.shape.element_type for tangent in tangents]
+    attributes = {**sort.attributes, "to_apply": _comparator(at, sort, types)}
+    new = at.build.add("sort", None, [*map(at.primal, sort.operands), *tangents], attributes)
+    count = len(sort.operands)
+    values = [at.build.gte(new, number) for number in range(count)]
+    at.settle(sort, at.build.tuple(values) if sort.shape.is_tuple else values[0])
+    paths = [(number,) if sort.shape.is_tuple else () for number in moving]
+    return {path: at.build.gte(new, count + number) for number, path in enumerate(paths)}
+
+
+# ---- fft
+
+
+def _fft_reverse(at: Reverse, fft: Instruction, cotangents: ByLeaf) -> None:
+    (operand,) = fft.operands
+    g, attributes = cotangents[()], fft.attributes
+    lengths = attributes["fft_length"]
+    if not g.shape.size or not operand.shape.size:
+        at.give(operand, at.zeros(operand.shape))
+    elif attributes["fft_type"] == "RFFT":
+        edges = [(0, 0)] * (g.shape.rank - 1) + [(0, lengths[-1] - g.shape.dimensions[-1])]
+        padded = at.build.pad(g, at.zeros(scalar(g.shape.element_type)), edges)
+        whole = at.build.add("fft", None, (padded,), {**attributes, "fft_type": "FFT"})
+        at.give(operand, at.build.unary("real", whole))
+    elif attributes["fft_type"] == "IRFFT":
+        found = at.written(at.build.add("fft", None, (g,), {**attributes, "fft_type": "RFFT"}))
+        at.give(operand, (_conjugate(at, found.value) * at.written(_halves(at, fft))).value)
+    else:
+        at.give(operand, at.build.add("fft", None, (g,), attributes))
+
+
+def _conjugate(at: Writer, value: Instruction) -> Any:
+    z = at.written(value)
+    return at.written(at.build.binary("complex", z.apply("real").value, (-z.apply("imag")).value))
+
+
+def _halves(at: Writer, fft: Instruction) -> Instruction:
+    """How often each coefficient counts in an IRFFT: twice but for those that are their own mirror image."""
+    shape, lengths = fft.operands[0].shape, fft.attributes["fft_length"]
+    count = shape.dimensions[-1]
+    weights = np.full(count, 2.0)
+    weights[0] = 1.0
+    if lengths[-1] % 2 == 0:
+        weights[-1] = 1.0
+    row = (weights / prod(lengths)).astype(dtype_of(shape.element_type))
+    return at.build.broadcast(at.build.constant(literal(row, shape.element_type)), (shape.rank - 1,), shape.dimensions)
+
+
+# ---- matrices
+
+
+def _product(at: Writer, a: Instruction, b: Instruction, over: tuple[int, int] = (1, 0)) -> Instruction:
+    """The product of matrices, by their dimensions `over`, counted among the last two."""
+    many = a.shape.rank - 2
+    batch = tuple(range(many))
+    return at.build.dot(a, b, ((many + over[0],), (many + over[1],)), (batch, batch))
+
+
+def _turned(at: Writer, value: Instruction) -> Instruction:
+    rank = value.shape.rank
+    return at.build.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _triangle(at: Writer, value: Instruction, lower: bool, strict: bool = False) -> Instruction:
+    """A triangle of matrices, zeros elsewhere."""
+    shape = array("s32", value.shape.dimensions)
+    row, column = at.build.iota(shape, shape.rank - 2), at.build.iota(shape, shape.rank - 1)
+    direction = ("GT" if strict else "GE") if lower else ("LT" if strict else "LE")
+    return at.build.select(at.build.compare(row, column, direction), value, at.zeros(value.shape))
+
+
+def _halved(at: Writer, value: Instruction) -> Instruction:
+    """The lower triangle with half of the diagonal."""
+    strict = at.written(_triangle(at, value, True, strict=True))
+    whole = at.written(_triangle(at, value, True))
+    return ((strict + whole) * 0.5).value
+
+
+def _solve(
+    at: Writer, a: Instruction, b: Instruction, left: bool, lower: bool, turned: bool, unit: bool
+) -> Instruction:
+    attributes = {
+        "left_side": left, "lower": lower, "unit_diagonal": unit,
+        "transpose_a": "TRANSPOSE" if turned else "NO_TRANSPOSE",
+    }  # fmt: skip
+    return at.build.add("triangular-solve", b.shape, (a, b), attributes)
+
+
+def _real(instruction: Instruction) -> None:
+    if ELEMENT_TYPES[instruction.shape.element_type].is_complex:
+        raise refusal(instruction, "that of complex matrices is not there yet")
+
+
+def _factor(at: Writer, cholesky: Instruction) -> Instruction:
+    """The factor as a lower triangle."""
+    lower = bool(cholesky.attributes.get("lower"))
+    factor = _triangle(at, at.primal(cholesky), lower)
+    return factor if lower else _turned(at, factor)
+
+
+def _cholesky_reverse(at: Reverse, cholesky: Instruction, cotangents: ByLeaf) -> None:
+    _real(cholesky)
+    lower = bool(cholesky.attributes.get("lower"))
+    g = cotangents[()] if lower else _turned(at, cotangents[()])
+    factor = _factor(at, cholesky)
+    inner = _halved(at, _product(at, factor, _triangle(at, g, True), (0, 0)))
+    first = _solve(at, factor, inner, True, True, True, False)
+    both = at.written(_solve(at, factor, first, False, True, False, False))
+    own = at.written(_triangle(at, both.value, True))
+    mirrored = at.written(_triangle(at, _turned(at, both.value), True, strict=True))
+    total = (own + mirrored).value
+    at.give(cholesky.operands[0], total if lower else _turned(at, total))
+
+
+def _cholesky_forward(at: Forward, cholesky: Instruction) -> ByLeaf:
+    _real(cholesky)
+    lower = bool(cholesky.attributes.get("lower"))
+    tangent = at.tangent_or_zeros(cholesky.operands[0])
+    read = _triangle(at, tangent if lower else _turned(at, tangent), True)
+    whole = at.written(read) + at.written(_turned(at, _triangle(at, read, True, strict=True)))
+    factor = _factor(at, cholesky)
+    first = _solve(at, factor, whole.value, True, True, False, False)
+    both = _solve(at, factor, first, False, True, True, False)
+    result = _product(at, factor, _halved(at, both))
+    return {(): result if lower else _turned(at, result)}
+
+
+def _how(solve: Instruction) -> tuple[bool, bool, bool, bool]:
+    attributes = solve.attributes
+    form = attributes.get("transpose_a", "NO_TRANSPOSE")
+    if form == "ADJOINT":
+        _real(solve)
+    left, lower, unit = (bool(attributes.get(name)) for name in ("left_side", "lower", "unit_diagonal"))
+    return left, lower, form != "NO_TRANSPOSE", unit
+
+
+def _solve_reverse(at: Reverse, solve: Instruction, cotangents: ByLeaf) -> None:
+    left, lower, turned, unit = _how(solve)
+    a, b = solve.operands
+    back = _solve(at, at.primal(a), cotangents[()], left, lower, not turned, unit)
+    at.give(b, back)
+    if at.wants(a):
+        x = at.primal(solve)
+        first, second = (back, x) if left != turned else (x, back)
+        product = _product(at, first, second, (1, 1) if left else (0, 0))
+        at.give(a, (-at.written(_triangle(at, product, lower, strict=unit))).value)
+
+
+def _solve_forward(at: Forward, solve: Instruction) -> ByLeaf:
+    left, lower, turned, unit = _how(solve)
+    a, b = solve.operands
+    right = at.tangent_or_zeros(b)
+    if at.tangent(a) is not None:
+        moved = _triangle(at, at.tangent_or_zeros(a), lower, strict=unit)
+        x = at.primal(solve)
+        if left:
+            gained = _product(at, moved, x, (0 if turned else 1, 0))
+        else:
+            gained = _product(at, x, moved, (1, 1 if turned else 0))
+        right = (at.written(right) - at.written(gained)).value
+    return {(): _solve(at, at.primal(a), right, left, lower, turned, unit)}
+
+
+RULES: dict[str, Rule] = {
+    "sort": Rule(_sort_reverse, _sort_forward),
+    "fft": Rule(_fft_reverse, jointly(lambda fft: (0,))),
+    "cholesky": Rule(_cholesky_reverse, _cholesky_forward),
+    "triangular-solve": Rule(_solve_reverse, _solve_forward),
+}
