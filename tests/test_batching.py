@@ -526,6 +526,31 @@ ENTRY main {
     assert [(d.action, d.rule, d.before) for d in log] == [("note", "turns", ("r",)), ("rewrite", "batch", ("r",))]
 
 
+def test_gradients_of_each_example() -> None:
+    text = """
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main {
+  w = f32[3] parameter(0)
+  x = f32[3] parameter(1)
+  t = f32[3] tanh(w)
+  p = f32[3] multiply(t, x)
+  zero = f32[] constant(0)
+  s = f32[] reduce(p, zero), dimensions={0}, to_apply=add
+  ROOT q = f32[] multiply(s, s)
+}
+"""
+    generator = np.random.default_rng(1)
+    w, x = generator.normal(size=3).astype(np.float32), generator.normal(size=(6, 3)).astype(np.float32)
+    (found,) = compile_module(optimise(parse(text), "grad{wrt=0},vmap{size=6,axes=none+0}"))(w, x)
+    tangent = np.tanh(w)
+    np.testing.assert_allclose(found, 2 * (x @ tangent)[:, None] * x * (1 - tangent**2), rtol=1e-4)
+
+
 # ---- cost
 
 

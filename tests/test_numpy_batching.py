@@ -123,6 +123,29 @@ def test_it_compiles_once_for_each_kind_of_arguments() -> None:
     assert calls == [(2,), (2,)]
 
 
+def test_loops_and_branches_of_each_example() -> None:
+    def steps(n: Any) -> Any:
+        after = hlotool.while_loop(
+            lambda s: s[0] > 1, lambda s: (np.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1), (n, 0)
+        )
+        return after[1]
+
+    close(hlotool.vmap(steps)(numpy.array([27, 1, 6, 97], numpy.int32)), [111, 0, 8, 118])
+    x = some(2, 3)
+    found = hlotool.vmap(lambda p, a: hlotool.cond(p, np.sin, lambda b: 2 * b, a))(numpy.array([True, False]), x)
+    close(found, [numpy.sin(x[0]), 2 * x[1]])
+    total, partial = hlotool.vmap(lambda a: hlotool.scan(lambda c, b: (c + b, c * b), 0.0, a))(x)
+    close(total, x.sum(1))
+    close(partial, (numpy.cumsum(x, 1) - x) * x)
+
+
+def test_products() -> None:
+    x, w = some(4, 2, 3), some(3, 5)
+    close(hlotool.vmap(np.matmul, in_axes=(0, None))(x, w), x @ w)
+    close(hlotool.vmap(np.matmul, in_axes=(None, 0))(w.T, x.transpose(0, 2, 1)), w.T @ x.transpose(0, 2, 1))
+    close(hlotool.vmap(np.matmul)(x, x.transpose(0, 2, 1)), x @ x.transpose(0, 2, 1))
+
+
 def test_gradients_of_each_example() -> None:
     if not hasattr(hlotool, "grad"):
         pytest.skip("hlotool.grad is not there")
