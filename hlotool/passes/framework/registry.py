@@ -109,7 +109,7 @@ PASSES: dict[str, str] = {
 PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
-        "library-call-expander,custom-call-expander,batch-norm-expander,"
+        "library-call-expander,custom-call-expander,lapack-expander,batch-norm-expander,"
         "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander,"
         "bitcast-convert-reshaper"
     ),
