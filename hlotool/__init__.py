@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hlotool.ir.verifier import check as verify
     from hlotool.numpy.batching import vmap
     from hlotool.numpy.control import cond, fori_loop, map, scan, switch, while_loop
+    from hlotool.numpy.gradients import checkpoint, grad, jvp, stop_gradient, value_and_grad, vjp
     from hlotool.numpy.jit import explain_last, jit
     from hlotool.runtime.executable import Executable
     from hlotool.text.load import load
@@ -55,12 +56,15 @@ __all__ = [
     "UnsupportedError",
     "VerificationError",
     "__version__",
+    "checkpoint",
     "compile",
     "cond",
     "diff",
     "explain_last",
     "fori_loop",
+    "grad",
     "jit",
+    "jvp",
     "load",
     "map",
     "optimise",
@@ -68,13 +72,22 @@ __all__ = [
     "print_module",
     "register_custom_call",
     "scan",
+    "stop_gradient",
     "switch",
+    "value_and_grad",
     "verify",
+    "vjp",
     "vmap",
     "while_loop",
 ]
 
 _HOMES = {
+    "vjp": ("hlotool.numpy.gradients", "vjp"),
+    "value_and_grad": ("hlotool.numpy.gradients", "value_and_grad"),
+    "stop_gradient": ("hlotool.numpy.gradients", "stop_gradient"),
+    "jvp": ("hlotool.numpy.gradients", "jvp"),
+    "grad": ("hlotool.numpy.gradients", "grad"),
+    "checkpoint": ("hlotool.numpy.gradients", "checkpoint"),
     "CompilerWarning": ("hlotool.driver", "CompilerWarning"),
     "compile": ("hlotool.driver", "compile_module"),
     "explain_last": ("hlotool.numpy.jit", "explain_last"),

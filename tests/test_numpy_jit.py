@@ -76,6 +76,23 @@ def test_it_is_traced_once_for_each_kind_of_arguments() -> None:
     assert len(seen) == 5
 
 
+def test_unsigned_integers_are_not_taken_for_floats_with_the_same_bits() -> None:
+    function = hlotool.jit(lambda x: x + 1)
+    for dtype in (np.bfloat16, np.uint16, np.bfloat16):
+        for _ in range(2):
+            agree(function(numpy.ones(2, dtype)), numpy.full(2, 2, dtype))
+
+
+@pytest.mark.parametrize("tree", [(), {}, None, [()], {"a": (1.0, None)}, ((1.0, [2]), {"b": 3j})], ids=str)
+def test_repeated_calls_of_any_container(tree: Any) -> None:
+    function = hlotool.jit(lambda t, *rest, **more: (t, rest, more))
+    for _ in range(3):
+        found, rest, more = function(tree, numpy.ones(1), key=tree)
+        assert pytree.flatten(found)[1] == pytree.flatten(tree)[1] == pytree.flatten(more["key"])[1]
+        assert len(rest) == 1
+    assert len(function(tree, [numpy.ones(1)])) == 3  # another structure
+
+
 def test_static_arguments() -> None:
     @hlotool.jit(static_argnums=1, static_argnames="how")
     def function(x: Any, n: int, how: str = "sum") -> Any:

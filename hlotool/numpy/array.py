@@ -41,6 +41,28 @@ class Array:
         self._weak = weak  # a Python number, whose type gives way
         self._mutable = mutable  # the NumPy array is the user's, who may write to it
 
+    if TYPE_CHECKING:  # what is put in below, for type checkers
+
+        def __add__(self, other: Any, /) -> Array: ...
+        def __neg__(self) -> Array: ...
+        def __divmod__(self, other: Any, /) -> tuple[Array, Array]: ...
+        def sum(self, *arguments: Any, **options: Any) -> Array: ...
+        def nonzero(self) -> tuple[Array, ...]: ...
+
+        __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = __matmul__ = __add__
+        __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = __lt__ = __le__ = __gt__ = __ge__ = __add__
+        __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __rpow__ = __rmatmul__ = __add__
+        __rand__ = __ror__ = __rxor__ = __rlshift__ = __rrshift__ = __add__
+        __eq__ = __ne__ = __add__  # type: ignore[assignment] # element by element
+        __pos__ = __invert__ = __abs__ = __neg__
+        astype = prod = mean = var = std = min = max = all = any = argmin = argmax = cumsum = cumprod = clip = dot = sum
+        round = conj = conjugate = take = repeat = squeeze = swapaxes = flatten = ravel = sort = argsort = copy = sum
+        trace = diagonal = ptp = searchsorted = reshape = transpose = sum
+        T: Array
+        mT: Array  # noqa: N815 # a name of the standard
+        real: Array
+        imag: Array
+
     # ---- what it is
 
     @property

@@ -192,7 +192,7 @@ def _ranged(value: Array, ranges: tuple[tuple[int, int, int], ...]) -> Array:
     return apply("reverse", made, dimensions=tuple(turned)) if turned else made
 
 
-@operation("x")
+@operation("x", exact=True)
 def _slice(x: Any, ranges: tuple[tuple[int, int, int], ...], layout: tuple[str, ...], /) -> Array:
     made = _ranged(one_of(x), ranges)
     sizes = iter(made.shape)
@@ -219,7 +219,7 @@ def _stacked_indices(indices: list[Array], sizes: list[int]) -> Array:
     return joined(rows, len(shape))
 
 
-@operation("x", "arrays")
+@operation("x", "arrays", exact=True)
 def _gather(
     x: Any, arrays: Any, ranges: tuple[tuple[int, int, int], ...], places: tuple[int, ...], layout: tuple[str, ...], /
 ) -> Array:
@@ -325,7 +325,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: Any = -1) -> Array:
     return _take_along(found, checked, place)
 
 
-@operation("x", "arrays")
+@operation("x", "arrays", exact=True)
 def _dynamic_slice(x: Any, arrays: Any, sizes: tuple[int, ...], /) -> Array:
     found = one_of(x)
     if len(arrays) != found.ndim or len(sizes) != found.ndim:
@@ -474,7 +474,7 @@ def _where_mask(x: Any, mask: Any, values: Any, how: str, /) -> Array:
     return where(chosen, _combined(found, new, how), found)
 
 
-@operation("x", "values")
+@operation("x", "values", exact=True)
 def _update_block(
     x: Any, values: Any, ranges: tuple[tuple[int, int, int], ...], layout: tuple[str, ...], how: str, /
 ) -> Array:
@@ -491,7 +491,7 @@ def _update_block(
     return apply("dynamic-update-slice", found, new, *starts) if starts else new
 
 
-@operation("x", "values", "arrays")
+@operation("x", "values", "arrays", exact=True)
 def _scatter(
     x: Any, values: Any, arrays: Any, ranges: tuple[tuple[int, int, int], ...], places: tuple[int, ...],
     layout: tuple[str, ...], how: str, /,

@@ -17,7 +17,8 @@ from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import dtype_of_value, hlo_type
 from hlotool.numpy.errors import tracing_error, type_error, user_place, value_error
 from hlotool.numpy.operation import call_computation, frozen
-from hlotool.numpy.pytree import Structure, flatten, flatten_into, leaf_paths, unflatten
+from hlotool.numpy.pytree import Structure, flatten, leaf_paths, unflatten
+from hlotool.numpy.quick import MISS, quick_call
 from hlotool.numpy.trace import STATE, Traced, Weak, is_scalar, leaked, trace
 from hlotool.runtime.executable import Executable
 
@@ -35,6 +36,7 @@ class _Compiled:
     captured: tuple[Any, ...]
     structure: Structure
     donated: tuple[int, ...]
+    quick: Callable[[Any, Any], Any] | None
 
     def __call__(self, values: Iterable[Any]) -> Any:
         return unflatten(self.structure, map(Array, self.executable.run(*values, *self.captured)))
@@ -73,7 +75,7 @@ class Jitted:
         self._donate = donate
         self._simple = not (numbers or names or donate)
         self._known: dict[_Signature, _Compiled] = {}
-        self._last: tuple[Structure, list[Any], _Compiled] | None = None
+        self._quick: Callable[[Any, Any], Any] | None = None  # for arguments like the last ones
         self._depth = threading.local()
         update_wrapper(self, function)
 
@@ -88,25 +90,11 @@ class Jitted:
         return self if instance is None else partial(self, instance)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        last = self._last
-        if last is None or STATE.trace is not None or not self._simple:
+        quick = self._quick
+        if quick is None or STATE.trace is not None:
             return self._call(arguments, options)
-        leaves: list[Any] = []
-        if flatten_into((arguments, options), leaves) != last[0]:
-            return self._call(arguments, options)
-        values, kinds = [], []
-        for leaf in leaves:
-            if type(leaf) is Array:
-                if leaf._trace is not None:
-                    raise leaked(leaf)
-                leaf = leaf._value
-            elif type(leaf) is not numpy.ndarray:
-                return self._call(arguments, options)
-            values.append(leaf)
-            kinds.append((leaf.dtype, leaf.shape))
-        if kinds != last[1]:
-            return self._call(arguments, options)
-        return last[2](values)
+        results = quick(arguments, options)
+        return self._call(arguments, options) if results is MISS else results
 
     def module(self, *arguments: Any, **options: Any) -> Module:
         """The module that the function is for these arguments, before any pass."""
@@ -134,7 +122,7 @@ class Jitted:
         compiled = self._compiled(structure, leaves, kinds, statics)
         values = [_value(leaf) for leaf in leaves]
         if self._simple:
-            self._last = structure, kinds, compiled
+            self._quick = compiled.quick
         results = compiled(values)
         for number in compiled.donated:
             if isinstance(leaves[number], Array):
@@ -166,7 +154,8 @@ class Jitted:
             executable = compile_module(traced.module(), donate=donated)
             overwritten = tuple(sorted(set(executable.donated.values())))
             captured = tuple(one._value for one in traced.captured)
-            known = self._known[signature] = _Compiled(executable, captured, traced.structure, overwritten)
+            quick = quick_call(structure, kinds, executable.run, captured, traced.structure) if self._simple else None
+            known = self._known[signature] = _Compiled(executable, captured, traced.structure, overwritten, quick)
             _LAST.text = reason
         return known
 

@@ -96,7 +96,7 @@ def one_of(value: Any) -> Array:
 # ---- shapes
 
 
-@operation("x")
+@operation("x", exact=True)
 def _reshape(x: Any, shape: tuple[int, ...], /) -> Array:
     found = one_of(x)
     return with_shape(found, target_shape(shape, found.size))
@@ -157,7 +157,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         raise value_error(f"shapes {shapes} cannot be broadcast together") from error
 
 
-@operation("x")
+@operation("x", exact=True)
 def _broadcast_to(x: Any, shape: tuple[int, ...], /) -> Array:
     return expand(one_of(x), shape)
 
@@ -416,7 +416,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Array:
     return concat([arr, values], axis=axis)
 
 
-@operation("x")
+@operation("x", exact=True)
 def _split(x: Any, places: tuple[int, ...], axis: int, /) -> list[Array]:
     found = one_of(x)
     place = as_axis(axis, found.ndim)
@@ -474,7 +474,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     return _unstack(x, axis)
 
 
-@operation("x")
+@operation("x", exact=True)
 def _tile(x: Any, repetitions: tuple[int, ...], /) -> Array:
     found = one_of(x)
     rank = max(found.ndim, len(repetitions))

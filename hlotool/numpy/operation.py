@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -13,7 +13,7 @@ import numpy
 from hlotool.driver import compile_module
 from hlotool.ir import Computation, Module, array
 from hlotool.numpy.array import Array, concrete
-from hlotool.numpy.dtypes import DType, common_type, hlo_type
+from hlotool.numpy.dtypes import DEFAULTS, DType, common_type, hlo_type
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.pytree import LEAF, Structure, flatten, unflatten
 from hlotool.numpy.trace import STATE, adopt, apply, is_scalar, leaked, shape_of, trace
@@ -23,20 +23,23 @@ __all__ = ["as_arrays", "call_computation", "call_module", "convert", "frozen", 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_PLAIN = frozenset({bool, int, str, type(None), type, type(numpy.dtype(int)), numpy.dtype})
+_PLAIN: frozenset[type] = frozenset({bool, int, str, type(None), type, type(numpy.dtype(int)), numpy.dtype})
 _LISTS = ("arrays", "operands")
 _MOST_PROGRAMS = 8192
 _MOST_MODULES = 256
 
 
-def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function of traced arrays one of arrays of any kind.
 
     `arrays` names its first parameters: arrays, Python numbers, nested sequences of numbers, or None; one that is named
     ``arrays`` or ``operands`` is a list of them.  The others are constants of the program.  The body runs with a trace
     active: it calls `as_arrays`, `apply` and other functions of the namespace.  Outside of a trace it runs once for
     each signature, and what it came to is compiled and kept.
+
+    With `exact`, constants in tuples are whole numbers and words, which can be compared as they are.
     """
+    plain: frozenset[type] = _PLAIN.union((tuple,)) if exact else _PLAIN
 
     def decorate(body: Callable[P, R]) -> Callable[P, R]:
         programs: OrderedDict[Any, tuple[Callable[..., Any], Structure]] = OrderedDict()
@@ -50,17 +53,22 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 if any(type(one) is list or type(one) is tuple for one in args[:count]):
                     return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
                 return body(*args, **options)
-            values, key = [], []
+            values: list[Any] = []
+            numbers = False
             for one in args[:count]:
-                if type(one) is not Array or one._trace is not None:
-                    break
-                value = one._value
-                values.append(value)
-                key.append(value.dtype)
-                key.append(value.shape)
-            fixed = (*args[count:], *options.values())
-            for one in fixed:
-                if type(one) not in _PLAIN:
+                kind = type(one)
+                if kind is Array and one._trace is None:  # type: ignore[attr-defined]
+                    one = one._value  # type: ignore[attr-defined]
+                elif kind in DEFAULTS:
+                    numbers = True
+                elif kind is not numpy.ndarray:
+                    return _first(body, single, plain, signature, programs, args, options)  # type: ignore[no-any-return]
+                values.append(one)
+            if numbers:
+                values = _typed(values)
+            key = [part for value in values for part in (value.dtype, value.shape)]
+            for one in (*args[count:], *options.values()):
+                if type(one) not in plain:
                     break
                 key.append(type(one))
                 key.append(one)
@@ -70,7 +78,7 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     results = known[0](*values)
                     made: Any = Array(results[0]) if known[1] == LEAF else unflatten(known[1], map(Array, results))
                     return made  # type: ignore[no-any-return]
-            return _first(body, single, signature, programs, args, options)  # type: ignore[no-any-return]
+            return _first(body, single, plain, signature, programs, args, options)  # type: ignore[no-any-return]
 
         return call
 
@@ -80,6 +88,7 @@ def operation(*arrays: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def _first(
     body: Callable[..., Any],
     single: Sequence[bool],
+    plain: Set[type],
     signature: inspect.Signature,
     programs: OrderedDict[Any, tuple[Callable[..., Any], Structure]],
     args: tuple[Any, ...],
@@ -97,7 +106,7 @@ def _first(
     avals = tuple([part for value in values for part in (value.dtype, value.shape)])
     constants = (*fixed, *options.values())
     key: Any = (*avals, *[part for one in constants for part in (type(one), one)], *options)
-    if structure != (tuple, None, *[LEAF] * count) or any(type(one) not in _PLAIN for one in constants):
+    if structure != (tuple, None, *[LEAF] * count) or any(type(one) not in plain for one in constants):
         key = structure, avals, frozen(fixed), tuple((name, frozen(value)) for name, value in options.items())
     known = programs.get(key)
     if known is None:
@@ -108,6 +117,13 @@ def _first(
         if len(programs) > _MOST_PROGRAMS:
             programs.popitem(last=False)
     return unflatten(known[1], map(Array, known[0](*values)))
+
+
+def _typed(values: Sequence[Any]) -> list[Any]:
+    """NumPy arrays, and Python numbers in the type that they take among them."""
+    dtypes = tuple([one.dtype for one in values if type(one) not in DEFAULTS])
+    dtype = common_type(dtypes, tuple([type(one) for one in values if type(one) in DEFAULTS]))
+    return [numpy.asarray(one, dtype) if type(one) in DEFAULTS else one for one in values]
 
 
 def _listed(value: Any, single: bool) -> Any:

@@ -33,10 +33,12 @@ from hlotool.passes.autodiff.derivative import (
     vjp_module,
 )
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
+from hlotool.passes.autodiff.writer import differentiable
 
 __all__ = [
     "ByLeaf",
     "Rule",
+    "differentiable",
     "gradient_module",
     "jvp_module",
     "make_gradient",

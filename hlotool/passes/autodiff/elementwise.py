@@ -80,9 +80,13 @@ def _whole(a: Term, b: Term) -> Term:
     return quotient.apply("sign") * quotient.apply("abs").apply("floor")
 
 
-def _extreme(g: Term, own: Term, other: Term, y: Term) -> Term:
+def _extreme(direction: str) -> tuple[Binary, Binary]:
     """All of it for the operand that is the result, half for one of two that are."""
-    return own.compare("EQ", y).where(other.compare("EQ", y).where(g * 0.5, g), 0.0)
+
+    def part(g: Term, own: Term, other: Term) -> Term:
+        return own.compare(direction, other).where(g, own.compare("EQ", other).where(g * 0.5, 0.0))
+
+    return lambda g, a, b, y: part(g, a, b), lambda g, a, b, y: part(g, b, a)
 
 
 def _by_square(a: Term, b: Term) -> Term:
@@ -97,8 +101,8 @@ BINARY: dict[str, tuple[Binary, Binary]] = {
     "remainder": (lambda g, a, b, y: g, lambda g, a, b, y: -(g * _whole(a, b))),
     "power": (_power_of, lambda g, a, b, y: g * (_not_zero(a).apply("log") * y)),
     "atan2": (lambda g, a, b, y: g * _by_square(b, a), lambda g, a, b, y: -(g * _by_square(a, b))),
-    "maximum": (_extreme, lambda g, a, b, y: _extreme(g, b, a, y)),
-    "minimum": (_extreme, lambda g, a, b, y: _extreme(g, b, a, y)),
+    "maximum": _extreme("GT"),
+    "minimum": _extreme("LT"),
 }
 
 

@@ -67,7 +67,7 @@ REWRITTEN: dict[str, str] = {
 """Opcodes that a pass puts simpler ones in the place of first."""
 
 PREPARATION = (
-    "async-to-sync,dynamic-padder,layout-assignment,call-inliner{fusions=all},map-inliner,topk-decomposer,"
+    "async-to-sync,dynamic-padder,layout-assignment,call-inliner{fusions=all,keep=checkpoint},map-inliner,topk-decomposer,"
     "ragged-dot-decomposer,scaled-dot-decomposer,scan-expander,batch-norm-expander,tuple-simplifier,dce"
 )
 """The pipeline that does so."""

@@ -26,6 +26,8 @@ class CallInliner:
     much as it has and `max-growth` instructions: calls of calls double it level by level.  So does one that would bring
     its caller above `max-instructions`.  What stays is compiled once, as a function; a fusion becomes a call of it.
 
+    Calls with the entry `keep` among their frontend attributes stay.
+
     `fusions` says which fusions are calls too: ``none``; ``all``, which undoes what another compiler made, whatever
     library or kernel it had in mind; ``foreign``, those with instructions that no loop fusion may hold.  Of a module
     whose fusions are hlotool's own, ``all`` are the foreign ones.
@@ -36,6 +38,7 @@ class CallInliner:
     max_instructions: int = 1_000_000
     max_growth: int = 4000
     fusions: str = "none"
+    keep: str = ""
 
     def __post_init__(self) -> None:
         if self.fusions not in _FUSIONS:
@@ -59,6 +62,7 @@ class _Inliner:
         self, module: Module, options: CallInliner, chosen: Callable[[Instruction], bool], log: DecisionLog
     ) -> None:
         self.max_instructions, self.chosen, self.log = options.max_instructions, chosen, log
+        self.keep = options.keep
         callers = module.callers()
         self.uses = {computation: len(found) for computation, found in callers.items()}
         self.shared = {c for c, found in callers.items() if len(found) > 1 and any(_is_all(call) for call in found)}
@@ -69,6 +73,8 @@ class _Inliner:
     def inline_into(self, computation: Computation) -> bool:
         changed = False
         for call in computation.calls:
+            if self.keep and self.keep in (call.attributes.get("frontend_attributes") or {}):
+                continue
             if not (call.opcode == "call" or (call.opcode == "fusion" and self.chosen(call))):
                 continue
             (callee,) = call.called
