@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from hlotool.ir.verifier import check as verify
+    from hlotool.numpy.batching import vmap
     from hlotool.numpy.control import cond, fori_loop, map, scan, switch, while_loop
     from hlotool.numpy.gradients import checkpoint, grad, jvp, stop_gradient, value_and_grad, vjp
     from hlotool.numpy.jit import explain_last, jit
@@ -76,6 +77,7 @@ __all__ = [
     "value_and_grad",
     "verify",
     "vjp",
+    "vmap",
     "while_loop",
 ]
 
@@ -106,6 +108,7 @@ _HOMES = {
     "parse": ("hlotool.text.parser", "parse"),
     "print_module": ("hlotool.text.printer", "print_module"),
     "verify": ("hlotool.ir.verifier", "check"),
+    "vmap": ("hlotool.numpy.batching", "vmap"),
 }
 
 

@@ -2,7 +2,7 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives.
+414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives and batches.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -534,6 +534,14 @@ _ROWS = (
     _kind(4182, "refuse overlap", "little-gain", "steps run one after the other: it takes hardly longer",
           "They do not wait for each other, but one takes most of the time, or threads share the tasks of each anyway, "
           "or what goes from core to core costs what is gained.  Times are estimates, for two threads."),
+    _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
+          "Its parameters and results have a dimension more, one element of it for each example.",
+          _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),
+    _kind(4196, "note vmap", "turns", "an instruction takes the examples one after the other",
+          "It has no form for many at once, such as a reduction for which every example has another initial value: a "
+          "loop goes over the examples.",
+          _main("x = f32[8] parameter(0)\nn = f32[] parameter(1)\n"
+                "ROOT y = f32[8] reduce-window(x, n), window={size=3 pad=1_1}, to_apply=add", _ADD), "vmap{size=4}"),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
     _kind(4190, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "

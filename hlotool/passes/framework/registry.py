@@ -97,6 +97,7 @@ PASSES: dict[str, str] = {
     "tuple-simplifier": "simplify.tuple_simplifier:TupleSimplifier",
     "variadic-reduce-splitter": "expand.variadic_reduce_splitter:VariadicReduceSplitter",
     "vjp": "autodiff.passes:Vjp",
+    "vmap": "batching.vmap:Vmap",
     "while-loop-dot-batching": "loops.while_loop_dot_batching:WhileLoopDotBatching",
     "while-loop-invariant-code-motion": "loops.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion",
     "while-loop-simplifier": "loops.while_loop_simplifier:WhileLoopSimplifier",
