@@ -104,7 +104,7 @@ def one(op: Any, dtype: Any, options: argparse.Namespace) -> tuple[str, str]:
             if options.lowered:
                 found = run_lowered(function, *tensors)
             else:
-                from hlotool.torch.explain import clear, reports
+                from hlotool.torch.record import clear, reports
 
                 torch._dynamo.reset()
                 clear()

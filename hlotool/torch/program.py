@@ -20,12 +20,13 @@ from hlotool.ir import HloError, Module
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
-from hlotool.torch.explain import Graph, record
-from hlotool.torch.graph import attribute_of, lower, reason_against, source_of
+from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of
+from hlotool.torch.places import Leaf
+from hlotool.torch.record import Graph, record
 from hlotool.torch.refusal import Refused
 from hlotool.torch.specialise import is_symbolic, specialised
 
-__all__ = ["function_of_graph"]
+__all__ = ["Compiled", "Constant", "Whole", "compiled_graph", "function_of_graph"]
 
 _MOST_SIZES = 64  # for how many different sizes a graph with symbols is kept compiled
 _MOST_EXECUTABLES = 256
@@ -43,7 +44,7 @@ def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
     Graphs whose sizes are symbols are compiled for the sizes of each call, those of the last calls being kept.
     """
     if not is_symbolic(graph_module):
-        return _static(graph_module, name)
+        return compiled_graph(graph_module, name).function
     known: dict[tuple[Any, ...], Function] = {}
 
     def call(*arguments: Any) -> Sequence[Any]:
@@ -53,7 +54,7 @@ def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
             if len(known) == _MOST_SIZES:
                 del known[next(iter(known))]
             own = specialised(graph_module, arguments)
-            function = known[key] = _static(own, f"{name}{_sizes(arguments)}")
+            function = known[key] = compiled_graph(own, f"{name}{_sizes(arguments)}").function
         return function(*arguments)
 
     return call
@@ -73,8 +74,45 @@ class _Step:
     outputs: tuple[int, ...]
 
 
-def _static(graph_module: fx.GraphModule, name: str) -> Function:
-    """The function of a graph whose sizes are numbers."""
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A result that is no tensor."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A graph that one executable computes.
+
+    `inputs` are the placeholders that its parameters are.  A result of the graph is the number of the executable's, the
+    name of a placeholder, or a `Constant`; `leaves` are those of the executable.
+    """
+
+    lowered: Lowered
+    executable: Executable
+    inputs: tuple[str, ...]
+    results: tuple[int | str | Constant, ...]
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        return [leaf for leaf in self.lowered.results if isinstance(leaf, Leaf)]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A graph whose sizes are numbers, compiled: a function of its placeholders, and its record.
+
+    `whole` is there where native code computes all of it.
+    """
+
+    function: Function
+    graph: Graph
+    whole: Whole | None
+
+
+def compiled_graph(graph_module: fx.GraphModule, name: str) -> Compiled:
+    """Compile a graph whose sizes are numbers."""
     start = time.perf_counter()
     cut, built = _built(graph_module)
     steps: list[_Step] = []
@@ -86,27 +124,43 @@ def _static(graph_module: fx.GraphModule, name: str) -> Function:
         places[node.name] = len(places)
         if node.op == "get_attr":
             captured.append(attribute_of(graph_module, node.target))
-    for part, function in zip(cut.parts, built, strict=True):
+    for part, made in zip(cut.parts, built, strict=True):
         for output in part.outputs:
             places[output] = len(places)
-        steps.append(_Step(function, tuple(places[n] for n in part.inputs), tuple(places[n] for n in part.outputs)))
+        inputs, outputs = (tuple(places[n] for n in names) for names in (part.inputs, part.outputs))
+        steps.append(_Step(made.function, inputs, outputs))
     results = _results(graph_module)
     seconds = time.perf_counter() - start
-    signature = f"of {len(placeholders)} inputs"
-    program = Program(name, signature, note=cut.report().headline, compile_seconds=seconds)
-    record(Graph(program, cut))
+    program = Program(name, f"of {len(placeholders)} inputs", note=cut.report().headline, compile_seconds=seconds)
+    graph = Graph(program, cut)
+    record(graph)
     _say(name, cut)
-    return _runner(steps, captured, [places[r.name] if isinstance(r, fx.Node) else _Constant(r) for r in results])
+    ends = [places[r.name] if isinstance(r, fx.Node) else Constant(r) for r in results]
+    whole = None if captured else _whole(cut, built, results)
+    return Compiled(_runner(steps, captured, ends), graph, whole)
+
+
+def _whole(cut: Partition, built: Sequence[_Built], results: Sequence[Any]) -> Whole | None:
+    if len(built) != 1 or built[0].native is None:
+        return None
+    lowered, executable = built[0].native
+    part = cut.parts[0]
+    if len(lowered.parameters) != len(part.inputs) or any(not isinstance(r, Leaf) for r in lowered.results):
+        return None
+    own = {name: number for number, name in enumerate(part.outputs)}
+    ends = tuple(own.get(r.name, r.name) if isinstance(r, fx.Node) else Constant(r) for r in results)
+    return Whole(lowered, executable, part.inputs, ends)
 
 
 @dataclass(frozen=True, slots=True)
-class _Constant:
-    """A result that is no tensor."""
+class _Built:
+    """A part that can be run; `native` if it is compiled."""
 
-    value: Any
+    function: Function
+    native: tuple[Lowered, Executable] | None = None
 
 
-def _runner(steps: Sequence[_Step], captured: Sequence[Any], results: Sequence[int | _Constant]) -> Function:
+def _runner(steps: Sequence[_Step], captured: Sequence[Any], results: Sequence[int | Constant]) -> Function:
     """A function that runs the steps in order."""
     if len(steps) == 1 and not captured and list(steps[0].outputs) == list(results):
         inputs, function = steps[0].inputs, steps[0].function
@@ -131,7 +185,7 @@ def _runner(steps: Sequence[_Step], captured: Sequence[Any], results: Sequence[i
     return run
 
 
-def _built(graph_module: fx.GraphModule) -> tuple[Partition, list[Function]]:
+def _built(graph_module: fx.GraphModule) -> tuple[Partition, list[_Built]]:
     """The partition of the graph, and a function for each part.
 
     A cluster that turns out not to compile runs eagerly, too.
@@ -139,11 +193,11 @@ def _built(graph_module: fx.GraphModule) -> tuple[Partition, list[Function]]:
     refused: dict[str, str] = {}
     while True:
         cut = _partition(graph_module, refused)
-        built: list[Function] = []
+        built: list[_Built] = []
         for part in cut.parts:
             graph = _part(graph_module, part)
             if not part.compiled:
-                built.append(graph.forward)
+                built.append(_Built(graph.forward))
                 continue
             try:
                 lowered = lower(graph)
@@ -152,7 +206,7 @@ def _built(graph_module: fx.GraphModule) -> tuple[Partition, list[Function]]:
                 refused.update((node.name, " ".join(str(error).split())) for node in part.nodes)
                 break
             captured = [attribute_of(graph, name) for name in lowered.captured]
-            built.append(function_of(lowered, executable, captured))
+            built.append(_Built(function_of(lowered, executable, captured), (lowered, executable)))
         else:
             return cut, built
 

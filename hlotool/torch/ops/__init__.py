@@ -4,6 +4,7 @@ Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlot
 """
 
 from hlotool.torch.ops import (
+    activations,
     algebra,
     attention,
     binary,
@@ -25,7 +26,6 @@ from hlotool.torch.ops import (
 )
 
 __all__ = [
-    "algebra", "attention", "binary", "conversions", "convolutions", "creation",
-    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling",
-    "products", "reductions", "softmax", "unary", "views",
+    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
+    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "softmax", "unary", "views",
 ]  # fmt: skip

@@ -379,12 +379,6 @@ def where(c: Context, condition: Instruction, self: Value, other: Value) -> Inst
     return c.builder.select(c.tensor(condition, "pred", c.dimensions), a, b)
 
 
-@lowering("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
-def masked_fill(c: Context, self: Instruction, mask: Instruction, value: Value) -> Instruction:
-    a, b = (c.tensor(v, c.type, c.dimensions) for v in (self, value))
-    return c.builder.select(c.tensor(mask, "pred", c.dimensions), b, a)
-
-
 # ---- gradients of functions
 
 
