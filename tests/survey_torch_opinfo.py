@@ -1,10 +1,10 @@
-"""Operations of PyTorch over the samples of its own OpInfo database: lowered by hlotool, or through ``torch.compile``.
+"""Operations of PyTorch over the samples of its own OpInfo database, computed by hlotool and eagerly.
 
-    python tests/survey_torch_opinfo.py [--lowered] [--backward] [--types f32,s64] [--samples 4] [NAME ...]
+    python tests/survey_torch_opinfo.py [--lowered | --dynamo] [--backward] [--types f32,s64] [--samples 4] [NAME ...]
 
 prints a line per operation: for each type ``.`` (as eager), ``D`` (differs), ``-`` (a part fell back), ``E`` (an
 error), then reasons.  With --lowered the operation is traced as it is, without decompositions, and has to lower whole.
-NAME may be a prefix with ``*``.
+Otherwise it is decomposed as for ``torch.compile``; with --dynamo it really goes through that.  NAME may end in ``*``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._functorch.aot_autograd import aot_function
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch_graphs import run_lowered
 
-from hlotool.ir import HloError
 from hlotool.torch.dtypes import DTYPES
+from hlotool.torch.dynamo import compiler, decompositions
+from hlotool.torch.record import clear, reports
 from hlotool.torch.refusal import Refused
 
 warnings.filterwarnings("ignore")
@@ -37,7 +41,7 @@ TOLERANCE = {  # what functions of several ulps, and sums in another order, may 
 
 def same(found: Any, wanted: Any) -> str | None:
     """What is different, in a line."""
-    ours, theirs = pytree.tree_leaves(found), pytree.tree_leaves(wanted)
+    ours, theirs = ([v for v in pytree.tree_leaves(t) if v is not None] for t in (found, wanted))
     if len(ours) != len(theirs):
         return f"{len(ours)} results for {len(theirs)}"
     for a, b in zip(ours, theirs, strict=True):
@@ -103,9 +107,16 @@ def one(op: Any, dtype: Any, options: argparse.Namespace) -> tuple[str, str]:
             torch.manual_seed(0)
             if options.lowered:
                 found = run_lowered(function, *tensors)
+            elif not options.dynamo:
+                clear()
+                own = aot_function(
+                    function, compiler("forward"), compiler("backward"), decompositions=decompositions(),
+                    partition_fn=min_cut_rematerialization_partition,
+                )  # fmt: skip
+                found = (with_gradients(own) if options.backward else own)(*tensors)
+                rows = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
+                fell = fell or "; ".join(f"{f.operation}: {f.reason}" for f in rows)
             else:
-                from hlotool.torch.record import clear, reports
-
                 torch._dynamo.reset()
                 clear()
                 own = torch.compile(function, backend="hlotool")
@@ -115,7 +126,10 @@ def one(op: Any, dtype: Any, options: argparse.Namespace) -> tuple[str, str]:
         except Refused as refused:
             fell = fell or str(refused)
             continue
-        except (HloError, Exception) as error:
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            fell = fell or f"PyTorch cannot trace it: {error}"
+            continue
+        except Exception as error:
             return "E", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         different = None if "empty" in op.name else same(found, wanted)  # what is in those is anything
         if different:
@@ -128,6 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--lowered", action="store_true")
+    parser.add_argument("--dynamo", action="store_true")
     parser.add_argument("--backward", action="store_true")
     parser.add_argument("--types", default="pred,u8,s32,s64,f16,bf16,f32,f64,c64")
     parser.add_argument("--samples", type=int, default=4)

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+import torch
 from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
@@ -17,20 +18,27 @@ import hlotool.torch.ops  # noqa: F401 - fills the table
 from hlotool.torch.lowering import LOWERINGS
 from hlotool.torch.program import function_of_graph
 
-__all__ = ["backend", "decompositions"]
+__all__ = ["backend", "compiler", "decompositions"]
 
 _NUMBERS = count()
-_EAGER = ("aten.native_dropout.default",)
-"""What stays whole although it has no lowering: its parts would draw other random numbers than eager PyTorch does."""
 
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Those of PyTorch into core ATen, without the operations that are lowered as they are."""
-    return {o: f for o, f in core_aten_decompositions().items() if str(o) not in LOWERINGS and str(o) not in _EAGER}
+    """Those of PyTorch into core ATen, without the operations that are lowered as they are.
+
+    Those that draw random numbers stay whole, too: their parts would draw others than eager PyTorch does.
+    """
+    return {
+        operation: function
+        for operation, function in core_aten_decompositions().items()
+        if str(operation) not in LOWERINGS and torch.Tag.nondeterministic_seeded not in operation.tags
+    }
 
 
-def _compiler(kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+def compiler(kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+    """What AOTAutograd calls with a graph, and `kind` of graph, which names it."""
+
     def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         boxed: Callable[..., Any] = make_boxed_func(function_of_graph(graph_module, f"{kind} {next(_NUMBERS)}"))
         return boxed
@@ -43,9 +51,9 @@ def backend(graph_module: fx.GraphModule, example_inputs: Sequence[Any], **optio
     if options:
         raise TypeError(f"the backend hlotool has no options: {', '.join(options)}")
     made = aot_autograd(
-        fw_compiler=_compiler("forward"),
-        bw_compiler=_compiler("backward"),
-        inference_compiler=_compiler("inference"),
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )

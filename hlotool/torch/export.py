@@ -71,8 +71,9 @@ class _Function(torch.nn.Module):  # type: ignore[misc]  # torch's types are not
 
 @dataclass(slots=True)
 class _State:
-    """A parameter or buffer: where the module has it, what it was, and its memory."""
+    """A parameter or buffer: its whole name, where the module has it, what it was, and its memory."""
 
+    path: str
     owner: dict[str, Any]
     name: str
     tensor: Any
@@ -93,7 +94,7 @@ def _state(module: Any, target: str) -> _State:
     path, _, name = target.rpartition(".")
     owner = module.get_submodule(path)
     values = owner._parameters if name in owner._parameters else owner._buffers
-    return _State(values, name, values[name], values[name].data_ptr())
+    return _State(target, values, name, values[name], values[name].data_ptr())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class CompiledModule:
             if isinstance(source, _Argument):
                 moving.append((place, source.position, entering(leaf, source.name)))
             elif isinstance(source, _State):
-                enter = entering(leaf, source.name)
+                enter = entering(leaf, source.path)
                 watched.append((place, source, enter))
                 fixed[place] = enter(source.tensor)
             else:

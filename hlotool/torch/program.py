@@ -219,9 +219,8 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
             continue
         reason = refused.get(node.name) or reason_against(node) or ""
         after: tuple[str, ...] = ()
-        if _has_effect(node):
+        if reason and _has_effect(node):  # one that has a lowering has none with these arguments
             after, effect = effect, (node.name,)
-            reason = reason or "it has an effect"
         place = source_of(node)
         nodes.append(
             Node(

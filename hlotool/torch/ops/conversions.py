@@ -32,7 +32,7 @@ def view_dtype(c: Context, self: Instruction, dtype: Any) -> Instruction:
 
 @lowering(
     "aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.lift_fresh_copy.default",
-    "aten.lift_fresh.default", "aten.contiguous.default",
+    "aten.lift_fresh.default", "aten.contiguous.default", "aten.alias_copy.default", "aten.detach_copy.default",
 )  # fmt: skip
 def same(c: Context, self: Instruction) -> Instruction:
     return self

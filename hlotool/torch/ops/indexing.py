@@ -262,7 +262,8 @@ def scatter_reduce(
         opcode = "or" if opcode in ("add", "maximum") else "and"
     start = self
     if not include_self:
-        initial: float = {"add": 0, "multiply": 1, "maximum": lowest(kind), "minimum": highest(kind), "or": 0, "and": 1}[opcode]
+        nothing = {"add": 0, "multiply": 1, "maximum": lowest(kind), "minimum": highest(kind), "or": 0, "and": 1}
+        initial = nothing[opcode]
         start = _scatter(c, self, dim, index, c.full(initial, kind, sizes(index)), None)
     made = _scatter(c, start, dim, index, source, opcode)
     if reduce != "mean":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlotool.ir import Instruction
 from hlotool.ir.shape import array
-from hlotool.torch.lowering import Context, lowering, normal_dimensions
+from hlotool.torch.lowering import Context, Number, lowering, normal_dimensions
 from hlotool.torch.ops.views import bounds, window
 
 __all__: list[str] = []
@@ -27,6 +27,15 @@ def stack(c: Context, tensors: Sequence[Instruction], dim: int = 0) -> Instructi
     place = dim % len(c.dimensions)
     parts = [c.unsqueeze(c.convert(a, c.type), [place]) for a in tensors]
     return parts[0] if len(parts) == 1 else c.builder.concatenate(parts, place)
+
+
+@lowering("aten.constant_pad_nd.default")
+def constant_pad(c: Context, self: Instruction, pad: Sequence[int], value: Number = 0) -> Instruction:
+    rank = len(self.shape.dimensions)
+    sides = [(0, 0)] * rank
+    for n in range(len(pad) // 2):
+        sides[rank - 1 - n] = (pad[2 * n], pad[2 * n + 1])
+    return c.builder.pad(self, c.full(value, c.type), sides)
 
 
 @lowering("aten.flip.default")

@@ -164,7 +164,9 @@ def _others(a: Instruction) -> tuple[int, ...]:
     return tuple(d for d in range(len(sizes(a))) if d != 1)
 
 
-def _with(c: Context, input: Instruction, weight: Given, bias: Given, mean: Instruction, rstd: Instruction) -> Instruction:
+def _with(
+    c: Context, input: Instruction, weight: Given, bias: Given, mean: Instruction, rstd: Instruction
+) -> Instruction:
     """The normalised batch."""
     return _result(c, 0, _affine(c, _normal(c, c.computed(input), mean, rstd, (1,)), weight, bias, (1,)))
 

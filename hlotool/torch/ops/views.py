@@ -17,6 +17,7 @@ __all__ = ["window"]
     "aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten._reshape_alias.default",
     "aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims", "aten.unsqueeze.default", "aten.view_copy.default",
     "aten.unflatten.int", "aten.flatten.using_ints", "aten.view_as.default",
+    "aten.squeeze_copy.default", "aten.squeeze_copy.dim", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default",
 )  # fmt: skip
 def reshape(c: Context, self: Instruction, **_: object) -> Instruction:
     return c.builder.reshape(self, c.dimensions)
@@ -38,7 +39,7 @@ def transpose(c: Context, self: Instruction, dim0: int, dim1: int) -> Instructio
     return c.builder.transpose(self, order)
 
 
-@lowering("aten.t.default")
+@lowering("aten.t.default", "aten.t_copy.default")
 def t(c: Context, self: Instruction) -> Instruction:
     rank = len(self.shape.dimensions)
     return c.builder.transpose(self, (1, 0)) if rank == 2 else self
@@ -86,7 +87,7 @@ def slice_(
     return window(c, self, dim, first, length, step)
 
 
-@lowering("aten.narrow.default")
+@lowering("aten.narrow.default", "aten.narrow_copy.default")
 def narrow(c: Context, self: Instruction, dim: int, start: int, length: int) -> Instruction:
     dim = _dimension(self, dim)
     return window(c, self, dim, start + self.shape.dimensions[dim] if start < 0 else start, length)
