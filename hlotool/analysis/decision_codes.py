@@ -544,14 +544,14 @@ _ROWS = (
                 "ROOT y = f32[8] reduce-window(x, n), window={size=3 pad=1_1}, to_apply=add", _ADD), "vmap{size=4}"),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
-    _kind(4190, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "
+    _kind(4197, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "
           "scalar result by parameters; `given` instructions are `made` to so many.",
           _main("x = f32[3] parameter(0)\ny = f32[3] tanh(x)\nROOT d = f32[] dot(y, y), lhs_contracting_dims={0}, "
                 "rhs_contracting_dims={0}")),
-    _kind(4191, "rewrite vjp", "differentiate", "a module brings cotangents back", "The entry takes cotangents of its "
+    _kind(4198, "rewrite vjp", "differentiate", "a module brings cotangents back", "The entry takes cotangents of its "
           "results and returns those of parameters (reverse mode).",
           _main("x = f32[3] parameter(0)\nROOT y = f32[3] tanh(x)")),
-    _kind(4192, "rewrite jvp", "differentiate", "a module takes tangents along", "The entry takes tangents of "
+    _kind(4199, "rewrite jvp", "differentiate", "a module takes tangents along", "The entry takes tangents of "
           "parameters and returns those of its results, too (forward mode).",
           _main("x = f32[3] parameter(0)\nROOT y = f32[3] tanh(x)")),
 )  # fmt: skip
