@@ -165,8 +165,9 @@ if __name__ == "__main__":
     import hlotool
     from hlotool.cli import main
 
+    frameworks = ("hlotool.jax.", "hlotool.tensorflow.", "hlotool.torch.")  # loaded where they are there and used
     for module in walk_packages(hlotool.__path__, "hlotool."):
-        if not module.name.endswith(("__main__", "pytest_plugin", "child")):
+        if not module.name.endswith(("__main__", "pytest_plugin", "child")) and not module.name.startswith(frameworks):
             import_module(module.name)
     freeze()
     _serve()

@@ -66,7 +66,7 @@ LIBRARIES = {  # beyond the standard library
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
-    "frontends": {"numpy", "ml_dtypes"},
+    "frontends": {"numpy", "ml_dtypes", "graphviz"},
     "numpy": {"numpy", "ml_dtypes"},
     "jax": {"numpy", "ml_dtypes", "jax", "jaxlib"},
     "torch": {"numpy", "ml_dtypes", "torch"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from random import Random
 from typing import Any
 
@@ -631,3 +632,73 @@ def test_eigh_reads_one_triangle(kind: str, real: str, n: int, lower: int) -> No
     again = vectors * values[:, None] @ np.swapaxes(vectors.conj(), 1, 2)
     np.testing.assert_allclose(again, whole, atol=100 * np.finfo(a.dtype).eps)
     assert (np.diff(values) >= 0).all()
+
+
+FACTORS = """HloModule factors
+ENTRY e {{
+  a = {t}[{batch}{m},{n}] parameter(0)
+  ROOT r = ({t}[{batch}{m},{n}], s32[{batch}{k}], s32[{flat}]) custom-call(a),
+    custom_call_target="lapack_{kind}getrf_ffi"
+}}"""
+
+SOLVED = """HloModule solved
+ENTRY e {{
+  a = {t}[2,3,4,4] parameter(0)
+  both = ({t}[2,3,4,4], s32[2,3]) custom-call(a), custom_call_target="lapack_{kind}potrf_ffi",
+    backend_config={{uplo = {uplo} : ui8}}
+  factor = {t}[2,3,4,4] get-tuple-element(both), index=0
+  info = s32[2,3] get-tuple-element(both), index=1
+  zero = s32[] constant(0)
+  zeros = s32[2,3] broadcast(zero), dimensions={{}}
+  good = pred[2,3] compare(zeros, info), direction=NE
+  b = {t}[2,3,4,2] parameter(1)
+  x = {t}[2,3,4,2] custom-call(factor, b), custom_call_target="lapack_{kind}trsm_ffi",
+    backend_config={{diag = 78 : ui8, side = 76 : ui8, trans_x = {trans} : ui8, uplo = {uplo} : ui8}}
+  ROOT r = ({t}[2,3,4,4], pred[2,3], {t}[2,3,4,2]) tuple(factor, good, x)
+}}"""
+
+_KINDS = [("f32", "s"), ("f64", "d"), ("c64", "c"), ("c128", "z")]
+
+
+@pytest.mark.skipif(find_spec("scipy") is None, reason="SciPy is not installed")
+@pytest.mark.parametrize(("t", "kind"), _KINDS)
+@pytest.mark.parametrize("m", [1, 2, 5, 32, 33])
+@pytest.mark.parametrize("n", [1, 5, 32])
+@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
+def test_factors_of_small_matrices_are_lapacks(t: str, kind: str, m: int, n: int, batch: tuple[int, ...]) -> None:
+    a = _random(t, *batch, m, n)
+    if batch and min(m, n) > 1:
+        a[0] = 0  # all pivots are zero
+        a[1, ..., 1] = a[1, ..., 0]  # the second one is, about
+        a[1, ..., 0, :] = a[1, ..., -1, :]
+    words = "".join(f"{size}," for size in batch)
+    text = FACTORS.format(t=t, kind=kind, m=m, n=n, k=min(m, n), batch=words, flat=words[:-1])
+    module = parse(text)
+    wanted = compile_module(module, backend="evaluate")(a)
+    found = compile_module(module)(a)
+    scale = np.finfo(a.dtype).eps * 100 * max(m, n)
+    regular = np.ones(len(a) if batch else 1, bool)
+    if batch and min(m, n) > 1:
+        regular[1] = False  # rounding decides
+    for one, other in zip(found, wanted, strict=True):
+        if batch:
+            one, other = one[regular], other[regular]
+        np.testing.assert_allclose(one, other, atol=scale)
+
+
+@pytest.mark.skipif(find_spec("scipy") is None, reason="SciPy is not installed")
+@pytest.mark.parametrize(("t", "kind"), _KINDS)
+@pytest.mark.parametrize(("uplo", "trans"), [("L", "N"), ("U", "C")])
+def test_cholesky_and_triangular_systems_are_lapacks(t: str, kind: str, uplo: str, trans: str) -> None:
+    a = _random(t, 2, 3, 4, 4)
+    a = a @ np.swapaxes(a.conj(), -1, -2) + np.eye(4, dtype=a.dtype)
+    a[1, 2, 0, 0] = 0  # not positive definite
+    b = _random(t, 2, 3, 4, 2)
+    module = parse(SOLVED.format(t=t, kind=kind, uplo=ord(uplo), trans=ord(trans)))
+    assert not [i for i in optimise(module).instructions() if i.opcode == "custom-call"]
+    wanted, found = compile_module(module, backend="evaluate")(a, b), compile_module(module)(a, b)
+    np.testing.assert_array_equal(found[1], wanted[1])
+    assert wanted[1].sum() == 1
+    for one, other in zip(found, wanted, strict=True):
+        good = ~wanted[1]
+        np.testing.assert_allclose(one[good], other[good], atol=100 * np.finfo(a.dtype).eps)

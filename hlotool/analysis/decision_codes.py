@@ -425,6 +425,10 @@ _ROWS = (
           "What the framework's custom call computes is written out, so that it can be optimised and compiled."),
     _kind(4105, "refuse custom-call-expander", "form", "a custom call stays: it has another form",
           "Its operands or its configuration are not those that the framework gives it."),
+    _kind(4192, "rewrite lapack-expander", "expand", "a call of LAPACK became HLO",
+          "Instructions, or a loop of them, do the same for a whole batch without leaving native code."),
+    _kind(4193, "refuse lapack-expander", "form", "LAPACK is called",
+          "Instructions would be slower for matrices so large, or do not give all that is read of the results."),
     _kind(4106, "rewrite library-call-expander", "library-call", "a call of a library became HLO",
           "What the library's function computes is written out, so that it can be optimised and compiled."),
     _kind(4107, "rewrite gather-expander", "expand", "a gather became a loop of slices",
@@ -532,14 +536,14 @@ _ROWS = (
           "or what goes from core to core costs what is gained.  Times are estimates, for two threads."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
-    _kind(4190, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "
+    _kind(4197, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "
           "scalar result by parameters; `given` instructions are `made` to so many.",
           _main("x = f32[3] parameter(0)\ny = f32[3] tanh(x)\nROOT d = f32[] dot(y, y), lhs_contracting_dims={0}, "
                 "rhs_contracting_dims={0}")),
-    _kind(4191, "rewrite vjp", "differentiate", "a module brings cotangents back", "The entry takes cotangents of its "
+    _kind(4198, "rewrite vjp", "differentiate", "a module brings cotangents back", "The entry takes cotangents of its "
           "results and returns those of parameters (reverse mode).",
           _main("x = f32[3] parameter(0)\nROOT y = f32[3] tanh(x)")),
-    _kind(4192, "rewrite jvp", "differentiate", "a module takes tangents along", "The entry takes tangents of "
+    _kind(4199, "rewrite jvp", "differentiate", "a module takes tangents along", "The entry takes tangents of "
           "parameters and returns those of its results, too (forward mode).",
           _main("x = f32[3] parameter(0)\nROOT y = f32[3] tanh(x)")),
 )  # fmt: skip

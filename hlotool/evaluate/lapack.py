@@ -1,5 +1,7 @@
 """The LAPACK custom calls of JAX (``lapack_<kind><routine>_ffi``), served by SciPy's LAPACK.
 
+Those that `hlotool.numpy` needs (syevd, heevd, gesdd) are served by the one that NumPy has, with SciPy and without.
+
 Arrays come in logical order with batch dimensions in front; each routine below works on one matrix and returns
 one value per output, in the order of the custom call's outputs.  Character options (uplo, side, mode...) are
 integers in the backend config: the code of the letter.  An ``info`` output is LAPACK's; pivots count from 1.
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -79,7 +81,8 @@ def lapack_handler(target: str) -> Handler | None:
         return None
 
     def handler(inputs: tuple[Array, ...], call: CustomCall) -> tuple[Array, ...]:
-        _need_scipy(target)
+        if match[2] not in _OF_NUMPY:
+            _need_scipy(target)
         return _batched(routine, Routines(kind, call), inputs, 1 if match[2] == "gtsv" else 2)
 
     return handler
@@ -189,27 +192,35 @@ def _ormqr(lapack: Routines, a: Array, tau: Array, c: Array) -> tuple[Any, ...]:
 
 def _syevd(lapack: Routines, a: Array) -> tuple[Any, ...]:
     """Eigenvectors (the input where they are not asked for), eigenvalues, info."""
-    vectors_wanted = lapack.option("mode", "VN") == "V"
-    solve = lapack.heevd if lapack.is_complex else lapack.syevd
-    values, vectors, info = solve(a, compute_v=vectors_wanted, lower=lapack.option("uplo", "LU") == "L")
-    return (vectors if vectors_wanted else a), values, info
+    wanted = lapack.option("mode", "VN") == "V"
+    triangle: Literal["L", "U"] = "L" if lapack.option("uplo", "LU") == "L" else "U"
+    try:
+        if not wanted:
+            return a, np.linalg.eigvalsh(a, triangle), 0
+        values, vectors = np.linalg.eigh(a, triangle)
+    except np.linalg.LinAlgError:
+        return a, 0, 1
+    return vectors, values, 0
 
 
 def _gesdd(lapack: Routines, a: Array) -> tuple[Any, ...]:
     """The input, singular values, U and V^H (zero where not asked for), info."""
-    return _singular(lapack, "gesdd", a)
+    mode = lapack.option("mode", "ASN")
+    try:
+        if mode == "N":
+            return a, np.linalg.svd(a, compute_uv=False), 0, 0, 0
+        u, s, vt = np.linalg.svd(a, full_matrices=mode == "A")
+    except np.linalg.LinAlgError:
+        return a, 0, 0, 0, 1
+    return a, s, u, vt, 0
 
 
 def _gesvd(lapack: Routines, a: Array) -> tuple[Any, ...]:
     """As gesdd, by the QR iteration."""
-    return _singular(lapack, "gesvd", a)
-
-
-def _singular(lapack: Routines, name: str, a: Array) -> tuple[Any, ...]:
     mode = lapack.option("mode", "ASN")
     options = {"compute_uv": mode != "N", "full_matrices": mode == "A"}
-    length = lapack.workspace(f"{name}_lwork", *a.shape, **options)
-    u, s, vt, info = getattr(lapack, name)(a, lwork=length, **options)
+    length = lapack.workspace("gesvd_lwork", *a.shape, **options)
+    u, s, vt, info = lapack.gesvd(a, lwork=length, **options)
     return (a, s, u, vt, info) if mode != "N" else (a, s, 0, 0, info)
 
 
@@ -262,5 +273,6 @@ _ROUTINES: dict[str, Routine] = {
     "gesvd": _gesvd, "ormqr": _ormqr, "unmqr": _ormqr, "geev": _geev,
     "gees": _gees, "gehrd": _gehrd, "sytrd": _sytrd, "hetrd": _sytrd, "gtsv": _gtsv,
 }  # fmt: skip
+_OF_NUMPY = frozenset({"syevd", "heevd", "gesdd"})
 _REAL_ONLY = frozenset({"orgqr", "ormqr", "syevd", "sytrd"})
 _COMPLEX_ONLY = frozenset({"ungqr", "unmqr", "heevd", "hetrd"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from hlotool.ir import HloError, InputError, Instruction, Module, UnsupportedError
 from hlotool.text.sources import Sources
@@ -26,10 +27,11 @@ def fallback_mode() -> str:
     return mode
 
 
-def reason_of(error: Exception, module: Module | None = None) -> str:
+def reason_of(error: Exception, module: Module | None = None, place: Callable[[str], str] | None = None) -> str:
     """What hlotool has against a program, in one line, with the user's own line of source.
 
-    That line is the one of the instruction which the message names, as far as the metadata of `module` tells.
+    That line is the one of the instruction which the message names, as far as the metadata of `module` tells; where
+    they say nothing, `place` is asked, with the instruction's name (it gives "" where it does not know either).
     """
     why = " ".join(str(error).split()) or type(error).__name__
     if not isinstance(error, HloError):
@@ -37,9 +39,12 @@ def reason_of(error: Exception, module: Module | None = None) -> str:
     found = None if module is None else _named(module, why)
     if module is None or found is None:
         return why
-    place = Sources(module).of(found)
+    source = Sources(module).of(found)
+    line = "" if place is None else place(found.name)
+    if source is not None:
+        line = f"{source.file}:{source.line}"
     what = f"{why} [{found.opcode}: {found.shape}]"
-    return what if place is None else f"{what}, written in {place.file}:{place.line}"
+    return f"{what}, written in {line}" if line else what
 
 
 def _named(module: Module, message: str) -> Instruction | None:

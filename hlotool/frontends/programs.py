@@ -18,7 +18,7 @@ class Program:
 
     `signature` says what it takes and gives.  `reason` is why it fell back, empty where it was compiled; `note` is
     anything else that is worth knowing.  Times are in seconds; `runs` and `run_seconds` count as far as the front end
-    does.
+    does; where only some of the runs are timed, `timed` says how many.
     """
 
     name: str
@@ -28,18 +28,25 @@ class Program:
     compile_seconds: float = 0.0
     runs: int = 0
     run_seconds: float = 0.0
+    timed: int | None = None
 
     @property
     def compiled(self) -> bool:
         """Whether it runs as code of hlotool's."""
         return not self.reason
 
+    @property
+    def seconds_each(self) -> float | None:
+        """How long a run takes, on average; None where that is not known."""
+        timed = self.runs if self.timed is None else self.timed
+        return self.run_seconds / timed if timed and self.run_seconds else None
+
     def as_json(self) -> dict[str, Any]:
         """The record for ``json.dumps``."""
         return {
             "name": self.name, "signature": self.signature, "compiled": self.compiled, "reason": self.reason,
             "note": self.note, "compile_seconds": self.compile_seconds, "runs": self.runs,
-            "run_seconds": self.run_seconds,
+            "run_seconds": self.run_seconds, "seconds_each": self.seconds_each,
         }  # fmt: skip
 
 
@@ -83,7 +90,8 @@ class Programs:
             said = took if program.compiled else f"fell back: {program.reason}"
             if program.runs:
                 said += f"; {program.runs:,} runs"
-                said += f", {_time(program.run_seconds / program.runs)} each" if program.run_seconds else ""
+                each = program.seconds_each
+                said += f", {_time(each)} each" if each is not None else ""
             lines.append(f"    {said}")
             if program.note:
                 lines.append(f"    {program.note}")

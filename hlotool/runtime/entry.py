@@ -130,17 +130,27 @@ class Entry:
             for number, a in enumerate(inputs)
         ]
 
-    def function(self, release_gil: bool = True) -> Callable[..., tuple[Array, ...]]:
+    def function(
+        self, release_gil: bool = True, otherwise: Callable[..., tuple[Array, ...]] | None = None
+    ) -> Callable[..., tuple[Array, ...]]:
         """The quickest callable there is for this entry, which keeps the entry alive.
 
         Pass `release_gil` False for computations of a few microseconds, where giving up the GIL costs more than it
-        gives to other threads.
+        gives to other threads.  `otherwise` is called with arguments that do not fit as they are, in place of the
+        entry itself, which converts or refuses them; where no builtin can be made it is called with all.
         """
-        return self._builtin(self, release_gil) if fastcall.usable() else self
+        if not fastcall.usable():
+            return self if otherwise is None else otherwise
+        return self._builtin(self if otherwise is None else otherwise, release_gil)
+
+    @property
+    def constants(self) -> int:
+        """The address of the constants, which live as long as the entry; 0 where there are none."""
+        return 0 if self._constants is None else self._constants.ctypes.data
 
     def _builtin(self, slow: Callable[..., tuple[Array, ...]], release_gil: bool) -> Callable[..., tuple[Array, ...]]:
         keep = (self.keep, self._constants, self.custom_calls)
-        base = 0 if self._constants is None else self._constants.ctypes.data
+        base = self.constants
         return fastcall.builtin(
             slow, self.address, self.parameters, self.outputs, self.arena_bytes, base, release_gil, self.alignment,
             keep, self.aliases, self.overwritten,

@@ -29,7 +29,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
 from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of
-from hlotool.runtime.entry import check_apart, check_output
+from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.object_code import assembly
 from hlotool.runtime.recorder import Recorder
@@ -64,7 +64,8 @@ class Executable:
     several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
     are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
     the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
-    results there without a copy (None where that is not possible).  `donated` maps results to the arguments that
+    results there without a copy (None where that is not possible).  `entry` is the native function behind `run`, where
+    nothing else happens between the two.  `donated` maps results to the arguments that
     they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
     `compile_seconds` is how long it took to make it.
     """
@@ -81,6 +82,7 @@ class Executable:
     image: Image | None = None
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
+    entry: Entry | None = None
     devices: int = 1
     timeout: float | None = None
     donated: Mapping[int, int] = field(default_factory=dict)
@@ -260,7 +262,8 @@ def link(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
         work=work,
-        into=None if needs_device or devices > 1 else entry.run_into, recorder=recorder,
+        into=None if needs_device or devices > 1 else entry.run_into,
+        entry=None if needs_device or devices > 1 else entry, recorder=recorder,
     )  # fmt: skip
 
 

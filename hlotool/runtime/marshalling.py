@@ -49,6 +49,7 @@ def marshalled(executable: Executable, parameters: Sequence[Shape], outputs: Seq
         outputs=tuple(outputs),
         run=outside(executable.run),
         into=None,
+        entry=None,
         image=None,
         work=None if inner is None else work,
     )

@@ -58,6 +58,7 @@ PASSES: dict[str, str] = {
     "gather-simplifier": "simplify.gather_simplifier:GatherSimplifier",
     "grad": "autodiff.passes:Gradient",
     "jvp": "autodiff.passes:Jvp",
+    "lapack-expander": "expand.lapack_expander:LapackExpander",
     "layout-assignment": "layout.layout_assignment:LayoutAssignment",
     "library-call-expander": "expand.library_call_expander:LibraryCallExpander",
     "limit-reuse": "fuse.limit_reuse:LimitReuse",
@@ -108,7 +109,7 @@ PASSES: dict[str, str] = {
 PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
-        "library-call-expander,custom-call-expander,batch-norm-expander,"
+        "library-call-expander,custom-call-expander,lapack-expander,batch-norm-expander,"
         "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander,"
         "bitcast-convert-reshaper"
     ),

@@ -1,0 +1,234 @@
+"""The functions of the plug-in that JAX calls all the time, as native code, and the objects that they work on.
+
+``native/objects.ll`` says how objects lie in memory, ``native/execute.ll`` how a program is run; here are the functions
+that only read a field, and what Python code needs of all that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.machine import host
+from hlotool.ir import dtype_of
+from hlotool.jax.pjrt.interface import layout
+from hlotool.runtime.cache import default_cache
+from hlotool.runtime.callback import python_function
+from hlotool.runtime.load import Library, load
+from hlotool.runtime.memory import allocator
+from hlotool.runtime.native_text import monotonic_clock
+from hlotool.runtime.object_code import compiled
+
+__all__ = [
+    "CODES", "DEVICE", "MEMORY", "NATIVE", "TYPES", "Buffer", "allocate", "element_type", "error", "new_buffer",
+    "number_of_type", "pointer", "provide", "ready_event",
+]  # fmt: skip
+
+TYPES = (
+    "", "pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bf16", "c64", "c128",
+    "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "s4", "u4", "token", "s2", "u2", "f8e4m3",
+    "f8e3m4", "f8e8m0fnu", "f4e2m1fn", "s1", "u1",
+)  # fmt: skip
+"""Element types by their numbers."""
+
+CODES = {
+    "cancelled": 1, "unknown": 2, "invalid argument": 3, "not found": 5, "exhausted": 8, "precondition": 9,
+    "unimplemented": 12, "internal": 13,
+}  # fmt: skip
+
+_GETTERS: dict[str, dict[str, int]] = {  # function -> field of its arguments -> word of the buffer
+    "Buffer_ElementType": {"type": 0},
+    "Buffer_Dimensions": {"num_dims": 1, "dims": 2},
+    "Buffer_UnpaddedDimensions": {"num_dims": 1, "unpadded_dims": 2},
+    "Buffer_OnDeviceSizeInBytes": {"on_device_size_in_bytes": 4},
+    "Buffer_Device": {"device": 5},
+    "Buffer_Memory": {"memory": 6},
+    "Buffer_IsDeleted": {"is_deleted": 8},
+    "Buffer_UnsafePointer": {"buffer_pointer": 3},
+    "Buffer_OpaqueDeviceMemoryDataPointer": {"device_memory_ptr": 3},
+}
+NATIVE = (
+    *_GETTERS, "Buffer_Delete", "Buffer_Destroy", "Buffer_IncreaseExternalReferenceCount",
+    "Buffer_DecreaseExternalReferenceCount", "Buffer_ReadyEvent", "Buffer_IsOnCpu", "Buffer_DynamicDimensionIndices",
+    "Error_Destroy", "Error_Message", "Error_GetCode", "Event_Destroy", "Event_Error", "Event_IsReady", "Event_Await",
+    "Event_OnReady", "Client_BufferFromHostBuffer", "Buffer_ToHostBuffer", "LoadedExecutable_Execute",
+)  # fmt: skip
+"""Functions of the table that are native code."""
+
+DEVICE, MEMORY = 5, 6
+
+_provided: dict[str, int] = {}
+_kept: list[object] = []
+
+
+def provide(name: str, function: object, address: int) -> None:
+    """Give the native code the address of what it calls `name`; before its first use."""
+    _provided[name] = address
+    _kept.append(function)
+
+
+def pointer(name: str) -> int:
+    """The address of a native function."""
+    return _library().address(name)
+
+
+def ready_event() -> int:
+    """The event that is always ready."""
+    return _library().address("ready")
+
+
+def element_type(number: int) -> str:
+    """The name of element type `number`, or nothing."""
+    return TYPES[number] if 0 <= number < len(TYPES) else ""
+
+
+def number_of_type(name: str) -> int:
+    """The number of an element type."""
+    return TYPES.index(name)
+
+
+def allocate(nbytes: int) -> int:
+    """Memory for a buffer; MemoryError where there is none."""
+    found = _function("hlo_malloc", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64)(None, nbytes)
+    if not found:
+        raise MemoryError(f"no memory for {nbytes:,} bytes")
+    return int(found)
+
+
+def error(code: int, message: str) -> int:
+    """A new error."""
+    text = message.encode()
+    at = allocate(16 + len(text))
+    ctypes.memmove(at, code.to_bytes(8, "little") + len(text).to_bytes(8, "little") + text, 16 + len(text))
+    return at
+
+
+def new_buffer(
+    kind: str, dimensions: Sequence[int], memory: int, data: int | None = None, ending: int = 0, argument: int = 0
+) -> Buffer:
+    """A buffer with undefined contents, or for memory at `data`, which the function at `ending` is to end."""
+    nbytes = math.prod(dimensions) * _item_size(number_of_type(kind))
+    if data is None:
+        data, ending, argument = allocate(nbytes), pointer("owned"), 0
+    sizes = (ctypes.c_int64 * len(dimensions))(*dimensions)
+    word = ctypes.c_uint64
+    make = _function("new_buffer", word, word, word, ctypes.c_void_p, word, word, word, word, word)
+    made = make(number_of_type(kind), len(dimensions), sizes, data, nbytes, memory, ending, argument)
+    if not made:
+        raise MemoryError("no memory for a buffer")
+    return Buffer(made)
+
+
+class Buffer:
+    """A buffer at `address`, as Python code sees it."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def word(self, number: int) -> int:
+        """One of its words."""
+        return ctypes.c_uint64.from_address(self.address + 8 * number).value
+
+    @property
+    def deleted(self) -> bool:
+        """Whether its memory was given up."""
+        return self.word(8) != 0
+
+    @property
+    def kind(self) -> str:
+        """Its element type."""
+        return TYPES[self.word(0)]
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Its dimensions."""
+        return tuple((ctypes.c_int64 * self.word(1)).from_address(self.word(2)))
+
+    def array(self) -> npt.NDArray[Any]:
+        """Its contents, for as long as it is there."""
+        dtype, dimensions = dtype_of(self.kind), self.dimensions
+        size = dtype.itemsize * math.prod(dimensions)
+        if size == 0:
+            return np.empty(dimensions, dtype)
+        memory: Any = (ctypes.c_char * size).from_address(self.word(3))
+        return np.ndarray(dimensions, dtype, memory)
+
+    def hold(self) -> None:
+        """Keep its memory while `release` was not called."""
+        self._counted("Buffer_IncreaseExternalReferenceCount")
+
+    def release(self) -> None:
+        """Take back a `hold`."""
+        self._counted("Buffer_DecreaseExternalReferenceCount")
+
+    def delete(self) -> None:
+        """Give up its memory."""
+        self._counted("Buffer_Delete")
+
+    def _counted(self, name: str) -> None:
+        arguments = (ctypes.c_uint64 * 3)(24, 0, self.address)
+        _function(name, ctypes.c_void_p, ctypes.c_void_p)(ctypes.addressof(arguments))
+
+
+@cache
+def _function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    library = allocator().library if name.startswith("hlo_") else _library()
+    return ctypes.CFUNCTYPE(result, *arguments)(library.address(name))
+
+
+@cache
+def _library() -> Library:
+    """Loaded once and never unloaded."""
+    machine = host()
+    places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
+    places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
+    values = {**places, "COMPLETE": COMPLETE, "MONOTONIC": monotonic_clock(machine)}
+    folder = files("hlotool.jax.pjrt").joinpath("native")
+    texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
+    text = Template("\n".join(texts)).substitute(values) + "".join(map(_getter, _GETTERS))
+    sizes = [_item_size(number) for number in range(64)]
+    table = (ctypes.c_int64 * 64)(*sizes)
+    _kept.append(table)
+    names = (
+        "PyGILState_Ensure", "PyGILState_Release", "PyErr_Fetch", "PyErr_NormalizeException", "PyObject_Vectorcall",
+        "PyLong_AsVoidPtr", "Py_DecRef",
+    )  # fmt: skip
+    symbols = {name: python_function(name) for name in names} | _provided
+    symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}
+    return load(compiled([text], machine, cache=default_cache()), symbols | {"size_of": ctypes.addressof(table)})
+
+
+def _item_size(number: int) -> int:
+    """Bytes of an element; 0 for what is no array."""
+    name = element_type(number)
+    return 0 if name in ("", "token") else dtype_of(name).itemsize
+
+
+def _getter(name: str) -> str:
+    """A function that copies words of a buffer to its arguments."""
+    fields = layout(name)
+    lines = [
+        f"define ptr @{name}(ptr %args) nounwind {{",
+        f"  %at = getelementptr i8, ptr %args, i64 {fields['buffer'].offset}",
+        "  %buffer = load ptr, ptr %at",
+    ]
+    for field, word in _GETTERS[name].items():
+        kind = f"i{8 * fields[field].size}"
+        lines += [
+            f"  %{field}_from = getelementptr i64, ptr %buffer, i64 {word}",
+            f"  %{field} = load {kind}, ptr %{field}_from",
+            f"  %{field}_at = getelementptr i8, ptr %args, i64 {fields[field].offset}",
+            f"  store {kind} %{field}, ptr %{field}_at",
+        ]
+    return "\n".join(["", *lines, "  ret ptr null", "}", ""])

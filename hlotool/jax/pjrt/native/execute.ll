@@ -1,0 +1,386 @@
+; Execution: see hlotool/jax/pjrt/native.py, and objects.ll for what objects are.  A loaded executable is these words:
+;
+;   0 parameters  1 results  2 entry function  3 arena bytes  4 constants  5 the function for whatever is unusual
+;   6 device  7 memory  8 rows of parameters: type, bytes, and 0: read, 1: overwritten, 2: given up
+;   9 rows of results: type, rank, dimensions, bytes, the parameter that holds it or -1
+;   10 is there an entry function?  11 runs  12 nanoseconds of all of them
+
+@failed = external global i8
+
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_NormalizeException(ptr, ptr, ptr)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare void @Py_DecRef(ptr)
+
+; The error of an execution that ended early: of what was raised in this thread, if anything was.
+define internal ptr @why() nounwind {
+entry:
+  %type_at = alloca ptr
+  %value_at = alloca ptr
+  %trace_at = alloca ptr
+  %state = call i32 @PyGILState_Ensure()
+  call void @PyErr_Fetch(ptr %type_at, ptr %value_at, ptr %trace_at)
+  call void @PyErr_NormalizeException(ptr %type_at, ptr %value_at, ptr %trace_at)
+  %value = load ptr, ptr %value_at
+  %none = icmp eq ptr %value, null
+  %count = select i1 %none, i64 0, i64 1
+  %number = call ptr @PyObject_Vectorcall(ptr @failed, ptr %value_at, i64 %count, ptr null)
+  %error = call ptr @PyLong_AsVoidPtr(ptr %number)
+  call void @Py_DecRef(ptr %number)
+  %type = load ptr, ptr %type_at
+  %trace = load ptr, ptr %trace_at
+  call void @Py_DecRef(ptr %type)
+  call void @Py_DecRef(ptr %value)
+  call void @Py_DecRef(ptr %trace)
+  call void @PyGILState_Release(i32 %state)
+  ret ptr %error
+}
+
+; Take back the references on the storages of the first `count` arguments.
+define internal void @let_go(ptr %arguments, ptr %rows, i64 %count) nounwind {
+entry:
+  br label %each
+each:
+  %n = phi i64 [ 0, %entry ], [ %next, %following ]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %one, label %done
+one:
+  %buffer_at = getelementptr ptr, ptr %arguments, i64 %n
+  %buffer = load ptr, ptr %buffer_at
+  %storage_at = getelementptr i64, ptr %buffer, i64 7
+  %storage = load ptr, ptr %storage_at
+  %row = mul i64 %n, 3
+  %mode_word = add i64 %row, 2
+  %mode_at = getelementptr i64, ptr %rows, i64 %mode_word
+  %mode = load i64, ptr %mode_at
+  %odd = and i64 %mode, 1
+  %written = icmp eq i64 %odd, 1
+  br i1 %written, label %unclaim, label %drop
+unclaim:
+  store atomic i64 1, ptr %storage release, align 8
+  br label %following
+drop:
+  call void @unref(ptr %storage)
+  br label %following
+following:
+  %next = add i64 %n, 1
+  br label %each
+done:
+  ret void
+}
+
+; End the results that were made: their memory, unless it is an argument's.
+define internal void @drop_results(ptr %frame, ptr %rows, i64 %count) nounwind {
+entry:
+  br label %each
+each:
+  %n = phi i64 [ 0, %entry ], [ %next, %following ]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %one, label %done
+one:
+  %row = mul i64 %n, 5
+  %held_word = add i64 %row, 4
+  %held_at = getelementptr i64, ptr %rows, i64 %held_word
+  %held = load i64, ptr %held_at
+  %own = icmp slt i64 %held, 0
+  br i1 %own, label %free, label %following
+free:
+  %data_at = getelementptr ptr, ptr %frame, i64 %n
+  %data = load ptr, ptr %data_at
+  call void @hlo_free(ptr null, ptr %data, i64 0)
+  br label %following
+following:
+  %next = add i64 %n, 1
+  br label %each
+done:
+  ret void
+}
+
+define ptr @LoadedExecutable_Execute(ptr %args) nounwind {
+entry:
+  %started = alloca { i64, i64 }
+  %ended = alloca { i64, i64 }
+  %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__executable}
+  %executable = load ptr, ptr %executable_at
+  %direct_at = getelementptr i64, ptr %executable, i64 10
+  %direct = load i64, ptr %direct_at
+  %devices_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__num_devices}
+  %devices = load i64, ptr %devices_at
+  %count_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__num_args}
+  %count = load i64, ptr %count_at
+  %parameters = load i64, ptr %executable
+  %on_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__execute_device}
+  %on = load ptr, ptr %on_at
+  %options_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__options}
+  %options = load ptr, ptr %options_at
+  %kept_at = getelementptr i8, ptr %options, i64 ${ExecuteOptions__num_non_donatable_input_indices}
+  %kept = load i64, ptr %kept_at
+  %is_direct = icmp eq i64 %direct, 1
+  %one_device = icmp eq i64 %devices, 1
+  %right = icmp eq i64 %count, %parameters
+  %anywhere = icmp eq ptr %on, null
+  %all_donatable = icmp eq i64 %kept, 0
+  %a = and i1 %is_direct, %one_device
+  %b = and i1 %right, %anywhere
+  %c = and i1 %a, %b
+  %usual = and i1 %c, %all_donatable
+  br i1 %usual, label %begin, label %slow
+slow:
+  %slow_at = getelementptr i64, ptr %executable, i64 5
+  %function_slow = load ptr, ptr %slow_at
+  %answer = call ptr %function_slow(ptr %args)
+  ret ptr %answer
+begin:
+  %lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__argument_lists}
+  %lists = load ptr, ptr %lists_at
+  %arguments = load ptr, ptr %lists
+  %results_at = getelementptr i64, ptr %executable, i64 1
+  %results = load i64, ptr %results_at
+  %rows_at = getelementptr i64, ptr %executable, i64 8
+  %rows = load ptr, ptr %rows_at
+  %out_rows_at = getelementptr i64, ptr %executable, i64 9
+  %out_rows = load ptr, ptr %out_rows_at
+  %leaves = add i64 %parameters, %results
+  %slots = add i64 %leaves, 4
+  %frame = alloca ptr, i64 %slots, align 16
+  %frame_out = getelementptr ptr, ptr %frame, i64 %parameters
+  br label %each
+each:
+  %i = phi i64 [ 0, %begin ], [ %i_next, %got ]
+  %i_more = icmp ult i64 %i, %parameters
+  br i1 %i_more, label %argument, label %outputs
+argument:
+  %buffer_at = getelementptr ptr, ptr %arguments, i64 %i
+  %buffer = load ptr, ptr %buffer_at
+  %row = mul i64 %i, 3
+  %row_at = getelementptr i64, ptr %rows, i64 %row
+  %bytes_at = getelementptr i64, ptr %row_at, i64 1
+  %mode_at = getelementptr i64, ptr %row_at, i64 2
+  %type = load i64, ptr %row_at
+  %bytes = load i64, ptr %bytes_at
+  %mode = load i64, ptr %mode_at
+  %own_type = load i64, ptr %buffer
+  %own_bytes_at = getelementptr i64, ptr %buffer, i64 4
+  %own_bytes = load i64, ptr %own_bytes_at
+  %deleted_at = getelementptr i64, ptr %buffer, i64 8
+  %deleted = load i64, ptr %deleted_at
+  %layout_at = getelementptr i64, ptr %buffer, i64 9
+  %layout = load ptr, ptr %layout_at
+  %storage_at = getelementptr i64, ptr %buffer, i64 7
+  %storage = load ptr, ptr %storage_at
+  %same_type = icmp eq i64 %type, %own_type
+  %same_bytes = icmp eq i64 %bytes, %own_bytes
+  %alive = icmp eq i64 %deleted, 0
+  %row_major = icmp eq ptr %layout, null
+  %d = and i1 %same_type, %same_bytes
+  %e = and i1 %alive, %row_major
+  %fits = and i1 %d, %e
+  br i1 %fits, label %take, label %undo
+take:
+  %odd = and i64 %mode, 1
+  %overwritten = icmp eq i64 %odd, 1
+  br i1 %overwritten, label %claim, label %share
+claim:
+  %function_at = getelementptr i64, ptr %storage, i64 2
+  %ending = load ptr, ptr %function_at
+  %ours = icmp eq ptr %ending, @owned
+  br i1 %ours, label %exclusive, label %undo
+exclusive:
+  %claimed = cmpxchg ptr %storage, i64 1, i64 1099511627776 acq_rel acquire
+  %won = extractvalue { i64, i1 } %claimed, 1
+  br i1 %won, label %got, label %undo
+share:
+  %before = atomicrmw add ptr %storage, i64 1 acq_rel
+  %taken = icmp uge i64 %before, 1099511627776
+  br i1 %taken, label %give_back, label %got
+give_back:
+  %restored = atomicrmw sub ptr %storage, i64 1 acq_rel
+  br label %undo
+undo:
+  call void @let_go(ptr %arguments, ptr %rows, i64 %i)
+  br label %slow
+got:
+  %data_at = getelementptr i64, ptr %buffer, i64 3
+  %data = load ptr, ptr %data_at
+  %frame_at = getelementptr ptr, ptr %frame, i64 %i
+  store ptr %data, ptr %frame_at
+  %i_next = add i64 %i, 1
+  br label %each
+outputs:
+  %o = phi i64 [ 0, %each ], [ %o_next, %placed ]
+  %o_more = icmp ult i64 %o, %results
+  br i1 %o_more, label %output, label %arena
+output:
+  %o_row = mul i64 %o, 5
+  %o_row_at = getelementptr i64, ptr %out_rows, i64 %o_row
+  %held_at = getelementptr i64, ptr %o_row_at, i64 4
+  %held = load i64, ptr %held_at
+  %is_held = icmp sge i64 %held, 0
+  br i1 %is_held, label %within, label %fresh
+within:
+  %within_at = getelementptr ptr, ptr %frame, i64 %held
+  %within_data = load ptr, ptr %within_at
+  br label %placed
+fresh:
+  %o_bytes_at = getelementptr i64, ptr %o_row_at, i64 3
+  %o_bytes = load i64, ptr %o_bytes_at
+  %new = call ptr @hlo_malloc(ptr null, i64 %o_bytes)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %exhausted, label %placed
+placed:
+  %o_data = phi ptr [ %within_data, %within ], [ %new, %fresh ]
+  %o_at = getelementptr ptr, ptr %frame_out, i64 %o
+  store ptr %o_data, ptr %o_at
+  %o_next = add i64 %o, 1
+  br label %outputs
+exhausted:
+  %wanted = phi i64 [ %o_bytes, %fresh ], [ %arena_bytes, %reserve ]
+  call void @drop_results(ptr %frame_out, ptr %out_rows, i64 %o)
+  call void @let_go(ptr %arguments, ptr %rows, i64 %parameters)
+  %no_memory = call ptr @out_of_memory(i64 %wanted)
+  ret ptr %no_memory
+arena:
+  %arena_at = getelementptr i64, ptr %executable, i64 3
+  %arena_bytes = load i64, ptr %arena_at
+  %no_arena = icmp eq i64 %arena_bytes, 0
+  br i1 %no_arena, label %run, label %reserve
+reserve:
+  %reserved = call ptr @hlo_malloc(ptr null, i64 %arena_bytes)
+  %no_reserve = icmp eq ptr %reserved, null
+  br i1 %no_reserve, label %exhausted, label %run
+run:
+  %base = phi ptr [ null, %arena ], [ %reserved, %reserve ]
+  %base_at = getelementptr ptr, ptr %frame, i64 %leaves
+  store ptr %base, ptr %base_at
+  %constants_from = getelementptr i64, ptr %executable, i64 4
+  %constants = load ptr, ptr %constants_from
+  %constants_word = add i64 %leaves, 1
+  %constants_at = getelementptr ptr, ptr %frame, i64 %constants_word
+  store ptr %constants, ptr %constants_at
+  %status_word = add i64 %leaves, 2
+  %status_at = getelementptr ptr, ptr %frame, i64 %status_word
+  store [2 x i64] zeroinitializer, ptr %status_at
+  %entry_at = getelementptr i64, ptr %executable, i64 2
+  %function = load ptr, ptr %entry_at
+  %clock_0 = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %started)
+  call void %function(ptr %frame)
+  %clock_1 = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %ended)
+  br i1 %no_arena, label %look, label %return_arena
+return_arena:
+  call void @hlo_free(ptr null, ptr %base, i64 0)
+  br label %look
+look:
+  %status = load i64, ptr %status_at
+  %complete = icmp eq i64 %status, ${COMPLETE}
+  br i1 %complete, label %note, label %ended_early
+ended_early:
+  call void @drop_results(ptr %frame_out, ptr %out_rows, i64 %results)
+  call void @let_go(ptr %arguments, ptr %rows, i64 %parameters)
+  %error = call ptr @why()
+  ret ptr %error
+note:
+  %s0 = load i64, ptr %started
+  %s1 = load i64, ptr %ended
+  %n0_at = getelementptr i64, ptr %started, i64 1
+  %n1_at = getelementptr i64, ptr %ended, i64 1
+  %n0 = load i64, ptr %n0_at
+  %n1 = load i64, ptr %n1_at
+  %seconds = sub i64 %s1, %s0
+  %scaled = mul i64 %seconds, 1000000000
+  %rest = sub i64 %n1, %n0
+  %took = add i64 %scaled, %rest
+  %runs_at = getelementptr i64, ptr %executable, i64 11
+  %runs_before = atomicrmw add ptr %runs_at, i64 1 monotonic
+  %time_at = getelementptr i64, ptr %executable, i64 12
+  %time_before = atomicrmw add ptr %time_at, i64 %took monotonic
+  %out_lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__output_lists}
+  %out_lists = load ptr, ptr %out_lists_at
+  %out_list = load ptr, ptr %out_lists
+  %memory_at = getelementptr i64, ptr %executable, i64 7
+  %memory = load ptr, ptr %memory_at
+  br label %wrap
+wrap:
+  %w = phi i64 [ 0, %note ], [ %w_next, %wrapped ]
+  %w_more = icmp ult i64 %w, %results
+  br i1 %w_more, label %result, label %after
+result:
+  %w_row = mul i64 %w, 5
+  %w_row_at = getelementptr i64, ptr %out_rows, i64 %w_row
+  %w_type = load i64, ptr %w_row_at
+  %w_rank_at = getelementptr i64, ptr %w_row_at, i64 1
+  %w_rank = load i64, ptr %w_rank_at
+  %w_dims_at = getelementptr i64, ptr %w_row_at, i64 2
+  %w_dims = load ptr, ptr %w_dims_at
+  %w_bytes_at = getelementptr i64, ptr %w_row_at, i64 3
+  %w_bytes = load i64, ptr %w_bytes_at
+  %w_held_at = getelementptr i64, ptr %w_row_at, i64 4
+  %w_held = load i64, ptr %w_held_at
+  %w_is_held = icmp sge i64 %w_held, 0
+  br i1 %w_is_held, label %moved, label %made
+moved:
+  %from_at = getelementptr ptr, ptr %arguments, i64 %w_held
+  %from = load ptr, ptr %from_at
+  %moved_at = getelementptr i64, ptr %from, i64 7
+  %moved_storage = load ptr, ptr %moved_at
+  %gone_at = getelementptr i64, ptr %from, i64 8
+  store atomic i64 1, ptr %gone_at release, align 8
+  store atomic i64 1, ptr %moved_storage release, align 8
+  %moved_buffer = call ptr @around(i64 %w_type, i64 %w_rank, ptr %w_dims, i64 %w_bytes, ptr %memory, ptr %moved_storage)
+  br label %wrapped
+made:
+  %w_data_at = getelementptr ptr, ptr %frame_out, i64 %w
+  %w_data = load ptr, ptr %w_data_at
+  %made_buffer = call ptr @new_buffer(i64 %w_type, i64 %w_rank, ptr %w_dims, ptr %w_data, i64 %w_bytes, ptr %memory, ptr @owned, ptr null)
+  br label %wrapped
+wrapped:
+  %w_buffer = phi ptr [ %moved_buffer, %moved ], [ %made_buffer, %made ]
+  %w_at = getelementptr ptr, ptr %out_list, i64 %w
+  store ptr %w_buffer, ptr %w_at
+  %w_next = add i64 %w, 1
+  br label %wrap
+after:
+  %k = phi i64 [ 0, %wrap ], [ %k_next, %settled ]
+  %k_more = icmp ult i64 %k, %parameters
+  br i1 %k_more, label %settle, label %tell
+settle:
+  %k_row = mul i64 %k, 3
+  %k_mode_word = add i64 %k_row, 2
+  %k_mode_at = getelementptr i64, ptr %rows, i64 %k_mode_word
+  %k_mode = load i64, ptr %k_mode_at
+  %k_moved = icmp eq i64 %k_mode, 1
+  br i1 %k_moved, label %settled, label %remaining
+remaining:
+  %k_buffer_at = getelementptr ptr, ptr %arguments, i64 %k
+  %k_buffer = load ptr, ptr %k_buffer_at
+  %k_storage_at = getelementptr i64, ptr %k_buffer, i64 7
+  %k_storage = load ptr, ptr %k_storage_at
+  %k_claimed = icmp eq i64 %k_mode, 3
+  br i1 %k_claimed, label %unclaim, label %release
+unclaim:
+  store atomic i64 1, ptr %k_storage release, align 8
+  br label %delete
+release:
+  call void @unref(ptr %k_storage)
+  %given_up = icmp eq i64 %k_mode, 2
+  br i1 %given_up, label %delete, label %settled
+delete:
+  call void @give_up(ptr %k_buffer)
+  br label %settled
+settled:
+  %k_next = add i64 %k, 1
+  br label %after
+tell:
+  %events_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__device_complete_events}
+  %events = load ptr, ptr %events_at
+  %unasked = icmp eq ptr %events, null
+  br i1 %unasked, label %finish, label %event
+event:
+  store ptr @ready, ptr %events
+  br label %finish
+finish:
+  ret ptr null
+}

@@ -1,0 +1,139 @@
+"""The table of functions that JAX is given, and how Python functions become entries of it.
+
+A Python function of the table takes the `Structure` of its arguments and raises what goes wrong; the error that JAX
+gets says so with one of PJRT's codes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from hlotool.ir import HloError, InputError, UnsupportedError
+from hlotool.jax.pjrt.interface import HEAD, VERSION, Structure, functions
+from hlotool.jax.pjrt.native import CODES, NATIVE, error, pointer, provide
+
+__all__ = ["Function", "PjrtError", "callback", "capsule", "error_of"]
+
+Function: TypeAlias = Callable[[Structure], None]
+
+_C_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+_NAME = b"pjrt_c_api"  # the capsule only points to it
+_kept: list[object] = []
+
+
+class PjrtError(Exception):
+    """An error with one of the codes of `CODES`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def error_of(caught: BaseException | None = None) -> int:
+    """The error that JAX gets for an exception, in words of Python's where it is none of ours."""
+    try:
+        if caught is None:
+            return error(CODES["internal"], "the execution ended early")
+        if isinstance(caught, (KeyboardInterrupt, SystemExit)):
+            # JAX only knows errors of its own: the signal comes again once it has raised one.
+            signal.raise_signal(signal.SIGINT)
+            return error(CODES["cancelled"], "interrupted")
+        text = str(caught)
+        if not isinstance(caught, (HloError, PjrtError, MemoryError)):
+            text = f"{type(caught).__name__}: {text}"
+        return error(_code(caught), text)
+    except MemoryError:
+        return error(CODES["exhausted"], "out of memory")
+
+
+def _code(caught: BaseException) -> int:
+    if isinstance(caught, PjrtError):
+        return CODES[caught.code]
+    if isinstance(caught, MemoryError):
+        return CODES["exhausted"]
+    if isinstance(caught, UnsupportedError):
+        return CODES["unimplemented"]
+    return CODES["invalid argument" if isinstance(caught, InputError) else "internal"]
+
+
+def callback(name: str, function: Function) -> int:
+    """The address of a C function that calls `function` with the arguments of the function `name` of the table."""
+
+    def called(arguments: int) -> int | None:
+        try:
+            function(Structure(name, arguments))
+        except BaseException as caught:
+            return error_of(caught)
+        return None
+
+    return _address(called)
+
+
+def _address(function: Callable[..., Any], kind: Any = _C_FUNCTION) -> int:
+    made = kind(function)
+    _kept.append(made)
+    return int(ctypes.cast(made, ctypes.c_void_p).value or 0)
+
+
+def _missing(name: str) -> Function:
+    def missing(arguments: Structure) -> None:
+        raise PjrtError("unimplemented", f"PJRT_{name} is not implemented by hlotool")
+
+    return missing
+
+
+@cache
+def capsule(answers: Callable[[], Mapping[str, Function]], extensions: Callable[[], int]) -> object:
+    """The table, as JAX wants it: `answers` has its Python functions, `extensions` the address of a list of them."""
+    given = dict(answers())
+    provide("slow_from_host", None, callback("Client_BufferFromHostBuffer", given.pop("slow_from_host")))
+    provide("slow_to_host", None, callback("Buffer_ToHostBuffer", given.pop("slow_to_host")))
+    memory = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64)
+    no_memory = _address(lambda size: error(CODES["exhausted"], f"Out of memory allocating {size} bytes."), memory)
+    provide("out_of_memory", None, no_memory)
+    provide("failed", error_of, id(error_of))
+    names = functions()
+    words = [0, extensions(), 24, 0, (VERSION[1] << 32) | VERSION[0]]
+    for name in names:
+        words.append(pointer(name) if name in NATIVE else callback(name, given.get(name) or _missing(name)))
+    words[0] = 8 * len(words)
+    assert HEAD == 16
+    table = (ctypes.c_uint64 * len(words))(*words)
+    _kept.append(table)
+    _guard(table, len(words) - len(names), names)
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return make(ctypes.addressof(table), _NAME, None)
+
+
+def _guard(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, ...]) -> None:
+    """Where no Python code can run any more, what ends objects does nothing: at the end of the process."""
+    places = [start + number for number, name in enumerate(names) if name.endswith("_Destroy") and name not in NATIVE]
+
+    def end() -> None:
+        for place in places:
+            table[place] = pointer("Event_Error")
+
+    atexit.register(end)
+    os.register_at_fork(after_in_child=lambda: _refuse(table, start, names))
+
+
+def _refuse(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, ...]) -> None:
+    """In a child that was forked off: threads and their locks are those of the parent."""
+
+    def refused(arguments: int) -> int:
+        return error(
+            CODES["precondition"],
+            "this process was forked from one that uses JAX with hlotool, whose threads it has not: start processes "
+            "with the method 'spawn' or 'forkserver'",
+        )
+
+    address = _address(refused)
+    for name in ("LoadedExecutable_Execute", "Client_Compile", "Client_Create"):
+        table[start + names.index(name)] = address

@@ -1,0 +1,19 @@
+"""The entry point of JAX's plug-ins (group ``jax_plugins``): ``JAX_PLATFORMS=hlotool python train.py``.
+
+JAX imports this wherever hlotool is installed, so it looks at what was asked for and loads nothing else.
+"""
+
+from __future__ import annotations
+
+__all__ = ["initialize"]
+
+
+def initialize() -> None:
+    """What JAX calls before it chooses among its backends; nothing happens unless hlotool was asked for."""
+    from jax._src import config
+
+    platforms = [name.strip() for name in (config.jax_platforms.value or "").split(",")]
+    if "hlotool" in platforms:
+        from hlotool.jax.pjrt.register import register
+
+        register()

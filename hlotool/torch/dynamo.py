@@ -1,0 +1,53 @@
+"""The backend of ``torch.compile(model, backend="hlotool")``: graphs of forward and backward passes, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import count
+from typing import Any
+
+from torch import fx
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+import hlotool.torch.ops  # noqa: F401 - fills the table
+from hlotool.torch.lowering import LOWERINGS
+from hlotool.torch.program import function_of_graph
+
+__all__ = ["backend", "decompositions"]
+
+_NUMBERS = count()
+_EAGER = ("aten.native_dropout.default",)
+"""What stays whole although it has no lowering: its parts would draw other random numbers than eager PyTorch does."""
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Those of PyTorch into core ATen, without the operations that are lowered as they are."""
+    return {o: f for o, f in core_aten_decompositions().items() if str(o) not in LOWERINGS and str(o) not in _EAGER}
+
+
+def _compiler(kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+    def compile_graph(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        boxed: Callable[..., Any] = make_boxed_func(function_of_graph(graph_module, f"{kind} {next(_NUMBERS)}"))
+        return boxed
+
+    return compile_graph
+
+
+def backend(graph_module: fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """Compiles a graph of dynamo's; what PyTorch calls."""
+    if options:
+        raise TypeError(f"the backend hlotool has no options: {', '.join(options)}")
+    made = aot_autograd(
+        fw_compiler=_compiler("forward"),
+        bw_compiler=_compiler("backward"),
+        inference_compiler=_compiler("inference"),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    function: Callable[..., Any] = made(graph_module, example_inputs)
+    return function

@@ -1,0 +1,246 @@
+"""From an FX graph of ATen operations to a module of HLO.
+
+Every node has what PyTorch knows of its value, without symbols, in ``node.meta["val"]``.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from hlotool.ir import Computation, HloError, Instruction, Module
+from hlotool.ir.attributes import Metadata
+from hlotool.ir.builder import Builder
+from hlotool.ir.shape import array, scalar
+from hlotool.torch.dtypes import element_type_of
+from hlotool.torch.lowering import LOWERINGS, Context, Result
+from hlotool.torch.places import Leaf, leaf_of, numbers
+from hlotool.torch.refusal import Refused
+
+__all__ = ["Lowered", "attribute_of", "lower", "reason_against", "source_of"]
+
+_PLACING = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
+_PYTORCH = str(Path(torch.__file__).parent)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A module, and what its parameters and results are.
+
+    `inputs` are the numbers of the graph's placeholders that are its first parameters, `captured` the names of
+    attributes of the graph module that are the others.  A result is a leaf, or a value that is no tensor.
+    """
+
+    module: Module
+    inputs: tuple[int, ...]
+    captured: tuple[str, ...]
+    parameters: tuple[Leaf, ...]
+    results: tuple[Leaf | int | float | bool | None, ...]
+
+
+def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
+    """The graph as a module; Refused, with the operation, where one of its operations has no lowering."""
+    _load()
+    module = Module(name)
+    entry = module.add(Computation("main"), entry=True)
+    builder = Builder(entry)
+    env: dict[fx.Node, Any] = {}
+    strides: dict[Instruction, tuple[int, ...]] = {}
+    inputs: list[int] = []
+    captured: list[str] = []
+    parameters: list[Leaf] = []
+
+    def parameter(value: Any, hint: str) -> Instruction:
+        leaf = leaf_of(value)
+        made = builder.parameter(len(parameters), array(leaf.element_type, leaf.memory), hint)
+        parameters.append(leaf)
+        own = made if leaf.is_row_major else builder.transpose(made, leaf.inverse)
+        _note_strides(strides, own, value)
+        return own
+
+    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    for number, node in enumerate(placeholders):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            inputs.append(number)
+            env[node] = parameter(value, node.name)
+        else:
+            env[node] = value
+    for node in graph_module.graph.nodes:
+        if node.op == "get_attr" and isinstance(attribute_of(graph_module, node.target), torch.Tensor):
+            env[node] = parameter(attribute_of(graph_module, node.target), node.name)
+            captured.append(node.target)
+    results: list[Leaf | int | float | bool | None] = []
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function":
+            env[node] = _call(builder, node, env, strides)
+        elif node.op == "output":
+            roots = _results(builder, node, env, results)
+            entry.root = builder.tuple(roots)
+        elif node.op not in ("placeholder", "get_attr"):
+            raise Refused(f"{node.op} {node.target}")
+    module.remove(entry)
+    module.add(entry, entry=True)  # after those that it calls
+    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results))
+
+
+def reason_against(node: fx.Node) -> str | None:
+    """Why a call cannot be lowered; None where it can.  It is lowered, in a module of its own, to see."""
+    _load()
+    if node.target is operator.getitem:
+        return None
+    if node.op != "call_function" or str(node.target) not in LOWERINGS:
+        return "no lowering"
+    entry = Module("trial").add(Computation("main"), entry=True)
+    builder = Builder(entry)
+    env: dict[fx.Node, Any] = {}
+    strides: dict[Instruction, tuple[int, ...]] = {}
+    try:
+        for number, argument in enumerate(node.all_input_nodes):
+            value = argument.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                leaf = leaf_of(value)
+                made = builder.parameter(number, array(leaf.element_type, leaf.sizes))
+                env[argument] = made
+                _note_strides(strides, made, value)
+            else:
+                env[argument] = value
+        _call(builder, node, env, strides)
+    except Refused as refused:
+        return str(refused)
+    return None
+
+
+def source_of(node: fx.Node) -> tuple[str, int] | None:
+    """File and line of the user's program that a node comes from: the innermost that is not PyTorch's own."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not frame[0].startswith(_PYTORCH)] or frames
+    return (own[-1][0], int(own[-1][1])) if own else None
+
+
+def _load() -> None:
+    """Fills the table of lowerings."""
+    import hlotool.torch.ops  # noqa: F401
+
+
+def attribute_of(owner: Any, path: str) -> Any:
+    """What a node that gets an attribute gives."""
+    for name in path.split("."):
+        owner = getattr(owner, name)
+    return owner
+
+
+def _results(
+    builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], results: list[Leaf | int | float | bool | None]
+) -> list[Instruction]:
+    """The arrays that leave, in the memory order that PyTorch gives its tensors."""
+    arrays = []
+    outputs = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
+    for output in outputs:
+        if not isinstance(output, fx.Node):
+            results.append(output)
+            continue
+        value = env[output]
+        if not isinstance(value, Instruction):
+            results.append(value)
+            continue
+        leaf = leaf_of(output.meta["val"])
+        results.append(leaf)
+        arrays.append(value if leaf.is_row_major else builder.transpose(value, leaf.order))
+    return arrays
+
+
+def _call(
+    builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], strides: dict[Instruction, tuple[int, ...]]
+) -> Result:
+    """The result of one operation, checked against what PyTorch expects."""
+    arguments = fx.map_arg(node.args, env.__getitem__)
+    options = fx.map_arg(node.kwargs, env.__getitem__)
+    if node.target is operator.getitem:
+        element: Result = arguments[0][arguments[1]]
+        return element
+    function = LOWERINGS.get(str(node.target))
+    if function is None:
+        raise Refused(f"{node.target}: no lowering")
+    given = _named(node.target, arguments, options)
+    _check_place(given)
+    values = node.meta["val"]
+    single = not isinstance(values, (tuple, list))
+    expected = tuple(_expected(value) for value in ([values] if single else values))
+    builder.like = Instruction("parameter", scalar("pred"), metadata=_metadata(node))
+    found = _lowered(function, Context(builder, expected, strides), given, str(node.target))
+    _check(found, expected, str(node.target))
+    if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
+        _note_strides(strides, found, values)
+    return found
+
+
+def _note_strides(strides: dict[Instruction, tuple[int, ...]], made: Instruction, value: Any) -> None:
+    """Note how a tensor lies in memory, if that memory holds nothing else."""
+    own = value.numel() * value.element_size()
+    if value.storage_offset() == 0 and value.untyped_storage().nbytes() == own:
+        strides.setdefault(made, numbers(value.stride()))
+
+
+def _lowered(function: Callable[..., Result], c: Context, given: dict[str, Any], name: str) -> Result:
+    try:
+        return function(c, **given)
+    except HloError as error:  # of the builder: operands that HLO does not have
+        raise Refused(f"{name}: {error}") from error
+    except TypeError as error:
+        if "unexpected keyword argument" in str(error):
+            raise Refused(f"{name}: {str(error).partition('unexpected keyword ')[2]}") from error
+        raise
+
+
+def _named(target: Any, arguments: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by the names of the schema, without those that are as PyTorch has them by default."""
+    named = dict(options)
+    schema = target._schema.arguments
+    for row, value in zip(schema, arguments, strict=False):
+        named[row.name] = value
+    return {name: value for name, value in named.items() if not (value is None and name in _PLACING)}
+
+
+def _check_place(given: dict[str, Any]) -> None:
+    """Takes out what says where and how memory lies; Refused where that is not dense memory of this processor."""
+    device = given.pop("device", None)
+    if device is not None and torch.device(device).type != "cpu":
+        raise Refused(f"device {device}")
+    layout = given.pop("layout", None)
+    if layout not in (None, torch.strided):
+        raise Refused(f"layout {str(layout).removeprefix('torch.')}")
+    for name in _PLACING:
+        given.pop(name, None)
+
+
+def _expected(value: Any) -> tuple[str, tuple[int, ...]] | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    return element_type_of(value.dtype), numbers(value.shape)
+
+
+def _check(found: Result, expected: tuple[tuple[str, tuple[int, ...]] | None, ...], name: str) -> None:
+    """A lowering that gives another type or other dimensions than PyTorch is not used."""
+    values = found if isinstance(found, tuple) else (found,)
+    if len(values) != len(expected):
+        raise Refused(f"{name}: the lowering gives {len(values)} results, PyTorch {len(expected)}")
+    for value, wanted in zip(values, expected, strict=True):
+        own = None if value is None else (value.shape.element_type, value.shape.dimensions)
+        if own is not None and own != wanted:
+            raise Refused(f"{name}: the lowering gives {own}, PyTorch {wanted}")
+
+
+def _metadata(node: fx.Node) -> Metadata:
+    place = source_of(node)
+    kind = str(node.target)
+    file, line = place or ("", 0)
+    return Metadata(op_type=kind, op_name=node.name, source_file=file, source_line=line)

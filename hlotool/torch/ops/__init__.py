@@ -1,0 +1,31 @@
+"""Lowerings of ATen operations, a file for each family; importing this package fills the table.
+
+Arguments by the names of ATen's schemas enter, instructions of HLO leave (`hlotool.torch.lowering`).
+"""
+
+from hlotool.torch.ops import (
+    activations,
+    algebra,
+    attention,
+    binary,
+    conversions,
+    convolutions,
+    creation,
+    fourier,
+    indexing,
+    joining,
+    normalisation,
+    ordering,
+    padding,
+    pooling,
+    products,
+    reductions,
+    softmax,
+    unary,
+    views,
+)
+
+__all__ = [
+    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
+    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "softmax", "unary", "views",
+]  # fmt: skip

@@ -1,0 +1,57 @@
+"""Linear algebra and distances."""
+
+from __future__ import annotations
+
+from math import isinf
+
+from hlotool.ir import Instruction
+from hlotool.torch.lowering import Context, broadcast_dimensions, lowering
+from hlotool.torch.ops.pieces import sizes
+from hlotool.torch.refusal import Refused
+
+__all__: list[str] = []
+
+
+@lowering("aten.linalg_solve_triangular.default")
+def solve_triangular(
+    c: Context, self: Instruction, B: Instruction, *, upper: bool, left: bool = True, unitriangular: bool = False  # noqa: N803
+) -> Instruction:
+    lead = broadcast_dimensions((sizes(self)[:-2], sizes(B)[:-2]))
+    if not self.shape.size or not B.shape.size:
+        raise Refused("a system without elements")
+    a, b = (c.expand(one, (*lead, *sizes(one)[-2:])) for one in (self, B))
+    attributes = {
+        "left_side": left, "lower": not upper, "unit_diagonal": unitriangular, "transpose_a": "NO_TRANSPOSE",
+    }  # fmt: skip
+    return c.builder.add("triangular-solve", None, (a, b), attributes)
+
+
+@lowering("aten._cdist_forward.default")
+def cdist(c: Context, x1: Instruction, x2: Instruction, p: float, compute_mode: int | None) -> Instruction:
+    """Distances of all pairs of rows."""
+    b, dimensions = c.builder, c.dimensions
+    rank, width = len(dimensions), sizes(x1)[-1]
+    lead = dimensions[:-2]
+    first = c.expand(x1, (*lead, *sizes(x1)[-2:]))
+    second = c.expand(x2, (*lead, *sizes(x2)[-2:]))
+    kept = tuple(range(rank - 2))
+    whole = (*dimensions, width)
+    away = b.unary(
+        "abs",
+        b.binary(
+            "subtract",
+            b.broadcast(first, (*kept, rank - 2, rank), whole),
+            b.broadcast(second, (*kept, rank - 1, rank), whole),
+        ),
+    )
+    over = (rank,)
+    if p == 0:
+        return c.reduce(c.convert(c.convert(away, "pred"), c.type), over, "add", 0)
+    if p == 1:
+        return c.reduce(away, over, "add", 0)
+    if isinf(p):
+        return c.reduce(away, over, "maximum", 0)
+    if p == 2:
+        return b.unary("sqrt", c.reduce(b.binary("multiply", away, away), over, "add", 0))
+    total = c.reduce(b.binary("power", away, c.like(p, away)), over, "add", 0)
+    return b.binary("power", total, c.like(1 / p, total))
