@@ -2,7 +2,7 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives.
+414x buffers, 416x operands of products, 418x what runs side by side, 4197 to 4199 derivatives.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
