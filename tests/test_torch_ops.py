@@ -13,7 +13,7 @@ from torch_graphs import run_lowered  # noqa: E402
 
 def close(function: Any, *arguments: Any) -> None:
     wanted, found = function(*arguments), run_lowered(function, *arguments)
-    torch.testing.assert_close(found, wanted, check_stride=True)
+    torch.testing.assert_close(found, wanted, check_stride=True, equal_nan=True)
 
 
 def test_types_are_promoted_as_pytorch_does() -> None:
@@ -29,3 +29,54 @@ def test_memory_orders_stay() -> None:
     close(lambda a: torch.relu(a) * 2, x)
     close(lambda a: a.permute(0, 2, 3, 1).exp(), x)
     close(lambda a, b: a + b, x[:, :, ::2], torch.randn(2, 1, 1, 1).expand(2, 3, 2, 5))
+
+
+NAMES = [
+    "abs", "add", "addcmul", "angle", "arange", "as_strided", "atan2", "bitwise_and", "bitwise_left_shift",
+    "bitwise_right_shift", "cat", "clamp", "copysign", "diag_embed", "diagonal", "diagonal_scatter",
+    "div.floor_rounding", "div.trunc_rounding", "eq", "expand", "eye", "flip", "floor_divide", "fmax", "fmod",
+    "full_like", "heaviside", "hypot", "isposinf", "lerp", "linspace", "log2", "logical_xor", "maximum", "pow",
+    "remainder", "repeat", "roll", "round", "rsub", "select_scatter", "sgn", "sign", "signbit", "slice_scatter",
+    "split", "stack", "tril", "unbind", "unfold", "view_as_real", "where", "xlogy",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_of_pytorch(name: str) -> None:
+    """Without decompositions: the lowering of each operation itself; `survey_torch_opinfo.py` does this for all."""
+    database = pytest.importorskip(
+        "torch.testing._internal.common_methods_invocations", reason="PyTorch's test data need expecttest"
+    )
+    from survey_torch_opinfo import cases, same
+
+    (op,) = [o for o in database.op_db if name == o.name + (f".{o.variant_test_name}" if o.variant_test_name else "")]
+    tried = 0
+    for dtype in (torch.float32, torch.int64, torch.bfloat16, torch.complex64):
+        if dtype not in op.supported_dtypes("cpu"):
+            continue
+        for function, tensors in cases(op, dtype, 2, False):
+            wanted = function(*tensors)
+            assert same(run_lowered(function, *tensors), wanted) is None, (dtype, [t.shape for t in tensors])
+            tried += 1
+    assert tried
+
+
+def test_what_is_not_a_number_and_what_is_infinite() -> None:
+    x = torch.tensor([0.0, -0.0, 1.5, -2.5, float("inf"), -float("inf"), float("nan")])
+    for function in (torch.sign, torch.signbit, torch.trunc, torch.round, torch.isnan, torch.isinf, torch.relu):
+        close(function, x)
+    y = x.flip(0)
+    for function in (torch.maximum, torch.fmax, torch.remainder, torch.fmod, torch.floor_divide, torch.copysign):
+        close(function, x, y)
+    close(lambda a: torch.clamp(a, -1, 1), x)
+
+
+def test_integers_wrap_as_in_c() -> None:
+    x = torch.tensor([300, -1, 127, -129])
+    close(lambda a: a.to(torch.uint8), x)
+    close(lambda a: a.to(torch.int8), x)
+    close(lambda a, b: a**b, torch.tensor([2, -1, 1, 5]), torch.tensor([3, -3, -2, 0]))
+
+
+def test_float_to_narrow_integers_goes_through_wide_ones() -> None:
+    close(lambda a: a.to(torch.uint8), torch.tensor([300.0, -1.0, 255.5]))

@@ -129,6 +129,9 @@ class Context:
             return self.builder.compare(a, self.like(0, a), "NE")
         if ELEMENT_TYPES[own].is_complex and not ELEMENT_TYPES[element_type].is_complex:
             return self.convert(self.builder.unary("real", a), element_type)
+        row = ELEMENT_TYPES[element_type]
+        if row.is_integer and row.bits < 32 and ELEMENT_TYPES[own].is_float:
+            a = self.builder.convert(a, "s32")  # what does not fit wraps, as in C
         return self.builder.convert(a, element_type)
 
     def promote(self, *values: Value, floats: bool = False) -> str:
