@@ -191,6 +191,17 @@ def test_borders() -> None:
     close(lambda a: F.fold(a, (5, 6), (3, 2), padding=1, stride=2), draw(2, 18, 12))
 
 
+def test_images_are_resampled() -> None:
+    aten, x = torch.ops.aten, draw(2, 3, 5, 6)
+    for size, factors in (((8, 4), None), ((5, 12), None), (None, (1.5, 2.3))):
+        close(given(aten.upsample_nearest2d.vec, output_size=size, scale_factors=factors), x)
+        for align in (True, False):
+            options = {"output_size": size, "align_corners": align, "scale_factors": factors}
+            close(given(aten.upsample_bilinear2d.vec, **options), x, rtol=1e-5, atol=1e-5)
+    close(lambda a: aten.upsample_trilinear3d.vec(a, (3, 9, 6), False, None), draw(1, 2, 4, 5, 6), rtol=1e-5, atol=1e-5)
+    close(lambda a: aten.topk(a, 1), torch.tensor(3.0))
+
+
 def test_fourier_transforms() -> None:
     x = draw(3, 6, 5)
     close(lambda a: torch.fft.rfft2(a, norm="ortho"), x, rtol=1e-4, atol=1e-5)

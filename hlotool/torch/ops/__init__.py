@@ -20,6 +20,7 @@ from hlotool.torch.ops import (
     pooling,
     products,
     reductions,
+    resampling,
     softmax,
     unary,
     views,
@@ -27,5 +28,6 @@ from hlotool.torch.ops import (
 
 __all__ = [
     "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
-    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "softmax", "unary", "views",
+    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "resampling",
+    "softmax", "unary", "views",
 ]  # fmt: skip

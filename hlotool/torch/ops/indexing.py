@@ -24,7 +24,7 @@ from hlotool.torch.ops.pieces import (
 )
 from hlotool.torch.refusal import Refused
 
-__all__: list[str] = []
+__all__ = ["rows_at"]
 
 Indices = Sequence[Instruction | None]
 
@@ -44,7 +44,7 @@ def _small(c: Context, index: Instruction, size: int) -> Instruction:
 # ---- rows: all of what lies at places of one dimension
 
 
-def _rows(c: Context, self: Instruction, along: int, index: Instruction) -> Instruction:
+def rows_at(c: Context, self: Instruction, along: int, index: Instruction) -> Instruction:
     """The places `index` (any dimensions) of a dimension, in whose stead the dimensions of `index` stand."""
     rank, inner = len(sizes(self)), len(sizes(index))
     windows = [size if d != along else 1 for d, size in enumerate(sizes(self))]
@@ -68,7 +68,7 @@ def index_select(c: Context, self: Instruction, dim: int, index: Instruction) ->
     along = dimension_of(dim, len(sizes(self)))
     _need(self, along, index)
     flat = index if sizes(index) else c.unsqueeze(index, (0,))
-    return _rows(c, self, along, _small(c, flat, sizes(self)[along]))
+    return rows_at(c, self, along, _small(c, flat, sizes(self)[along]))
 
 
 @lowering("aten.embedding.default")
@@ -77,7 +77,7 @@ def embedding(
     sparse: bool = False,
 ) -> Instruction:  # fmt: skip
     _need(weight, 0, indices)
-    return _rows(c, weight, 0, _small(c, indices, sizes(weight)[0]))
+    return rows_at(c, weight, 0, _small(c, indices, sizes(weight)[0]))
 
 
 @lowering("aten.embedding_dense_backward.default")
@@ -92,7 +92,7 @@ def embedding_dense_backward(
     if scale_grad_by_freq:
         ones = c.full(1, element(grad), (count,))
         often = _into_rows(c, c.full(0, element(grad), (num_weights,)), 0, index, ones, "add")
-        grad = b.binary("divide", grad, spread(c, _rows(c, often, 0, index), (0,), sizes(grad)))
+        grad = b.binary("divide", grad, spread(c, rows_at(c, often, 0, index), (0,), sizes(grad)))
     if padding_idx >= 0:
         padding = b.compare(index, c.like(padding_idx, index), "EQ")
         grad = b.select(spread(c, padding, (0,), sizes(grad)), c.like(0, grad), grad)
@@ -393,7 +393,7 @@ def searchsorted(
         if rows:
             there = b.gather(sequence, safe, _element_batching(rank, rank - 1, read=True))
         else:
-            there = _rows(c, sequence, 0, safe)
+            there = rows_at(c, sequence, 0, safe)
         open_ = b.compare(low, high, "LT")
         before = b.unary("not", b.compare(there, values, "GT" if right else "GE"))  # so is NaN
         go = b.binary("and", open_, before)
@@ -419,5 +419,5 @@ def masked_scatter(c: Context, self: Instruction, mask: Instruction, source: Ins
     attributes = {"window": window, "to_apply": c.reducer("add", "s32")}
     number = b.add("reduce-window", None, (ones, c.full(0, "s32")), attributes)
     place = b.binary("maximum", b.binary("subtract", number, c.like(1, number)), c.like(0, number))
-    taken = b.reshape(_rows(c, b.reshape(source, (source.shape.size,)), 0, place), dimensions)
+    taken = b.reshape(rows_at(c, b.reshape(source, (source.shape.size,)), 0, place), dimensions)
     return b.select(chosen, taken, whole)

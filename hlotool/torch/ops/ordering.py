@@ -70,7 +70,9 @@ def topk(
     c: Context, self: Instruction, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Instruction, Instruction]:
     if not sizes(self):
-        raise Refused("the greatest elements of a scalar")
+        if not k:
+            raise Refused("no element of a scalar")
+        return self, c.full(0, "s64")
     along = dimension_of(dim, len(sizes(self)))
     values, places = _sorted(c, self, along, largest)
     return narrow(c, values, along, 0, k), narrow(c, places, along, 0, k)
