@@ -58,7 +58,7 @@ LIBRARIES = {  # beyond the standard library
     "lint": {"numpy", "ml_dtypes"},
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
-    "runtime": {"numpy", "ml_dtypes", "llvmlite"},
+    "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
     "harness": {"numpy", "ml_dtypes", "safetensors", "jax", "jaxlib"},  # the last two in a child process only
     "inspect": {"graphviz"},
     "checks": {"numpy"},

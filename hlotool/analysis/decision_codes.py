@@ -537,7 +537,7 @@ _ROWS = (
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),
-    _kind(4196, "note vmap", "turns", "an instruction takes the examples one after the other",
+    _kind(4196, "note *", "turns", "an instruction takes the examples one after the other",
           "It has no form for many at once, such as a reduction for which every example has another initial value: a "
           "loop goes over the examples.",
           _main("x = f32[8] parameter(0)\nn = f32[] parameter(1)\n"
