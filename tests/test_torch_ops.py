@@ -80,3 +80,19 @@ def test_integers_wrap_as_in_c() -> None:
 
 def test_float_to_narrow_integers_goes_through_wide_ones() -> None:
     close(lambda a: a.to(torch.uint8), torch.tensor([300.0, -1.0, 255.5]))
+
+
+def test_numbers_beside_narrow_floats_are_rounded_as_in_eager() -> None:
+    """Multiplied and divided by as they are, and of the tensor's type elsewhere."""
+    torch.manual_seed(0)
+    functions = [
+        lambda x, y: x * 0.1, lambda x, y: x / 3, lambda x, y: x + 1e-3, lambda x, y: 1.1 - x, lambda x, y: x - 0.1,
+        lambda x, y: torch.add(x, y, alpha=0.3), lambda x, y: torch.rsub(x, 2.3, alpha=0.7), lambda x, y: x % 0.3,
+        lambda x, y: torch.fmod(x, 0.3), lambda x, y: x.abs() ** 0.3, lambda x, y: x + torch.tensor(0.1),
+        lambda x, y: torch.addcmul(x, y, x, value=0.3), lambda x, y: torch.floor_divide(x, 0.1),
+    ]  # fmt: skip
+    for dtype in (torch.bfloat16, torch.float16):
+        x, y = (torch.randn(4096).to(dtype) for _ in range(2))
+        for number, function in enumerate(functions):
+            found = run_lowered(function, x, y)
+            assert torch.equal(found, function(x, y)), (dtype, number)

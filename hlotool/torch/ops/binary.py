@@ -23,22 +23,30 @@ def _arithmetic(c: Context) -> str:
     return "f32" if row.is_float and row.bits < 32 else c.type
 
 
-def _operands(c: Context, *values: Value) -> list[Instruction]:
-    """Values as tensors of the result's dimensions; in f32 tensors with dimensions are of the result's type first."""
+def _operands(c: Context, *values: Value, exact: bool = False) -> list[Instruction]:
+    """Values as tensors of the result's dimensions, which are of the result's type before they become f32.
+
+    With `exact` numbers, and tensors without dimensions, are not rounded to that type: so PyTorch multiplies and
+    divides on a processor, and nothing else.
+    """
     wide = _arithmetic(c)
     made = []
     for value in values:
-        if isinstance(value, Instruction) and value.shape.dimensions:
+        if not isinstance(value, Instruction):
+            value = value if exact else c.full(value, c.type, ())
+        elif value.shape.dimensions or not exact:
             value = c.convert(value, c.type)
         made.append(c.tensor(value, wide, c.dimensions))
     return made
 
 
-def _scaled(c: Context, value: Instruction, alpha: Number) -> Instruction:
-    """``alpha * value``."""
+def _scaled(c: Context, value: Instruction, alpha: Number, *, exact: bool = False) -> Instruction:
+    """``alpha * value``, with a factor of the result's type unless `exact`."""
     if alpha == 1:
         return value
     factor = c.like(alpha, value)
+    if not exact:
+        factor = c.convert(c.full(alpha, c.type, value.shape.dimensions), value.shape.element_type)
     return c.builder.binary("and" if value.shape.element_type == "pred" else "multiply", value, factor)
 
 
@@ -63,19 +71,19 @@ def rsub(c: Context, self: Instruction, other: Value, *, alpha: Number = 1) -> I
 
 @lowering("aten.mul.Tensor", "aten.mul.Scalar")
 def mul(c: Context, self: Instruction, other: Value) -> Instruction:
-    a, b = _operands(c, self, other)
+    a, b = _operands(c, self, other, exact=True)
     return c.convert(c.builder.binary("and" if c.type == "pred" else "multiply", a, b), c.type)
 
 
 @lowering("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def div(c: Context, self: Instruction, other: Value) -> Instruction:
-    a, b = _operands(c, self, other)
+    a, b = _operands(c, self, other, exact=True)
     return c.convert(c.builder.binary("divide", a, b), c.type)
 
 
 @lowering("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(c: Context, self: Instruction, other: Value, *, rounding_mode: str | None = None) -> Instruction:
-    a, b = _operands(c, self, other)
+    a, b = _operands(c, self, other, exact=True)
     if rounding_mode is None:
         return c.convert(c.builder.binary("divide", a, b), c.type)
     found = _floored(c, a, b) if rounding_mode == "floor" else _cut(c, a, b)
@@ -84,7 +92,7 @@ def div_mode(c: Context, self: Instruction, other: Value, *, rounding_mode: str 
 
 @lowering("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(c: Context, self: Instruction, other: Value) -> Instruction:
-    a, b = _operands(c, self, other)
+    a, b = _operands(c, self, other, exact=True)
     return c.convert(_floored(c, a, b), c.type)
 
 
@@ -261,7 +269,7 @@ def heaviside(c: Context, self: Instruction, values: Instruction) -> Instruction
 @lowering("aten.lerp.Tensor", "aten.lerp.Scalar")
 def lerp(c: Context, self: Instruction, end: Instruction, weight: Value) -> Instruction:
     b = c.builder
-    x, y, w = _operands(c, self, end, weight)
+    x, y, w = _operands(c, self, end, weight, exact=True)
     way = b.binary("subtract", y, x)
     near = b.binary("add", x, b.binary("multiply", w, way))
     far = b.binary("subtract", y, b.binary("multiply", way, b.binary("subtract", c.like(1, w), w)))
@@ -273,8 +281,8 @@ def lerp(c: Context, self: Instruction, end: Instruction, weight: Value) -> Inst
 def addcmul(
     c: Context, self: Instruction, tensor1: Instruction, tensor2: Instruction, *, value: Number = 1
 ) -> Instruction:
-    a, x, y = _operands(c, self, tensor1, tensor2)
-    product = c.builder.binary("multiply", _scaled(c, x, value), y)
+    a, x, y = _operands(c, self, tensor1, tensor2, exact=True)
+    product = c.builder.binary("multiply", _scaled(c, x, value, exact=True), y)
     return c.convert(c.builder.binary("add", a, product), c.type)
 
 
@@ -282,8 +290,8 @@ def addcmul(
 def addcdiv(
     c: Context, self: Instruction, tensor1: Instruction, tensor2: Instruction, *, value: Number = 1
 ) -> Instruction:
-    a, x, y = _operands(c, self, tensor1, tensor2)
-    quotient = c.builder.binary("divide", _scaled(c, x, value), y)
+    a, x, y = _operands(c, self, tensor1, tensor2, exact=True)
+    quotient = c.builder.binary("divide", _scaled(c, x, value, exact=True), y)
     return c.convert(c.builder.binary("add", a, quotient), c.type)
 
 
