@@ -32,8 +32,15 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return {
         operation: function
         for operation, function in core_aten_decompositions().items()
-        if str(operation) not in LOWERINGS and torch.Tag.nondeterministic_seeded not in operation.tags
+        if str(operation) not in LOWERINGS and not _draws(operation)
     }
+
+
+def _draws(operation: Any) -> bool:
+    """Whether an operation itself draws random numbers; one that is but a name for its parts (attention, lstm) does
+    what they do, in eager PyTorch, too."""
+    composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), "CompositeImplicitAutograd")
+    return torch.Tag.nondeterministic_seeded in operation.tags and not composite
 
 
 def compiler(kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
