@@ -244,6 +244,67 @@ def test_real_programs_lie_within_their_bounds(case: Any) -> None:
         assert all(c.ok for c in comparisons), [str(c) for c in comparisons]
 
 
+LAPACK = {
+    "potrf": ("{t}[{n},{n}], s32[]", "p0", "uplo = 76 : ui8"),
+    "getrf": ("{t}[{n},{n}], s32[{n}], s32[]", "p0", ""),
+    "syevd": ("{t}[{n},{n}], f{b}[{n}], s32[]", "p0", "mode = 86 : ui8, uplo = 76 : ui8"),
+    "gesdd": ("{t}[{n},{n}], f{b}[{n}], {t}[{n},{n}], {t}[{n},{n}], s32[]", "p0", "mode = 83 : ui8"),
+    "trsm": ("{t}[{n},{n}]", "p0, p1", "diag = 78 : ui8, side = 76 : ui8, trans_x = 78 : ui8, uplo = 76 : ui8"),
+    "geqrf": ("{t}[{n},{n}], {t}[{n}]", "p0", ""),
+}
+"""Results, operands and options of the calls."""
+
+
+def lapack(routine: str, letter: str, n: int) -> tuple[str, list[Array]]:
+    kind = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}[letter]
+    results, operands, options = LAPACK[routine]
+    shape = results.format(t=kind, n=n, b=32 if letter in "sc" else 64)
+    routine = "heevd" if routine == "syevd" and letter in "cz" else routine
+    text = "ENTRY main {\n" + "".join(f" p{k} = {kind}[{n},{n}] parameter({k})\n" for k in range(operands.count("p")))
+    text += f" ROOT r = ({shape}) custom-call({operands}), custom_call_target=\"lapack_{letter}{routine}_ffi\", "
+    text += f"api_version=API_VERSION_TYPED_FFI, backend_config={{{options}}}\n}}"
+    random = np.random.default_rng(n)
+    arrays: list[Array] = [random.standard_normal((n, n)).astype(dtype_of(kind)) for _ in range(operands.count("p"))]
+    if letter in "cz":
+        arrays = [(a + 1j * random.standard_normal((n, n))).astype(a.dtype) for a in arrays]
+    if routine in ("potrf", "syevd", "heevd"):
+        arrays[0] = (arrays[0] @ arrays[0].conj().T / n + np.eye(n)).astype(arrays[0].dtype)
+    if routine in ("trsm", "getrf"):  # far from singular; the pivots of LU are in other rows
+        arrays[0] += 4 * n**0.5 * np.eye(n, dtype=arrays[0].dtype)
+        arrays[0] = np.roll(arrays[0], routine == "getrf", axis=0)
+    return text, arrays
+
+
+@pytest.mark.parametrize("letter", "sdcz")
+@pytest.mark.parametrize("n", [1, 2, 5, 31, 33])
+@pytest.mark.parametrize("routine", LAPACK)
+def test_decompositions_have_bounds_or_are_undecided(routine: str, n: int, letter: str) -> None:
+    pytest.importorskip("scipy", reason="LAPACK custom calls need SciPy")
+    text, arrays = lapack(routine, letter, n)
+    module = parse(text)
+    found = truth(module, arrays)
+    for outputs in (evaluate(module, arrays), compile_module(module, threads=1)(*arrays)):
+        compared = compare_with_truth(outputs, found, max_undecided=1.0)
+        assert all(c.ok for c in compared), [str(c) for c in compared]
+    decided = {"potrf": (0, 1), "getrf": (0, 1, 2), "syevd": (1, 2), "gesdd": (1, 4), "trsm": (0,)}.get(routine, ())
+    assert {k for k, leaf in enumerate(found) if np.isfinite(leaf.errors()).all()} == set(decided)
+    for place in decided:
+        if found[place].value.dtype.kind in "fc":
+            largest = float(np.max(np.abs(found[place].value)))
+            assert found[place].errors().max() < 3e5 * 2.0 ** (-24 if letter in "sc" else -53) * largest
+
+
+def test_of_matrices_near_singular_ones_nothing_is_known() -> None:
+    pytest.importorskip("scipy", reason="LAPACK custom calls need SciPy")
+    for routine in ("potrf", "getrf"):
+        text, (matrix, *_) = lapack(routine, "s", 5)
+        matrix[4] = matrix[3]
+        matrix[:, 4] = matrix[:, 3]
+        assert all(np.isinf(leaf.errors()).all() for leaf in truth(parse(text), [matrix]))
+    text, (matrix,) = lapack("getrf", "s", 5)
+    matrix[:, 0] = 1 + np.arange(5) * np.float32(2**-20)  # the last row is the pivot: it is compared, not computed
+    assert all(np.isfinite(leaf.errors()).all() for leaf in truth(parse(text), [matrix]))
+
 MODULE = "ENTRY main { p0 = f32[4] parameter(0)\n ROOT r = f32[4] exponential(p0) }"
 
 

@@ -19,13 +19,13 @@ from hlotool.evaluate.truth_sums import retyped, total
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["LINALG"]
+__all__ = ["LINALG", "SMALL", "accurate", "roundoff"]
 
-_SMALL = 0.25
+SMALL = 0.25
 """Perturbations up to this size (relative to where a matrix becomes singular) are bounded to first order, doubled."""
 
 
-def _accurate(array: AnyArray) -> AnyArray:
+def accurate(array: AnyArray) -> AnyArray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
@@ -36,7 +36,7 @@ def _in_double(instruction: Instruction, operands: list[AnyArray], context: Any)
     return np.asarray(rule(stub, operands, context.plain))
 
 
-def _roundoff(kind: str) -> float:
+def roundoff(kind: str) -> float:
     """Of the computation, and of this one in f64."""
     return unit("f32" if ELEMENT_TYPES[kind].bits <= 16 else kind) + 2.0**-53
 
@@ -45,7 +45,7 @@ def _fft(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
     """``|X - computed|_2 <= c log2(n) u |X|_2`` (Higham, theorem 24.2, has c = 7 for powers of two); lengths with
     other factors may take a convolution by several transforms of up to four times the length."""
     (x,) = operands
-    array, kind = _accurate(x.value), instruction.shape.element_type
+    array, kind = accurate(x.value), instruction.shape.element_type
     lengths, form = tuple(instruction.attributes["fft_length"]), instruction.attributes["fft_type"]
     value = _in_double(instruction, [array], context)
     if 0 in value.shape or 0 in array.shape:
@@ -54,7 +54,7 @@ def _fft(instruction: Instruction, operands: Operands, context: Any) -> Bounded:
     axes = tuple(range(array.ndim - len(lengths), array.ndim))
     mirrored = 2.0 if form == "IRFFT" else 1.0
     norm = mirrored * np.sqrt((np.abs(array) ** 2).sum(axes, keepdims=True))
-    error = norm * 8 * log2(2 * size) * _roundoff(kind) * (1 if not size & (size - 1) else 4) * size**0.5
+    error = norm * 8 * log2(2 * size) * roundoff(kind) * (1 if not size & (size - 1) else 4) * size**0.5
     error = error + mirrored * np.asarray(x.errors()).sum(axes, keepdims=True)
     if form in ("IFFT", "IRFFT"):
         error = error / size
@@ -66,20 +66,20 @@ def _cholesky(instruction: Instruction, operands: Operands, context: Any) -> Bou
     """Higham, theorems 10.3 (the backward error) and 10.8 (how the factor moves: Sun, 1991), in the Frobenius norm."""
     (a,) = operands
     kind = instruction.shape.element_type
-    value = _in_double(instruction, [_accurate(a.value)], context)
+    value = _in_double(instruction, [accurate(a.value)], context)
     if not value.size:
         return exact(value, kind)
     size = value.shape[-1]
     factors = value.reshape(-1, size, size)
     errors = np.broadcast_to(a.errors(), a.shape).reshape(-1, size, size)
     bound = np.full(factors.shape, np.inf)
-    gamma = growth(size + 2, _roundoff(kind)) * (4 if ELEMENT_TYPES[kind].is_complex else 1)
+    gamma = growth(size + 2, roundoff(kind)) * (4 if ELEMENT_TYPES[kind].is_complex else 1)
     for number, factor in enumerate(factors):
         if not np.isfinite(factor).all() or not np.diagonal(factor).all():
             continue
         backward = gamma * float(np.linalg.norm(factor)) ** 2 + 2 * float(np.linalg.norm(errors[number]))
         inverse = float(np.linalg.norm(np.linalg.inv(factor), 2)) ** 2
-        if inverse * backward < _SMALL:
+        if inverse * backward < SMALL:
             bound[number] = 2 * inverse * float(np.linalg.norm(factor, 2)) * backward
     keep = np.tril(np.ones((size, size), np.bool_))
     keep = keep if instruction.attributes.get("lower") else keep.T
@@ -96,7 +96,7 @@ def _triangular_solve(instruction: Instruction, operands: Operands, context: Any
     attributes, kind = instruction.attributes, instruction.shape.element_type
     lower, left_side = bool(attributes.get("lower")), bool(attributes.get("left_side"))
     transpose = attributes.get("transpose_a") or "NO_TRANSPOSE"
-    a, b = _accurate(matrix.value), _accurate(right.value)
+    a, b = accurate(matrix.value), accurate(right.value)
     value = _in_double(instruction, [a, b], context)
     size = a.shape[-1]
     if not value.size or not size:
@@ -112,7 +112,7 @@ def _triangular_solve(instruction: Instruction, operands: Operands, context: Any
     if not left_side:
         columns, errors = np.swapaxes(columns, -1, -2), np.swapaxes(errors, -1, -2)
     inverse = np.abs(linalg.substitute(a, np.broadcast_to(np.eye(size, dtype=a.dtype), a.shape), lower, False))
-    gamma = growth(size + 2, _roundoff(kind)) * (4 if ELEMENT_TYPES[kind].is_complex else 1)
+    gamma = growth(size + 2, roundoff(kind)) * (4 if ELEMENT_TYPES[kind].is_complex else 1)
     moved = gamma * np.abs(a) + spread
     nearness = np.max(inverse @ moved, axis=(-1, -2), keepdims=True)
     bound = 2 * (inverse @ (moved @ columns + errors))

@@ -16,6 +16,7 @@ from hlotool.evaluate.bounds import Bounded, exact, is_inexact, narrow
 from hlotool.evaluate.rules import RULES
 from hlotool.evaluate.sort import sorted_order, top_positions
 from hlotool.evaluate.truth_elementwise import ELEMENTWISE
+from hlotool.evaluate.truth_lapack import lapack_rule
 from hlotool.evaluate.truth_linalg import LINALG
 from hlotool.evaluate.truth_sums import SUMS
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
@@ -86,13 +87,16 @@ def _bitcast(instruction: Instruction, operands: Operands, context: Any) -> Any:
 
 
 def _custom_call(instruction: Instruction, operands: Operands, context: Any) -> Any:
-    """Annotations return their operand; calls of GPU libraries have the errors of the instructions that say what they
-    compute."""
+    """Annotations return their operand; LAPACK's have rules of their own; calls of GPU libraries have the errors of the
+    instructions that say what they compute."""
     from hlotool.evaluate.xla_calls import is_annotation
     from hlotool.evaluate.xla_custom_calls import library_computation
 
     if is_annotation(instruction):
         return operands[0]
+    rule = lapack_rule(instruction.attributes["custom_call_target"])
+    if rule is not None:
+        return rule(instruction, operands, context)
     meaning = library_computation(instruction)
     return _declared(instruction, operands, context) if meaning is None else context.apply(meaning, operands)
 

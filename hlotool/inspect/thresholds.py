@@ -40,7 +40,10 @@ def thresholds() -> list[Listed]:
 
 
 def _options(name: str) -> Iterator[Listed]:
-    """The whole numbers among the options of a pass."""
+    """The whole numbers among the options of a pass; those of one that makes another program say which, and decide
+    nothing."""
+    if getattr(find_pass(name), "changes_program", False):
+        return
     for option in pass_options(find_pass(name)).values():
         if option.type is int:
             meaning = f"Option of this pass: see 'hlotool passes {name}'."
