@@ -64,6 +64,10 @@ def _leaves(operands: Operands) -> list[Any]:
     return [leaf for operand in operands for leaf in leaves_of(operand)]
 
 
+def _together(instruction: Instruction, leaves: Any) -> Any:
+    return value_from_leaves(instruction.shape, iter(leaves))
+
+
 def _undecided(value: AnyArray) -> Bounded:
     return Bounded(value, np.full(value.shape, np.inf))
 
@@ -75,7 +79,7 @@ def _undecided_rule(instruction: Instruction, operands: Operands, context: Any) 
     given = [np.ascontiguousarray(narrow(leaf, kind)) for leaf, kind in zip(_leaves(operands), kinds, strict=True)]
     found = run_custom_call(given, call)
     made = [exact(value, kind) for value, kind in zip(found, _kinds(instruction.shape), strict=True)]
-    return value_from_leaves(instruction.shape, iter([_undecided(value.value) for value in made]))
+    return _together(instruction, [_undecided(value.value) for value in made])
 
 
 def _as(opcode: str, shape: Shape, instruction: Instruction, attributes: dict[str, Any]) -> Instruction:
@@ -111,7 +115,7 @@ def _potrf(instruction: Instruction, operands: Operands, context: Any) -> Any:
     error = np.where(known, np.where(inside, factor.errors(), matrix.errors()), np.inf)
     info = np.zeros(tuple(flag.dimensions), np.int32)
     made = Bounded(value, error), Bounded(info, np.where(known.reshape(info.shape), 0.0, np.inf))
-    return value_from_leaves(instruction.shape, iter(made))
+    return _together(instruction, made)
 
 
 def _getrf(instruction: Instruction, operands: Operands, context: Any) -> Any:
@@ -132,7 +136,7 @@ def _getrf(instruction: Instruction, operands: Operands, context: Any) -> Any:
         Bounded(pivots, np.broadcast_to(decided[..., None], pivots.shape).copy()),
         Bounded(info, np.broadcast_to(decided, info.shape).copy()),
     )
-    return value_from_leaves(instruction.shape, iter(results))
+    return _together(instruction, results)
 
 
 def _lu_errors(factors: AnyArray, pivots: AnyArray, spread: AnyArray, kind: str) -> AnyArray:
@@ -203,7 +207,7 @@ def _values_of(output: int) -> Rule:
         for number in info:  # of a finite matrix the iteration comes to an end
             if all(np.isfinite(leaf.errors()).all() and np.isfinite(leaf.value).all() for leaf in _leaves(operands)):
                 made[number] = Bounded(found[number])
-        return value_from_leaves(instruction.shape, iter(made))
+        return _together(instruction, made)
 
     return rule
 
