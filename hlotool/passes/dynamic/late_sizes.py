@@ -53,7 +53,7 @@ class LateSizes:
 def late_sizes(family: Family, members: Sequence[Member], module: Module) -> LateSizes:
     """The program of a family, made of its pattern `module`, which is changed.
 
-    `DifferentError`, with the first instruction for which there is no rule, where there is none; `members` are examples.
+    `DifferentError`, with the first instruction for which there is no rule, where none is; `members` are examples.
     """
     work = _Lowering(family, members, module)
     work.run()
