@@ -15,7 +15,7 @@ from hlotool.numpy.dtypes import DType, default_type, hlo_type, kind_of, resolve
 from hlotool.numpy.elementwise import as_floats, expand, where
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, holds_arrays, operation, stacked
-from hlotool.numpy.trace import active, apply, is_scalar
+from hlotool.numpy.trace import STATE, active, apply, is_scalar
 
 __all__ = [
     "arange", "array", "asarray", "astype", "copy", "diag", "empty", "empty_like", "eye", "from_dlpack", "frombuffer",
@@ -203,7 +203,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     count = max(0, math.ceil((numbers[1] - numbers[0]) / numbers[2]))
     if active() is None:
         return wrap(_numbers(count, numbers[0], numbers[2], target))
-    if count <= 1:
+    if count <= 1 and not STATE.uniform:
         return wrap(_numbers(count, numbers[0], numbers[2], target))
     wide = target if kind_of(target) != "float" or target.itemsize > 2 else numpy.dtype(numpy.float32)
     first = apply("iota", shape=hlo_array(hlo_type(wide), (count,)), iota_dimension=0)

@@ -59,7 +59,7 @@ def value_and_grad(
         gradients = tuple(unflatten(one, [next(rest) for _ in leaf_paths(one)]) for one in structures)
         return value, gradients if not isinstance(argnums, int) else gradients[0]
 
-    return Jitted(_named(run, f, "value_and_grad"), (), (), ())
+    return Jitted(_named(run, f, "value_and_grad", signature=True), (), (), ())
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -175,10 +175,12 @@ def _stopped(value: Any) -> Any:
 # ---- what they share
 
 
-def _named(run: Callable[..., Any], f: Callable[..., Any], what: str) -> Callable[..., Any]:
-    """`run` with the name of `f`; its signature is its own."""
+def _named(
+    run: Callable[..., Any], f: Callable[..., Any], what: str, signature: bool = False
+) -> Callable[..., Any]:
+    """`run` with the name of `f`; its signature is its own, or that of `f`."""
     update_wrapper(run, f, updated=())
-    if hasattr(run, "__wrapped__"):
+    if hasattr(run, "__wrapped__") and not signature:
         del run.__wrapped__
     run.__qualname__ = run.__name__ = f"{what}_{getattr(f, '__name__', 'function')}".replace("<lambda>", "lambda")
     return run

@@ -25,7 +25,7 @@ from hlotool.numpy.elementwise import broadcast_together, common_shape, constant
 from hlotool.numpy.errors import index_error, value_error
 from hlotool.numpy.manipulation import joined, one_of, permuted, with_shape
 from hlotool.numpy.operation import as_arrays, convert, operation
-from hlotool.numpy.trace import apply
+from hlotool.numpy.trace import STATE, apply
 
 __all__ = ["_At", "_getitem", "dynamic_slice", "dynamic_update_slice", "take", "take_along_axis"]
 
@@ -180,15 +180,18 @@ def _ranged(value: Array, ranges: tuple[tuple[int, int, int], ...]) -> Array:
     """The elements in ranges along each dimension, in a trace."""
     found, turned = [], []
     for axis, (start, count, step) in enumerate(ranges):
-        if not count:
-            found.append(SliceDimension(0, 0))
+        if not count and (step > 0 or not STATE.uniform):
+            found.append(SliceDimension(0, 0, step if STATE.uniform else 1))
+        elif not count:
+            found.append(SliceDimension(0, 0, -step))
+            turned.append(axis)
         elif step > 0:
             found.append(SliceDimension(start, start + (count - 1) * step + 1, step))
         else:
             found.append(SliceDimension(start + (count - 1) * step, start + 1, -step))
             turned.append(axis)
     whole = all(one == SliceDimension(0, size) for one, size in zip(found, value.shape, strict=True))
-    made = value if whole else apply("slice", value, slice=tuple(found))
+    made = value if whole and not STATE.uniform else apply("slice", value, slice=tuple(found))
     return apply("reverse", made, dimensions=tuple(turned)) if turned else made
 
 

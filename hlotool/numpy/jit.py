@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import Any, TypeAlias
@@ -16,6 +16,7 @@ from hlotool.ir import Module, Shape, array
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import dtype_of_value, hlo_type
 from hlotool.numpy.errors import tracing_error, type_error, user_place, value_error
+from hlotool.numpy.late import Axis, LatePrograms, SizeSpec, axes_of, size_spec
 from hlotool.numpy.operation import call_computation, frozen
 from hlotool.numpy.pytree import Structure, flatten, leaf_paths, unflatten
 from hlotool.numpy.quick import MISS, quick_call
@@ -67,17 +68,25 @@ class Jitted:
     """A function that is compiled when it is called with arguments of a new kind: see `jit`."""
 
     def __init__(
-        self, function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...], donate: tuple[int, ...]
+        self,
+        function: Callable[..., Any],
+        numbers: tuple[int, ...],
+        names: tuple[str, ...],
+        donate: tuple[int, ...],
+        late: tuple[SizeSpec, ...] = (),
     ) -> None:
         self._function = function
         self._signature = _signature_of(function)
         self._static_numbers, self._static_names = _both(self._signature, numbers, names)
         self._donate = donate
-        self._simple = not (numbers or names or donate)
+        self._late = late
+        self._simple = not (numbers or names or donate or late)
         self._known: dict[_Signature, _Compiled] = {}
+        self._families: dict[_Signature, LatePrograms] = {}
+        self._compilations = 0
         self._quick: Callable[[Any, Any], Any] | None = None  # for arguments like the last ones
         self._depth = threading.local()
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())  # the attributes of what jit gives are no one else's
 
     def __repr__(self) -> str:
         return f"<hlotool.jit of {self._name}>"
@@ -95,6 +104,24 @@ class Jitted:
             return self._call(arguments, options)
         results = quick(arguments, options)
         return self._call(arguments, options) if results is MISS else results
+
+    def check_argument(self, argument: int | str) -> None:
+        """A ValueError unless the function has an argument of this name or number."""
+        if self._signature is None:
+            return
+        parameters = self._signature.parameters
+        kinds = {one.kind for one in parameters.values()}
+        if isinstance(argument, int):
+            known = argument < len(parameters) or inspect.Parameter.VAR_POSITIONAL in kinds
+        else:
+            known = argument in parameters or inspect.Parameter.VAR_KEYWORD in kinds
+        if not known:
+            raise value_error(f"dynamic=, bucket=: there is no argument {argument!r}; there are {list(parameters)}")
+
+    @property
+    def compilations(self) -> int:
+        """How many programs were compiled so far."""
+        return self._compilations
 
     def module(self, *arguments: Any, **options: Any) -> Module:
         """The module that the function is for these arguments, before any pass."""
@@ -119,8 +146,10 @@ class Jitted:
             found = call_computation(traced.computation, [*map(concrete, leaves), *traced.captured])
             made = (Array(one._value, one._trace, weak) for one, weak in zip(found, traced.weak, strict=True))
             return unflatten(traced.structure, made)
-        compiled = self._compiled(structure, leaves, kinds, statics)
         values = [_value(leaf) for leaf in leaves]
+        if self._late:
+            return self._run_late(structure, leaves, kinds, statics, values)
+        compiled = self._compiled(structure, leaves, kinds, statics)
         if self._simple:
             self._quick = compiled.quick
         results = compiled(values)
@@ -142,13 +171,11 @@ class Jitted:
     def _compiled(
         self, structure: Structure, leaves: Sequence[Any], kinds: list[_Kind], statics: Any
     ) -> _Compiled:
-        for leaf in leaves:
-            if isinstance(leaf, Array) and leaf._trace is not None:
-                raise leaked(leaf)
+        _check_leaves(leaves)
         signature = _Signature(structure, tuple(kinds), tuple((where, self._key(where, one)) for where, one in statics))
         known = self._known.get(signature)
         if known is None:
-            reason = self._reason(signature)
+            reason = self._reason(signature, self._known)
             traced = self._trace(structure, kinds, statics)
             donated = self._donated(structure, statics)
             executable = compile_module(traced.module(), donate=donated)
@@ -156,8 +183,50 @@ class Jitted:
             captured = tuple(one._value for one in traced.captured)
             quick = quick_call(structure, kinds, executable.run, captured, traced.structure) if self._simple else None
             known = self._known[signature] = _Compiled(executable, captured, traced.structure, overwritten, quick)
+            self._compilations += 1
             _LAST.text = reason
         return known
+
+    def _run_late(
+        self, structure: Structure, leaves: Sequence[Any], kinds: list[_Kind], statics: Any, values: Sequence[Any]
+    ) -> Any:
+        """A call of a function that is compiled once for many sizes."""
+        _check_leaves(leaves)
+        axes = axes_of(self._late, structure, kinds, self._positional_names(statics))
+        sizes = tuple([kinds[axis.leaf][1][axis.dimension] for axis in axes])
+        bounds = tuple([axis.bound(size) for axis, size in zip(axes, sizes, strict=True)])
+        keys = tuple((where, self._key(where, one)) for where, one in statics)
+        signature = _Signature(structure, tuple(_resized(kinds, axes, bounds)), keys)
+        programs = self._families.get(signature)
+        if programs is None:
+            new = self._reason(signature, self._families)
+
+            def compiled(why: str) -> None:
+                _LAST.text = self._head() + why if made.generals else f"{new}; {why}"
+                self._compilations += 1
+
+            programs = made = LatePrograms(
+                self._name, tuple(axes), bounds,
+                lambda given: self._trace_uniform(structure, _resized(kinds, axes, given), statics), compiled,
+            )  # fmt: skip
+            self._families[signature] = programs
+        return programs(sizes, values)
+
+    def _trace_uniform(self, structure: Structure, kinds: Sequence[_Kind], statics: Any) -> Traced:
+        before, STATE.uniform = STATE.uniform, True
+        try:
+            return self._trace(structure, kinds, statics)
+        finally:
+            STATE.uniform = before
+
+    def _positional_names(self, statics: Any) -> list[str]:
+        """Names of the arguments that are given by position and are no constants."""
+        if self._signature is None:
+            return []
+        parameters = self._signature.parameters.values()
+        names = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+        gone = {where for where, _ in statics}
+        return [name for n, name in enumerate(names) if n not in gone and name not in gone]
 
     def _key(self, where: Any, value: Any) -> Any:
         try:
@@ -209,14 +278,14 @@ class Jitted:
             first += count
         return tuple(numbers)
 
-    def _reason(self, new: _Signature) -> str:
-        """What of the arguments is not as it was for any program so far, compared with the one most like it."""
+    def _head(self) -> str:
         file, line = user_place()
-        head = f"{self._name} was compiled for the call at {file}:{line}: "
-        if not self._known:
-            return head + "it was the first"
-        least: list[str] = min([_differences(old, new) for old in self._known], key=len)
-        return head + "; ".join(least)
+        return f"{self._name} was compiled for the call at {file}:{line}: "
+
+    def _reason(self, new: _Signature, known: Iterable[_Signature]) -> str:
+        """What of the arguments is not as it was for any program so far, compared with the one most like it."""
+        least: list[str] = min([_differences(old, new) for old in known], key=len, default=["it was the first"])
+        return self._head() + "; ".join(least)
 
 
 class _Donated:
@@ -277,6 +346,21 @@ def _kind(leaf: Any) -> _Kind:
     )
 
 
+def _check_leaves(leaves: Iterable[Any]) -> None:
+    for leaf in leaves:
+        if isinstance(leaf, Array) and leaf._trace is not None:
+            raise leaked(leaf)
+
+
+def _resized(kinds: Sequence[_Kind], axes: Sequence[Axis], sizes: Sequence[int]) -> list[_Kind]:
+    """Kinds of leaves with other sizes along some axes."""
+    found = list(kinds)
+    for axis, size in zip(axes, sizes, strict=True):
+        dtype, shape = found[axis.leaf]
+        found[axis.leaf] = dtype, (*shape[: axis.dimension], size, *shape[axis.dimension + 1 :])
+    return found
+
+
 def _stand_in(kind: _Kind) -> Shape | Weak:
     if isinstance(kind, type):
         return Weak(array(hlo_type(dtype_of_value(kind()))))
@@ -334,6 +418,8 @@ def jit(
     static_argnums: int | Iterable[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Iterable[int] | None = None,
+    dynamic: Mapping[str | int, Mapping[int, int]] | None = None,
+    bucket: Mapping[str | int, Mapping[int, Any]] | None = None,
 ) -> Any:
     """Compile `function`: it is traced once for each kind of arguments, and from then on its program runs.
 
@@ -347,13 +433,28 @@ def jit(
     traced.
 
     Arrays of the arguments `donate_argnums` are given up: results may be written over them.
+
+    ``dynamic={"x": {0: 64}}`` compiles one program for all sizes up to 64 of the first axis of the argument ``x`` (or
+    of all arrays in it); ``bucket={"x": {0: (16, 64)}}`` one for sizes up to 16 and one for those up to 64, and
+    ``"powers of two"`` as many as there are.  Results have the size that they have without.  The function is traced for
+    several sizes at first, and once for every size that is new; a size for which it does something else (often 0 or 1)
+    has a program of its own, and a function that does something else for each size is refused, with the line that does.
+    `explain_last` says what was compiled and why.
     """
     if function is None:
         return partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums
-        )
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,
+            dynamic=dynamic, bucket=bucket,
+        )  # fmt: skip
     if not callable(function):
         raise type_error(f"jit takes a function, not a {type(function).__name__}")
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
     numbers = _numbers(static_argnums, "static_argnums")
-    return Jitted(function, numbers, names, _numbers(donate_argnums, "donate_argnums"))
+    late = size_spec(dynamic, bucket)
+    donated = _numbers(donate_argnums, "donate_argnums")
+    if late and donated:
+        raise value_error("donate_argnums cannot go with dynamic= or bucket=: arrays are padded before they are used")
+    made = Jitted(function, numbers, names, donated, late)
+    for one in late:
+        made.check_argument(one.argument)
+    return made

@@ -17,7 +17,7 @@ from hlotool.numpy.dtypes import hlo_type
 from hlotool.numpy.elementwise import common_shape, expand
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, operation
-from hlotool.numpy.trace import apply
+from hlotool.numpy.trace import STATE, apply
 
 __all__ = [
     "append",
@@ -65,7 +65,7 @@ __all__ = [
 
 def with_shape(value: Array, shape: Sequence[int]) -> Array:
     """The elements of `value` in order, in another shape."""
-    if value.shape == tuple(shape):
+    if value.shape == tuple(shape) and not STATE.uniform:
         return value
     return apply("reshape", value, shape=hlo_array(hlo_type(value.dtype), tuple(shape)), weak=value._weak)
 

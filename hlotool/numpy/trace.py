@@ -50,6 +50,7 @@ _SCALARS = (bool, int, float, complex)
 
 class State(threading.local):
     trace: Trace | None = None
+    uniform = False  # write what does nothing, too, so that modules for several sizes are alike
 
 
 STATE = State()

@@ -20,7 +20,7 @@ from hlotool.passes.dynamic.dynamic_values import Maker, Sized, neutral
 from hlotool.passes.expand import batch_norm_expander, scaled_dot_decomposer, select_and_scatter_expander
 from hlotool.passes.expand.topk_decomposer import ranking
 
-__all__ = ["RULES", "Rule", "elementwise"]
+__all__ = ["RULES", "Rule", "elementwise", "regrouped"]
 
 Rule: TypeAlias = Callable[[Maker, Instruction, list[Sized], Module], "Sized | list[Sized]"]
 """(builder, instruction, operands, module) to the result, or the results of an opcode that gives a tuple."""
@@ -615,10 +615,10 @@ def _regrouped_alone(make: Maker, reshape: Instruction, value: Sized) -> Sized:
     if simple:
         return Sized(make.reshape(value.array, target), sizes)
     pairs = [(group.inputs, group.outputs) for group in groups]
-    return Sized(_regrouped(make, value, target.dimensions, sizes, pairs)[0], sizes)
+    return Sized(regrouped(make, value, target.dimensions, sizes, pairs)[0], sizes)
 
 
-def _regrouped(
+def regrouped(
     make: Maker,
     value: Sized,
     target: Sequence[int],
@@ -657,7 +657,7 @@ def _dynamic_reshape(make: Maker, i: Instruction, values: list[Sized], module: M
     if not sizes and not value.sizes:
         return Sized(make.reshape(value.array, static(i.shape)))
     groups = [(range(len(bounds)), range(len(target)))]
-    result, (number,) = _regrouped(make, value, target, sizes, groups)
+    result, (number,) = regrouped(make, value, target, sizes, groups)
     count = make.product(make.size(value, d) for d in range(len(bounds)))
     exists = make.compare(number, make.spread(count, number.shape.element_type, target), "LT")
     return Sized(make.select(exists, result, make.zeros(i.shape.element_type, target)), sizes)
