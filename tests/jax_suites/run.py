@@ -9,7 +9,8 @@
 Source distributions of the versions that are installed are downloaded and unpacked into a folder (``--folder``); every
 test file runs in a process of its own, on either platform, small files first.  Verdicts stay in that folder, and what
 has one is not run again without ``--again``, so that a run can be stopped and taken up.  It prints a table by package,
-the tests that pass on stock alone with what they say, and why programs fell back to jaxlib.
+the tests that pass on stock alone with what they say, and why programs fell back to jaxlib.  The suites themselves need
+mock, funsor, tfp-nightly, pytest-benchmark and more; a file that cannot be read for lack of one fails on stock, too.
 """
 
 from __future__ import annotations
@@ -274,7 +275,7 @@ def report(files: Sequence[File]) -> int:
             failing = stock.named("failed", "error", "crashed")
             alone = _differences(plugin, stock)
             counts.update(
-                files=1, late=plugin.late, tests=max(plugin.collected, len(plugin.tests)), alone=len(alone),
+                files=1, late=int(plugin.late), tests=max(plugin.collected, len(plugin.tests)), alone=len(alone),
                 passed=len(plugin.named("passed") - failing), programs=plugin.programs, not_run=_not_run(plugin),
                 fallbacks=plugin.fallbacks.total(),
             )  # fmt: skip
