@@ -156,6 +156,22 @@ def one_loops() -> None:
     same(jax.jit(lambda n: lax.switch(n, [lambda: 1, lambda: 2, lambda: 3]))(2), 3)
 
 
+def one_subnormal_numbers() -> None:
+    """They are zeros in arithmetic, as on JAX's own platform, in kernels of any size; what moves them keeps them."""
+    for size in (1, 400_000):
+        tiny = np.full(size, 1e-39, np.float32)
+        added, scaled, moved = jax.jit(lambda x: (x + x, x * 2, x[::-1]))(tiny)
+        assert not np.any(added)
+        assert not np.any(scaled)
+        assert np.all(moved == tiny)
+
+    def step(_: Any, x: Any) -> Any:
+        return x - jnp.float32(2e-2) * x / jnp.sqrt(4 * x * x + jnp.float32(1e-8))
+
+    assert float(lax.fori_loop(0, 200, step, np.float32(5.8e-37))) == np.float32(5.8e-37), "a step that is zero"
+    assert float(np.float32(1e-39) * np.float32(2)) > 0, "the thread keeps its own mode"
+
+
 def one_linalg() -> None:
     a = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
     s = a @ a.T + np.eye(5, dtype=np.float32)

@@ -107,6 +107,19 @@ def test_values_are_converted_as_jax_converts_them(value: Any) -> None:
     same(jit(lambda x, h: (x * h, x))(value, half), jax.jit(lambda x, h: (x * h, x))(value, half))
 
 
+def test_subnormal_numbers_are_zeros_in_arithmetic_as_in_jax() -> None:
+    def f(x: Any) -> Any:
+        return x + x, x[::-1]
+
+    tiny = np.full(5, 1e-39, np.float32)
+    added, moved = hlotool.jax.jit(f)(tiny)
+    wanted = jax.jit(f)(tiny)
+    assert not np.any(added)
+    assert not np.any(wanted[0])
+    assert np.all(moved == tiny)
+    assert np.all(wanted[1] == tiny)
+
+
 def test_numbers_that_do_not_fit_are_refused_with_the_place() -> None:
     with pytest.raises(OverflowError) as caught:
         jit(lambda x: x + 1)(2**40)

@@ -110,7 +110,8 @@ class Program:
         try:
             refuse_effects(self.jaxpr)
             module = self.module
-            executable = compile_module(module, donate=self._donate, **self._options)
+            # Subnormal numbers are zeros, as they are where JAX runs programs.
+            executable = compile_module(module, donate=self._donate, flush_denormals=True, **self._options)
             self._check(executable)
         except HloError as refused:
             error, executable = refused, None
