@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import default_machine
 from hlotool.ir import ExecutionError, InputError
 from hlotool.runtime import callback, compile_queue, fastcall, memory, object_code, pool

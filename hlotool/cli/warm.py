@@ -9,16 +9,17 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from hlotool.cli.passes_options import OWN_PIPELINES
 from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input
 from hlotool.harness.roles import Role
-from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
+from hlotool.runtime import stored_programs
 from hlotool.runtime.cache_key import Key
-from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
+from hlotool.runtime.image import Image
+from hlotool.runtime.stored_programs import recall_program, remember_program
 
 __all__ = ["Prepared", "digest_of_file", "program_key", "recall", "remember"]
 
@@ -43,14 +44,10 @@ def digest_of_file(file: str) -> str | None:
 
 def recall(file: str, digest: str, passes: str, machine: Machine) -> Prepared | None:
     """What `remember` stored for this file and these options; None when there is nothing."""
-    store = default_cache()
-    if store is None or passes not in OWN_PIPELINES:
+    stored = recall_program(program_key(file, digest, passes, machine)) if passes in OWN_PIPELINES else None
+    if stored is None:
         return None
-    data = store.get(program_key(file, digest, passes, machine).digest)
-    if data is None:
-        return None
-    described, image = unpack(data)
-    found = image_from_bytes(image)
+    described, found = stored
     names = zip(json.loads(described), found.parameters, strict=True)
     return Prepared(tuple(Input(name, shape, bound, Role(*role)) for (name, bound, role), shape in names), found)
 
@@ -59,24 +56,13 @@ def remember(
     file: str, digest: str, passes: str, machine: Machine, inputs: Sequence[Input], image: Image | None
 ) -> None:
     """Store the code of a file whose bytes have `digest`; `image` is None for code that cannot be stored."""
-    store = default_cache()
-    if store is None or image is None or passes not in OWN_PIPELINES:
-        return
-    try:
-        content = image_to_bytes(image)
-    except ValueError:
-        return
-    described = json.dumps([[leaf.name, leaf.bound, astuple(leaf.role)] for leaf in inputs]).encode()
-    key = program_key(file, digest, passes, machine)
-    store.put(key.digest, pack([described, content]), key.about_bytes())
+    if passes in OWN_PIPELINES:
+        described = json.dumps([[leaf.name, leaf.bound, astuple(leaf.role)] for leaf in inputs]).encode()
+        remember_program(program_key(file, digest, passes, machine), described, image)
 
 
 def program_key(file: str, digest: str, passes: str, machine: Machine) -> Key:
     """What the code of a file depends on, whose bytes have `digest`."""
     # The name of a file may say in which form it is.
     name = os.path.basename(file).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    parts = {"file": name, "content": digest, "passes": passes}
-    for field, value in asdict(machine).items():
-        fields = {f"{field} {key}": one for key, one in value.items()} if isinstance(value, dict) else {field: value}
-        parts |= {key: str(one) for key, one in fields.items()}
-    return Key("program", name, {**parts, **compiler_identity()})
+    return stored_programs.program_key(name, {"file": name, "content": digest, "passes": passes}, machine)

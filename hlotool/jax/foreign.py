@@ -21,7 +21,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.traced import Program, is_key

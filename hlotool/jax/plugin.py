@@ -14,6 +14,9 @@ def initialize() -> None:
 
     platforms = [name.strip() for name in (config.jax_platforms.value or "").split(",")]
     if "hlotool" in platforms:
-        from hlotool.jax.pjrt.register import register
+        from hlotool.ir.collector import collector_paused
 
-        register()
+        with collector_paused():  # what is loaded stays, beside all of JAX
+            from hlotool.jax.pjrt.register import register
+
+            register()

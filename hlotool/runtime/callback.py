@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hlotool.codegen.llvm.polling import COMPLETE, POLL, STOPPED
+from hlotool.codegen.llvm.status import COMPLETE, POLL, STOPPED
 from hlotool.codegen.machine import host
 from hlotool.ir import ExecutionError
 from hlotool.runtime.cache import default_cache

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.ir import InputError
 from hlotool.runtime import fastcall
 from hlotool.runtime.callback import enter, incomplete

@@ -22,16 +22,10 @@ from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step, Uses
+from hlotool.codegen.llvm.status import POLL
 from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
 
-__all__ = ["BUDGET", "COMPLETE", "LEAST", "POLL", "SHORT", "STOPPED", "Work", "add_polls", "finish_kernel", "work"]
-
-POLL = "hlo_poll"
-
-COMPLETE = int.from_bytes(b"complete", "little")
-"""The status of an execution that has done all of its work; no accident writes it."""
-
-STOPPED = 1
+__all__ = ["BUDGET", "LEAST", "SHORT", "Work", "add_polls", "finish_kernel", "work"]
 
 BUDGET: Annotated[int, Threshold("operations")] = 1_000_000
 """Nanoseconds, as estimated, until the clock is looked at: estimates may be wrong by a factor of hundreds."""

@@ -14,31 +14,18 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from hlotool.driver.compile import compile_module
-from hlotool.frontends.fallback import fall_back, reason_of
 from hlotool.frontends.programs import Program
-from hlotool.ir import Module, Shape, UnsupportedError, dtype_of
+from hlotool.ir import Shape, dtype_of
+from hlotool.ir.collector import collector_paused
 from hlotool.jax.pjrt.buffers import alive, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
-from hlotool.jax.pjrt.fallback import Stock, compile_stock
 from hlotool.jax.pjrt.interface import Structure
-from hlotool.jax.pjrt.lowering import (
-    CALLBACKS,
-    Options,
-    calls_python,
-    forget,
-    hlo_proto,
-    message_fields,
-    module_of,
-    read_options,
-    with_callbacks,
-)
+from hlotool.jax.pjrt.lowering import FORM, Options, hlo_proto, message_fields, read_options
 from hlotool.jax.pjrt.native import Buffer, number_of_type, ready_event
+from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
 from hlotool.jax.record import PROGRAMS
 from hlotool.runtime.cache import pack, unpack
-from hlotool.runtime.executable import Executable
-from hlotool.runtime.marshalling import is_plain
 from hlotool.version import __version__
 
 __all__ = ["executable_functions"]
@@ -50,27 +37,25 @@ Array: TypeAlias = npt.NDArray[Any]
 class Loaded:
     """A program that JAX holds, `references` times.
 
-    `words` is what native code reads of it (``native/execute.ll``); `donated` are the parameters that are given up.
+    `words` is what native code reads of it (``native/execute.ll``).
     """
 
     client: Client
-    name: str
+    made: Made
     code: bytes
     options: bytes
     settings: Options
-    proto: bytes
-    parameters: tuple[Shape, ...]
-    outputs: tuple[Shape, ...]
-    donated: frozenset[int]
     record: Program
-    executable: Executable | None = None
-    stock: Stock | None = None
-    targets: Sequence[str] = ()
     pinned: Pinned = field(default_factory=Pinned)
     words: Any = None
     references: int = 1
     deleted: bool = False
     answers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def proto(self) -> bytes:
+        """The program as a serialized HloModuleProto."""
+        return hlo_proto(self.code, FORM)
 
     @property
     def address(self) -> int:
@@ -95,42 +80,22 @@ def _compile(arguments: Structure) -> None:
     program = Structure("struct Program", arguments.program)
     code, form = program.text("code"), program.text("format").decode()
     options = arguments.text("compile_options")
-    arguments.executable = _load(CLIENTS[arguments.client], code, form, options).address
+    with collector_paused():
+        arguments.executable = _load(CLIENTS[arguments.client], code, form, options).address
 
 
 def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
-    """Compile, by hlotool if it can be, else by jaxlib."""
+    """The program from the cache, else compiled, by hlotool if it can be, else by jaxlib."""
     start = perf_counter()
     settings = read_options(options)
-    proto = hlo_proto(code, form)
-    module = module_of(proto)
-    callbacks = CALLBACKS.functions
-    parameters, outputs = _signature(module)
-    executable, targets, why = None, [], None
-    try:
-        _check(settings, (*parameters, *outputs))
-        targets = with_callbacks(module, callbacks)  # changes the module
-        plain = all(is_plain(shape) for shape in (*parameters, *outputs) if shape.is_array)
-        # Subnormal numbers are zeros, as they are on JAX's own CPU platform.
-        executable = compile_module(module, donate="declared" if plain else (), flush_denormals=True)
-    except (UnsupportedError, RecursionError, MemoryError) as error:
-        forget(targets)
-        why = error
-    stock = None
-    reason = ""
-    if why is not None:
-        if calls_python(module) and not callbacks:  # jaxlib would not look whether they are there
-            raise PjrtError("unimplemented", f"the functions that {module.name} calls are not to be found")
-        reason = reason_of(why, module)
-        fall_back(module.name, reason, "jaxlib runs it", why)
-        stock = compile_stock(code, options, settings.devices, callbacks, len(client.devices))
-        if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
-            parameters, outputs = _signature(module_of(stock.text()))
-    record = PROGRAMS.add(Program(module.name, module.entry.signature(), reason))
-    loaded = Loaded(
-        client, module.name, code, options, settings, proto, parameters, outputs, _donated(module), record, executable,
-        stock, targets,
-    )  # fmt: skip
+    key = key_of(code, settings) if form == FORM else None
+    made = None if key is None else recall(key)
+    if made is None:
+        from hlotool.jax.pjrt.compiling import made_of
+
+        made = made_of(code, form, options, settings, len(client.devices), key)
+    record = PROGRAMS.add(Program(made.name, made.signature, made.reason, made.note))
+    loaded = Loaded(client, made, code, options, settings, record)
     record.compile_seconds = perf_counter() - start
     _describe(loaded)
     with _lock:
@@ -138,49 +103,25 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     return loaded
 
 
-def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
-    return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
-
-
-def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
-    """What JAX passes: arrays, and tokens, for which there are buffers of no bytes."""
-    return tuple(leaf for shape in shapes for leaf in shape.leaves())
-
-
-def _check(settings: Options, shapes: Sequence[Shape]) -> None:
-    if len(settings.devices) > 1:
-        raise UnsupportedError(
-            f"programs for several devices ({settings.replicas} x {settings.partitions}) are not compiled"
-        )
-    for shape in shapes:
-        if shape.is_array and not shape.is_static:
-            raise UnsupportedError(f"{shape} is no array of a fixed size")
-
-
-def _donated(module: Module) -> frozenset[int]:
-    """Parameters that a run gives up: those that the module aliases with results."""
-    return frozenset(alias.operand for alias in module.attributes.get("input_output_alias", ()))
-
-
 def _describe(loaded: Loaded) -> None:
     """Write down for native code how to run the program."""
-    pinned, entry = loaded.pinned, loaded.executable.entry if loaded.executable else None
-    if any(shape.is_token for shape in (*loaded.parameters, *loaded.outputs)):
+    pinned, entry = loaded.pinned, loaded.made.code.entry if loaded.made.code else None
+    if any(shape.is_token for shape in (*loaded.made.parameters, *loaded.made.outputs)):
         entry = None  # the code knows arrays only
     aliases = dict(entry.aliases) if entry else {}
     overwritten = set(entry.overwritten) if entry else set()
     rows: list[int] = []
-    for number, shape in enumerate(loaded.parameters):
+    for number, shape in enumerate(loaded.made.parameters):
         held = number in aliases.values()
-        mode = (1 if held else 3) if number in overwritten else 2 if number in loaded.donated else 0
+        mode = (1 if held else 3) if number in overwritten else 2 if number in loaded.made.donated else 0
         rows += [number_of_type(shape.element_type), _bytes(shape), mode]
     out_rows: list[int] = []
-    for number, shape in enumerate(loaded.outputs):
+    for number, shape in enumerate(loaded.made.outputs):
         dimensions = pinned.words(shape.dimensions, ctypes.c_int64)
         out_rows += [number_of_type(shape.element_type), shape.rank, dimensions, _bytes(shape), aliases.get(number, -1)]
     device = loaded.client.devices[loaded.settings.devices[0]]
     words = [
-        len(loaded.parameters), len(loaded.outputs),
+        len(loaded.made.parameters), len(loaded.made.outputs),
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         _slow(), device.address, device.memory,
         pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
@@ -200,12 +141,12 @@ def _execute(arguments: Structure) -> None:
     """Run what native code does not: on several devices, with jaxlib, with arguments that may not be overwritten."""
     loaded = _of(arguments.executable)
     if loaded.deleted:
-        raise PjrtError("invalid argument", f"{loaded.name} was deleted")
+        raise PjrtError("invalid argument", f"{loaded.made.name} was deleted")
     count = len(loaded.settings.devices)
-    if arguments.num_devices != count or arguments.num_args != len(loaded.parameters):
+    if arguments.num_devices != count or arguments.num_args != len(loaded.made.parameters):
         raise PjrtError(
             "invalid argument",
-            f"{loaded.name} takes {len(loaded.parameters)} arguments on {count} devices, and got "
+            f"{loaded.made.name} takes {len(loaded.made.parameters)} arguments on {count} devices, and got "
             f"{arguments.num_args} on {arguments.num_devices}",
         )
     lists = arguments.words("argument_lists", count, ctypes.c_uint64)
@@ -229,7 +170,7 @@ def _execute(arguments: Structure) -> None:
             arrays = iter(found)
             made = [
                 (from_array(next(arrays), shape.element_type, memory) if shape.is_array else token(memory)).address
-                for shape in loaded.outputs
+                for shape in loaded.made.outputs
             ]
             _write(out, made)
     finally:
@@ -237,7 +178,7 @@ def _execute(arguments: Structure) -> None:
             for buffer in row:
                 buffer.release()
     for row in buffers:
-        for number in loaded.donated - kept:
+        for number in loaded.made.donated - kept:
             row[number].delete()
     if arguments.device_complete_events:
         _write(arguments.device_complete_events, [ready_event()] * count)
@@ -245,16 +186,16 @@ def _execute(arguments: Structure) -> None:
 
 def _results(loaded: Loaded, buffers: Sequence[Sequence[Buffer]]) -> Sequence[Sequence[Array]]:
     arrays = [
-        [buffer.array() for buffer, shape in zip(row, loaded.parameters, strict=True) if shape.is_array]
+        [buffer.array() for buffer, shape in zip(row, loaded.made.parameters, strict=True) if shape.is_array]
         for row in buffers
     ]
-    if loaded.stock is not None:
-        return loaded.stock.run(arrays)
-    executable = loaded.executable
-    assert executable is not None
-    overwritten = executable.entry.overwritten if executable.entry else tuple(executable.donated.values())
+    if loaded.made.stock is not None:
+        return loaded.made.stock.run(arrays)
+    code = loaded.made.code
+    assert code is not None
+    overwritten = code.entry.overwritten if code.entry else tuple(code.donated.values())
     given = [array.copy() if number in overwritten else array for number, array in enumerate(arrays[0])]
-    return [executable.run(*given)]
+    return [code.run(*given)]
 
 
 def _kept_arguments(arguments: Structure) -> set[int]:
@@ -266,20 +207,21 @@ def _kept_arguments(arguments: Structure) -> set[int]:
 
 
 def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer]) -> None:
-    for number, (buffer, shape) in enumerate(zip(buffers, loaded.parameters, strict=True)):
+    for number, (buffer, shape) in enumerate(zip(buffers, loaded.made.parameters, strict=True)):
         # JAX begins a chain of tokens with an array of no bytes.
         if buffer.word(4) != _bytes(shape) or (shape.is_array and buffer.kind != shape.element_type):
             raise PjrtError(
                 "invalid argument",
-                f"argument {number} of {loaded.name}: expected {shape}, got {buffer.kind}{list(buffer.dimensions)}",
+                f"argument {number} of {loaded.made.name}: expected {shape}, got "
+                f"{buffer.kind}{list(buffer.dimensions)}",
             )
     seen: dict[int, int] = {}
     for number, buffer in enumerate(buffers):
         other = seen.setdefault(buffer.address, number)
-        if other != number and loaded.donated & {number, other}:
+        if other != number and loaded.made.donated & {number, other}:
             raise PjrtError(
                 "invalid argument",
-                f"arguments {other} and {number} of {loaded.name} are one buffer, and one of them is donated: "
+                f"arguments {other} and {number} of {loaded.made.name} are one buffer, and one of them is donated: "
                 "f(donate(a), a)",
             )
 
@@ -313,7 +255,10 @@ def _destroy(arguments: Structure) -> None:
             return
         del _loaded[arguments.executable]
     _update(loaded)
-    forget(loaded.targets)
+    if loaded.made.targets:
+        from hlotool.jax.pjrt.callbacks import forget
+
+        forget(loaded.made.targets)
 
 
 def _get_executable(arguments: Structure) -> None:
@@ -334,13 +279,13 @@ def _is_deleted(arguments: Structure) -> None:
 
 def _name(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
-    found = loaded.once("name", lambda: loaded.pinned.text(loaded.name))
+    found = loaded.once("name", lambda: loaded.pinned.text(loaded.made.name))
     arguments.executable_name, arguments.executable_name_size = found
 
 
 def _code_size(arguments: Structure) -> None:
-    executable = _of(arguments.executable).executable
-    arguments.size_in_bytes = sum(map(len, executable.objects)) if executable else 0
+    code = _of(arguments.executable).made.code
+    arguments.size_in_bytes = code.code_bytes if code else 0
 
 
 def _addressable(arguments: Structure) -> None:
@@ -352,22 +297,22 @@ def _addressable(arguments: Structure) -> None:
 
 def _output_types(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
-    numbers = [number_of_type(shape.element_type) for shape in loaded.outputs]
+    numbers = [number_of_type(shape.element_type) for shape in loaded.made.outputs]
     arguments.output_types = loaded.once("types", lambda: (loaded.pinned.words(numbers, ctypes.c_int32),))[0]
     arguments.num_output_types = len(numbers)
 
 
 def _output_dimensions(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
-    flat = [size for shape in loaded.outputs for size in shape.dimensions]
-    ranks = [shape.rank for shape in loaded.outputs]
+    flat = [size for shape in loaded.made.outputs for size in shape.dimensions]
+    ranks = [shape.rank for shape in loaded.made.outputs]
     found = loaded.once("dims", lambda: (loaded.pinned.words(flat, ctypes.c_int64), loaded.pinned.words(ranks)))
     arguments.num_outputs, (arguments.dims, arguments.dim_sizes) = len(ranks), found
 
 
 def _output_memories(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
-    count = len(loaded.outputs)
+    count = len(loaded.made.outputs)
 
     def make() -> tuple[int, ...]:
         text, size = loaded.pinned.text("device")
@@ -399,8 +344,8 @@ def _optimized(arguments: Structure) -> None:
 
 
 def _optimized_proto(loaded: Loaded) -> bytes:
-    if loaded.stock is not None:
-        return loaded.stock.text()
+    if loaded.made.stock is not None:
+        return loaded.made.stock.text()
     return loaded.proto
 
 
@@ -429,6 +374,7 @@ def _cost(arguments: Structure) -> None:
 
     def make() -> tuple[int, ...]:
         from hlotool.analysis.cost import ModuleCost
+        from hlotool.jax.pjrt.compiling import module_of
 
         cost = ModuleCost(module_of(loaded.proto)).total
         values = {"flops": float(cost.flops), "bytes accessed": float(cost.bytes)}
@@ -439,13 +385,13 @@ def _cost(arguments: Structure) -> None:
 
 def _memory(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
-    taken = sum(map(_bytes, loaded.parameters))
-    given = sum(map(_bytes, loaded.outputs))
-    aliases = loaded.executable.donated if loaded.executable else {}
-    shared = sum(_bytes(loaded.outputs[number]) for number in aliases)
-    temporary = loaded.executable.memory.arena_bytes if loaded.executable else 0
-    code = sum(map(len, loaded.executable.objects)) if loaded.executable else 0
-    arguments.generated_code_size_in_bytes = code
+    taken = sum(map(_bytes, loaded.made.parameters))
+    given = sum(map(_bytes, loaded.made.outputs))
+    compiled = loaded.made.code
+    aliases = compiled.donated if compiled else {}
+    shared = sum(_bytes(loaded.made.outputs[number]) for number in aliases)
+    temporary = compiled.arena_bytes if compiled else 0
+    arguments.generated_code_size_in_bytes = compiled.code_bytes if compiled else 0
     arguments.argument_size_in_bytes, arguments.output_size_in_bytes = taken, given
     arguments.alias_size_in_bytes, arguments.temp_size_in_bytes = shared, temporary
     for name in ("generated_code", "argument", "output", "alias", "temp"):
@@ -463,7 +409,7 @@ _stored: dict[int, Pinned] = {}
 
 def _serialize(arguments: Structure) -> None:
     loaded = _of(arguments.executable)
-    if loaded.targets:
+    if loaded.made.targets:
         raise PjrtError("unimplemented", "a program that calls functions of Python cannot be stored")
     data = pack([b"hlotool", loaded.code, loaded.options])
     _give(arguments, "serialized_executable", data)
@@ -497,7 +443,7 @@ def _deserialize(arguments: Structure) -> None:
     if arguments.overridden_serialized_compile_options:
         options = arguments.text("overridden_serialized_compile_options")
     client = CLIENTS[arguments.client]
-    arguments.loaded_executable = _load(client, code, "mlir", options).address
+    arguments.loaded_executable = _load(client, code, FORM, options).address
 
 
 def _compile_options(arguments: Structure) -> None:

@@ -1,30 +1,24 @@
-"""From what JAX hands over to what hlotool compiles: StableHLO to HLO, by jaxlib; callbacks as custom calls."""
+"""From what JAX hands over to what hlotool compiles: StableHLO to HLO, by jaxlib; which callbacks come with it."""
 
 from __future__ import annotations
 
-import itertools
+import io
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-import numpy as np
-
-from hlotool.evaluate.custom_call import Array, CustomCall, Handler
-from hlotool.evaluate.custom_calls import custom_call_of, register_custom_call, unregister_custom_call
-from hlotool.ir import Instruction, Module, UnsupportedError
 from hlotool.jax.pjrt.table import PjrtError
-from hlotool.text.proto import read_proto
 
 __all__ = [
-    "CALLBACKS", "Options", "calls_python", "forget", "hlo_proto", "message_fields", "module_of", "read_options",
-    "with_callbacks",
+    "CALLBACKS", "FORM", "Options", "hlo_proto", "message_fields", "mlir_module", "read_options", "without_locations",
 ]  # fmt: skip
 
-_CALLBACK = "xla_ffi_python_cpu_callback"
+FORM = "mlir"
+"""The format of the programs that JAX hands over: portable artifacts of StableHLO."""
+
 _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
-_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +90,44 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def hlo_proto(code: bytes, form: str) -> bytes:
     """A serialized HloModuleProto of a program as JAX gives it."""
-    if form != "mlir":
-        raise PjrtError("unimplemented", f"hlotool takes programs of the format mlir, not {form!r}")
+    if form != FORM:
+        raise PjrtError("unimplemented", f"hlotool takes programs of the format {FORM}, not {form!r}")
     from jaxlib import _jax
 
     computation = _jax.mlir.mlir_module_to_xla_computation(code, use_tuple_args=False, return_tuple=False)
     return bytes(computation.as_serialized_hlo_module_proto())
 
 
-def module_of(proto: bytes) -> Module:
-    """The module of a serialized HloModuleProto."""
-    return read_proto(proto, "<jax>")
+def without_locations(code: bytes) -> tuple[str, bytes] | None:
+    """The name of a program as JAX gives it, and the program without the lines of source that it was written in.
+
+    None where it is in a dialect that is not expected here.
+    """
+    from jaxlib.mlir import ir, passmanager
+    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        chlo.register_dialect(context)
+        mhlo.register_mhlo_dialect(context)
+        sdy.register_dialect(context)
+        try:
+            module = mlir_module(code)
+            passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        except (ValueError, RuntimeError, ir.MLIRError):
+            return None
+        out = io.BytesIO()
+        module.operation.write_bytecode(out)
+        return ir.StringAttr(module.operation.attributes["sym_name"]).value, out.getvalue()
+
+
+def mlir_module(code: bytes) -> Any:
+    """A program as JAX gives it, in the MLIR context that is open."""
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+
+    module = _jax.mlir.deserialize_portable_artifact(code)
+    return module if isinstance(module, ir.Module) else ir.Module.parse(module)  # its text, before JAX 0.10
 
 
 class _Callbacks:
@@ -145,54 +166,3 @@ class _Callbacks:
 
 
 CALLBACKS = _Callbacks()
-
-
-def calls_python(module: Module) -> bool:
-    """Whether a module calls functions of Python."""
-    return any(_is_callback(instruction) for instruction in module.instructions())
-
-
-def _is_callback(instruction: Instruction) -> bool:
-    return instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_target") == _CALLBACK
-
-
-def with_callbacks(module: Module, callbacks: Sequence[Callable[..., Any]]) -> list[str]:
-    """Let custom calls of `module` call the functions of Python that they mean; gives what to forget in the end.
-
-    Each call has a target of its own afterwards.  UnsupportedError where a function is not to be found.
-    """
-    targets: list[str] = []
-    for instruction in module.instructions():
-        if not _is_callback(instruction):
-            continue
-        config = custom_call_of(instruction, _no_computation).backend_config
-        number = int(config["index"]) if isinstance(config, Mapping) and "index" in config else -1
-        if not 0 <= number < len(callbacks):
-            forget(targets)
-            raise UnsupportedError(f"{instruction.name}: the function of this callback is not to be found")
-        tokens = [leaf.is_token for operand in instruction.operands for leaf in operand.shape.leaves()]
-        results = [leaf.is_token for leaf in instruction.shape.leaves()]
-        target = f"{_CALLBACK}.{next(_numbers)}"
-        register_custom_call(target, _handler(callbacks[number], tokens, results))
-        instruction.attributes["custom_call_target"] = target
-        targets.append(target)
-    return targets
-
-
-def forget(targets: Sequence[str]) -> None:
-    """Undo what `with_callbacks` registered."""
-    for target in targets:
-        unregister_custom_call(target)
-
-
-def _handler(function: Callable[..., Any], tokens: Sequence[bool], results: Sequence[bool]) -> Handler:
-    def handler(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
-        arrays = iter(inputs)
-        given = function(*(None if token else next(arrays) for token in tokens))
-        return [np.asarray(value) for value, token in zip(given, results, strict=True) if not token]
-
-    return handler
-
-
-def _no_computation(*arguments: object) -> Any:
-    raise UnsupportedError("a callback has no computation")

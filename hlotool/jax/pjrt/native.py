@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.pjrt.interface import HEAD, layout

@@ -14,7 +14,8 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.llvm.control import allocate, when
 from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, memory_type, to_memory, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
-from hlotool.codegen.llvm.polling import BUDGET, STOPPED
+from hlotool.codegen.llvm.polling import BUDGET
+from hlotool.codegen.llvm.status import STOPPED
 from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.plan.values import Assignment, Copy, Value

@@ -29,7 +29,8 @@ from hlotool.codegen.llvm.denormals import define_flushing
 from hlotool.codegen.llvm.inline import emit_inline
 from hlotool.codegen.llvm.math.elements import vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
-from hlotool.codegen.llvm.polling import BUDGET, COMPLETE, POLL, SHORT
+from hlotool.codegen.llvm.polling import BUDGET, SHORT
+from hlotool.codegen.llvm.status import COMPLETE, POLL
 from hlotool.codegen.llvm.values import Bool, Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.plan.buffers import branch_computations

@@ -1,0 +1,89 @@
+"""A program of JAX through the compiler or, where that refuses it, through jaxlib's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hlotool.driver.compile import compile_module
+from hlotool.frontends.fallback import fall_back, reason_of
+from hlotool.ir import Module, Shape, UnsupportedError
+from hlotool.jax.pjrt.callbacks import calls_python, forget, with_callbacks
+from hlotool.jax.pjrt.fallback import compile_stock
+from hlotool.jax.pjrt.lowering import CALLBACKS, Options, hlo_proto
+from hlotool.jax.pjrt.programs import Code, Made, remember
+from hlotool.jax.pjrt.table import PjrtError
+from hlotool.runtime.cache_key import Key
+from hlotool.runtime.executable import Executable
+from hlotool.runtime.marshalling import is_plain
+from hlotool.text.proto import read_proto
+
+__all__ = ["made_of", "module_of"]
+
+
+def module_of(proto: bytes) -> Module:
+    """The module of a serialized HloModuleProto."""
+    return read_proto(proto, "<jax>")
+
+
+def made_of(program: bytes, form: str, options: bytes, settings: Options, available: int, key: Key | None) -> Made:
+    """What is made of a program, of so many devices as are `available`; it is kept under `key` where it can be."""
+    module = module_of(hlo_proto(program, form))
+    signature = module.entry.signature()
+    callbacks = CALLBACKS.functions
+    parameters, outputs = _signature(module)
+    donated = frozenset(alias.operand for alias in module.attributes.get("input_output_alias", ()))
+    targets: Sequence[str] = ()
+    try:
+        _check(settings, (*parameters, *outputs))
+        targets = with_callbacks(module, callbacks)  # changes the module
+        plain = all(is_plain(shape) for shape in (*parameters, *outputs) if shape.is_array)
+        # Subnormal numbers are zeros, as they are on JAX's own CPU platform.
+        executable = compile_module(module, donate="declared" if plain else (), flush_denormals=True)
+    except (UnsupportedError, RecursionError, MemoryError) as error:
+        forget(targets)
+        if calls_python(module) and not callbacks:  # jaxlib would not look whether they are there
+            raise PjrtError("unimplemented", f"the functions that {module.name} calls are not to be found") from error
+        reason = reason_of(error, module)
+        fall_back(module.name, reason, "jaxlib runs it", error)
+        stock = compile_stock(program, options, settings.devices, callbacks, available)
+        if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
+            parameters, outputs = _signature(module_of(stock.text()))
+        return Made(module.name, signature, parameters, outputs, donated, stock=stock, reason=reason)
+    made = Made(module.name, signature, parameters, outputs, donated, _code(executable), targets=tuple(targets))
+    if key is not None and _stays(module, executable, (*parameters, *outputs)):
+        remember(key, made, executable.image)
+    return made
+
+
+def _code(executable: Executable) -> Code:
+    size = sum(map(len, executable.objects))
+    return Code(executable.run, executable.entry, executable.donated, executable.memory.arena_bytes, size)
+
+
+def _stays(module: Module, executable: Executable, shapes: Sequence[Shape]) -> bool:
+    """Whether another process would make the same: nothing failed, which is to be said every time, and what custom
+    calls mean is not for the program alone to say."""
+    return (
+        all(shape.is_array for shape in shapes)
+        and not any(instruction.opcode == "custom-call" for instruction in module.instructions())
+        and not any(decision.rule.endswith("-failed") for decision in executable.decisions)
+    )
+
+
+def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
+
+
+def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    """What JAX passes: arrays, and tokens, for which there are buffers of no bytes."""
+    return tuple(leaf for shape in shapes for leaf in shape.leaves())
+
+
+def _check(settings: Options, shapes: Sequence[Shape]) -> None:
+    if len(settings.devices) > 1:
+        raise UnsupportedError(
+            f"programs for several devices ({settings.replicas} x {settings.partitions}) are not compiled"
+        )
+    for shape in shapes:
+        if shape.is_array and not shape.is_static:
+            raise UnsupportedError(f"{shape} is no array of a fixed size")

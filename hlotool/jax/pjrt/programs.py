@@ -1,0 +1,106 @@
+"""What a program is once it is compiled: by hlotool, now or in another process that left it in the cache, or by jaxlib.
+
+The compiler is loaded when a program is not in the cache, and not before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from hlotool.codegen.machine import default_machine
+from hlotool.ir import Shape
+from hlotool.jax.pjrt.fallback import Stock
+from hlotool.jax.pjrt.lowering import Options, without_locations
+from hlotool.runtime.cache import default_cache
+from hlotool.runtime.cache_key import Key
+from hlotool.runtime.entry import Entry
+from hlotool.runtime.image import Image, load_image
+from hlotool.runtime.stored_programs import program_key, recall_program, remember_program
+
+__all__ = ["Code", "Made", "code_of_image", "key_of", "recall", "remember"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Native code: `run` takes and gives arrays; `entry` is the function behind it, None where there is more to do.
+
+    `donated` maps results to the parameters in whose memory they are.
+    """
+
+    run: Callable[..., Sequence[Array]]
+    entry: Entry | None
+    donated: Mapping[int, int]
+    arena_bytes: int
+    code_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A program: its `code` or, for a `reason`, what jaxlib makes of it (`stock`).
+
+    `donated` are the parameters that a run gives up, `targets` the custom calls that it alone has.
+    """
+
+    name: str
+    signature: str
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    donated: frozenset[int]
+    code: Code | None = None
+    stock: Stock | None = None
+    reason: str = ""
+    note: str = ""
+    targets: tuple[str, ...] = ()
+
+
+def code_of_image(image: Image) -> Code:
+    """The code of an image, loaded."""
+    entry = load_image(image)
+    return Code(entry, entry, dict(image.aliases), image.arena_bytes, sum(map(len, image.objects)))
+
+
+def key_of(program: bytes, options: Options) -> Key | None:
+    """Where the cache has what is made of a program, wherever it is written; None where it cannot be there."""
+    if len(options.devices) > 1 or default_cache() is None:
+        return None
+    found = without_locations(program)
+    if found is None:
+        return None
+    name, code = found
+    parts = {"program": name, "content": sha256(code).hexdigest(), "jaxlib": _jaxlib()}
+    return program_key(name, parts, default_machine())
+
+
+@cache
+def _jaxlib() -> str:
+    from jaxlib import version
+
+    return str(version.__version__)
+
+
+def recall(key: Key) -> Made | None:
+    """What another process left under `key`; None where there is nothing."""
+    found = recall_program(key)
+    if found is None:
+        return None
+    described, image = found
+    name, signature, donated = json.loads(described)
+    return Made(
+        name, signature, image.parameters, image.outputs, frozenset(donated), code_of_image(image),
+        note="compiled by an earlier process",
+    )  # fmt: skip
+
+
+def remember(key: Key, made: Made, image: Image | None) -> None:
+    """Leave a program for other processes, where it can be stored."""
+    described = json.dumps([made.name, made.signature, sorted(made.donated)]).encode()
+    remember_program(key, described, image)
