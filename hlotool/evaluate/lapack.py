@@ -227,10 +227,23 @@ def _gesvd(lapack: Routines, a: Array) -> tuple[Any, ...]:
 def _geev(lapack: Routines, a: Array) -> tuple[Any, ...]:
     """Eigenvalues (real and imaginary parts for real input), left and right eigenvectors, info."""
     left, right = (lapack.option(name, "VN") == "V" for name in ("compute_left", "compute_right"))
+    if not left:
+        return _geev_of_numpy(lapack, a, right)
+    _need_scipy(lapack.call.target)
     *values, vl, vr, info = lapack.geev(a, compute_vl=left, compute_vr=right)
     if not lapack.is_complex:
         vl, vr = (_paired(vectors, values[1]) if wanted else 0 for vectors, wanted in ((vl, left), (vr, right)))
     return (*values, vl if left else 0, vr if right else 0, info)
+
+
+def _geev_of_numpy(lapack: Routines, a: Array, vectors: bool) -> tuple[Any, ...]:
+    """Without left eigenvectors, NumPy's own LAPACK does it."""
+    try:
+        values, right = np.linalg.eig(a) if vectors else (np.linalg.eigvals(a), 0)
+    except np.linalg.LinAlgError:
+        return (*(0,) * (1 if lapack.is_complex else 2), 0, 0, 1)
+    parts = (values,) if lapack.is_complex else (np.real(values), np.imag(values))
+    return (*parts, 0, right, 0)
 
 
 def _paired(vectors: Array, imaginary: Array) -> Array:

@@ -317,12 +317,12 @@ def _part(x: Any, k: int, direction: str, /) -> Array:
     return apply("select", kept, found, expand(wrap(numpy.zeros((), found.dtype)), found.shape))
 
 
-def tril(x: Any, /, *, k: int = 0) -> Array:
+def tril(x: Any, /, k: int = 0) -> Array:
     """The lower triangles of matrices, up to diagonal number `k`."""
     return _part(x, k, "LE")
 
 
-def triu(x: Any, /, *, k: int = 0) -> Array:
+def triu(x: Any, /, k: int = 0) -> Array:
     """The upper triangles of matrices, from diagonal number `k` on."""
     return _part(x, k, "GE")
 

@@ -13,7 +13,7 @@ from hlotool.numpy.dtypes import kind_of
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
 
-__all__ = ["bincount", "digitize", "histogram", "histogram_bin_edges"]
+__all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Array:
@@ -130,3 +130,74 @@ def _histogram(a: Any, edges: Any, weights: Any, density: bool) -> Array:
         return found
     widths = edges[1:] - edges[:-1]
     return np.divide(convert(found, numpy.dtype(numpy.float64)) / widths, np.sum(found))
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+) -> tuple[Array, tuple[Array, ...]]:
+    """A histogram of points, the rows of `sample` (or vectors of coordinates), and the edges along each dimension."""
+    if isinstance(sample, (tuple, list)):
+        columns = [np.reshape(one, (-1,)) if isinstance(one, Array) else concrete(one) for one in sample]
+        if len({one.shape for one in columns}) > 1 or any(one.ndim != 1 for one in columns):
+            points = np.asarray(sample)
+            columns = [points[:, n] for n in _numbers(points.shape[1])]
+    else:
+        points = sample if isinstance(sample, Array) else concrete(sample)
+        if points.ndim == 1:
+            points = np.reshape(points, (-1, 1))
+        if points.ndim != 2:
+            raise value_error(f"a histogram of points takes a row each, not an array of shape {points.shape}")
+        columns = [points[:, n] for n in _numbers(points.shape[1])]
+    each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * len(columns)
+    limits = [None] * len(columns) if range is None else list(range)
+    if len(each) != len(columns) or len(limits) != len(columns):
+        raise value_error(f"{len(each)} kinds of bins and {len(limits)} ranges for {len(columns)} dimensions")
+    edges = [
+        histogram_bin_edges(one, own, limit) for one, own, limit in zip(columns, each, limits, strict=True)
+    ]
+    return _histogramdd(columns, edges, weights, density), tuple(edges)
+
+
+def _numbers(count: int) -> list[int]:
+    return numpy.arange(count).tolist()
+
+
+@operation("arrays", "operands", "weights")
+def _histogramdd(arrays: Any, operands: Any, weights: Any, density: bool) -> Array:
+    place = None
+    outside = None
+    counts = [edges.shape[0] - 1 for edges in operands]
+    for values, edges, count in zip(arrays, operands, counts, strict=True):
+        own = np.searchsorted(edges, values, side="right") - 1
+        own = np.where(values == edges[-1], count - 1, own)
+        wrong = (own < 0) | (own >= count)
+        if kind_of(values.dtype) == "float":
+            wrong = wrong | np.isnan(values)
+        outside = wrong if outside is None else outside | wrong
+        place = own if place is None else place * count + own
+    size = int(numpy.prod(counts))
+    found = np.reshape(_bincount(np.where(outside, size, place), weights, size), tuple(counts))
+    found = np.astype(found, numpy.float64)
+    if not density:
+        return found
+    total = np.sum(found)
+    for axis, edges in enumerate(operands):
+        widths = np.astype(edges[1:] - edges[:-1], numpy.float64)
+        found = found / np.reshape(widths, tuple(-1 if n == axis else 1 for n in _numbers(len(counts))))
+    return found / total
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+) -> tuple[Array, Array, Array]:
+    """A histogram of points with coordinates `x` and `y`, and both edges."""
+    one, other = (each if isinstance(each, Array) else concrete(each) for each in (x, y))
+    if one.shape != other.shape or one.ndim != 1:
+        raise value_error(f"coordinates are two vectors of one length, not {one.shape} and {other.shape}")
+    if isinstance(bins, (tuple, list)):
+        chosen: Any = bins if len(bins) in (1, 2) else [bins, bins]
+        chosen = [*chosen, *chosen] if len(chosen) == 1 else chosen
+    else:
+        chosen = bins if hasattr(bins, "__index__") and getattr(bins, "ndim", 0) == 0 else [bins, bins]
+    found, (first, second) = histogramdd([one, other], chosen, range, density, weights)
+    return found, first, second

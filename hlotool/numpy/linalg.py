@@ -34,10 +34,19 @@ from hlotool.numpy.trace import apply, shape_of
 from hlotool.numpy.types import finfo
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
-    "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
-    "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq",
+    "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv",
+    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace",
+    "vecdot", "vector_norm",
 ]  # fmt: skip
+
+
+LinAlgError = numpy.linalg.LinAlgError
+
+
+class EigResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
 
 
 class EighResult(NamedTuple):
@@ -96,6 +105,21 @@ def eigvalsh(x: Any, /) -> Array:
     """Eigenvalues of Hermitian matrices, in ascending order."""
     (a,), narrow = _matrices("eigvalsh", x, square=True)
     return convert(_eigen(a, vectors=False)[0], _real(narrow))
+
+
+@operation("x")
+def eig(x: Any, /) -> EigResult:
+    """Eigenvalues and eigenvectors of square matrices: always complex numbers, in no particular order."""
+    (a,), narrow = _matrices("eig", x, square=True)
+    values, vectors = _general_eigen(a, vectors=True)
+    return EigResult(convert(values, _complex(narrow)), convert(vectors, _complex(narrow)))
+
+
+@operation("x")
+def eigvals(x: Any, /) -> Array:
+    """Eigenvalues of square matrices: always complex numbers, in no particular order."""
+    (a,), narrow = _matrices("eigvals", x, square=True)
+    return convert(_general_eigen(a, vectors=False)[0], _complex(narrow))
 
 
 @operation("x")
@@ -449,18 +473,24 @@ def _matrices(name: str, *values: Any, square: bool = False) -> tuple[tuple[Arra
 _LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 
 
-def _called(routine: str, a: Array, outputs: Sequence[tuple[str, tuple[int, ...]]], config: str) -> list[Array]:
-    """The outputs of a LAPACK custom call, NaN where it failed: matrices lie by columns, as LAPACK has them."""
+def _called(
+    routine: str, a: Array, outputs: Sequence[tuple[str, tuple[int, ...]]], config: str, keeps: bool = True
+) -> list[Array]:
+    """The outputs of a LAPACK custom call, NaN where it failed: matrices lie by columns, as LAPACK has them.
+
+    The first one is what the input has become, if the routine `keeps` that.
+    """
     lead = a.shape[:-2]
     kind = hlo_type(a.dtype)
-    shapes = [array(kind, a.shape, _by_columns(len(a.shape)))]
+    own = array(kind, a.shape, _by_columns(len(a.shape)))
+    shapes = [own] if keeps else []
     for element_type, sizes in outputs:
         layout = _by_columns(len(lead) + 2) if len(sizes) == 2 else None
         shapes.append(array(element_type, (*lead, *sizes), layout))
     shapes.append(array("s32", lead))
     call = apply(
         "custom-call", a, shape=tuple_shape(shapes),
-        custom_call_target=f"lapack_{_LETTERS[kind]}{routine}_ffi", operand_layout_constraints=(shapes[0],),
+        custom_call_target=f"lapack_{_LETTERS[kind]}{routine}_ffi", operand_layout_constraints=(own,),
         api_version="API_VERSION_TYPED_FFI", frontend_attributes={"num_batch_dims": str(len(lead))},
         backend_config=config,
     )  # fmt: skip
@@ -491,6 +521,24 @@ def _eigen(a: Array, vectors: bool) -> tuple[Array, Array]:
     return values, found
 
 
+def _complex(dtype: DType) -> DType:
+    if kind_of(dtype) == "complex":
+        return dtype
+    return numpy.dtype(numpy.complex128 if dtype.itemsize == 8 else numpy.complex64)
+
+
+def _general_eigen(a: Array, vectors: bool) -> tuple[Array, Array]:
+    kind = _complex(a.dtype)
+    if not a.size:
+        return np.zeros(a.shape[:-1], dtype=kind), np.astype(a, kind)
+    sizes, real = a.shape[-1:], kind_of(a.dtype) != "complex"
+    each = (hlo_type(a.dtype), sizes)
+    square = (hlo_type(kind), a.shape[-2:])
+    config = f"{{compute_left = {ord('N')} : ui8, compute_right = {ord('V' if vectors else 'N')} : ui8}}"
+    *parts, _, right = _called("geev", a, [*[each] * (2 if real else 1), square, square], config, keeps=False)
+    return (apply("complex", parts[0], parts[1]) if real else parts[0]), right
+
+
 def _singular(a: Array, mode: str) -> tuple[Array, Array, Array]:
     *lead, m, n = a.shape
     least, real = min(m, n), _real(a.dtype)
@@ -507,3 +555,30 @@ def _singular(a: Array, mode: str) -> tuple[Array, Array, Array]:
         "gesdd", a, [(hlo_type(real), (least,)), (kind, rows), (kind, columns)], f"{{mode = {ord(mode)} : ui8}}"
     )
     return u, s, vh
+
+
+# ---- tensors
+
+
+@operation("a")
+def tensorinv(a: Any, ind: int = 2) -> Array:
+    """The inverse for products over the first `ind` dimensions."""
+    count = operator.index(ind)
+    if count <= 0:
+        raise value_error(f"tensorinv: ind is positive, not {count}")
+    shape = a.shape[count:] + a.shape[:count]
+    size = math.prod(a.shape[count:])
+    return np.reshape(inv(np.reshape(a, (size, -1))), shape)
+
+
+@operation("a", "b")
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
+    """x with tensordot(a, x, x.ndim) = b."""
+    if axes is not None:
+        places = [as_axis(one, a.ndim) for one in axes]
+        a = np.permute_dims(a, (*[n for n in range(a.ndim) if n not in places], *places))
+    shape = a.shape[b.ndim :]
+    if math.prod(shape) != b.size:
+        raise value_error(f"tensorsolve of {a.shape} and {b.shape}: {math.prod(shape)} unknowns, {b.size} equations")
+    found = solve(np.reshape(a, (b.size, -1)), np.reshape(b, (-1,)))
+    return np.reshape(found, shape)

@@ -8,14 +8,16 @@ from typing import Any
 import numpy
 
 from hlotool.numpy import standard as np
-from hlotool.numpy.array import Array
+from hlotool.numpy.array import Array, concrete, concrete_value
 from hlotool.numpy.calculus import convolve
 from hlotool.numpy.dtypes import kind_of
 from hlotool.numpy.errors import value_error
-from hlotool.numpy.linalg import lstsq
+from hlotool.numpy.linalg import eigvals, lstsq
 from hlotool.numpy.operation import as_arrays, convert, operation
 
-__all__ = ["poly", "polyadd", "polyder", "polyfit", "polyint", "polymul", "polysub", "polyval", "vander"]
+__all__ = [
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots", "vander",
+]  # fmt: skip
 
 
 @operation("p", "x")
@@ -144,3 +146,43 @@ def poly(seq_of_zeros: Any) -> Array:
         shifted = np.concat([np.zeros(1, dtype=zeros.dtype), found * zeros[number]], axis=0)
         found = np.concat([found, np.zeros(1, dtype=zeros.dtype)], axis=0) - shifted
     return found
+
+
+def roots(p: Any) -> Array:
+    """The zeros of a polynomial, complex numbers: the eigenvalues of its companion matrix.
+
+    Zeros at the front of `p` lower the degree, which must be known: under jit, the first coefficient counts as other
+    than 0, and so does the last.
+    """
+    given = p if isinstance(p, Array) else concrete(p)
+    if given.ndim != 1:
+        raise value_error(f"roots takes a vector of coefficients, not an array of shape {given.shape}")
+    behind = 0
+    if given._trace is None:
+        places = numpy.flatnonzero(given._value)
+        if not places.size:
+            return np.zeros(0, dtype=numpy.complex128)
+        behind = given.shape[0] - 1 - int(places[-1])
+        given = given[int(places[0]) : int(places[-1]) + 1]
+    return _roots(given, behind)
+
+
+@operation("p")
+def _roots(p: Any, behind: int) -> Array:
+    a = np.astype(p, _inexact(p))
+    degree = a.shape[0] - 1
+    complex_type = numpy.complex64 if a.dtype in (numpy.float32, numpy.complex64) else numpy.complex128
+    nothing = np.zeros(behind, dtype=complex_type)
+    if degree < 1:
+        return nothing
+    first = np.reshape(-a[1:] / a[0], (1, degree))
+    below = np.astype(np.eye(degree - 1, degree), a.dtype)
+    return np.concat([np.astype(eigvals(np.concat([first, below], axis=0)), complex_type), nothing], axis=0)
+
+
+def polydiv(u: Any, v: Any) -> tuple[Array, Array]:
+    """The quotient and the remainder of polynomials.  The shape of the remainder depends on values: not under jit."""
+    one, other = (one if isinstance(one, Array) else concrete(one) for one in (u, v))
+    hint = "the shape of the remainder depends on values; use it outside of jit"
+    quotient, rest = numpy.polydiv(*(concrete_value(each, "polydiv", hint) for each in (one, other)))
+    return concrete(quotient), concrete(rest)

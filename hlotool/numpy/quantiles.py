@@ -30,6 +30,7 @@ _METHODS = {  # (alpha, beta) of Hyndman and Fan, "Sample quantiles in statistic
     "normal_unbiased": (3 / 8, 3 / 8),
 }
 _ROUNDED = ("lower", "higher", "nearest", "midpoint")
+_STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")  # theirs that are not continuous
 
 
 def _float(x: Any) -> Array:
@@ -67,8 +68,9 @@ def _share(q: Any) -> Array:
 
 
 def _method(method: str) -> str:
-    if method not in _METHODS and method not in _ROUNDED:
-        raise value_error(f"the quantile method {method!r} is not known", f"use one of {[*_METHODS, *_ROUNDED]}")
+    known = [*_METHODS, *_ROUNDED, *_STEPS]
+    if method not in known:
+        raise value_error(f"the quantile method {method!r} is not known", f"use one of {known}")
     return method
 
 
@@ -87,6 +89,13 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip: bool
     if method in _METHODS:
         alpha, beta = _METHODS[method]
         index = (n - 1) * index if method == "linear" else n * index + (alpha + index * (1 - alpha - beta)) - 1
+    elif method in _STEPS:
+        index = n * index - (1.5 if method == "closest_observation" else 1)
+        low = np.floor(index)
+        exact = index == low
+        if method == "closest_observation":
+            exact = exact & (low % 2 == 1)
+        index = np.where(exact, low + 0.5 if method == "averaged_inverted_cdf" else low, low + 1)
     else:
         index = (n - 1) * index
         index = {
