@@ -12,7 +12,7 @@ from hlotool.ir.depth import room
 from hlotool.passes.autodiff.activity import Activity, Leaf
 from hlotool.passes.autodiff.forward import with_tangents
 from hlotool.passes.autodiff.reverse import Program, Reverse, leaf_of
-from hlotool.passes.autodiff.table import PREPARATION, REFUSED, RULES, ZERO
+from hlotool.passes.autodiff.table import PREPARATION, REFUSED, RULES, is_constant
 from hlotool.passes.autodiff.writer import Path, differentiable, leaves
 from hlotool.passes.framework.manager import run_pipeline
 from hlotool.passes.framework.pipeline import parse_pipeline
@@ -144,7 +144,7 @@ def _prepared(module: Module) -> Program:
     for name in _ABOUT_BORDER:
         module.attributes.pop(name, None)
     run_pipeline(module, parse_pipeline(PREPARATION), DecisionLog())
-    return Program(module, RULES, REFUSED, Activity(ZERO))
+    return Program(module, RULES, REFUSED, Activity(is_constant))
 
 
 def _inputs(module: Module, wrt: Sequence[int]) -> list[Leaf]:
