@@ -548,6 +548,14 @@ _ROWS = (
           "scalar result by parameters; `given` instructions are `made` to so many.",
           _main("x = f32[3] parameter(0)\ny = f32[3] tanh(x)\nROOT d = f32[] dot(y, y), lhs_contracting_dims={0}, "
                 "rhs_contracting_dims={0}")),
+    _kind(4194, "rewrite grad", "compute-again", "a gradient computes values again that it does not keep",
+          "With `memory`, a bound: the values take `bytes`, and `operations` make them again, when the gradient comes "
+          "to them.  Of the ways into the bound it is the one that repeats the least work; the peak was `peak_before`, "
+          "and is `peak_after`, from shapes in program order.",
+          _main("x = f32[64] parameter(0)\n" + "\n".join(
+              f"y{n} = f32[64] sine({'x' if not n else f'y{n - 1}'})" for n in range(12)) +
+              "\nROOT d = f32[] dot(y11, y11), lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
+          "grad{memory=3kB}"),
     _kind(4198, "rewrite vjp", "differentiate", "a module brings cotangents back", "The entry takes cotangents of its "
           "results and returns those of parameters (reverse mode).",
           _main("x = f32[3] parameter(0)\nROOT y = f32[3] tanh(x)")),

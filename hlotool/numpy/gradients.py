@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, update_wrapper
 from typing import Any
 
+from hlotool.analysis.sizes import number_of
 from hlotool.ir import array
 from hlotool.numpy.array import Array, concrete, wrap
 from hlotool.numpy.errors import type_error, value_error
@@ -23,13 +24,22 @@ from hlotool.passes.autodiff import differentiable, make_gradient, make_jvp, mak
 __all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    memory: int | str | None = None,
+) -> Callable[..., Any]:
     """A function that returns the gradient of `f`, which returns a scalar of floats, by arguments `argnums`.
 
     The gradient has the structure of the argument; of several it is a tuple.  With `has_aux` `f` returns a pair, the
     scalar and something else, and so does the new function: the gradient and that.
+
+    `memory` is a bound, in bytes or as ``"64MB"``: where more would be alive at once, values are computed again rather
+    than kept, those first that take the least work for their bytes.  UnsupportedError where there is no way into it.
     """
-    both = value_and_grad(f, argnums, has_aux)
+    both = value_and_grad(f, argnums, has_aux, memory=memory)
 
     def gradient(*arguments: Any, **options: Any) -> Any:
         value, found = both(*arguments, **options)
@@ -39,11 +49,18 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False
+    f: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    memory: int | str | None = None,
 ) -> Callable[..., Any]:
     """As `grad`; the new function returns a pair: what `f` returns, and the gradient."""
     if not callable(f):
         raise type_error(f"value_and_grad takes a function, not a {type(f).__name__}")
+    bound = number_of(memory) if isinstance(memory, str) else memory
+    if memory is not None and bound is None:
+        raise value_error(f"value_and_grad: memory is a size, as 64MB or 1GiB, not {memory!r}")
 
     def run(*arguments: Any, **options: Any) -> Any:
         wrt, structures = _chosen("grad", arguments, argnums)
@@ -51,7 +68,7 @@ def value_and_grad(
         _check_scalar(traced, has_aux)
         module = traced.module()
         count = len(traced.outputs)
-        make_gradient(module, wrt, value=True)
+        make_gradient(module, wrt, value=True, memory=None if bound is None else int(bound))
         leaves, _ = flatten((arguments, options))
         found = call_module(module, [*leaves, *traced.captured])
         value = unflatten(traced.structure, found[:count])

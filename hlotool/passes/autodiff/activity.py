@@ -6,7 +6,7 @@ writes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from hlotool.ir import Computation, Instruction
 from hlotool.passes.autodiff.writer import Path, differentiable, leaves
@@ -23,10 +23,10 @@ _AS_THEY_ARE = ("opt-barrier", "domain", "copy")
 
 
 class Activity:
-    """Asked once per computation and set of inputs.  `constant` are the opcodes whose derivative is zero."""
+    """Asked once per computation and set of inputs.  `is_constant` says whose derivative is zero."""
 
-    def __init__(self, constant: frozenset[str]) -> None:
-        self._constant = constant
+    def __init__(self, is_constant: Callable[[Instruction], bool]) -> None:
+        self._is_constant = is_constant
         self._known: dict[tuple[Computation, Inputs], dict[Instruction, Paths]] = {}
 
     def of(self, computation: Computation, inputs: Inputs) -> dict[Instruction, Paths]:
@@ -51,7 +51,7 @@ class Activity:
 
     def _result(self, instruction: Instruction, known: Mapping[Instruction, Paths]) -> Paths:
         opcode = instruction.opcode
-        if opcode in self._constant or not any(operand in known for operand in instruction.operands):
+        if not any(operand in known for operand in instruction.operands) or self._is_constant(instruction):
             return _NONE
         active = [known.get(operand, _NONE) for operand in instruction.operands]
         if opcode == "tuple":

@@ -78,7 +78,7 @@ def _call_reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
     linear = at.program.linear.get(key)
     if linear is None:
         recomputed = _everything if again else from_constants
-        linear = linearise(at.program, callee, inputs, frozenset(cotangents), recomputed, apart=again)
+        linear = linearise(at.program, callee, inputs, frozenset(cotangents), recomputed)
         saved = [need for need in linear.needs if isinstance(need, Instruction)]
         if saved:
             linear.forward.root = Builder(linear.forward).tuple([linear.forward.root, *saved])
@@ -96,9 +96,17 @@ def _call_reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
     if saves:
         at.replace(call, ahead.gte(new, 0))
     arguments = [*(cotangents[path] for path in linear.results), *map(at.primal, values)]
+    if again:
+        arguments = held_apart(at.build, arguments)
     result = at.build.call(linear.backward, arguments)
     for position, (number, path) in enumerate(linear.inputs):
         at.give(operands[number], at.build.gte(result, position), path)
+
+
+def held_apart(build: Builder, values: Sequence[Instruction]) -> list[Instruction]:
+    """The values behind a barrier: what is computed of them is computed again, and not before the last of them."""
+    held = build.add("opt-barrier", None, (build.tuple(values),))
+    return [build.gte(held, number) for number in range(len(values))]
 
 
 def _everything(computation: Computation) -> Callable[[Instruction], bool]:

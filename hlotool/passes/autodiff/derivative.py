@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, HloError, Instruction, Module, Shape, UnsupportedError, array, clone_module
@@ -11,8 +12,9 @@ from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
 from hlotool.passes.autodiff.activity import Activity, Leaf
 from hlotool.passes.autodiff.forward import with_tangents
+from hlotool.passes.autodiff.rematerialisation import rematerialise
 from hlotool.passes.autodiff.reverse import Program, Reverse, leaf_of
-from hlotool.passes.autodiff.table import PREPARATION, REFUSED, RULES, ZERO
+from hlotool.passes.autodiff.table import PREPARATION, REFUSED, RULES, is_constant
 from hlotool.passes.autodiff.writer import Path, differentiable, leaves
 from hlotool.passes.framework.manager import run_pipeline
 from hlotool.passes.framework.pipeline import parse_pipeline
@@ -22,10 +24,12 @@ __all__ = ["gradient_module", "jvp_module", "make_gradient", "make_jvp", "make_v
 _ABOUT_BORDER = ("entry_computation_layout", "input_output_alias", "buffer_donor", "is_scheduled")
 
 
-def gradient_module(module: Module, wrt: Sequence[int] = (0,), *, value: bool = False, result: int = 0) -> Module:
+def gradient_module(
+    module: Module, wrt: Sequence[int] = (0,), *, value: bool = False, result: int = 0, memory: int | None = None
+) -> Module:
     """A module with the same parameters that returns gradients of a scalar result: see `make_gradient`."""
     copy = clone_module(module)
-    make_gradient(copy, wrt, value=value, result=result)
+    make_gradient(copy, wrt, value=value, result=result, memory=memory)
     return copy
 
 
@@ -43,11 +47,22 @@ def jvp_module(module: Module, wrt: Sequence[int] = (0,), *, value: bool = True)
     return copy
 
 
-def make_gradient(module: Module, wrt: Sequence[int], *, value: bool = False, result: int = 0) -> None:
+def make_gradient(
+    module: Module,
+    wrt: Sequence[int],
+    *,
+    value: bool = False,
+    result: int = 0,
+    memory: int | None = None,
+    log: DecisionLog | None = None,
+) -> None:
     """Let the entry return the gradients of a scalar by the parameters `wrt`.
 
     The scalar is the result, or leaf number `result` of it.  The new result is a tuple of gradients, one for each
     array in these parameters, in order; with `value`, the leaves of the old result come first.
+
+    `memory` is a bound in bytes: where more would be alive at once, values of the program are computed again rather
+    than kept (`rematerialisation.py`), which `log` tells.  UnsupportedError where there is no way into the bound.
     """
     _check(module, wrt)
     with room(module), collector_paused():
@@ -63,7 +78,10 @@ def make_gradient(module: Module, wrt: Sequence[int], *, value: bool = False, re
                 "vjp takes cotangents of any results"
             )
         one = Builder(module.entry, like=root).scalar_constant(1.0, shape.element_type)
-        _finish(program, wrt, {path: one}, value)
+        own = _finish(program, wrt, {path: one}, value)
+        if memory is not None:
+            rematerialise(module, own, memory, DecisionLog() if log is None else log)
+            _clean(module)
 
 
 def make_vjp(module: Module, wrt: Sequence[int], *, value: bool = False) -> None:
@@ -144,7 +162,7 @@ def _prepared(module: Module) -> Program:
     for name in _ABOUT_BORDER:
         module.attributes.pop(name, None)
     run_pipeline(module, parse_pipeline(PREPARATION), DecisionLog())
-    return Program(module, RULES, REFUSED, Activity(ZERO))
+    return Program(module, RULES, REFUSED, Activity(is_constant))
 
 
 def _inputs(module: Module, wrt: Sequence[int]) -> list[Leaf]:
@@ -156,8 +174,11 @@ def _plain(shape: Shape) -> Shape:
     return array(shape.element_type, shape.dimensions)
 
 
-def _finish(program: Program, wrt: Sequence[int], cotangents: dict[Path, Instruction], value: bool) -> None:
-    """Walk back from the result, and return what has come to the parameters."""
+def _finish(program: Program, wrt: Sequence[int], cotangents: dict[Path, Instruction], value: bool) -> set[Instruction]:
+    """Walk back from the result, and let the entry return what has come to the parameters.
+
+    What is returned here is what belongs to the program: the cotangents, and all behind them, do not.
+    """
     module = program.module
     entry = module.entry
     inputs = _inputs(module, wrt)
@@ -175,7 +196,10 @@ def _finish(program: Program, wrt: Sequence[int], cotangents: dict[Path, Instruc
         shape = dict(leaves(entry.parameters[number].shape))[path]
         results.append(found.get((number, path)) or reverse.zeros(shape))
     entry.root = build.tuple(results)
+    first = next(iter(cotangents.values()), None)
+    own = set(takewhile(lambda instruction: instruction is not first, entry))
     _clean(module)
+    return own
 
 
 def _clean(module: Module) -> None:

@@ -4,6 +4,8 @@ The formulas serve both modes, since a product is its own transpose.  ``g`` is t
 ``b``) the operands, ``y`` the result, which is there already.  Of complex numbers a (co)tangent is multiplied by the
 derivative, not by its conjugate, as JAX does: what differs between the modes is written out below.
 
+The sign of a complex number turns with it, and has a derivative, which JAX leaves out.
+
 Where a function has a corner, JAX's choice is taken: one-sided for abs, half each for equal operands of maximum and
 minimum, zero where clamp touches a bound.
 """
@@ -17,18 +19,19 @@ from hlotool.ir import ELEMENT_TYPES, Instruction
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
-from hlotool.passes.autodiff.writer import Term, Writer
+from hlotool.passes.autodiff.writer import Term, Writer, refusal
 
 __all__ = ["RULES", "ZERO"]
 
 ZERO = frozenset(
     [
-    "sign", "ceil", "floor", "round-nearest-afz", "round-nearest-even", "not", "popcnt", "count-leading-zeros",
+    "ceil", "floor", "round-nearest-afz", "round-nearest-even", "not", "popcnt", "count-leading-zeros",
     "is-finite", "shift-left", "shift-right-arithmetic", "shift-right-logical", "mulhi", "and", "or", "xor",
     "compare", "bitcast-convert",
 ]
 )
-"""Opcodes whose derivative is zero, or that have only integers and truth values to give."""
+"""Opcodes whose derivative is zero, or that have only integers and truth values to give.  So is that of ``sign``, of
+real numbers: it is not here."""
 
 Unary = Callable[[Term, Term, Term], Term]
 Binary = Callable[[Term, Term, Term, Term], Term]
@@ -170,6 +173,8 @@ def _select_forward(at: Forward, instruction: Instruction) -> ByLeaf:
 def _clamp_mask(at: Writer, instruction: Instruction, number: int) -> Instruction:
     """Where the result is the lower bound, the value, the upper bound, which wins where it is below the lower."""
     low, value, high = instruction.operands
+    if _is_complex(value):
+        raise refusal(instruction, "complex numbers have no order")
     build, x = at.build, at.primal(value)
     if number == 1:
         above = build.compare(x, _spread(at, at.primal(low), value), "GT")
@@ -278,8 +283,20 @@ def _abs_forward(at: Forward, instruction: Instruction) -> ByLeaf:
     return {(): (at.written(tangent) * _direction(at, instruction)).apply("real").value}
 
 
+def _sign(at: Writer, instruction: Instruction, number: int, g: Instruction) -> Instruction:
+    """Of complex numbers, forwards: what turns them, the part across z, by the size; zero of zero."""
+    x, s = at.term(instruction.operands[0]), at.term(instruction)
+    size = x.apply("abs")
+    is_zero = size.compare("EQ", 0.0)
+    conjugate = at.written(at.build.binary("complex", s.apply("real").value, (-s.apply("imag")).value))
+    one, other = (conjugate, s) if isinstance(at, Forward) else (s, conjugate)
+    along = other * (one * at.written(g)).apply("real").as_complex()
+    return is_zero.where(0.0, (at.written(g) - along) / is_zero.where(1.0, size).as_complex()).value
+
+
 RULES: dict[str, Rule] = {
     **dict.fromkeys([*UNARY, *BINARY], _TABLE),
+    "sign": _both_modes(_sign),
     "abs": Rule(_abs_reverse, _abs_forward),
     "select": Rule(_select_reverse, _select_forward),
     "clamp": Rule(_clamp_reverse, _clamp_forward),

@@ -1,6 +1,9 @@
 """Derivatives of gather and scatter: each is the transpose of the other.
 
 A gather moves windows that stick out into the operand; a scatter leaves them out.  The transposes keep to that.
+
+A scatter of several arrays, one that multiplies where indices may repeat, and any other that has no formula is
+differentiated as the loop over its windows.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array, literal
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.shape import scalar
 from hlotool.ir.types import dtype_of
+from hlotool.passes.autodiff.expanded import in_simpler_opcodes
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.movement import jointly
+from hlotool.passes.autodiff.reductions import forward_as_call, reverse_as_call
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
-from hlotool.passes.autodiff.writer import Writer, refusal
+from hlotool.passes.autodiff.writer import Writer
 
 __all__ = ["RULES"]
 
@@ -71,19 +76,19 @@ def _is_assignment(scatter: Instruction) -> bool:
     return reducer.root.opcode == "parameter" and reducer.root.parameter_number == 1
 
 
+_ONE_AFTER_THE_OTHER = "scatter-expander,tuple-simplifier,dce,map-inliner"
+
+
 def _kind(scatter: Instruction) -> str:
+    """What has a formula: a sum, an extreme, an assignment, a product without repeated indices; else ``other``."""
     if len(scatter.operands) != 3:
-        raise refusal(scatter, "it has several operands")
+        return "other"
     if _is_assignment(scatter):
         return "assign"
     names = opcodes(scatter.attributes["to_apply"])
     if names in (("add",), ("maximum",), ("minimum",)):
         return names[0]
-    if names == ("multiply",):
-        if not scatter.attributes.get("unique_indices"):
-            raise refusal(scatter, "it multiplies, and its indices may repeat")
-        return names[0]
-    raise refusal(scatter, f"its computation {scatter.attributes['to_apply'].name} is no sum, product or extreme")
+    return names[0] if names == ("multiply",) and scatter.attributes.get("unique_indices") else "other"
 
 
 def _scattered(
@@ -168,7 +173,11 @@ def _masked(at: Writer, mask: Instruction, value: Instruction) -> Instruction:
 
 
 def _scatter_reverse(at: Reverse, scatter: Instruction, cotangents: ByLeaf) -> None:
-    kind, g = _kind(scatter), cotangents[()]
+    kind = _kind(scatter)
+    if kind == "other":
+        reverse_as_call(at, scatter, in_simpler_opcodes(at, scatter, _ONE_AFTER_THE_OTHER), cotangents)
+        return
+    g = cotangents[()]
     operand, _, updates = scatter.operands
     if not updates.shape.size:
         at.give(operand, g)
@@ -219,9 +228,11 @@ _linear = jointly(lambda scatter: (0, 2))
 
 def _scatter_forward(at: Forward, scatter: Instruction) -> ByLeaf:
     kind = _kind(scatter)
-    operand, _, updates = scatter.operands
+    if kind == "other":
+        return forward_as_call(at, scatter, in_simpler_opcodes(at, scatter, _ONE_AFTER_THE_OTHER))
     if kind in ("add", "assign"):
         return _linear(at, scatter)
+    operand, _, updates = scatter.operands
     moved, more = at.tangent_or_zeros(operand), at.tangent_or_zeros(updates)
     if kind == "multiply":
         kept = _scattered(at, scatter, moved, at.primal(updates))

@@ -7,6 +7,7 @@ from math import inf
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.sizes import number_of
 from hlotool.ir import HloError, Module
 from hlotool.passes.autodiff.derivative import make_gradient, make_jvp, make_vjp
 
@@ -20,6 +21,13 @@ def _numbers(pass_name: str, wrt: str) -> list[int]:
         raise HloError(f"{pass_name}: wrt is numbers of parameters, as in 0+2, not {wrt!r}") from None
 
 
+def _bound(memory: str) -> int | None:
+    number = number_of(memory) if memory else None
+    if memory and number is None:
+        raise HloError(f"grad: memory is a size, as 64MB or 1GiB, not {memory!r}")
+    return None if number is None else int(number)
+
+
 @dataclass(frozen=True, slots=True)
 class Gradient:
     """Makes a module that computes gradients of the one that is there.
@@ -29,6 +37,9 @@ class Gradient:
 
     Every opcode is differentiated, constant, or refused by name: loops whose trip count is not known, custom calls
     without a rule, values that leave the program.
+
+    `memory` is a bound (64MB): where the gradient would have more bytes alive at once, as far as shapes tell, values of
+    the program are computed again rather than kept, those first that take the least work for their bytes.
     """
 
     name: ClassVar[str] = "grad"
@@ -37,15 +48,18 @@ class Gradient:
     wrt: str = "0"
     value: bool = False
     result: int = 0
+    memory: str = ""
 
     def __post_init__(self) -> None:
         _numbers(self.name, self.wrt)
+        _bound(self.memory)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         if not log.allow():
             return False
         before = module.instruction_count()
-        make_gradient(module, _numbers(self.name, self.wrt), value=self.value, result=self.result)
+        wrt, bound = _numbers(self.name, self.wrt), _bound(self.memory)
+        make_gradient(module, wrt, value=self.value, result=self.result, memory=bound, log=log)
         _record(log, module, before, f"by parameters {self.wrt}")
         return True
 

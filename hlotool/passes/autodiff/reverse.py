@@ -176,12 +176,10 @@ def linearise(
     inputs: Inputs,
     results: Paths,
     again: Recomputed = from_constants,
-    apart: bool = False,
 ) -> Linear:
     """Take `computation` apart, given which parts of its parameters have tangents and whose results cotangents.
 
-    The computations of the result are not in the module yet; that of `forward` may get another root first.  `apart`
-    keeps what is computed again apart from what it was computed as, by barriers.
+    The computations of the result are not in the module yet; that of `forward` may get another root first.
     """
     forward = clone_computation(computation)
     recomputed = again(forward)
@@ -210,8 +208,7 @@ def linearise(
                 known[current] = known[place]
             else:
                 needs.append(current if place is None else place)
-                given = parameter(current.shape)
-                known[current] = build.add("opt-barrier", given.shape, (given,)) if apart else given
+                known[current] = parameter(current.shape)
                 if place is not None:
                     known[place] = known[current]
         return known[value]

@@ -19,9 +19,11 @@ from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.movement import jointly
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
-from hlotool.passes.autodiff.writer import Writer, refusal
+from hlotool.passes.autodiff.writer import Writer
 
 __all__ = ["RULES"]
+
+_PLAIN, _TRANSPOSED, _ADJOINT = "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"
 
 
 # ---- sort
@@ -151,18 +153,29 @@ def _halved(at: Writer, value: Instruction) -> Instruction:
 
 
 def _solve(
-    at: Writer, a: Instruction, b: Instruction, left: bool, lower: bool, turned: bool, unit: bool
+    at: Writer, a: Instruction, b: Instruction, *, left: bool, lower: bool, form: str = _PLAIN, unit: bool = False
 ) -> Instruction:
-    attributes = {
-        "left_side": left, "lower": lower, "unit_diagonal": unit,
-        "transpose_a": "TRANSPOSE" if turned else "NO_TRANSPOSE",
-    }  # fmt: skip
+    attributes = {"left_side": left, "lower": lower, "unit_diagonal": unit, "transpose_a": form}
     return at.build.add("triangular-solve", b.shape, (a, b), attributes)
 
 
-def _real(instruction: Instruction) -> None:
-    if ELEMENT_TYPES[instruction.shape.element_type].is_complex:
-        raise refusal(instruction, "that of complex matrices is not there yet")
+def _conjugated(at: Writer, value: Instruction) -> Instruction:
+    """The conjugate; of real numbers the value itself."""
+    return _conjugate(at, value).value if ELEMENT_TYPES[value.shape.element_type].is_complex else value
+
+
+def _adjoint(at: Writer, value: Instruction) -> Instruction:
+    return _conjugated(at, _turned(at, value))
+
+
+def _diagonal_made_real(at: Writer, value: Instruction) -> Instruction:
+    """The imaginary parts of a diagonal are not read, and have no derivative."""
+    if not ELEMENT_TYPES[value.shape.element_type].is_complex:
+        return value
+    shape = array("s32", value.shape.dimensions)
+    row, column = at.build.iota(shape, shape.rank - 2), at.build.iota(shape, shape.rank - 1)
+    real = at.written(value).apply("real").as_complex()
+    return at.build.select(at.build.compare(row, column, "EQ"), real.value, value)
 
 
 def _factor(at: Writer, cholesky: Instruction) -> Instruction:
@@ -173,51 +186,61 @@ def _factor(at: Writer, cholesky: Instruction) -> Instruction:
 
 
 def _cholesky_reverse(at: Reverse, cholesky: Instruction, cotangents: ByLeaf) -> None:
-    _real(cholesky)
     lower = bool(cholesky.attributes.get("lower"))
-    g = cotangents[()] if lower else _turned(at, cotangents[()])
+    g = _conjugated(at, cotangents[()] if lower else _turned(at, cotangents[()]))
     factor = _factor(at, cholesky)
-    inner = _halved(at, _product(at, factor, _triangle(at, g, True), (0, 0)))
-    first = _solve(at, factor, inner, True, True, True, False)
-    both = at.written(_solve(at, factor, first, False, True, False, False))
-    own = at.written(_triangle(at, both.value, True))
-    mirrored = at.written(_triangle(at, _turned(at, both.value), True, strict=True))
-    total = (own + mirrored).value
+    inner = _halved(at, _product(at, _conjugated(at, factor), _triangle(at, g, True), (0, 0)))
+    first = _solve(at, factor, inner, left=True, lower=True, form=_ADJOINT)
+    both = _solve(at, factor, first, left=False, lower=True)
+    own = at.written(_diagonal_made_real(at, _triangle(at, both, True)))
+    mirrored = at.written(_triangle(at, _adjoint(at, both), True, strict=True))
+    total = _conjugated(at, (own + mirrored).value)
     at.give(cholesky.operands[0], total if lower else _turned(at, total))
 
 
 def _cholesky_forward(at: Forward, cholesky: Instruction) -> ByLeaf:
-    _real(cholesky)
     lower = bool(cholesky.attributes.get("lower"))
     tangent = at.tangent_or_zeros(cholesky.operands[0])
-    read = _triangle(at, tangent if lower else _turned(at, tangent), True)
-    whole = at.written(read) + at.written(_turned(at, _triangle(at, read, True, strict=True)))
+    read = _diagonal_made_real(at, _triangle(at, tangent if lower else _turned(at, tangent), True))
+    whole = at.written(read) + at.written(_adjoint(at, _triangle(at, read, True, strict=True)))
     factor = _factor(at, cholesky)
-    first = _solve(at, factor, whole.value, True, True, False, False)
-    both = _solve(at, factor, first, False, True, True, False)
+    first = _solve(at, factor, whole.value, left=True, lower=True)
+    both = _solve(at, factor, first, left=False, lower=True, form=_ADJOINT)
     result = _product(at, factor, _halved(at, both))
     return {(): result if lower else _turned(at, result)}
 
 
 def _how(solve: Instruction) -> tuple[bool, bool, bool, bool]:
+    """Whether the matrix is on the left, a lower triangle, transposed, and has ones on its diagonal."""
     attributes = solve.attributes
-    form = attributes.get("transpose_a", "NO_TRANSPOSE")
-    if form == "ADJOINT":
-        _real(solve)
     left, lower, unit = (bool(attributes.get(name)) for name in ("left_side", "lower", "unit_diagonal"))
-    return left, lower, form != "NO_TRANSPOSE", unit
+    return left, lower, attributes.get("transpose_a", _PLAIN) != _PLAIN, unit
+
+
+def _is_conjugated(solve: Instruction) -> bool:
+    """Whether it is the conjugate of the matrix that the system is of."""
+    of_complex = ELEMENT_TYPES[solve.shape.element_type].is_complex
+    return of_complex and solve.attributes.get("transpose_a") == _ADJOINT
+
+
+def _matrix(at: Writer, solve: Instruction) -> Instruction:
+    """The matrix of the system, but for its transposition."""
+    a = at.primal(solve.operands[0])
+    return _conjugated(at, a) if _is_conjugated(solve) else a
 
 
 def _solve_reverse(at: Reverse, solve: Instruction, cotangents: ByLeaf) -> None:
     left, lower, turned, unit = _how(solve)
     a, b = solve.operands
-    back = _solve(at, at.primal(a), cotangents[()], left, lower, not turned, unit)
+    form = _PLAIN if turned else _TRANSPOSED
+    back = _solve(at, _matrix(at, solve), cotangents[()], left=left, lower=lower, form=form, unit=unit)
     at.give(b, back)
     if at.wants(a):
         x = at.primal(solve)
         first, second = (back, x) if left != turned else (x, back)
         product = _product(at, first, second, (1, 1) if left else (0, 0))
-        at.give(a, (-at.written(_triangle(at, product, lower, strict=unit))).value)
+        found = (-at.written(_triangle(at, product, lower, strict=unit))).value
+        at.give(a, _conjugated(at, found) if _is_conjugated(solve) else found)
 
 
 def _solve_forward(at: Forward, solve: Instruction) -> ByLeaf:
@@ -226,13 +249,16 @@ def _solve_forward(at: Forward, solve: Instruction) -> ByLeaf:
     right = at.tangent_or_zeros(b)
     if at.tangent(a) is not None:
         moved = _triangle(at, at.tangent_or_zeros(a), lower, strict=unit)
+        if _is_conjugated(solve):
+            moved = _conjugated(at, moved)
         x = at.primal(solve)
         if left:
             gained = _product(at, moved, x, (0 if turned else 1, 0))
         else:
             gained = _product(at, x, moved, (1, 1 if turned else 0))
         right = (at.written(right) - at.written(gained)).value
-    return {(): _solve(at, at.primal(a), right, left, lower, turned, unit)}
+    form = _TRANSPOSED if turned else _PLAIN
+    return {(): _solve(at, _matrix(at, solve), right, left=left, lower=lower, form=form, unit=unit)}
 
 
 RULES: dict[str, Rule] = {

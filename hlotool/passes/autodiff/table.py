@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlotool.ir import UNKNOWN
+from hlotool.ir import ELEMENT_TYPES, UNKNOWN, Instruction
 from hlotool.passes.autodiff import (
     collectives,
     contractions,
@@ -17,7 +17,7 @@ from hlotool.passes.autodiff import (
 )
 from hlotool.passes.autodiff.rule import Rule
 
-__all__ = ["PREPARATION", "REFUSED", "REWRITTEN", "RULES", "ZERO"]
+__all__ = ["PREPARATION", "REFUSED", "REWRITTEN", "RULES", "ZERO", "is_constant"]
 
 RULES: dict[str, Rule] = {
     **elementwise.RULES,
@@ -39,6 +39,14 @@ ZERO: frozenset[str] = elementwise.ZERO | frozenset(
 ]
 )
 """Opcodes whose results do not move with the operands, or that have none; a parameter is no operation."""
+
+
+def is_constant(instruction: Instruction) -> bool:
+    """Whether the derivative is zero: the sign of a real number jumps, that of a complex one turns with it."""
+    if instruction.opcode == "sign":
+        return not ELEMENT_TYPES[instruction.shape.element_type].is_complex
+    return instruction.opcode in ZERO
+
 
 REWRITTEN: dict[str, str] = {
     "fusion": "call-inliner{fusions=all}",
@@ -72,15 +80,9 @@ PREPARATION = (
 )
 """The pipeline that does so."""
 
-_NOT_YET = "there is no rule for this collective yet"
 _OUTSIDE = "the value leaves the program"
 
 REFUSED: dict[str, str] = {
-    "all-gather": _NOT_YET,
-    "all-to-all": _NOT_YET,
-    "ragged-all-to-all": _NOT_YET,
-    "reduce-scatter": _NOT_YET,
-    "collective-broadcast": _NOT_YET,
     "send": _OUTSIDE,
     "send-done": _OUTSIDE,
     "recv": _OUTSIDE,

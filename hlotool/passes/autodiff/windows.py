@@ -10,6 +10,7 @@ from hlotool.analysis.reducers import opcodes
 from hlotool.ir import Computation, Instruction, Window, WindowDimension, array, clone_computation
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import scalar
+from hlotool.passes.autodiff.expanded import in_simpler_opcodes
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.movement import jointly
 from hlotool.passes.autodiff.reductions import combine, forward_as_call, reverse_as_call
@@ -151,16 +152,20 @@ def _written_out(reduction: Instruction) -> Computation:
     return computation
 
 
-# ---- select-and-scatter: linear in what is scattered
+# ---- select-and-scatter: a sum is linear in what is scattered; any other is a scatter to the selected places
 
 
-def _check(instruction: Instruction) -> None:
-    if opcodes(instruction.attributes["scatter"]) != ("add",):
-        raise refusal(instruction, "what it scatters is not added up")
+_WITH_PLACES = "select-and-scatter-expander,tuple-simplifier,dce"
+
+
+def _is_sum(instruction: Instruction) -> bool:
+    return opcodes(instruction.attributes["scatter"]) == ("add",)
 
 
 def _select_reverse(at: Reverse, instruction: Instruction, cotangents: ByLeaf) -> None:
-    _check(instruction)
+    if not _is_sum(instruction):
+        reverse_as_call(at, instruction, in_simpler_opcodes(at, instruction, _WITH_PLACES), cotangents)
+        return
     operand, source, start = instruction.operands
     g = cotangents[()]
     if at.wants(source):
@@ -175,7 +180,8 @@ def _select_reverse(at: Reverse, instruction: Instruction, cotangents: ByLeaf) -
 
 
 def _select_forward(at: Forward, instruction: Instruction) -> ByLeaf:
-    _check(instruction)
+    if not _is_sum(instruction):
+        return forward_as_call(at, instruction, in_simpler_opcodes(at, instruction, _WITH_PLACES))
     return jointly(lambda one: (1, 2))(at, instruction)
 
 

@@ -125,29 +125,32 @@ PIPELINES: dict[str, str] = {
     ),
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
-        "unfuse,expand,inline,simplify,optimization-barrier-expander,variadic-reduce-splitter,tuple-simplifier,dce,"
+        "unfuse,expand,inline,simplify,variadic-reduce-splitter,tuple-simplifier,dce,"
         "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
         "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
-        "copy-insertion,dce,memory-scheduler,computation-deduplicator"
+        "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
+        "computation-deduplicator"
     ),
     "O0": "",
     "O1": (
         "unfuse,expand,inline,zero-sized-hlo-elimination,algebraic-simplifier,tuple-simplifier,cse,dce,"
-        "optimization-barrier-expander,variadic-reduce-splitter,tuple-simplifier,dce,dot-decomposer,"
+        "variadic-reduce-splitter,tuple-simplifier,dce,dot-decomposer,"
         "transpose-folding,dce,"
-        "while-loop-trip-count-annotator,fusion,copy-insertion,dce,computation-deduplicator"
+        "while-loop-trip-count-annotator,fusion,copy-insertion,optimization-barrier-expander,tuple-simplifier,dce,"
+        "computation-deduplicator"
     ),
     "O2": "default",
     "O3": (
         "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
         "simplify,"
-        "optimization-barrier-expander,variadic-reduce-splitter,tuple-simplifier,dce,"
+        "variadic-reduce-splitter,tuple-simplifier,dce,"
         "all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
         "dot-decomposer,transpose-folding,product-packing,limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
-        "copy-insertion,dce,memory-scheduler,computation-deduplicator"
+        "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
+        "computation-deduplicator"
     ),
     "lowering": (
         "async-to-sync,trivial-collective-remover,dynamic-padder,dynamic-entry,layout-assignment,expand,"
