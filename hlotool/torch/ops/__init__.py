@@ -22,6 +22,7 @@ from hlotool.torch.ops import (
     reductions,
     resampling,
     softmax,
+    special,
     unary,
     views,
 )
@@ -29,5 +30,5 @@ from hlotool.torch.ops import (
 __all__ = [
     "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
     "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "resampling",
-    "softmax", "unary", "views",
+    "softmax", "special", "unary", "views",
 ]  # fmt: skip
