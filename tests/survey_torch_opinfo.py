@@ -153,7 +153,8 @@ def compiled(function: Any, tensors: list[Any], options: argparse.Namespace) -> 
             partition_fn=min_cut_rematerialization_partition,
         )  # fmt: skip
     found = (with_gradients(own) if options.backward else own)(*tensors)
-    rows = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
+    fallbacks = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
+    rows = [f for f in fallbacks if "_check_errors" not in f.operation]  # those raise errors, and compute nothing
     return found, "; ".join(f"{f.operation}: {f.reason}" for f in rows)
 
 

@@ -11,6 +11,7 @@ from hlotool.torch.ops import (
     conversions,
     convolutions,
     creation,
+    factorisations,
     fourier,
     indexing,
     joining,
@@ -28,7 +29,7 @@ from hlotool.torch.ops import (
 )
 
 __all__ = [
-    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
-    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "resampling",
-    "softmax", "special", "unary", "views",
+    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "factorisations",
+    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions",
+    "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip
