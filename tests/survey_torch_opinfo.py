@@ -1,27 +1,38 @@
 """Operations of PyTorch over the samples of its own OpInfo database, computed by hlotool and eagerly.
 
-    python tests/survey_torch_opinfo.py [--lowered | --dynamo] [--backward] [--types f32,s64] [--samples 4] [NAME ...]
+    python tests/survey_torch_opinfo.py [--lowered | --dynamo] [--backward] [--types f32,s64] [--samples 4]
+                                        [--shard 0/2] [--results FILE] [NAME ...]
 
 prints a line per operation: for each type ``.`` (as eager), ``D`` (differs), ``-`` (a part fell back), ``E`` (an
 error), then reasons.  With --lowered the operation is traced as it is, without decompositions, and has to lower whole.
 Otherwise it is decomposed as for ``torch.compile``; with --dynamo it really goes through that.  NAME may end in ``*``.
+
+All samples of an operation and a type are one graph, compiled once, unless that ends in an error: then each is tried
+alone.  With --results every verdict is a line of JSON in FILE, and what is there already is not done again (what ended
+the process is an error then); --summary only counts what FILE has.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import os
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch_graphs import run_lowered
@@ -33,10 +44,16 @@ from hlotool.torch.refusal import Refused
 
 warnings.filterwarnings("ignore")
 
+_LISTED = 64  # samples that are looked at; some operations have thousands
+
 TOLERANCE = {  # what functions of several ulps, and sums in another order, may be off
     torch.float32: (2e-5, 2e-5), torch.float64: (1e-10, 1e-10), torch.complex64: (4e-5, 4e-5),
     torch.complex128: (1e-10, 1e-10), torch.float16: (4e-3, 4e-3), torch.bfloat16: (2e-2, 2e-2),
 }  # fmt: skip
+
+
+ANY_PLACE = ("kthvalue", "median", "nanmedian", "mode", "topk")
+"""Operations whose second result, where the element was, is any of several equal elements'."""
 
 
 def same(found: Any, wanted: Any) -> str | None:
@@ -62,19 +79,24 @@ def same(found: Any, wanted: Any) -> str | None:
 
 
 def cases(op: Any, dtype: Any, limit: int, gradients: bool) -> Iterator[tuple[Any, list[Any]]]:
-    """Functions of tensors alone, with their arguments, for the samples of an operation."""
-    for number, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=gradients)):
-        if number == limit:
-            return
+    """Functions of tensors alone, with their arguments, for samples of an operation: as many as `limit`, from all over
+    the list of them."""
+    samples = list(islice(op.sample_inputs("cpu", dtype, requires_grad=gradients), _LISTED))
+    count = min(limit, len(samples))
+    for number in range(count):
+        sample = samples[number * len(samples) // count]
         leaves, tree = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-        def function(*tensors: Any, leaves: Any = leaves, tree: Any = tree, places: Any = places) -> Any:
+        keep = sample.output_process_fn_grad  # of factors of which several are right what they have in common
+
+        def function(*tensors: Any, given: Any = (leaves, tree, places, keep)) -> Any:
+            leaves, tree, places, keep = given
             own = list(leaves)
             for place, tensor in zip(places, tensors, strict=True):
                 own[place] = tensor
             args, kwargs = pytree.tree_unflatten(own, tree)
-            return op.op(*args, **kwargs)
+            return keep(op.op(*args, **kwargs))
 
         yield function, [leaves[n] for n in places]
 
@@ -94,48 +116,161 @@ def with_gradients(function: Any) -> Any:
     return both
 
 
-def one(op: Any, dtype: Any, options: argparse.Namespace) -> tuple[str, str]:
-    """The verdict of an operation at a type, and why."""
-    fell = ""
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Of an operation at a type: ``.``, ``D``, ``-`` or ``E``, why, and of how many samples."""
+
+    mark: str
+    reason: str
+    samples: int
+
+
+def together(cases: list[tuple[Any, list[Any]]], gradients: bool) -> tuple[Any, list[Any]]:
+    """All cases as one function of the tensors of all."""
+    ends = [0]
+    for _, tensors in cases:
+        ends.append(ends[-1] + len(tensors))
+
+    def function(*tensors: Any) -> Any:
+        own = [(f, tensors[a:b]) for (f, _), a, b in zip(cases, ends, ends[1:], strict=False)]
+        return [f(*given) for f, given in own]
+
+    return function, [t for _, tensors in cases for t in tensors]
+
+
+def compiled(function: Any, tensors: list[Any], options: argparse.Namespace) -> tuple[Any, str]:
+    """What hlotool computes, and what fell back."""
+    torch.manual_seed(0)
+    if options.lowered:
+        return run_lowered(function, *tensors), ""
+    clear()
+    if options.dynamo:
+        torch._dynamo.reset()
+        own = torch.compile(function, backend="hlotool")
+    else:
+        own = aot_function(
+            function, compiler("forward"), compiler("backward"), decompositions=decompositions(),
+            partition_fn=min_cut_rematerialization_partition,
+        )  # fmt: skip
+    found = (with_gradients(own) if options.backward else own)(*tensors)
+    fallbacks = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
+    rows = [f for f in fallbacks if "_check_errors" not in f.operation]  # those raise errors, and compute nothing
+    return found, "; ".join(f"{f.operation}: {f.reason}" for f in rows)
+
+
+@contextmanager
+def as_given(tensors: list[Any]) -> Iterator[None]:
+    """Writes into the tensors are undone."""
+    saved = [(t, t._version, t.detach().clone()) for t in tensors if t.layout == torch.strided]
+    try:
+        yield
+    finally:
+        for tensor, version, copy in saved:
+            if tensor._version != version:
+                tensor.detach().copy_(copy)
+
+
+def judged(op: Any, own: list[tuple[Any, list[Any]]], options: argparse.Namespace) -> Verdict:
+    """The verdict on some cases as one graph."""
+    function, tensors = own[0] if len(own) == 1 else together(own, options.backward)
+    torch.manual_seed(0)
+    with as_given(tensors):
+        wanted = (with_gradients(function) if options.backward else function)(*tensors)
+    try:
+        with as_given(tensors):
+            found, fell = compiled(function, tensors, options)
+    except Refused as refused:
+        return Verdict("-", str(refused), len(own))
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        return Verdict("-", f"PyTorch cannot trace it: {error}", len(own))
+    except Exception as error:
+        return Verdict("E", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}", len(own))
+    different = None if "empty" in op.name else same(found, wanted)  # what is in those is anything
+    if different and op.name in ANY_PLACE and not options.backward:
+        different = same(*([o[0] for o in (t if len(own) > 1 else [t])] for t in (found, wanted)))
+    if different:
+        shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
+        return Verdict("D", f"{', '.join(shapes)}: {different}", len(own))
+    return Verdict("-" if fell else ".", fell, len(own))
+
+
+def one(op: Any, dtype: Any, options: argparse.Namespace) -> Verdict:
+    """The verdict on an operation at a type."""
+    kept = []
     for function, tensors in cases(op, dtype, options.samples, options.backward):
         try:
             torch.manual_seed(0)
-            wanted = (with_gradients(function) if options.backward else function)(*tensors)
+            with as_given(tensors):
+                (with_gradients(function) if options.backward else function)(*tensors)
         except Exception:  # eager refuses the sample: nothing to compare
             continue
-        try:
-            torch.manual_seed(0)
-            if options.lowered:
-                found = run_lowered(function, *tensors)
-            elif not options.dynamo:
-                clear()
-                own = aot_function(
-                    function, compiler("forward"), compiler("backward"), decompositions=decompositions(),
-                    partition_fn=min_cut_rematerialization_partition,
-                )  # fmt: skip
-                found = (with_gradients(own) if options.backward else own)(*tensors)
-                rows = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
-                fell = fell or "; ".join(f"{f.operation}: {f.reason}" for f in rows)
-            else:
-                torch._dynamo.reset()
-                clear()
-                own = torch.compile(function, backend="hlotool")
-                found = (with_gradients(own) if options.backward else own)(*tensors)
-                rows = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
-                fell = fell or "; ".join(f"{f.operation}: {f.reason}" for f in rows)
-        except Refused as refused:
-            fell = fell or str(refused)
+        kept.append((function, tensors))
+    if not kept:
+        return Verdict(".", "", 0)
+    found = judged(op, kept, options)
+    if found.mark not in "DE" and "cannot trace" not in found.reason and not (options.lowered and found.mark == "-"):
+        return found
+    if len(kept) > 1:
+        each = [judged(op, [case], options) for case in kept]
+        worst = min(each, key=lambda v: "ED-.".index(v.mark))
+        if worst.mark != "." or found.mark == "-":
+            return Verdict(worst.mark, worst.reason, len(kept))
+        return Verdict(found.mark, f"only together: {found.reason}", len(kept))
+    return found
+
+
+def asked(options: argparse.Namespace) -> Iterator[tuple[str, Any, list[str]]]:
+    """Operations by name, with the types to try."""
+    number, count = map(int, options.shard.split("/"))
+    for op in op_db[number::count]:
+        name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+        if options.names and not any(fnmatch.fnmatchcase(n, p) for n in (name, op.name) for p in options.names):
             continue
-        except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            fell = fell or f"PyTorch cannot trace it: {error}"
+        if options.backward and not op.supports_autograd:
             continue
-        except Exception as error:
-            return "E", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        different = None if "empty" in op.name else same(found, wanted)  # what is in those is anything
-        if different:
-            shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
-            return "D", f"{shapes}: {different}"
-    return ("-", fell) if fell else (".", "")
+        supported = op.supported_backward_dtypes("cpu") if options.backward else op.supported_dtypes("cpu")
+        types = [t for t in options.types.split(",") if DTYPES[t] in supported]
+        floats = [t for t in types if DTYPES[t].is_floating_point or DTYPES[t].is_complex]
+        yield name, op, floats if options.backward else types
+
+
+Key = tuple[bool, str, str]
+
+
+def known(file: Path | None) -> dict[Key, Verdict]:
+    """Verdicts of a file of results, by direction, operation and type; what was begun without an end is an error."""
+    found: dict[Key, Verdict] = {}
+    for line in file.read_text().splitlines() if file and file.exists() else []:
+        row = json.loads(line)
+        verdict = Verdict(row.get("mark", "E"), row.get("reason", "the process ended"), row.get("samples", 0))
+        found[row["backward"], row["name"], row["type"]] = verdict
+    return found
+
+
+def note(file: Path | None, key: Key, verdict: Verdict | None) -> None:
+    if file:
+        row = dict(zip(("backward", "name", "type"), key, strict=True))
+        if verdict:
+            row |= {"mark": verdict.mark, "reason": verdict.reason, "samples": verdict.samples}
+        with file.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+
+def summary(found: dict[Key, Verdict]) -> str:
+    """Counts by direction and type, and how often which operation fell back."""
+    lines = []
+    for backward in (False, True):
+        rows = {key: v for key, v in found.items() if key[0] is backward and v.samples}
+        for element_type in sorted({key[2] for key in rows}):
+            own = [v for key, v in rows.items() if key[2] == element_type]
+            counts = Counter(v.mark for v in own)
+            lines.append(
+                f"{'backward' if backward else 'forward':8} {element_type:5} {len(own)} operations,"
+                f" {sum(v.samples for v in own)} samples: as eager {counts['.']}, differs {counts['D']},"
+                f" falls back {counts['-']}, errors {counts['E']}"
+            )
+    reasons = Counter(part for v in found.values() if v.mark == "-" for part in set(v.reason.split("; ")))
+    return "\n".join([*lines, *(f"{count:5} {reason}" for reason, count in reasons.most_common())])
 
 
 def main() -> None:
@@ -147,36 +282,34 @@ def main() -> None:
     parser.add_argument("--types", default="pred,u8,s32,s64,f16,bf16,f32,f64,c64")
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--quiet", action="store_true", help="only operations that are not all dots")
-    parser.add_argument("--part", default="0/1", help="NUMBER/COUNT: every COUNT-th operation")
+    parser.add_argument("--shard", default="0/1", help="NUMBER/COUNT: every COUNT-th operation")
+    parser.add_argument("--results", type=Path, help="a file of JSON lines that verdicts are added to")
+    parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     os.environ.setdefault("HLOTOOL_FALLBACK", "silent")
-    types = options.types.split(",")
-    number, count = map(int, options.part.split("/"))
-    counts: Counter[str] = Counter()
-    print("types:", *types)
-    for op in op_db[number::count]:
-        name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
-        if options.names and not any(fnmatch.fnmatchcase(n, p) for n in (name, op.name) for p in options.names):
-            continue
-        supported = op.supported_backward_dtypes("cpu") if options.backward else op.supported_dtypes("cpu")
-        if options.backward and not op.supports_autograd:
-            continue
-        verdicts, reasons = "", {}
+    # The database seeds the generator within operations, which compiled code does not do; here it is done before.
+    common_methods_invocations.wrapper_set_seed = lambda function, *args, **kwargs: function(*args, **kwargs)
+    torch.set_num_threads(1)
+    done = known(options.results)
+    if options.summary:
+        print(summary(done))
+        return
+    for name, op, types in asked(options):
+        verdicts, reasons = [], {}
         for element_type in types:
-            dtype = DTYPES[element_type]
-            if dtype not in supported or (options.backward and not (dtype.is_floating_point or dtype.is_complex)):
-                verdicts += " "
-                continue
-            verdict, reason = one(op, dtype, options)
-            verdicts += verdict
-            counts[verdict] += 1
-            if reason:
-                reasons.setdefault(reason, []).append(element_type)
-        if set(verdicts) - {" ", "."} or not options.quiet:
-            print(f"{name:40} {verdicts}", flush=True)
+            key = (options.backward, name, element_type)
+            if key not in done:
+                note(options.results, key, None)
+                done[key] = one(op, DTYPES[element_type], options)
+                note(options.results, key, done[key])
+            verdicts.append(f"{element_type} {done[key].mark}")
+            if done[key].reason:
+                reasons.setdefault(done[key].reason, []).append(element_type)
+        if any(not v.endswith(".") for v in verdicts) or not options.quiet:
+            print(f"{name:40} {', '.join(verdicts)}", flush=True)
             for reason, where in list(reasons.items())[:3]:
                 print(f"      {','.join(where)}: {reason}", flush=True)
-    print(f"as eager {counts['.']}, differs {counts['D']}, falls back {counts['-']}, errors {counts['E']}")
+    print(summary(done))
 
 
 if __name__ == "__main__":

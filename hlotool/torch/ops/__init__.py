@@ -11,6 +11,7 @@ from hlotool.torch.ops import (
     conversions,
     convolutions,
     creation,
+    factorisations,
     fourier,
     indexing,
     joining,
@@ -22,12 +23,13 @@ from hlotool.torch.ops import (
     reductions,
     resampling,
     softmax,
+    special,
     unary,
     views,
 )
 
 __all__ = [
-    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
-    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "resampling",
-    "softmax", "unary", "views",
+    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "factorisations",
+    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions",
+    "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip
