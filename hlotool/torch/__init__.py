@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hlotool.torch.export import CompiledModule
+    from hlotool.torch.export import CompiledModule, DynamicModule
     from hlotool.torch.record import Explanation
 
 __all__ = ["compile", "explain"]
@@ -28,20 +28,25 @@ def _need_torch() -> None:
 
 
 def compile(
-    module: Callable[..., Any], example_inputs: Sequence[Any] = (), example_options: Mapping[str, Any] | None = None
-) -> CompiledModule:
+    module: Callable[..., Any],
+    example_inputs: Sequence[Any] = (),
+    example_options: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> CompiledModule | DynamicModule:
     """A module or a function as native code, for arguments like the examples: a tuple, and those given by name.
 
     It runs without guards, without gradients and without copies: tensors of other types or sizes are refused with an
     InputError.  Parameters and buffers are those of `module`, as they are at the time of a call; buffers that it
     changes are changed.  It computes what `module` does in its present mode (call ``module.eval()`` before).
     Arguments that are no tensors are part of the program.  Results share no memory with arguments, unless they are
-    arguments.  ImportError without PyTorch, InputError where PyTorch cannot export the module.
+    arguments.  `dynamic_shapes`, as ``torch.export.export`` takes them (``({0: torch.export.Dim("batch", max=64)},)``),
+    are sizes that may differ from call to call: a program is compiled for each size that comes, and kept.
+    ImportError without PyTorch, InputError where PyTorch cannot export the module.
     """
     _need_torch()
     from hlotool.torch.export import compile_module
 
-    return compile_module(module, example_inputs, example_options)
+    return compile_module(module, example_inputs, example_options, dynamic_shapes)
 
 
 def explain() -> Explanation:

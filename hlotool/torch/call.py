@@ -1,4 +1,4 @@
-"""Calling compiled modules with tensors, which are not copied: arrays of NumPy share their memory."""
+"""Calling compiled modules with tensors, which are not copied: code reads and writes the memory that they lie in."""
 
 from __future__ import annotations
 
@@ -11,55 +11,67 @@ import torch
 from hlotool.ir import InputError
 from hlotool.ir.types import dtype_of
 from hlotool.runtime.executable import Executable
+from hlotool.runtime.memory import ALIGNMENT, empty
+from hlotool.torch import fastcall
 from hlotool.torch.graph import Lowered
 from hlotool.torch.places import Leaf
 
-__all__ = ["entering", "function_of", "leaving"]
+__all__ = ["dense", "function_of", "is_plain", "is_transformed", "runner"]
+
+Run = Callable[[Sequence[Any]], list[Any]]
+
+_RECYCLED_BYTES = 2 << 20
+"""Results of this size and more are in the recycled memory of `hlotool.runtime.memory`: PyTorch's comes fresh from the
+system each time, which takes ten times as long as to fill it; smaller ones PyTorch makes in half the time."""
 
 _BITS = {1: torch.uint8, 2: torch.uint16}
+_KNOWN = (torch.Tensor, torch.nn.Parameter)
+
+_transforms: Callable[[], Any] = getattr(torch._C._functorch, "peek_interpreter_stack", lambda: None)
 
 
-def entering(leaf: Leaf, name: str = "") -> Callable[[Any], Any]:
-    """A function that gives the memory of a tensor as an array, or a copy where it lies otherwise than `leaf` says.
+def is_transformed() -> bool:
+    """Whether this is within ``torch.vmap`` or another of `torch.func`, where tensors stand for others."""
+    return _transforms() is not None
 
-    InputError, which `name` begins, where it is no tensor of the type and sizes.
+
+def is_plain(tensor: Any, dtype: Any) -> bool:
+    """Whether this is a tensor of the CPU that has memory of its own, and the values that lie there."""
+    try:
+        return (
+            tensor.dtype is dtype and tensor.is_cpu and not tensor.is_neg() and not tensor.is_conj()
+            and torch._C._has_storage(tensor)
+        )  # fmt: skip
+    except AttributeError:
+        return False
+
+
+def dense(tensor: Any, leaf: Leaf, name: str = "") -> Any:
+    """The tensor itself, or a copy of it where its memory is not as `leaf` and compiled code want it.
+
+    InputError, which `name` begins, where it is no tensor of the type and sizes, or has no memory.
     """
-    dtype, sizes, strides = leaf.dtype, torch.Size(leaf.sizes), leaf.strides
-    if leaf.is_row_major and dtype_of(leaf.element_type).isbuiltin == 1:
-
-        def enter(tensor: Any) -> Any:
-            try:
-                if tensor.dtype is dtype and tensor.shape == sizes and tensor.stride() == strides:
-                    return tensor.detach().numpy() if tensor.requires_grad else tensor.numpy()
-            except (AttributeError, RuntimeError, TypeError):
-                pass  # said, or done with a copy, there
-            return array_of(tensor, leaf, name)
-
-        return enter
-    return lambda tensor: array_of(tensor, leaf, name)
-
-
-def array_of(tensor: Any, leaf: Leaf, name: str = "") -> Any:
-    """What `entering` gives, for any tensor."""
     said = f"{name}: expected" if name else "expected"
     wanted = f"{leaf.dtype} of sizes {list(leaf.sizes)}"
     if not isinstance(tensor, torch.Tensor):
         raise InputError(f"{said} a tensor, {wanted}, got a {type(tensor).__name__}")
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         raise InputError(f"{said} a dense tensor of the CPU, got one of {tensor.device}, {tensor.layout}")
-    own = tensor.detach()
-    if own.dtype != leaf.dtype or tuple(own.shape) != leaf.sizes:
-        raise InputError(f"{said} {wanted}, got {own.dtype} of sizes {list(own.shape)}")
-    if own.is_conj() or own.is_neg():
-        own = own.resolve_conj().resolve_neg()
-    if not _lies_as(own, leaf):
-        own = torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype).copy_(own)
-    if not leaf.is_row_major:
-        own = own.permute(leaf.order)
-    dtype = dtype_of(leaf.element_type)
-    if dtype.isbuiltin == 1:
-        return own.numpy()
-    return own.view(_BITS[dtype.itemsize]).numpy().view(dtype)
+    if tensor.dtype != leaf.dtype or tuple(tensor.shape) != leaf.sizes:
+        raise InputError(f"{said} {wanted}, got {tensor.dtype} of sizes {list(tensor.shape)}")
+    own = tensor
+    if not torch._C._has_storage(own):
+        raise InputError(f"{said} a tensor with memory of its own, got one that stands for others, as within vmap")
+    if type(own) not in _KNOWN:
+        if type(own).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl:
+            raise InputError(f"{said} a tensor with memory of its own, got a {type(own).__name__}")
+        with torch._C.DisableTorchFunctionSubclass():
+            own = own.detach().as_subclass(torch.Tensor)
+    if own.is_conj() or own.is_neg() or own._is_zerotensor() or not _lies_as(own, leaf):
+        return torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype).copy_(own.detach())
+    if own.data_ptr() % ALIGNMENT:
+        return torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype).copy_(own.detach())
+    return own
 
 
 def _lies_as(tensor: Any, leaf: Leaf) -> bool:
@@ -70,8 +82,69 @@ def _lies_as(tensor: Any, leaf: Leaf) -> bool:
     return all(size == 1 or own == wanted for size, own, wanted in rows)
 
 
+def runner(executable: Executable, parameters: Sequence[Leaf], results: Sequence[Leaf], names: Sequence[str]) -> Run:
+    """A function of tensors for all parameters that gives tensors; InputError begins with one of `names`.
+
+    Tensors that lie as they should have to be plain (`is_plain`).
+    """
+    if not fastcall.usable(executable):
+        return _through_numpy(executable, parameters, results, names)
+    native = fastcall.builtin(executable)
+    assert_lying = fastcall.assert_lying
+    sizes, strides = tuple(leaf.sizes for leaf in parameters), tuple(leaf.strides for leaf in parameters)
+    make = [_maker(leaf) for leaf in results]
+    rows = tuple(zip(parameters, names, strict=True))
+
+    def run(tensors: Sequence[Any]) -> list[Any]:
+        try:
+            assert_lying(tensors, sizes, strides)
+        except (AssertionError, RuntimeError, TypeError):  # said, or done with copies, there
+            tensors = [dense(tensor, *row) for tensor, row in zip(tensors, rows, strict=True)]
+        made = [function(*arguments) for function, *arguments in make]
+        if native(*tensors, *made):
+            return made
+        copies = [dense(tensor, *row) for tensor, row in zip(tensors, rows, strict=True)]
+        if not native(*copies, *made):
+            raise InputError("a tensor among the arguments has no memory")
+        return made
+
+    return run
+
+
+def _maker(leaf: Leaf) -> tuple[Any, ...]:
+    """A function that makes a tensor, and its arguments."""
+    dtype = dtype_of(leaf.element_type)
+    if dtype.itemsize * int(np.prod(leaf.sizes, dtype=np.int64)) < _RECYCLED_BYTES:
+        return fastcall.make_tensor, leaf.sizes, leaf.strides, leaf.dtype
+    leave = leaving(leaf)
+    return ((lambda: leave(empty(leaf.memory, dtype))),)
+
+
+def _through_numpy(
+    executable: Executable, parameters: Sequence[Leaf], results: Sequence[Leaf], names: Sequence[str]
+) -> Run:
+    """The same by way of arrays, which share the memory of tensors."""
+    rows = tuple(zip(parameters, names, strict=True))
+    leave = [leaving(leaf) for leaf in results]
+
+    def run(tensors: Sequence[Any]) -> list[Any]:
+        arrays = executable.run(*[_array(tensor, *row) for tensor, row in zip(tensors, rows, strict=True)])
+        return [function(array) for function, array in zip(leave, arrays, strict=True)]
+
+    return run
+
+
+def _array(tensor: Any, leaf: Leaf, name: str) -> Any:
+    """The memory of a tensor."""
+    own = dense(tensor, leaf, name).detach()
+    if not leaf.is_row_major:
+        own = own.permute(leaf.order)
+    dtype = dtype_of(leaf.element_type)
+    return own.numpy() if dtype.isbuiltin == 1 else own.view(_BITS[dtype.itemsize]).numpy().view(dtype)
+
+
 def leaving(leaf: Leaf) -> Callable[[Any], Any]:
-    """A function that gives the tensor in the memory of a result."""
+    """A function that gives the tensor in the memory of an array."""
     dtype = dtype_of(leaf.element_type)
     if leaf.is_row_major and dtype.isbuiltin == 1:
         made: Callable[[Any], Any] = torch.from_numpy
@@ -86,26 +159,45 @@ def leaving(leaf: Leaf) -> Callable[[Any], Any]:
     return leave
 
 
-def function_of(lowered: Lowered, executable: Executable, captured: Sequence[Any] = ()) -> Callable[..., list[Any]]:
+def function_of(
+    lowered: Lowered,
+    executable: Executable,
+    captured: Sequence[Any],
+    eagerly: Callable[..., Sequence[Any]],
+    unknown: Sequence[int],
+) -> Callable[..., Sequence[Any]]:
     """A function of the graph's placeholders, in order, that gives the graph's results.
 
-    Attributes of the graph are `captured`; what is written into them is seen.
+    Attributes of the graph are `captured`; what is written into them is seen.  Types are looked at of the placeholders
+    with the numbers `unknown`; of others PyTorch has done that.  Within ``torch.vmap`` the graph runs `eagerly`.
     """
-    run = executable.run
     count = len(lowered.inputs)
-    enter = [entering(leaf) for leaf in lowered.parameters[:count]]
-    fixed = [entering(leaf)(tensor) for leaf, tensor in zip(lowered.parameters[count:], captured, strict=True)]
-    leave = [leaving(leaf) for leaf in lowered.results if isinstance(leaf, Leaf)]
-    all_tensors = len(leave) == len(lowered.results)
-    places = None if lowered.inputs == tuple(range(count)) else lowered.inputs
+    fixed = tuple(dense(tensor, leaf) for leaf, tensor in zip(lowered.parameters[count:], captured, strict=True))
+    leaves = [leaf for leaf in lowered.results if isinstance(leaf, Leaf)]
+    all_tensors = len(leaves) == len(lowered.results)
+    run = runner(executable, lowered.parameters, leaves, [""] * len(lowered.parameters))
+    places = lowered.inputs
+    in_order = places == tuple(range(count))
+    asked = [
+        (number, leaf, leaf.dtype)
+        for number, (place, leaf) in enumerate(zip(places, lowered.parameters, strict=False))
+        if place in unknown
+    ]
 
-    def call(*arguments: Any) -> list[Any]:
-        given = arguments if places is None else [arguments[place] for place in places]
-        arrays = run(*[function(tensor) for function, tensor in zip(enter, given, strict=False)], *fixed)
-        tensors = [function(array) for function, array in zip(leave, arrays, strict=True)]
+    def call(*arguments: Any) -> Sequence[Any]:
+        if _transforms() is not None:
+            return eagerly(*arguments)
+        given = arguments[:count] if in_order else tuple([arguments[place] for place in places])
+        for number, leaf, dtype in asked:
+            own = given[number]
+            if not is_plain(own, dtype):
+                if isinstance(own, torch.Tensor) and not torch._C._has_storage(own):
+                    return eagerly(*arguments)
+                given = (*given[:number], dense(own, leaf), *given[number + 1 :])
+        tensors = run(given + fixed if fixed else given)
         if all_tensors:
             return tensors
-        found = iter(tensors)
-        return [next(found) if isinstance(value, Leaf) else value for value in lowered.results]
+        rest = iter(tensors)
+        return [next(rest) if isinstance(value, Leaf) else value for value in lowered.results]
 
     return call

@@ -44,7 +44,7 @@ def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
     Graphs whose sizes are symbols are compiled for the sizes of each call, those of the last calls being kept.
     """
     if not is_symbolic(graph_module):
-        return compiled_graph(graph_module, name).function
+        return compiled_graph(graph_module, name, guarded=True).function
     known: dict[tuple[Any, ...], Function] = {}
 
     def call(*arguments: Any) -> Sequence[Any]:
@@ -54,7 +54,7 @@ def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
             if len(known) == _MOST_SIZES:
                 del known[next(iter(known))]
             own = specialised(graph_module, arguments)
-            function = known[key] = compiled_graph(own, f"{name}{_sizes(arguments)}").function
+            function = known[key] = compiled_graph(own, f"{name}{_sizes(arguments)}", guarded=True).function
         return function(*arguments)
 
     return call
@@ -111,15 +111,16 @@ class Compiled:
     whole: Whole | None
 
 
-def compiled_graph(graph_module: fx.GraphModule, name: str) -> Compiled:
-    """Compile a graph whose sizes are numbers."""
+def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = False) -> Compiled:
+    """Compile a graph whose sizes are numbers; `guarded` if PyTorch sees to it that tensors of other types don't come.
+    """
     start = time.perf_counter()
-    cut, built = _built(graph_module)
+    nodes = graph_module.graph.nodes
+    placeholders = [node for node in nodes if node.op == "placeholder"]
+    cut, built = _built(graph_module, {n.name for n in placeholders if guarded and _is_sure(n)})
     steps: list[_Step] = []
     places: dict[str, int] = {}
     captured: list[Any] = []
-    nodes = graph_module.graph.nodes
-    placeholders = [node for node in nodes if node.op == "placeholder"]
     for node in (*placeholders, *(node for node in nodes if node.op == "get_attr")):
         places[node.name] = len(places)
         if node.op == "get_attr":
@@ -138,6 +139,14 @@ def compiled_graph(graph_module: fx.GraphModule, name: str) -> Compiled:
     ends = [places[r.name] if isinstance(r, fx.Node) else Constant(r) for r in results]
     whole = None if captured else _whole(cut, built, results)
     return Compiled(_runner(steps, captured, ends), graph, whole)
+
+
+def _is_sure(node: fx.Node) -> bool:
+    """Whether guards see to it that a tensor is plain; gradients come as autograd makes them: negated, for example."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or node.name.startswith("tangents"):
+        return False
+    return value.device.type == "cpu" and not value.is_complex() and not value.is_neg()
 
 
 def _whole(cut: Partition, built: Sequence[_Built], results: Sequence[Any]) -> Whole | None:
@@ -167,6 +176,8 @@ def _runner(steps: Sequence[_Step], captured: Sequence[Any], results: Sequence[i
         if inputs == tuple(range(len(inputs))):
             return lambda *arguments: function(*arguments[: len(inputs)])
         return lambda *arguments: function(*[arguments[place] for place in inputs])
+    if len(steps) == 1 and not captured and all(isinstance(place, int) for place in results):
+        return _single(steps[0], results)
     last: dict[int, int] = {}
     kept = {place for place in results if isinstance(place, int)}
     for number, step in enumerate(steps):
@@ -185,8 +196,19 @@ def _runner(steps: Sequence[_Step], captured: Sequence[Any], results: Sequence[i
     return run
 
 
-def _built(graph_module: fx.GraphModule) -> tuple[Partition, list[_Built]]:
-    """The partition of the graph, and a function for each part.
+def _single(step: _Step, results: Sequence[int | Constant]) -> Function:
+    """A function that runs one step, some of the results being arguments."""
+    inputs, function, places = step.inputs, step.function, tuple(results)
+
+    def run(*arguments: Any) -> Sequence[Any]:
+        values: Any = (*arguments, *function(*[arguments[place] for place in inputs]))
+        return [values[place] for place in places]
+
+    return run
+
+
+def _built(graph_module: fx.GraphModule, guarded: set[str]) -> tuple[Partition, list[_Built]]:
+    """The partition of the graph, and a function for each part; `guarded` are placeholders whose types are sure.
 
     A cluster that turns out not to compile runs eagerly, too.
     """
@@ -206,7 +228,10 @@ def _built(graph_module: fx.GraphModule) -> tuple[Partition, list[_Built]]:
                 refused.update((node.name, " ".join(str(error).split())) for node in part.nodes)
                 break
             captured = [attribute_of(graph, name) for name in lowered.captured]
-            built.append(_Built(function_of(lowered, executable, captured), (lowered, executable)))
+            known = guarded.union(*(p.outputs for p in cut.parts if p.compiled))
+            unknown = [number for number, name in enumerate(part.inputs) if name not in known]
+            function = function_of(lowered, executable, captured, graph.forward, unknown)
+            built.append(_Built(function, (lowered, executable)))
         else:
             return cut, built
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,9 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-__all__ = ["is_symbolic", "specialised"]
+from hlotool.ir import InputError
+
+__all__ = ["bound_sizes", "is_symbolic", "specialised"]
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -62,3 +64,47 @@ def specialised(graph_module: fx.GraphModule, arguments: Sequence[Any]) -> fx.Gr
             if node.op == "placeholder" and not isinstance(value, torch.Tensor):
                 del copies[node]  # who reads it reads the number
     return fx.GraphModule(graph_module, graph)
+
+
+def bound_sizes(rows: Sequence[tuple[str, Any, Any]], bounds: Mapping[Any, Any]) -> list[int]:
+    """The numbers that the symbols among the arguments stand for; `rows` are names, values with symbols, and arguments.
+
+    InputError where an argument has other sizes than the program allows: `bounds` are those of symbols and formulas.
+    """
+    found: dict[Any, tuple[int, str]] = {}
+    formulas: list[tuple[Any, int, str]] = []
+    for name, value, given in rows:
+        for place, wanted, size in _pairs(name, value, given):
+            if not isinstance(wanted, _SYMBOLS):
+                if size != wanted:
+                    raise InputError(f"{place} is {size!r}, the program is for {wanted!r}")
+                continue
+            formula = wanted.node.expr
+            if not formula.is_Symbol:
+                formulas.append((formula, size, place))
+            elif found.setdefault(formula, (size, place))[0] != size:
+                other = found[formula]
+                raise InputError(f"{place} is {size!r}, and {other[1]} is {other[0]!r}: the program is for equal ones")
+    for formula, size, place in formulas:
+        if all(symbol in found for symbol in formula.free_symbols):
+            due = formula.subs({symbol: found[symbol][0] for symbol in formula.free_symbols})
+            if due != size:
+                raise InputError(f"{place} is {size!r}, the program is for {due}")
+    for formula, size, place in [*((symbol, *own) for symbol, own in found.items()), *formulas]:
+        bound = bounds.get(formula)
+        if bound is not None and not bound.lower <= size <= bound.upper:
+            raise InputError(f"{place} is {size!r}, the program is for {bound.lower} to {bound.upper}")
+    return [size for size, _ in found.values()]
+
+
+def _pairs(name: str, value: Any, given: Any) -> list[tuple[str, Any, Any]]:
+    """Sizes of a tensor, or a number: where it stands, what the program has there, and what came."""
+    if not isinstance(value, torch.Tensor):
+        return [(name, value, given)] if isinstance(value, _SYMBOLS) else []
+    if not isinstance(given, torch.Tensor):
+        raise InputError(f"{name}: expected a tensor, got a {type(given).__name__}")
+    if given.dtype != value.dtype or given.dim() != value.dim():
+        raise InputError(
+            f"{name}: expected {value.dtype} of {value.dim()} dimensions, got {given.dtype} of {given.dim()}"
+        )
+    return [(f"{name}: dimension {n}", a, b) for n, (a, b) in enumerate(zip(value.shape, given.shape, strict=True))]

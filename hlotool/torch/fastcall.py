@@ -1,0 +1,115 @@
+"""The short way from tensors into compiled code, without an array of NumPy for each.
+
+PyTorch gives the code that inductor emits three functions, which are used here: the address of a C function that gives
+a tensor's memory, one that compares sizes and strides of many tensors, and one that makes a tensor.  One C function,
+itself LLVM IR (``native/call.ll``), serves every executable; its ``self`` holds a table of 64-bit words::
+
+    0 parameters and results  1 entry function  2 arena bytes  3 constants  4 release the GIL?  5 alignment - 1
+    6 a Python callable for executions that did not say that they are complete, and raised nothing
+    7 torch.Tensor  8 torch.nn.Parameter  9... bytes of each parameter and result
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+import torch
+
+from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.machine import host
+from hlotool.runtime import fastcall
+from hlotool.runtime.cache import default_cache
+from hlotool.runtime.callback import incomplete, python_function
+from hlotool.runtime.executable import Executable
+from hlotool.runtime.load import Library, load
+from hlotool.runtime.memory import allocator
+from hlotool.runtime.object_code import compiled
+
+__all__ = ["assert_lying", "builtin", "make_tensor", "usable"]
+
+_DATA, _TYPE, _FASTCALL = 16, 8, 0x80  # offsets in an array and in any object; METH_FASTCALL
+
+_GUARDS: Any = torch._C._dynamo.guards
+_ADDRESS: int | None = getattr(_GUARDS, "_torchinductor_pyobject_tensor_data_ptr", None)
+
+assert_lying: Any = getattr(_GUARDS, "assert_size_stride_grouped", None)
+"""AssertionError where the tensors of a tuple have not these tuples of sizes and strides."""
+
+make_tensor: Any = getattr(_GUARDS, "_empty_strided_cpu", None)
+"""A tensor of given sizes, strides and dtype."""
+
+
+def usable(executable: Executable) -> bool:
+    """Whether the short way is there, and leads to this executable."""
+    there = isinstance(_ADDRESS, int) and assert_lying is not None and make_tensor is not None and fastcall.usable()
+    entry = executable.entry
+    return there and entry is not None and not entry.aliases and not entry.overwritten
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Table(np.ndarray[Any, Any]):
+    """The ``self`` of a builtin: the words of its table, and the objects that they point to."""
+
+    kept: object
+
+
+def builtin(executable: Executable) -> Callable[..., bool]:
+    """A function of tensors for parameters and then for results, all dense and row-major in the order of their memory.
+
+    It runs the code: True.  It does nothing where one of them has no memory, or not where the code wants it, or is of
+    a class of its own: False.  Types and sizes are not looked at.  Call this only where `usable`.
+    """
+    entry = executable.entry
+    assert entry is not None
+    leaves = (*entry.parameters, *entry.outputs)
+    sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in leaves]
+    releases = executable.image is None or executable.image.releases_gil
+    words = [len(leaves), entry.address, entry.arena_bytes, entry.constants, int(releases), entry.alignment - 1]
+    words += [id(incomplete), id(torch.Tensor), id(torch.nn.Parameter), *sizes]
+    table = np.array(words, np.uint64).view(_Table)
+    table.kept = (executable, torch.Tensor, torch.nn.Parameter)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+        ("PyCFunction_NewEx", ctypes.pythonapi)
+    )
+    function: Callable[..., bool] = make(ctypes.addressof(_method()), table, None)
+    return function
+
+
+@cache
+def _method() -> _MethodDef:
+    return _MethodDef(b"call", _library().address("hlo_call_tensors"), _FASTCALL, b"Run the compiled computation.")
+
+
+@cache
+def _library() -> Library:
+    found = allocator()
+    symbols = {
+        "hlo_malloc": found.library.address("hlo_malloc"),
+        "hlo_free": found.library.address("hlo_free"),
+        "tensor_data": int(_ADDRESS or 0),
+        "true_object": id(True),
+        "false_object": id(False),
+    }
+    for name in (
+        "Py_IncRef", "PyObject_Vectorcall", "PyEval_SaveThread", "PyEval_RestoreThread", "PyErr_NoMemory",
+        "PyErr_Occurred",
+    ):  # fmt: skip
+        symbols[name] = python_function(name)
+    text = files("hlotool.torch").joinpath("native", "call.ll").read_text(encoding="utf-8")
+    text = Template(text).substitute(TYPE=_TYPE, DATA=_DATA, COMPLETE=COMPLETE)
+    return load(compiled([text], host(), cache=default_cache()), symbols)
