@@ -56,7 +56,10 @@ def kept(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def specials(kind: str) -> Any:
-    """NaN, infinities, both zeros, denormals, extremes, and some that are plain, of a type."""
+    """NaN, infinities, both zeros, extremes, and some that are plain, of a type.
+
+    Denormals only of types below 32 bits with a range of their own: stock JAX takes all others for zeros on CPUs.
+    """
     dtype = jnp.dtype(kind)
     if dtype == bool:
         return np.array([False, True])
@@ -70,7 +73,8 @@ def specials(kind: str) -> Any:
     info = jnp.finfo(dtype)
     large, small, least = float(info.max), float(info.tiny), float(info.smallest_subnormal)
     plain = [0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 0.1, 1e-3, 7.3, 20.0, 88.0, 100.5, 710.0, 1e4]
-    values = [np.nan, np.inf, large, small, least, small * 0.5, large / 2, 1 + float(info.eps), *plain]
+    tiny = [small, least, small * 0.5] if info.minexp > -120 else [small]
+    values = [np.nan, np.inf, large, *tiny, large / 2, 1 + float(info.eps), *plain]
     with np.errstate(all="ignore"):
         return np.array([*values, *(-value for value in values)]).astype(dtype)
 

@@ -283,6 +283,15 @@ def one_dlpack_copies() -> None:
     fails(lambda: jnp.from_dlpack(given.T, copy=False), ValueError, "not aligned to rows")
 
 
+def one_memories_of_results() -> None:
+    for x in (X, jnp.asarray(X)):
+        assert jax.device_put(x, jax.memory.Space.Host).sharding.memory_kind == "pinned_host"
+    y, z = jax.jit(lambda x: (jax.device_put(x * 2, jax.memory.Space.Host), x + 1))(X)
+    assert (y.sharding.memory_kind, z.sharding.memory_kind) == ("pinned_host", "device")
+    same(y, X * 2)
+    same(jax.jit(lambda x: jax.device_put(x, jax.memory.Space.Device) + 1)(y), X * 2 + 1)
+
+
 def one_deleted() -> None:
     x = jnp.ones(3) + 1
     x.delete()

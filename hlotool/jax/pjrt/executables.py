@@ -31,6 +31,7 @@ from hlotool.jax.pjrt.lowering import (
     message_fields,
     module_of,
     read_options,
+    result_memories,
     with_callbacks,
 )
 from hlotool.jax.pjrt.native import Buffer, number_of_type, ready_event
@@ -50,7 +51,8 @@ Array: TypeAlias = npt.NDArray[Any]
 class Loaded:
     """A program that JAX holds, `references` times.
 
-    `words` is what native code reads of it (``native/execute.ll``); `donated` are the parameters that are given up.
+    `words` is what native code reads of it (``native/execute.ll``); `donated` are the parameters that are given up,
+    `memories` the kinds of memory of the results, empty where all of them are the usual one.
     """
 
     client: Client
@@ -63,6 +65,7 @@ class Loaded:
     outputs: tuple[Shape, ...]
     donated: frozenset[int]
     record: Program
+    memories: tuple[str, ...] = ()
     executable: Executable | None = None
     stock: Stock | None = None
     targets: Sequence[str] = ()
@@ -127,8 +130,8 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
             parameters, outputs = _signature(module_of(stock.text()))
     record = PROGRAMS.add(Program(module.name, module.entry.signature(), reason))
     loaded = Loaded(
-        client, module.name, code, options, settings, proto, parameters, outputs, _donated(module), record, executable,
-        stock, targets,
+        client, module.name, code, options, settings, proto, parameters, outputs, _donated(module), record,
+        result_memories(code), executable, stock, targets,
     )  # fmt: skip
     record.compile_seconds = perf_counter() - start
     _describe(loaded)
@@ -166,6 +169,8 @@ def _describe(loaded: Loaded) -> None:
     pinned, entry = loaded.pinned, loaded.executable.entry if loaded.executable else None
     if any(shape.is_token for shape in (*loaded.parameters, *loaded.outputs)):
         entry = None  # the code knows arrays only
+    if loaded.memories:
+        entry = None  # and one memory
     aliases = dict(entry.aliases) if entry else {}
     overwritten = set(entry.overwritten) if entry else set()
     rows: list[int] = []
@@ -212,9 +217,10 @@ def _execute(arguments: Structure) -> None:
     for row in buffers:
         _check_arguments(loaded, row)
     kept = _kept_arguments(arguments)
-    memories = [loaded.client.devices[number].memory for number in loaded.settings.devices]
+    devices = [loaded.client.devices[number] for number in loaded.settings.devices]
     if arguments.execute_device:
-        memories = [device_at(arguments.execute_device).memory]
+        devices = [device_at(arguments.execute_device)]
+    kinds = loaded.memories or ("device",) * len(loaded.outputs)
     for row in buffers:
         for buffer in row:
             buffer.hold()
@@ -224,11 +230,11 @@ def _execute(arguments: Structure) -> None:
         loaded.record.run_seconds += perf_counter() - start
         loaded.record.runs += 1
         out_lists = arguments.words("output_lists", count, ctypes.c_uint64)
-        for out, found, memory in zip(out_lists, results, memories, strict=True):
+        for out, found, device in zip(out_lists, results, devices, strict=True):
             arrays = iter(found)
             made = [
                 (from_array(next(arrays), shape.element_type, memory) if shape.is_array else token(memory)).address
-                for shape in loaded.outputs
+                for shape, memory in zip(loaded.outputs, map(device.memory_of, kinds), strict=True)
             ]
             _write(out, made)
     finally:
@@ -369,8 +375,8 @@ def _output_memories(arguments: Structure) -> None:
     count = len(loaded.outputs)
 
     def make() -> tuple[int, ...]:
-        text, size = loaded.pinned.text("device")
-        return loaded.pinned.words([text] * count), loaded.pinned.words([size] * count)
+        kinds = [loaded.pinned.text(kind) for kind in loaded.memories or ("device",) * count]
+        return loaded.pinned.words([text for text, _ in kinds]), loaded.pinned.words([size for _, size in kinds])
 
     arguments.num_outputs = count
     arguments.memory_kinds, arguments.memory_kind_sizes = loaded.once("memories", make)

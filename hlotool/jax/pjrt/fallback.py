@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.jax.pjrt.lowering import stablehlo_module
+
 __all__ = ["Stock", "compile_stock"]
 
 Array = npt.NDArray[Any]
@@ -52,16 +54,13 @@ def compile_stock(
     """`code` for `devices` of as many as are `available`; the error of jaxlib where it does not take it either."""
     from jax._src.interpreters.mlir import make_ir_context
     from jaxlib import _jax
-    from jaxlib.mlir import ir
 
     client = _client(available)
     found = {device.id: device for device in client.devices()}
     chosen = [found[number] for number in devices]
     read = _jax.CompileOptions.ParseFromString(options)
     with make_ir_context():
-        module = _jax.mlir.deserialize_portable_artifact(code)
-        if not isinstance(module, ir.Module):  # its text, before JAX 0.10
-            module = ir.Module.parse(module)
+        module = stablehlo_module(code)
         executable = client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), read, list(callbacks))
     return Stock(executable, chosen)
 

@@ -19,10 +19,11 @@ from hlotool.text.proto import read_proto
 
 __all__ = [
     "CALLBACKS", "Options", "calls_python", "forget", "hlo_proto", "message_fields", "module_of", "read_options",
-    "with_callbacks",
+    "result_memories", "stablehlo_module", "with_callbacks",
 ]  # fmt: skip
 
 _CALLBACK = "xla_ffi_python_cpu_callback"
+_MEMORY = "mhlo.memory_kind"
 _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 _numbers = itertools.count()
 
@@ -102,6 +103,34 @@ def hlo_proto(code: bytes, form: str) -> bytes:
 
     computation = _jax.mlir.mlir_module_to_xla_computation(code, use_tuple_args=False, return_tuple=False)
     return bytes(computation.as_serialized_hlo_module_proto())
+
+
+def result_memories(code: bytes) -> tuple[str, ...]:
+    """The kinds of memory that results of a program shall lie in; nothing where it asks for none in particular.
+
+    HLO made of a program does not say so: these are attributes of the results of its function.
+    """
+    if b"pinned_host" not in code:  # to read a program once more takes time
+        return ()
+    from jax._src.interpreters.mlir import make_ir_context
+    from jaxlib.mlir import ir
+
+    with make_ir_context():
+        module = stablehlo_module(code)
+        main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+        if "res_attrs" not in main.attributes:
+            return ()
+        rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes["res_attrs"])]
+        return tuple(ir.StringAttr(row[_MEMORY]).value if _MEMORY in row else "device" for row in rows)
+
+
+def stablehlo_module(code: bytes) -> Any:
+    """The module of `jaxlib.mlir` of a program as JAX gives it, in the context of those that is open."""
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+
+    module = _jax.mlir.deserialize_portable_artifact(code)
+    return module if isinstance(module, ir.Module) else ir.Module.parse(module)  # its text, before JAX 0.10
 
 
 def module_of(proto: bytes) -> Module:
