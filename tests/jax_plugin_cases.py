@@ -131,7 +131,10 @@ def one_donation_with_a_view() -> None:
     same(view, X)
     same(y, X + 1)
     x = jnp.asarray(X) + 0
-    fails(lambda: jax.jit(lambda a, b: a + b, donate_argnums=0)(x, x), Exception, "donate")
+    for given, text in ((0, "f(donate(a), a)"), (1, "f(a, donate(a))")):
+        fails(lambda given=given: jax.jit(lambda a, b: a + b, donate_argnums=given)(x, x), Exception, text)
+    both = jax.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
+    fails(lambda: both(x, x), Exception, "f(donate(a), donate(a))")
 
 
 def one_many_arguments() -> None:

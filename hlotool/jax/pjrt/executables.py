@@ -282,10 +282,10 @@ def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer]) -> None:
     for number, buffer in enumerate(buffers):
         other = seen.setdefault(buffer.address, number)
         if other != number and loaded.donated & {number, other}:
+            uses = ", ".join("donate(a)" if one in loaded.donated else "a" for one in (other, number))
             raise PjrtError(
                 "invalid argument",
-                f"arguments {other} and {number} of {loaded.name} are one buffer, and one of them is donated: "
-                "f(donate(a), a)",
+                f"arguments {other} and {number} of {loaded.name} are one buffer, which is donated: `f({uses})`",
             )
 
 
