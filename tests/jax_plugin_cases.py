@@ -28,6 +28,7 @@ from jax.sharding import PartitionSpec as P
 from hlotool.jax.record import PROGRAMS
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
+X24 = np.arange(24, dtype=np.float32).reshape(4, 6)
 
 
 def same(found: Any, wanted: Any) -> None:
@@ -130,7 +131,10 @@ def one_donation_with_a_view() -> None:
     same(view, X)
     same(y, X + 1)
     x = jnp.asarray(X) + 0
-    fails(lambda: jax.jit(lambda a, b: a + b, donate_argnums=0)(x, x), Exception, "donate")
+    for given, text in ((0, "f(donate(a), a)"), (1, "f(a, donate(a))")):
+        fails(lambda given=given: jax.jit(lambda a, b: a + b, donate_argnums=given)(x, x), Exception, text)
+    both = jax.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
+    fails(lambda: both(x, x), Exception, "f(donate(a), donate(a))")
 
 
 def one_many_arguments() -> None:
@@ -278,6 +282,33 @@ def one_dlpack() -> None:
     array = np.arange(5, dtype=np.float32)
     same(jnp.from_dlpack(array), array)
     same(jnp.from_dlpack(x), x)
+
+
+def one_dlpack_copies() -> None:
+    block = np.zeros(4096, np.uint8)
+    first = -block.ctypes.data % 64
+    given = block[first : first + 96].view(np.float32).reshape(4, 6)
+    given[...] = np.arange(24).reshape(4, 6)
+    assert jnp.from_dlpack(given, copy=False).unsafe_buffer_pointer() == given.ctypes.data
+    odd = block[first + 128 + 4 : first + 128 + 100].view(np.float32)
+    odd[...] = 7
+    made = [jnp.from_dlpack(value, copy=copy) for value in (odd, given.T) for copy in (None, True)]
+    made += [jnp.from_dlpack(given, copy=True), jnp.from_dlpack(jnp.asarray(given), copy=True)]
+    assert jnp.from_dlpack(given[:0], copy=True).shape == (0, 6)
+    block[...] = 0
+    for found, wanted in zip(made, [np.full(24, 7)] * 2 + [X24.T] * 2 + [X24] * 2, strict=True):
+        same(found, wanted)
+    fails(lambda: jnp.from_dlpack(odd, copy=False), ValueError, "not aligned to 64 bytes")
+    fails(lambda: jnp.from_dlpack(given.T, copy=False), ValueError, "not aligned to rows")
+
+
+def one_memories_of_results() -> None:
+    for x in (X, jnp.asarray(X)):
+        assert jax.device_put(x, jax.memory.Space.Host).sharding.memory_kind == "pinned_host"
+    y, z = jax.jit(lambda x: (jax.device_put(x * 2, jax.memory.Space.Host), x + 1))(X)
+    assert (y.sharding.memory_kind, z.sharding.memory_kind) == ("pinned_host", "device")
+    same(y, X * 2)
+    same(jax.jit(lambda x: jax.device_put(x, jax.memory.Space.Device) + 1)(y), X * 2 + 1)
 
 
 def one_deleted() -> None:

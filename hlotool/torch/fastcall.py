@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hlotool.codegen.llvm.polling import COMPLETE
+from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.runtime import fastcall
 from hlotool.runtime.cache import default_cache

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from hlotool.jax.pjrt.native import Buffer, element_type, new_buffer, pointer, r
 from hlotool.jax.pjrt.table import Function, PjrtError
 from hlotool.runtime.memory import ALIGNMENT
 
-__all__ = ["alive", "buffer_functions", "copied", "from_array", "token"]
+__all__ = ["VIEWS", "alive", "buffer_functions", "copied", "from_array", "token"]
 
 _ON_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -115,6 +117,41 @@ def _to_memory(arguments: Structure) -> None:
     arguments.dst_buffer = copied(alive(arguments.buffer), arguments.dst_memory).address
 
 
+class _Views:
+    """What the caller of dlpack said of copies, which jaxlib does not hand on to plug-ins.
+
+    A copy it would ask of them in a way that they cannot have; where none is wanted it asks for a view as always.
+    """
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    def noted(self, take: Callable[..., Any], mark: str) -> Callable[..., Any]:
+        """jaxlib's function that takes a tensor, where it is for a client whose version has `mark` in it."""
+
+        @wraps(take)
+        def taking(tensor: Any, device: Any, stream: Any = None, copy: bool | None = None, *rest: Any) -> Any:
+            if mark not in device.client.platform_version:
+                return take(tensor, device, stream, copy, *rest)
+            if copy:
+                return take(tensor, device, stream, None, *rest).copy()
+            self._local.only = copy is not None
+            try:
+                return take(tensor, device, stream, copy, *rest)
+            finally:
+                self._local.only = False
+
+        return taking
+
+    @property
+    def only(self) -> bool:
+        """Whether the view that is asked for in this thread may not be a copy."""
+        return getattr(self._local, "only", False)
+
+
+VIEWS = _Views()
+
+
 def _view(arguments: Structure) -> None:
     """A buffer in memory of somebody else, which is told when it is not needed any more."""
     kind = _array_type(arguments.element_type)
@@ -127,6 +164,9 @@ def _view(arguments: Structure) -> None:
         ending = told or pointer("Event_Error")  # any function that does nothing
         arguments.buffer = new_buffer(kind, dimensions, memory, data, ending, argument).address
         return
+    if VIEWS.only and 0 not in dimensions:  # JAX looks for these words
+        wanted = f"{ALIGNMENT} bytes." if order == sorted(order) else "rows, as hlotool's buffers are."
+        raise PjrtError("invalid argument", f"the memory is not aligned to {wanted}")
     ordered = _strided(data, kind, [dimensions[number] for number in order], None)
     arguments.buffer = from_array(ordered.transpose(np.argsort(order)), kind, memory).address
     if told:

@@ -77,6 +77,12 @@ class Device:
     list_of_memories: int = 0
     list_of_device: int = 0
 
+    def memory_of(self, kind: str) -> int:
+        """The memory of a kind, by JAX's name; PjrtError where there is none."""
+        if kind not in _KINDS:
+            raise PjrtError("invalid argument", f"a CPU has no memory of the kind {kind!r}; it has {', '.join(_KINDS)}")
+        return self.memories[_KINDS.index(kind)]
+
 
 @dataclass(slots=True)
 class Client:

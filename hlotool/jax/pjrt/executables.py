@@ -20,7 +20,7 @@ from hlotool.ir.collector import collector_paused
 from hlotool.jax.pjrt.buffers import alive, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
 from hlotool.jax.pjrt.interface import Structure
-from hlotool.jax.pjrt.lowering import FORM, Options, hlo_proto, message_fields, read_options
+from hlotool.jax.pjrt.lowering import FORM, Options, hlo_proto, message_fields, read_options, result_memories
 from hlotool.jax.pjrt.native import Buffer, number_of_type, ready_event
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
@@ -37,7 +37,8 @@ Array: TypeAlias = npt.NDArray[Any]
 class Loaded:
     """A program that JAX holds, `references` times.
 
-    `words` is what native code reads of it (``native/execute.ll``).
+    `words` is what native code reads of it (``native/execute.ll``); `memories` are the kinds of memory of the results,
+    empty where all of them are the usual one.
     """
 
     client: Client
@@ -46,6 +47,7 @@ class Loaded:
     options: bytes
     settings: Options
     record: Program
+    memories: tuple[str, ...] = ()
     pinned: Pinned = field(default_factory=Pinned)
     words: Any = None
     references: int = 1
@@ -95,7 +97,7 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
 
         made = made_of(code, form, options, settings, len(client.devices), key)
     record = PROGRAMS.add(Program(made.name, made.signature, made.reason, made.note))
-    loaded = Loaded(client, made, code, options, settings, record)
+    loaded = Loaded(client, made, code, options, settings, record, result_memories(code))
     record.compile_seconds = perf_counter() - start
     _describe(loaded)
     with _lock:
@@ -108,6 +110,8 @@ def _describe(loaded: Loaded) -> None:
     pinned, entry = loaded.pinned, loaded.made.code.entry if loaded.made.code else None
     if any(shape.is_token for shape in (*loaded.made.parameters, *loaded.made.outputs)):
         entry = None  # the code knows arrays only
+    if loaded.memories:
+        entry = None  # and one memory
     aliases = dict(entry.aliases) if entry else {}
     overwritten = set(entry.overwritten) if entry else set()
     rows: list[int] = []
@@ -154,9 +158,10 @@ def _execute(arguments: Structure) -> None:
     for row in buffers:
         _check_arguments(loaded, row)
     kept = _kept_arguments(arguments)
-    memories = [loaded.client.devices[number].memory for number in loaded.settings.devices]
+    devices = [loaded.client.devices[number] for number in loaded.settings.devices]
     if arguments.execute_device:
-        memories = [device_at(arguments.execute_device).memory]
+        devices = [device_at(arguments.execute_device)]
+    kinds = loaded.memories or ("device",) * len(loaded.made.outputs)
     for row in buffers:
         for buffer in row:
             buffer.hold()
@@ -166,11 +171,11 @@ def _execute(arguments: Structure) -> None:
         loaded.record.run_seconds += perf_counter() - start
         loaded.record.runs += 1
         out_lists = arguments.words("output_lists", count, ctypes.c_uint64)
-        for out, found, memory in zip(out_lists, results, memories, strict=True):
+        for out, found, device in zip(out_lists, results, devices, strict=True):
             arrays = iter(found)
             made = [
                 (from_array(next(arrays), shape.element_type, memory) if shape.is_array else token(memory)).address
-                for shape in loaded.made.outputs
+                for shape, memory in zip(loaded.made.outputs, map(device.memory_of, kinds), strict=True)
             ]
             _write(out, made)
     finally:
@@ -219,10 +224,10 @@ def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer]) -> None:
     for number, buffer in enumerate(buffers):
         other = seen.setdefault(buffer.address, number)
         if other != number and loaded.made.donated & {number, other}:
+            uses = ", ".join("donate(a)" if one in loaded.made.donated else "a" for one in (other, number))
             raise PjrtError(
                 "invalid argument",
-                f"arguments {other} and {number} of {loaded.made.name} are one buffer, and one of them is donated: "
-                "f(donate(a), a)",
+                f"arguments {other} and {number} of {loaded.made.name} are one buffer, which is donated: `f({uses})`",
             )
 
 
@@ -315,8 +320,8 @@ def _output_memories(arguments: Structure) -> None:
     count = len(loaded.made.outputs)
 
     def make() -> tuple[int, ...]:
-        text, size = loaded.pinned.text("device")
-        return loaded.pinned.words([text] * count), loaded.pinned.words([size] * count)
+        kinds = [loaded.pinned.text(kind) for kind in loaded.memories or ("device",) * count]
+        return loaded.pinned.words([text for text, _ in kinds]), loaded.pinned.words([size for _, size in kinds])
 
     arguments.num_outputs = count
     arguments.memory_kinds, arguments.memory_kind_sizes = loaded.once("memories", make)

@@ -12,12 +12,14 @@ from typing import Any
 from hlotool.jax.pjrt.table import PjrtError
 
 __all__ = [
-    "CALLBACKS", "FORM", "Options", "hlo_proto", "message_fields", "mlir_module", "read_options", "without_locations",
+    "CALLBACKS", "FORM", "Options", "hlo_proto", "message_fields", "mlir_module", "read_options", "result_memories",
+    "without_locations",
 ]  # fmt: skip
 
 FORM = "mlir"
 """The format of the programs that JAX hands over: portable artifacts of StableHLO."""
 
+_MEMORY = "mhlo.memory_kind"
 _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 
 
@@ -119,6 +121,25 @@ def without_locations(code: bytes) -> tuple[str, bytes] | None:
         out = io.BytesIO()
         module.operation.write_bytecode(out)
         return ir.StringAttr(module.operation.attributes["sym_name"]).value, out.getvalue()
+
+
+def result_memories(code: bytes) -> tuple[str, ...]:
+    """The kinds of memory that results of a program shall lie in; nothing where it asks for none in particular.
+
+    HLO made of a program does not say so: these are attributes of the results of its function.
+    """
+    if b"pinned_host" not in code:  # to read a program once more takes time
+        return ()
+    from jax._src.interpreters.mlir import make_ir_context
+    from jaxlib.mlir import ir
+
+    with make_ir_context():
+        module = mlir_module(code)
+        main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+        if "res_attrs" not in main.attributes:
+            return ()
+        rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes["res_attrs"])]
+        return tuple(ir.StringAttr(row[_MEMORY]).value if _MEMORY in row else "device" for row in rows)
 
 
 def mlir_module(code: bytes) -> Any:

@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Any
 
-from hlotool.jax.pjrt.buffers import buffer_functions
+from hlotool.jax.pjrt.buffers import VIEWS, buffer_functions
 from hlotool.jax.pjrt.client import client_functions
 from hlotool.jax.pjrt.executables import executable_functions
 from hlotool.jax.pjrt.extensions import extensions
@@ -22,10 +22,12 @@ NAME = "hlotool"
 def register() -> None:
     """Register the plug-in; whoever asks JAX for the backend ``cpu`` gets it, too."""
     from jax._src import compiler, config, xla_bridge
+    from jaxlib import _jax
 
     xla_bridge._nonexperimental_plugins.add(NAME)
     xla_bridge.register_plugin(NAME, c_api=capsule(_functions, extensions), options=_options)
     compiler.backend_compile_and_load = CALLBACKS.noted(compiler.backend_compile_and_load)
+    _jax.dlpack_managed_tensor_to_buffer = VIEWS.noted(_jax.dlpack_managed_tensor_to_buffer, NAME)
     platforms = [name.strip() for name in config.jax_platforms.value.split(",")]
     if "cpu" not in platforms:
         registration = xla_bridge._backend_factories[NAME]
