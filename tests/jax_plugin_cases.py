@@ -320,12 +320,24 @@ def one_deleted() -> None:
 
 def one_compiled_text() -> None:
     compiled = jax.jit(lambda x: jnp.sin(x) @ x.T).lower(X).compile()
-    assert "HloModule" in compiled.as_text()
+    text = compiled.as_text()  # after the passes
+    assert "HloModule" in text
+    assert "kind=kOutput" in text
     assert compiled.cost_analysis()["flops"] > 0
     memory = compiled.memory_analysis()
     assert memory.argument_size_in_bytes == X.nbytes
     assert memory.output_size_in_bytes == 36
     same(compiled(X), np.sin(X) @ X.T)
+
+
+def one_layouts() -> None:
+    x = jnp.ones((2, 3, 4))
+    compiled = jax.jit(lambda x, y: (x.transpose(2, 0, 1), y + 1)).lower(x, 1.0).compile()
+    (first, second), _ = compiled.input_formats
+    assert x.format.layout.major_to_minor == first.layout.major_to_minor == (0, 1, 2)
+    assert second.layout.major_to_minor == ()
+    assert [form.layout.major_to_minor for form in compiled.output_formats] == [(0, 1, 2), ()]
+    assert jnp.ones((0, 3)).format.layout.major_to_minor == (0, 1)
 
 
 def one_serialized() -> None:

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 
-from hlotool.codegen.cpu.algorithms.concatenate import emit_concatenate
-from hlotool.codegen.cpu.algorithms.fft import emit_fft
-from hlotool.codegen.cpu.algorithms.linear import emit_cholesky, emit_triangular_solve
-from hlotool.codegen.cpu.algorithms.reduce_window import emit_reduce_window
-from hlotool.codegen.cpu.algorithms.rng import emit_rng, emit_rng_bit_generator, emit_rng_get_and_update_state
-from hlotool.codegen.cpu.algorithms.scatter import emit_scatter
-from hlotool.codegen.cpu.algorithms.select_and_scatter import emit_select_and_scatter
-from hlotool.codegen.cpu.algorithms.sort import emit_sort
-from hlotool.codegen.cpu.algorithms.topk import emit_topk
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.fusions.fusion import can_emit, emit_fusion, emit_rest
 from hlotool.codegen.cpu.host.entry import write_function
 from hlotool.codegen.cpu.host.overlap import schedule
 from hlotool.codegen.cpu.host.step_costs import shares_loop
-from hlotool.codegen.cpu.products.bf16x3_product import library
-from hlotool.codegen.cpu.products.contraction import emit_convolution, emit_fused_product, emit_product
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.target import Emitter, Target
 from hlotool.ir import Instruction, UnsupportedError
 
 __all__ = ["CPU", "GENERIC"]
+
+
+def _late(home: str, name: str) -> Callable[..., Kernel]:
+    """A function of a file here that is loaded when it is needed: most programs need few of them."""
+
+    def emit(*arguments: object) -> Kernel:
+        found: Callable[..., Kernel] = getattr(import_module(f"hlotool.codegen.cpu.{home}"), name)
+        return found(*arguments)
+
+    return emit
+
+
+def _library(machine: Machine) -> tuple[str, ...]:
+    from hlotool.codegen.cpu.products.bf16x3_product import library
+
+    return library(machine)
 
 
 def _emit_loops(
@@ -50,23 +56,29 @@ def _algorithm(emit: Callable[[str, Instruction, Machine, bool], Kernel]) -> Emi
     )
 
 
+def _emit_concatenate(
+    name: str, whole: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+) -> Kernel:
+    return _late("algorithms.concatenate", "emit_concatenate")(name, whole, machine, there)
+
+
 _EMITTERS: dict[str, Emitter] = {
-    "cholesky": _algorithm(emit_cholesky),
-    "concatenate": lambda name, whole, machine, _, there: emit_concatenate(name, whole, machine, there),
-    "convolution": _product(emit_convolution),
-    "dot": _product(emit_product),
-    "fft": _algorithm(emit_fft),
+    "cholesky": _algorithm(_late("algorithms.linear", "emit_cholesky")),
+    "concatenate": _emit_concatenate,
+    "convolution": _product(_late("products.contraction", "emit_convolution")),
+    "dot": _product(_late("products.contraction", "emit_product")),
+    "fft": _algorithm(_late("algorithms.fft", "emit_fft")),
     "fusion": _emit_loops,
-    "product fusion": _product(emit_fused_product),
-    "reduce-window": _algorithm(emit_reduce_window),
-    "rng": _algorithm(emit_rng),
-    "rng-bit-generator": _algorithm(emit_rng_bit_generator),
-    "rng-get-and-update-state": _algorithm(emit_rng_get_and_update_state),
-    "scatter": _algorithm(emit_scatter),
-    "select-and-scatter": _algorithm(emit_select_and_scatter),
-    "sort": _algorithm(emit_sort),
-    "topk": _algorithm(emit_topk),
-    "triangular-solve": _algorithm(emit_triangular_solve),
+    "product fusion": _product(_late("products.contraction", "emit_fused_product")),
+    "reduce-window": _algorithm(_late("algorithms.reduce_window", "emit_reduce_window")),
+    "rng": _algorithm(_late("algorithms.rng", "emit_rng")),
+    "rng-bit-generator": _algorithm(_late("algorithms.rng", "emit_rng_bit_generator")),
+    "rng-get-and-update-state": _algorithm(_late("algorithms.rng", "emit_rng_get_and_update_state")),
+    "scatter": _algorithm(_late("algorithms.scatter", "emit_scatter")),
+    "select-and-scatter": _algorithm(_late("algorithms.select_and_scatter", "emit_select_and_scatter")),
+    "sort": _algorithm(_late("algorithms.sort", "emit_sort")),
+    "topk": _algorithm(_late("algorithms.topk", "emit_topk")),
+    "triangular-solve": _algorithm(_late("algorithms.linear", "emit_triangular_solve")),
 }
 
 CPU = Target(
@@ -76,7 +88,7 @@ CPU = Target(
     schedule=schedule,
     shares_loop=shares_loop,
     function=write_function,
-    library=library,
+    library=_library,
 )
 
 GENERIC = replace(CPU, name="generic")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hlotool.jax.pjrt.interface import Structure, make
+from hlotool.jax.pjrt.native import pointer
 from hlotool.jax.pjrt.table import Function, PjrtError
 from hlotool.version import __version__
 
@@ -240,6 +241,11 @@ def _device_attributes(arguments: Structure) -> None:
     arguments.num_attributes, arguments.attributes = 0, 0
 
 
+def _more_attributes(arguments: Structure) -> None:
+    arguments.num_attributes, arguments.attributes, arguments.device_attributes = 0, 0, 0
+    arguments.attributes_deleter = pointer("Event_Error")  # there is nothing to end
+
+
 def _device_debug(arguments: Structure) -> None:
     number = device_at(arguments.device_description).number
     arguments.debug_string, arguments.debug_string_size = _said(f"cpu:{number}")
@@ -333,6 +339,7 @@ def client_functions() -> dict[str, Function]:
         "Device_LocalHardwareId": _hardware_id,
         "Device_AddressableMemories": _device_memories,
         "Device_DefaultMemory": _default_memory,
+        "Device_GetAttributes": _more_attributes,
         "Memory_Id": _memory_id,
         "Memory_Kind_Id": _memory_kind_id,
         "Memory_DebugString": _memory_debug,

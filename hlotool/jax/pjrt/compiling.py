@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlotool.driver.compile import compile_module
+from hlotool.driver import compile_module, optimise
 from hlotool.frontends.fallback import fall_back, reason_of
 from hlotool.ir import Module, Shape, UnsupportedError
 from hlotool.jax.pjrt.callbacks import calls_python, forget, with_callbacks
@@ -15,14 +15,31 @@ from hlotool.jax.pjrt.table import PjrtError
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import is_plain
+from hlotool.text.printer import print_module
 from hlotool.text.proto import read_proto
 
-__all__ = ["made_of", "module_of"]
+__all__ = ["made_of", "module_of", "optimised_proto"]
 
 
 def module_of(proto: bytes) -> Module:
     """The module of a serialized HloModuleProto."""
     return read_proto(proto, "<jax>")
+
+
+def optimised_proto(proto: bytes) -> bytes:
+    """The module of a serialized HloModuleProto after hlotool's passes.
+
+    It is the module as it is where jaxlib does not read what the passes wrote.
+    """
+    try:
+        from jaxlib._hlo import hlo_module_from_text
+    except ImportError:  # before jaxlib 0.10
+        from jaxlib._jax import hlo_module_from_text
+    text = print_module(optimise(module_of(proto)))
+    try:
+        return bytes(hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    except (ValueError, RuntimeError):
+        return proto
 
 
 def made_of(program: bytes, form: str, options: bytes, settings: Options, available: int, key: Key | None) -> Made:

@@ -28,7 +28,7 @@ from hlotool.jax.record import PROGRAMS
 from hlotool.runtime.cache import pack, unpack
 from hlotool.version import __version__
 
-__all__ = ["executable_functions"]
+__all__ = ["Loaded", "executable_functions", "loaded_at"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -143,7 +143,7 @@ def _bytes(shape: Shape) -> int:
 
 def _execute(arguments: Structure) -> None:
     """Run what native code does not: on several devices, with jaxlib, with arguments that may not be overwritten."""
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     if loaded.deleted:
         raise PjrtError("invalid argument", f"{loaded.made.name} was deleted")
     count = len(loaded.settings.devices)
@@ -242,7 +242,8 @@ def _pointers(address: int, count: int) -> list[int]:
 # ---- questions
 
 
-def _of(address: int) -> Loaded:
+def loaded_at(address: int) -> Loaded:
+    """The program that lies there."""
     return _loaded[address]
 
 
@@ -273,42 +274,42 @@ def _get_executable(arguments: Structure) -> None:
 
 
 def _delete(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     loaded.deleted = True
     loaded.words[10] = 0
 
 
 def _is_deleted(arguments: Structure) -> None:
-    arguments.is_deleted = _of(arguments.executable).deleted
+    arguments.is_deleted = loaded_at(arguments.executable).deleted
 
 
 def _name(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     found = loaded.once("name", lambda: loaded.pinned.text(loaded.made.name))
     arguments.executable_name, arguments.executable_name_size = found
 
 
 def _code_size(arguments: Structure) -> None:
-    code = _of(arguments.executable).made.code
+    code = loaded_at(arguments.executable).made.code
     arguments.size_in_bytes = code.code_bytes if code else 0
 
 
 def _addressable(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     devices = [loaded.client.devices[number].address for number in loaded.settings.devices]
     arguments.addressable_devices = loaded.once("devices", lambda: (loaded.pinned.words(devices),))[0]
     arguments.num_addressable_devices = len(devices)
 
 
 def _output_types(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     numbers = [number_of_type(shape.element_type) for shape in loaded.made.outputs]
     arguments.output_types = loaded.once("types", lambda: (loaded.pinned.words(numbers, ctypes.c_int32),))[0]
     arguments.num_output_types = len(numbers)
 
 
 def _output_dimensions(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     flat = [size for shape in loaded.made.outputs for size in shape.dimensions]
     ranks = [shape.rank for shape in loaded.made.outputs]
     found = loaded.once("dims", lambda: (loaded.pinned.words(flat, ctypes.c_int64), loaded.pinned.words(ranks)))
@@ -316,7 +317,7 @@ def _output_dimensions(arguments: Structure) -> None:
 
 
 def _output_memories(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     count = len(loaded.made.outputs)
 
     def make() -> tuple[int, ...]:
@@ -328,7 +329,7 @@ def _output_memories(arguments: Structure) -> None:
 
 
 def _fingerprint(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
 
     def make() -> tuple[int, ...]:
         digest = hashlib.sha256(loaded.code + loaded.options + __version__.encode()).hexdigest()
@@ -339,7 +340,7 @@ def _fingerprint(arguments: Structure) -> None:
 
 def _optimized(arguments: Structure) -> None:
     """The program; the caller asks twice, first for the size."""
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     program = Structure("struct Program", arguments.program)
     text, size = loaded.once("optimized", lambda: loaded.pinned.text(_with_config(_optimized_proto(loaded))))
     program.format, program.format_size = loaded.once("format", lambda: loaded.pinned.text("hlo_with_config"))
@@ -351,7 +352,9 @@ def _optimized(arguments: Structure) -> None:
 def _optimized_proto(loaded: Loaded) -> bytes:
     if loaded.made.stock is not None:
         return loaded.made.stock.text()
-    return loaded.proto
+    from hlotool.jax.pjrt.compiling import optimised_proto
+
+    return optimised_proto(loaded.proto)
 
 
 def _with_config(proto: bytes) -> bytes:
@@ -375,7 +378,7 @@ def _varint(value: int) -> bytes:
 
 
 def _cost(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
 
     def make() -> tuple[int, ...]:
         from hlotool.analysis.cost import ModuleCost
@@ -389,7 +392,7 @@ def _cost(arguments: Structure) -> None:
 
 
 def _memory(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     taken = sum(map(_bytes, loaded.made.parameters))
     given = sum(map(_bytes, loaded.made.outputs))
     compiled = loaded.made.code
@@ -413,7 +416,7 @@ _stored: dict[int, Pinned] = {}
 
 
 def _serialize(arguments: Structure) -> None:
-    loaded = _of(arguments.executable)
+    loaded = loaded_at(arguments.executable)
     if loaded.made.targets:
         raise PjrtError("unimplemented", "a program that calls functions of Python cannot be stored")
     data = pack([b"hlotool", loaded.code, loaded.options])
@@ -452,12 +455,12 @@ def _deserialize(arguments: Structure) -> None:
 
 
 def _compile_options(arguments: Structure) -> None:
-    _give(arguments, "serialized_compile_options", _of(arguments.executable).options)
+    _give(arguments, "serialized_compile_options", loaded_at(arguments.executable).options)
 
 
 def _assignment(arguments: Structure) -> None:
     """A DeviceAssignmentProto: replicas, partitions, and the devices of each partition."""
-    settings = _of(arguments.executable).settings
+    settings = loaded_at(arguments.executable).settings
     columns = b""
     for partition in range(settings.partitions):
         numbers = b"".join(map(_varint, settings.devices[partition :: settings.partitions]))

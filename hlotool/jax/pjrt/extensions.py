@@ -1,24 +1,118 @@
-"""Extensions of the table: for calls that pass data to programs, which hlotool passes itself."""
+"""Extensions of the table: for calls that pass data to programs, which hlotool passes itself; layouts; shardings.
+
+Arrays lie row by row, those that programs take and give too.  Who is told so need not look into programs for it.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from hlotool.jax.pjrt.client import Pinned
-from hlotool.jax.pjrt.native import pointer
+from hlotool.jax.pjrt.executables import loaded_at
+from hlotool.jax.pjrt.interface import Structure
+from hlotool.jax.pjrt.native import Buffer, pointer
+from hlotool.jax.pjrt.table import Function, callback
 
 __all__ = ["extensions"]
 
-_FFI = 5
+_LAYOUTS, _FFI, _SHARDINGS = 4, 5, 19
+_HEAD = 24
+"""Bytes of an extension before its functions."""
+
 _pinned = Pinned()
+
+
+@cache
+def _row_major(rank: int) -> int:
+    """The layout of arrays with `rank` dimensions: the address and size of its text."""
+    order = ",".join(str(number) for number in reversed(range(rank)))
+    return _pinned.words(_pinned.text(f"{{{order}}}"))
+
+
+def _serialize(arguments: Structure) -> None:
+    text, size = (_words(arguments.layout)[number] for number in range(2))
+    arguments.serialized_bytes, arguments.serialized_bytes_size = text, size
+    arguments.serialized_layout, arguments.serialized_layout_deleter = text, pointer("Event_Error")  # it stays
+
+
+def _words(address: int) -> list[int]:
+    return [*(ctypes.c_uint64 * 2).from_address(address)]
+
+
+def _default(arguments: Structure) -> None:
+    arguments.layout = _row_major(arguments.num_dims)
+
+
+def _of_buffer(arguments: Structure) -> None:
+    arguments.layout = _row_major(len(Buffer(arguments.buffer).dimensions))
+
+
+def _of_outputs(arguments: Structure) -> None:
+    loaded = loaded_at(arguments.executable)
+    ranks = [shape.rank for shape in loaded.made.outputs]
+    arguments.num_outputs = len(ranks)
+    arguments.layouts = loaded.once("layouts of outputs", lambda: (loaded.pinned.words([*map(_row_major, ranks)]),))[0]
+
+
+def _of_parameters(arguments: Structure) -> None:
+    loaded = loaded_at(arguments.executable)
+    ranks = [shape.rank for shape in loaded.made.parameters]
+    arguments.num_parameters = len(ranks)
+    found = loaded.once("layouts of parameters", lambda: (loaded.pinned.words([*map(_row_major, ranks)]),))
+    arguments.layouts = found[0]
+
+
+def _parameter_shardings(arguments: Structure) -> None:
+    made = loaded_at(arguments.executable).made
+    arguments.num_parameters = len(made.parameters)
+    _shardings(arguments, "parameters", None if made.stock is None else made.stock.parameter_shardings)
+
+
+def _output_shardings(arguments: Structure) -> None:
+    made = loaded_at(arguments.executable).made
+    arguments.num_outputs = len(made.outputs)
+    _shardings(arguments, "outputs", None if made.stock is None else made.stock.output_shardings)
+
+
+def _shardings(arguments: Structure, what: str, found: Callable[[], Sequence[bytes] | None] | None) -> None:
+    """Tell the shardings, twice null where there are none."""
+    loaded = loaded_at(arguments.executable)
+
+    def make() -> tuple[int, ...]:
+        texts = None if found is None else found()
+        if texts is None:
+            return 0, 0
+        places = [loaded.pinned.text(text) for text in texts]
+        return loaded.pinned.words([at for at, _ in places]), loaded.pinned.words([size for _, size in places])
+
+    arguments.shardings, arguments.sharding_sizes = loaded.once(f"shardings of {what}", make)
 
 
 @cache
 def extensions() -> int:
     """The address of the list of extensions."""
     nothing = pointer("Event_Error")  # a function that says that all is well
-    size = 48
-    return _pinned.words([size, _FFI, 0, nothing, nothing, nothing])
+    following = 0
+    for number, functions in (
+        (_SHARDINGS, _entries({"Parameters": _parameter_shardings, "Outputs": _output_shardings}, "Shardings")),
+        (_FFI, [nothing] * 3),
+        (_LAYOUTS, [nothing, *_entries(_OF_LAYOUTS, "Layouts")]),
+    ):
+        following = _pinned.words([_HEAD + 8 * len(functions), number, following, *functions])
+    return following
 
 
+_OF_LAYOUTS: dict[str, Function] = {  # in their order, behind the one that ends a layout
+    "Serialize": _serialize,
+    "Client": _default,
+    "Buffer": _of_buffer,
+    "Topology": _default,
+    "Outputs": _of_outputs,
+    "Parameters": _of_parameters,
+}
 
+
+def _entries(functions: dict[str, Function], extension: str) -> list[int]:
+    return [callback(f"struct {extension}_{name}", function) for name, function in functions.items()]

@@ -35,6 +35,16 @@ class Stock:
         """The optimised program, as a serialized HloModuleProto."""
         return bytes(self._executable.hlo_modules()[0].as_serialized_hlo_module_proto())
 
+    def parameter_shardings(self) -> list[bytes] | None:
+        """A serialized OpSharding for every parameter; None where nothing is divided."""
+        found = self._executable.get_parameter_shardings()
+        return None if found is None else [bytes(sharding.SerializeToString()) for sharding in found]
+
+    def output_shardings(self) -> list[bytes] | None:
+        """A serialized OpSharding for every result; None where nothing is divided."""
+        found = self._executable.get_output_shardings()
+        return None if found is None else [bytes(sharding.SerializeToString()) for sharding in found]
+
     def _placed(self, arrays: Sequence[Array]) -> Any:
         """One argument, on all devices."""
         import jax

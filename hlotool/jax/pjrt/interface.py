@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["HEAD", "VERSION", "Structure", "functions", "layout", "make"]
 
-VERSION = (0, 90)
+VERSION = (0, 93)
 HEAD = 16
 """Bytes of every structure before its fields."""
 
