@@ -215,3 +215,40 @@ print(numpy.asarray(linalg.eigh(a)[0]), numpy.asarray(linalg.svd(a.real)[1]), nu
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     assert done.stdout.strip() == "[1. 2. 3.] [3. 2. 1.] [1. 2. 3.]", done.stderr
+
+
+@pytest.mark.parametrize("kind", ["f8", "c8"])
+@pytest.mark.parametrize("shape", [(32, 33), (33, 33), (64, 64), (65, 65), (96, 97), (97, 70), (70, 97), (2, 66, 66)])
+def test_decompositions_around_the_sizes_from_which_they_are_loops(kind: str, shape: tuple[int, ...]) -> None:
+    a = draw(shape, kind) + 8 * numpy.eye(*shape[-2:], dtype=kind)
+    tolerance = 1e-9 if kind == "f8" else 2e-3
+    for mode in ("reduced", "complete"):
+        q, r = (numpy.asarray(one) for one in linalg.qr(a, mode=mode))
+        assert (q.shape, r.shape) == tuple(one.shape for one in numpy.linalg.qr(a, mode=mode))
+        numpy.testing.assert_allclose(q @ r, a, atol=tolerance)
+        numpy.testing.assert_allclose(q.conj().swapaxes(-1, -2) @ q, numpy.broadcast_to(
+            numpy.eye(q.shape[-1]), (*shape[:-2], q.shape[-1], q.shape[-1])), atol=tolerance)
+        assert not numpy.tril(r, -1).any()
+    if shape[-1] == shape[-2]:
+        right = draw((*shape[:-1], 3), kind)
+        numpy.testing.assert_allclose(a @ numpy.asarray(linalg.solve(a, right)), right, atol=tolerance)
+        sign, size = (numpy.asarray(one) for one in linalg.slogdet(a))
+        wanted = numpy.linalg.slogdet(a)
+        numpy.testing.assert_allclose(sign, wanted[0], atol=tolerance)
+        numpy.testing.assert_allclose(size, wanted[1], rtol=1e-5)
+
+
+def test_what_is_compiled_does_not_grow_with_the_matrix() -> None:
+    for function in (linalg.inv, linalg.qr):
+        counts = []
+        for size in (130, 520):
+            module = hlotool.jit(function).module(numpy.zeros((size, size)))
+            counts.append(sum(len(one) for one in module.computations.values()))
+        assert counts[1] <= counts[0] * 1.1
+
+
+def test_gradients_of_solutions_that_are_loops() -> None:
+    a, b = draw((70, 70), "f8") + 20 * numpy.eye(70), draw((70,), "f8")
+    found = hlotool.grad(lambda a: (linalg.solve(a, b) ** 2).sum())(a)
+    x = numpy.linalg.solve(a, b)
+    numpy.testing.assert_allclose(found, -numpy.outer(numpy.linalg.solve(a.T, 2 * x), x), atol=1e-10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Callable
@@ -70,6 +71,24 @@ DRAWS: list[tuple[Callable[..., Any], float, float]] = [
     (lambda key: random.truncated_normal(key, -1.0, 1.0, (COUNT,)), 0.0, 0.29112),
     (lambda key: random.categorical(key, numpy.log([0.5, 0.25, 0.25]), shape=(COUNT,)), 0.75, 0.6875),
     (lambda key: random.choice(key, numpy.array([0.0, 1.0, 5.0]), (COUNT,), p=numpy.array([0.2, 0.3, 0.5])), 2.8, 4.96),
+    (lambda key: random.poisson(key, 3.5, (COUNT,)), 3.5, 3.5),
+    (lambda key: random.poisson(key, 11.0, (COUNT,)), 11.0, 11.0),
+    (lambda key: random.poisson(key, 5000.0, (COUNT,)), 5000.0, 5000.0),
+    (lambda key: random.binomial(key, 12, 0.3, (COUNT,)), 3.6, 2.52),
+    (lambda key: random.binomial(key, 300, 0.8, (COUNT,)), 240.0, 48.0),
+    (lambda key: random.binomial(key, 60, 0.25, (COUNT,)), 15.0, 11.25),
+    (lambda key: random.geometric(key, 0.2, (COUNT,)), 5.0, 20.0),
+    (lambda key: random.negative_binomial(key, 6, 0.6, (COUNT,)), 4.0, 20 / 3),
+    (lambda key: random.lognormal(key, 0.5, 0.25, (COUNT,)), math.exp(0.53125), math.expm1(0.0625) * math.exp(1.0625)),
+    (lambda key: random.rayleigh(key, 2.0, (COUNT,)), 2 * math.sqrt(math.pi / 2), (4 - math.pi) * 2),
+    (lambda key: random.weibull(key, 2.0, (COUNT,)), math.gamma(1.5), 1 - math.gamma(1.5) ** 2),
+    (lambda key: random.pareto(key, 9.0, (COUNT,)), 1 / 8, 9 / 64 / 7),
+    (lambda key: random.power(key, 3.0, (COUNT,)), 3 / 4, 3 / 80),
+    (lambda key: random.triangular(key, -1.0, 0.0, 3.0, (COUNT,)), 2 / 3, 13 / 18),
+    (lambda key: random.chisquare(key, 5.0, (COUNT,)), 5.0, 10.0),
+    (lambda key: random.standard_t(key, 12.0, (COUNT,)), 0.0, 1.2),
+    (lambda key: random.f(key, 9.0, 20.0, (COUNT,)), 20 / 18, 2 * 400 * 27 / (9 * 324 * 16)),
+    (lambda key: random.wald(key, 2.0, 9.0, (COUNT,)), 2.0, 8 / 9),
 ]
 
 
@@ -175,3 +194,44 @@ print(json.dumps([numpy.asarray(one).tolist() for one in (
             assert numpy.asarray(found).tolist() == expected
         else:
             assert numpy.allclose(found, expected, rtol=1e-12)
+
+
+def test_numbers_of_several_parts() -> None:
+    key = random.key(21)
+    counts = numpy.asarray(random.multinomial(key, 40, [0.5, 0.2, 0.3], (5000,)))
+    assert counts.shape == (5000, 3)
+    assert (counts.sum(-1) == 40).all()
+    assert (counts >= 0).all()
+    numpy.testing.assert_allclose(counts.mean(0), [20, 8, 12], rtol=0.02)
+    spread = numpy.array([[2.0, 0.6], [0.6, 1.0]])
+    values = numpy.asarray(random.multivariate_normal(key, [1.0, -2.0], spread, (20000,)))
+    numpy.testing.assert_allclose(values.mean(0), [1, -2], atol=0.05)
+    numpy.testing.assert_allclose(numpy.cov(values.T), spread, atol=0.06)
+
+
+@pytest.mark.parametrize("mean", [0.3, 6.0, 12.0, 40.0])
+def test_frequencies_of_poisson_numbers(mean: float) -> None:
+    values = numpy.asarray(random.poisson(random.key(4), mean, (COUNT,)))
+    top = int(mean + 3 * mean**0.5) + 2
+    found = numpy.bincount(values, minlength=top)[:top] / COUNT
+    wanted = numpy.array([math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(top)])
+    assert (numpy.abs(found - wanted) < 5 * numpy.sqrt(wanted / COUNT) + 1e-4).all()
+
+
+@pytest.mark.parametrize(("count", "share"), [(5, 0.5), (40, 0.1), (50, 0.4), (80, 0.75)])
+def test_frequencies_of_binomial_numbers(count: int, share: float) -> None:
+    values = numpy.asarray(random.binomial(random.key(6), count, share, (COUNT,)))
+    found = numpy.bincount(values, minlength=count + 1) / COUNT
+    wanted = numpy.array([math.comb(count, k) * share**k * (1 - share) ** (count - k) for k in range(count + 1)])
+    assert (numpy.abs(found - wanted) < 5 * numpy.sqrt(wanted / COUNT) + 1e-4).all()
+
+
+def test_edges_of_counts() -> None:
+    key = random.key(8)
+    assert numpy.asarray(random.poisson(key, [0.0, -1.0, numpy.nan])).tolist() == [0, -1, -1]
+    found = numpy.asarray(random.binomial(key, [7, 7, 0, 7], [0.0, 1.0, 0.5, 2.0])).tolist()
+    assert found == [0, 7, 0, -1]
+    assert numpy.asarray(random.geometric(key, 1.0, (3,))).tolist() == [1, 1, 1]
+    assert random.poisson(key, 2.0, (0,)).shape == (0,)
+    with pytest.raises(ValueError, match=r"test_numpy_random.py:.*parameters of shape \(2,\)"):
+        random.poisson(key, [1.0, 2.0], (3,))

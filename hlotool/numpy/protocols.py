@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -49,8 +50,9 @@ def _call(
     name: str, ours: Callable[..., Any] | None, theirs: Callable[..., Any], inputs: tuple[Any, ...],
     options: dict[str, Any],
 ) -> Any:  # fmt: skip
-    if ours is not None and _fits(ours, inputs, options):
-        return ours(*inputs, **options)
+    call = None if ours is None else _translated(ours, theirs, inputs, options)
+    if ours is not None and call is not None and _fits(ours, *call):
+        return ours(*call[0], **call[1])
     leaves, structure = flatten((inputs, options))
     for leaf in leaves:
         if isinstance(leaf, Array):
@@ -60,11 +62,71 @@ def _call(
     return unflatten(result, [wrap(one) if isinstance(one, numpy.ndarray) else one for one in found])
 
 
-def _fits(function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> bool:
+@lru_cache(maxsize=1024)
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        inspect.signature(function).bind(*inputs, **options)
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # written in C, and silent about it
+        return None
+
+
+def _fits(function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    signature = _signature(function)
+    assert signature is not None
+    try:
+        signature.bind(*inputs, **options)
     except TypeError:
         return False
     return True
+
+
+def _translated(
+    ours: Callable[..., Any], theirs: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Arguments for `ours` of a call of NumPy's function: by their names, or by their places where names differ.
+
+    What is as it is by default is left out.  None where an argument of NumPy's is not known here.  Where NumPy does not
+    say what it takes, or takes any number, the call is as it is.
+    """
+    own, foreign = _signature(ours), _signature(theirs)
+    if own is None or foreign is None:
+        return inputs, options
+    try:
+        given = foreign.bind(*inputs, **options).arguments
+    except TypeError:
+        return inputs, options
+    if any(foreign.parameters[name].kind in _MANY for name in given):
+        return inputs, options
+    mine, places = list(own.parameters.values()), list(foreign.parameters)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for name, value in given.items():
+        place = places.index(name)
+        other = _NAMES.get(name, name)
+        if other != name and other in own.parameters:
+            named[other] = value
+        elif name in own.parameters and own.parameters[name].kind is not inspect.Parameter.POSITIONAL_ONLY:
+            named[name] = value
+        elif _is_default(value, foreign.parameters[name].default):
+            continue
+        elif (
+            place == len(positional) < len(mine)
+            and mine[place].kind in _BY_PLACE
+            and (mine[place].name == name or mine[place].name not in places)
+        ):
+            positional.append(value)
+        else:
+            return None
+    return tuple(positional), named
+
+
+_NAMES = {"a_min": "min", "a_max": "max"}
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    plain = isinstance(value, (bool, int, float, str)) and type(value) is type(default)
+    return value is default or (plain and bool(value == default))
 
 

@@ -203,9 +203,13 @@ def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
     return elementwise("subtract", max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
 
 
-@operation("a", "weights")
-def average(a: Any, weights: Any = None, axis: Any = None) -> Array:
+def average(a: Any, axis: Any = None, weights: Any = None) -> Array:
     """The mean, weighted."""
+    return _average(a, weights, axis)
+
+
+@operation("a", "weights")
+def _average(a: Any, weights: Any, axis: Any, /) -> Array:
     if weights is None:
         return mean(a, axis)
     found, own = as_floats(a, weights)
