@@ -52,7 +52,7 @@ TOLERANCE = {  # what functions of several ulps, and sums in another order, may 
 }  # fmt: skip
 
 
-ANY_PLACE = ("kthvalue", "median", "nanmedian", "mode", "topk")
+ANY_PLACE = ("kthvalue", "median", "nanmedian", "mode", "sort", "topk")
 """Operations whose second result, where the element was, is any of several equal elements'."""
 
 
@@ -161,13 +161,13 @@ def compiled(function: Any, tensors: list[Any], options: argparse.Namespace) -> 
 @contextmanager
 def as_given(tensors: list[Any]) -> Iterator[None]:
     """Writes into the tensors are undone."""
-    saved = [(t, t._version, t.detach().clone()) for t in tensors if t.layout == torch.strided]
+    saved = [(t.detach(), t.detach().clone()) for t in tensors if t.layout == torch.strided]
     try:
         yield
     finally:
-        for tensor, version, copy in saved:
-            if tensor._version != version:
-                tensor.detach().copy_(copy)
+        for tensor, copy in saved:
+            if not torch.equal(tensor.nan_to_num(), copy.nan_to_num()):
+                tensor.copy_(copy)
 
 
 def judged(op: Any, own: list[tuple[Any, list[Any]]], options: argparse.Namespace) -> Verdict:
