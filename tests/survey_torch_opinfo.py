@@ -154,7 +154,7 @@ def compiled(function: Any, tensors: list[Any], options: argparse.Namespace) -> 
         )  # fmt: skip
     found = (with_gradients(own) if options.backward else own)(*tensors)
     fallbacks = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
-    rows = [f for f in fallbacks if "_check_errors" not in f.operation]  # those raise errors, and compute nothing
+    rows = [f for f in fallbacks if f.operation != "with_effects"]  # those raise errors, and compute nothing
     return found, "; ".join(f"{f.operation}: {f.reason}" for f in rows)
 
 

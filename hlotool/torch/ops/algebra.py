@@ -6,7 +6,7 @@ from math import isinf
 
 from hlotool.ir import Instruction
 from hlotool.torch.lowering import Context, broadcast_dimensions, lowering
-from hlotool.torch.ops.pieces import sizes
+from hlotool.torch.ops.pieces import dimension_of, narrow, sizes
 from hlotool.torch.ops.term import Term
 from hlotool.torch.refusal import Refused
 
@@ -66,7 +66,7 @@ def cdist_backward(
     lead, width = c.dimensions[:-2], sizes(x1)[-1]
     rank = len(lead) + 2
     if not (x1.shape.size and x2.shape.size):
-        raise Refused("distances of nothing")
+        return c.full(0, c.type, c.dimensions)
     pairs = (*lead, sizes(x1)[-2], sizes(x2)[-2])
     whole, kept = (*pairs, width), tuple(range(rank - 2))
     b = c.builder
@@ -93,3 +93,20 @@ def cdist_backward(
     if p < 1:
         found = found.put(size.equals(0), 0)
     return c.reduce(found.value, (rank - 1,), "add", 0)
+
+
+@lowering("aten.linalg_cross.default")
+def cross(c: Context, self: Instruction, other: Instruction, *, dim: int = -1) -> Instruction:
+    """Of vectors of three elements along a dimension; narrow floats are rounded after every step."""
+    b, along = c.builder, dimension_of(dim, len(c.dimensions))
+
+    def turned(a: Instruction, by: int) -> Instruction:
+        whole = c.tensor(a, c.type, c.dimensions)
+        return b.concatenate((narrow(c, whole, along, by, 3), narrow(c, whole, along, 0, by)), along)
+
+    def product(x: Instruction, y: Instruction) -> Instruction:
+        wide = b.binary("multiply", c.computed(x), c.computed(y))
+        return c.computed(c.convert(wide, c.type))
+
+    first, second = product(turned(self, 1), turned(other, 2)), product(turned(self, 2), turned(other, 1))
+    return c.convert(b.binary("subtract", first, second), c.type)

@@ -470,3 +470,22 @@ def index_reduce(
     found = scatter_reduce(c, whole, along, every, rows, reduce, include_self=include_self)
     assert isinstance(found, Instruction)
     return c.builder.reshape(found, c.dimensions)
+
+
+@lowering("aten.nonzero_static.default")
+def nonzero_static(c: Context, self: Instruction, *, size: int, fill_value: int = -1) -> Instruction:
+    """Where the first `size` elements are that are not zero; rows behind the last one have `fill_value`."""
+    b, rank, count = c.builder, len(sizes(self)), self.shape.size
+    start = c.full(fill_value, "s64", (size, rank))
+    if not rank or not count:
+        return start
+    chosen = b.reshape(c.convert(self, "pred"), (count,))
+    ones = c.convert(chosen, "s32")
+    window = Window((WindowDimension(count, padding_low=count - 1),))
+    number = b.add(
+        "reduce-window", None, (ones, c.full(0, "s32")), {"window": window, "to_apply": c.reducer("add", "s32")}
+    )
+    place = b.select(chosen, b.binary("subtract", number, c.like(1, number)), c.like(size, number))  # else dropped
+    where = [c.unsqueeze(b.reshape(positions(c, sizes(self), d), (count,)), (1,)) for d in range(rank)]
+    rows = b.concatenate(where, 1) if rank > 1 else where[0]
+    return _into_rows(c, start, 0, place, rows, None)
