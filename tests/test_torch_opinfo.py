@@ -24,6 +24,7 @@ FORWARD = {
 }  # fmt: skip
 BACKWARD = [
     "cdist", "linalg.cholesky", "linalg.solve", "masked_scatter", "nn.functional.adaptive_max_pool2d",
+    "nn.functional.conv_transpose3d",
     "nn.functional.bilinear", "nn.functional.interpolate.bicubic", "nn.functional.interpolate.nearest",
     "nn.functional.interpolate.trilinear", "nn.functional.pad.replicate", "special.i0e",
 ]  # fmt: skip
