@@ -52,7 +52,7 @@ TOLERANCE = {  # what functions of several ulps, and sums in another order, may 
 }  # fmt: skip
 
 
-ANY_PLACE = ("kthvalue", "median", "nanmedian", "mode", "topk")
+ANY_PLACE = ("kthvalue", "median", "nanmedian", "mode", "sort", "topk")
 """Operations whose second result, where the element was, is any of several equal elements'."""
 
 
@@ -154,20 +154,20 @@ def compiled(function: Any, tensors: list[Any], options: argparse.Namespace) -> 
         )  # fmt: skip
     found = (with_gradients(own) if options.backward else own)(*tensors)
     fallbacks = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
-    rows = [f for f in fallbacks if "_check_errors" not in f.operation]  # those raise errors, and compute nothing
+    rows = [f for f in fallbacks if f.operation != "with_effects"]  # those raise errors, and compute nothing
     return found, "; ".join(f"{f.operation}: {f.reason}" for f in rows)
 
 
 @contextmanager
 def as_given(tensors: list[Any]) -> Iterator[None]:
     """Writes into the tensors are undone."""
-    saved = [(t, t._version, t.detach().clone()) for t in tensors if t.layout == torch.strided]
+    saved = [(t.detach(), t.detach().clone()) for t in tensors if t.layout == torch.strided]
     try:
         yield
     finally:
-        for tensor, version, copy in saved:
-            if tensor._version != version:
-                tensor.detach().copy_(copy)
+        for tensor, copy in saved:
+            if not torch.equal(tensor.nan_to_num(), copy.nan_to_num()):
+                tensor.copy_(copy)
 
 
 def judged(op: Any, own: list[tuple[Any, list[Any]]], options: argparse.Namespace) -> Verdict:

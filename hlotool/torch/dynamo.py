@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -22,6 +22,12 @@ __all__ = ["backend", "compiler", "decompositions"]
 
 _NUMBERS = count()
 
+_MORE = (
+    "_batch_norm_with_update_functional.default", "dist.default", "grid_sampler_2d.default", "ldexp.Tensor",
+    "rrelu_with_noise_backward.default", "tril_indices.default", "triu_indices.default",
+)  # fmt: skip
+"""What PyTorch can take apart, but does not count among what leads to core ATen."""
+
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -29,9 +35,11 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
     Those that draw random numbers stay whole, too: their parts would draw others than eager PyTorch does.
     """
+    more = {str(operation): operation for operation in decomposition_table}
+    known = {more[name]: decomposition_table[more[name]] for name in (f"aten.{n}" for n in _MORE) if name in more}
     return {
         operation: function
-        for operation, function in core_aten_decompositions().items()
+        for operation, function in {**core_aten_decompositions(), **known}.items()
         if str(operation) not in LOWERINGS and not _draws(operation)
     }
 

@@ -176,7 +176,7 @@ def _call(
     single = not isinstance(values, (tuple, list))
     expected = tuple(_expected(value) for value in ([values] if single else values))
     builder.like = Instruction("parameter", scalar("pred"), metadata=_metadata(node))
-    found = _lowered(function, Context(builder, expected, strides), given, str(node.target))
+    found = _lowered(function, Context(builder, expected, strides), given, str(node.target), single)
     _check(found, expected, str(node.target))
     if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
         _note_strides(strides, found, values)
@@ -190,7 +190,12 @@ def _note_strides(strides: dict[Instruction, tuple[int, ...]], made: Instruction
         strides.setdefault(made, numbers(value.stride()))
 
 
-def _lowered(function: Callable[..., Result], c: Context, given: dict[str, Any], name: str) -> Result:
+def _lowered(
+    function: Callable[..., Result], c: Context, given: dict[str, Any], name: str, single: bool
+) -> Result:
+    if all(one is not None and 0 in one[1] for one in c.expected):  # nothing to compute, whatever it is
+        nothing = tuple(c.full(0, *one) for one in c.expected if one is not None)
+        return nothing[0] if single else nothing
     try:
         return function(c, **given)
     except HloError as error:  # of the builder: operands that HLO does not have

@@ -86,28 +86,37 @@ def div_mode(c: Context, self: Instruction, other: Value, *, rounding_mode: str 
     a, b = _operands(c, self, other, exact=True)
     if rounding_mode is None:
         return c.convert(c.builder.binary("divide", a, b), c.type)
-    found = _floored(c, a, b) if rounding_mode == "floor" else _cut(c, a, b)
+    if rounding_mode == "floor":
+        return c.convert(_floored(c, a, b, stepwise=_is_array(other)), c.type)
+    found = c.builder.binary("divide", a, b)
+    if _kind(c.type) == "float":
+        found = truncated(c, _rounded(c, found) if _is_array(other) else found)
     return c.convert(found, c.type)
 
 
 @lowering("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(c: Context, self: Instruction, other: Value) -> Instruction:
     a, b = _operands(c, self, other, exact=True)
-    return c.convert(_floored(c, a, b), c.type)
+    return c.convert(_floored(c, a, b, stepwise=_is_array(other)), c.type)
 
 
-def _cut(c: Context, a: Instruction, b: Instruction) -> Instruction:
-    found = c.builder.binary("divide", a, b)
-    return truncated(c, found) if _kind(found.shape.element_type) == "float" else found
+def _rounded(c: Context, a: Instruction) -> Instruction:
+    """A step on the way, rounded to the type of the result: so PyTorch computes narrow floats in several steps."""
+    return c.convert(c.convert(a, c.type), a.shape.element_type)
 
 
-def _floored(c: Context, a: Instruction, b: Instruction) -> Instruction:
-    """``a // b``: of floats by the remainder, as Python does it."""
+def _floored(c: Context, a: Instruction, b: Instruction, *, stepwise: bool) -> Instruction:
+    """``a // b``: of floats by the remainder, as Python does it; if `stepwise`, every step is rounded."""
     build, kind = c.builder, _kind(a.shape.element_type)
     if kind == "unsigned":
         return build.binary("divide", a, b)
+
+    def step(opcode: str, x: Instruction, y: Instruction) -> Instruction:
+        made = build.binary(opcode, x, y)
+        return _rounded(c, made) if stepwise and kind == "float" else made
+
     zero = c.like(0, a)
-    rest = build.binary("remainder", a, b)
+    rest = step("remainder", a, b)
     apart = build.binary(
         "and",
         build.compare(rest, zero, "NE"),
@@ -117,15 +126,20 @@ def _floored(c: Context, a: Instruction, b: Instruction) -> Instruction:
         whole = build.binary("divide", a, b)
         return build.binary("subtract", whole, c.convert(apart, a.shape.element_type))
     one = c.like(1, a)
-    whole = build.binary("divide", build.binary("subtract", a, rest), b)
-    whole = build.select(apart, build.binary("subtract", whole, one), whole)
+    whole = step("divide", step("subtract", a, rest), b)
+    whole = build.select(apart, step("subtract", whole, one), whole)
     floor = build.unary("floor", whole)
-    near = build.compare(build.binary("subtract", whole, floor), c.like(0.5, a), "GT")
-    floor = build.select(near, build.binary("add", floor, one), floor)
+    near = build.compare(step("subtract", whole, floor), c.like(0.5, a), "GT")
+    floor = build.select(near, step("add", floor, one), floor)
     quotient = build.binary("divide", a, b)
     signed_zero = build.binary("multiply", zero, quotient)
     floor = build.select(build.compare(whole, zero, "EQ"), signed_zero, floor)
     return build.select(build.compare(b, zero, "EQ"), quotient, floor)
+
+
+def _is_array(value: Value) -> bool:
+    """Neither a number nor a tensor without dimensions, which count as numbers."""
+    return isinstance(value, Instruction) and bool(value.shape.dimensions)
 
 
 @lowering("aten.fmod.Tensor", "aten.fmod.Scalar")
@@ -173,14 +187,19 @@ def power(c: Context, self: Value, exponent: Value) -> Instruction:
 def _short_power(c: Context, x: Instruction, exponent: Number) -> Instruction | None:
     """Exponents that are a few multiplications or a root."""
     b = c.builder
+
+    def square() -> Instruction:
+        made = b.binary("multiply", x, x)
+        return _rounded(c, made) if c.type == "bf16" else made  # of f16 PyTorch keeps what is on the way
+
     if exponent == 0:
         return c.like(1, x)
     if exponent == 1:
         return x
     if exponent == 2:
-        return b.binary("multiply", x, x)
+        return square()
     if exponent == 3:
-        return b.binary("multiply", b.binary("multiply", x, x), x)
+        return b.binary("multiply", square(), x)
     if _kind(c.type) != "float":
         return None
     if exponent == 0.5:
@@ -190,7 +209,7 @@ def _short_power(c: Context, x: Instruction, exponent: Number) -> Instruction | 
     if exponent == -1:
         return b.binary("divide", c.like(1, x), x)
     if exponent == -2:
-        return b.binary("divide", c.like(1, x), b.binary("multiply", x, x))
+        return b.binary("divide", c.like(1, x), square())
     return None
 
 

@@ -132,6 +132,8 @@ def convolution_backward(
     if output_mask[0]:
         if transposed:
             by_input = _forward(c, grad_output, weight, *way)
+            if sizes(by_input) != sizes(input):  # output_padding may reach farther than a stride
+                by_input = c.builder.slice(by_input, (0,) * (count + 2), sizes(input))
         else:
             by_input = _transposed(c, grad_output, weight, *way, sizes(input)[2:])
     if output_mask[1]:

@@ -49,6 +49,11 @@ def _called(
     return [c.builder.gte(call, n) for n in range(len(outputs))]
 
 
+def _zeros(c: Context) -> list[Instruction]:
+    """All results, of matrices without elements."""
+    return [c.full(0, *one) for one in c.expected if one is not None]
+
+
 def _real(kind: str) -> str:
     return _REAL.get(kind, kind)
 
@@ -108,6 +113,9 @@ def cholesky_ex(
     """The factor, and the order of the first leading minor that is not positive, 0 if all are."""
     if check_errors:
         raise Refused("a factorisation that raises errors")
+    if not self.shape.size:
+        factor, info = _zeros(c)
+        return factor, info
     outputs: list[tuple[str, tuple[int, ...]]] = [(element(self), sizes(self)[-2:]), ("s32", ())]
     factor, info = _called(c, "potrf", (self,), outputs, f"{{uplo = {ord('U' if upper else 'L')} : ui8}}")
     return _triangle(c, factor, upper), info
@@ -244,7 +252,8 @@ def lu_factor_ex(
 ) -> tuple[Instruction, Instruction, Instruction]:
     if not pivot or check_errors:
         raise Refused("LU without pivots, or that raises errors")
-    return _lu(c, A)
+    factors, pivots, info = _lu(c, A) if A.shape.size else _zeros(c)
+    return factors, pivots, info
 
 
 def _unpacked(c: Context, factors: Instruction, order: Instruction) -> tuple[Instruction, Instruction, Instruction]:
@@ -323,6 +332,9 @@ def _sign(c: Context, pivots: Instruction, kind: str) -> Instruction:
 
 @lowering("aten._linalg_det.default")
 def det(c: Context, A: Instruction) -> tuple[Instruction, Instruction, Instruction]:  # noqa: N803
+    if not A.shape.size:
+        _, factors, pivots = _zeros(c)
+        return c.full(1, c.type, c.dimensions), factors, pivots
     factors, pivots, _ = _as_factored(c, A)
     heads = _diagonal(c, factors)
     product = c.reduce(heads, (len(sizes(heads)) - 1,), "multiply", 1)
@@ -331,6 +343,9 @@ def det(c: Context, A: Instruction) -> tuple[Instruction, Instruction, Instructi
 
 @lowering("aten._linalg_slogdet.default")
 def slogdet(c: Context, A: Instruction) -> tuple[Instruction, Instruction, Instruction, Instruction]:  # noqa: N803
+    if not A.shape.size:
+        _, logarithm, factors, pivots = _zeros(c)
+        return c.full(1, c.type, c.dimensions), logarithm, factors, pivots
     factors, pivots, _ = _as_factored(c, A)
     b, heads = c.builder, _diagonal(c, factors)
     along, size = (len(sizes(heads)) - 1,), b.unary("abs", heads)
@@ -348,6 +363,9 @@ def slogdet(c: Context, A: Instruction) -> tuple[Instruction, Instruction, Instr
 def inv_ex(c: Context, A: Instruction, *, check_errors: bool = False) -> tuple[Instruction, Instruction]:  # noqa: N803
     if check_errors:
         raise Refused("an inverse that raises errors")
+    if not A.shape.size:
+        inverse, info = _zeros(c)
+        return inverse, info
     factors, pivots, info = _lu(c, A)
     return _by_lu(c, factors, pivots, _identity(c, element(A), sizes(A))), info
 
@@ -511,10 +529,11 @@ _DEGREE, _LARGEST = 18, 1.0
 
 @lowering("aten.linalg_matrix_exp.default")
 def matrix_exp(c: Context, self: Instruction) -> Instruction:
-    """Taylor's polynomial of the matrix halved until its norm is at most one, squared as often."""
+    """Taylor's polynomial of the matrix halved until its norm is at most one, squared as often; in f64 on the way."""
+    if element(self) not in _LETTERS or not self.shape.size:
+        raise Refused(f"the exponential of {element(self)}, or of a matrix without elements")
+    self = c.convert(self, {"f32": "f64", "c64": "c128"}.get(element(self), element(self)))
     kind, rank = element(self), len(sizes(self))
-    if kind not in _LETTERS or not self.shape.size:
-        raise Refused(f"the exponential of {kind}, or of a matrix without elements")
     b = c.builder
     norm = c.reduce(c.reduce(b.unary("abs", self), (rank - 2,), "add", 0), (rank - 2,), "maximum", 0)
     size = Term(c, norm).maximum(_LARGEST)
@@ -535,4 +554,4 @@ def matrix_exp(c: Context, self: Instruction) -> Instruction:
         squared = Term(matrix.c, _product(matrix.c, matrix.value, matrix.value))
         return matrix.put(goes_on(state), squared), left - 1
 
-    return repeat_while([Term(c, made), Term(c, wide)], goes_on, step)[0].value
+    return c.convert(repeat_while([Term(c, made), Term(c, wide)], goes_on, step)[0].value, c.type)

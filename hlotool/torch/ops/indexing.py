@@ -421,3 +421,71 @@ def masked_scatter(c: Context, self: Instruction, mask: Instruction, source: Ins
     place = b.binary("maximum", b.binary("subtract", number, c.like(1, number)), c.like(0, number))
     taken = b.reshape(rows_at(c, b.reshape(source, (source.shape.size,)), 0, place), dimensions)
     return b.select(chosen, taken, whole)
+
+
+@lowering("aten.masked_scatter_backward.default")
+def masked_scatter_backward(
+    c: Context, grad_output: Instruction, mask: Instruction, sizes: Sequence[int]
+) -> Instruction:
+    """The gradients of the elements that a mask names, in order, and zeros behind them."""
+    b, size, count = c.builder, grad_output.shape.size, prod(sizes)
+    if not size or not count:
+        return c.full(0, c.type, sizes)
+    chosen = b.reshape(c.expand(c.convert(mask, "pred"), grad_output.shape.dimensions), (size,))
+    ones = c.convert(chosen, "s32")
+    window = Window((WindowDimension(size, padding_low=size - 1),))
+    number = b.add(
+        "reduce-window", None, (ones, c.full(0, "s32")), {"window": window, "to_apply": c.reducer("add", "s32")}
+    )
+    place = b.select(chosen, b.binary("subtract", number, c.like(1, number)), c.like(count, number))  # else dropped
+    rows = b.reshape(grad_output, (size,))
+    return b.reshape(_into_rows(c, c.full(0, c.type, (count,)), 0, place, rows, None), sizes)
+
+
+@lowering("aten.put.default")
+def put(
+    c: Context, self: Instruction, index: Instruction, source: Instruction, accumulate: bool = False
+) -> Instruction:
+    """Elements by their numbers in all of the tensor."""
+    b, size = c.builder, self.shape.size
+    if not index.shape.size or not size:
+        return self
+    places = b.reshape(_wrapped(c, index, size), (index.shape.size,))
+    opcode = ("or" if element(self) == "pred" else "add") if accumulate else None
+    rows = b.reshape(source, (index.shape.size,))
+    return b.reshape(_into_rows(c, b.reshape(self, (size,)), 0, places, rows, opcode), self.shape.dimensions)
+
+
+@lowering("aten.index_reduce.default")
+def index_reduce(
+    c: Context, self: Instruction, dim: int, index: Instruction, source: Instruction, reduce: str, *,
+    include_self: bool = True,
+) -> Instruction:  # fmt: skip
+    """Rows combined with those at places of a dimension: elements whose index is that of their row."""
+    if not index.shape.size or not source.shape.size:
+        return self
+    whole, rows, places = (one if sizes(one) else c.unsqueeze(one, (0,)) for one in (self, source, index))
+    along = dimension_of(dim, len(sizes(whole)))
+    every = spread(c, places, (along,), sizes(rows))
+    found = scatter_reduce(c, whole, along, every, rows, reduce, include_self=include_self)
+    assert isinstance(found, Instruction)
+    return c.builder.reshape(found, c.dimensions)
+
+
+@lowering("aten.nonzero_static.default")
+def nonzero_static(c: Context, self: Instruction, *, size: int, fill_value: int = -1) -> Instruction:
+    """Where the first `size` elements are that are not zero; rows behind the last one have `fill_value`."""
+    b, rank, count = c.builder, len(sizes(self)), self.shape.size
+    start = c.full(fill_value, "s64", (size, rank))
+    if not rank or not count:
+        return start
+    chosen = b.reshape(c.convert(self, "pred"), (count,))
+    ones = c.convert(chosen, "s32")
+    window = Window((WindowDimension(count, padding_low=count - 1),))
+    number = b.add(
+        "reduce-window", None, (ones, c.full(0, "s32")), {"window": window, "to_apply": c.reducer("add", "s32")}
+    )
+    place = b.select(chosen, b.binary("subtract", number, c.like(1, number)), c.like(size, number))  # else dropped
+    where = [c.unsqueeze(b.reshape(positions(c, sizes(self), d), (count,)), (1,)) for d in range(rank)]
+    rows = b.concatenate(where, 1) if rank > 1 else where[0]
+    return _into_rows(c, start, 0, place, rows, None)

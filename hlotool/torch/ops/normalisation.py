@@ -206,12 +206,13 @@ def batch_norm_functional(
 ) -> tuple[Instruction, ...]:  # fmt: skip
     if not training:
         made = _fixed(c, input, weight, bias, running_mean, running_var, eps)
-        return made, *_nothing(c), running_mean, running_var
+        return made, *_nothing(c), _result(c, 3, running_mean), _result(c, 4, running_var)
     made, mean, rstd, variance = _trained(c, input, weight, bias, eps)
     n = count_along(input, _others(input))
     unbiased = _times(c, variance, c.like(n / (n - 1) if n > 1 else float("nan"), variance))
     after = _moved(c, running_mean, mean, momentum), _moved(c, running_var, unbiased, momentum)
-    return made, _result(c, 1, mean), _result(c, 2, rstd), *after
+    # Means of half floats are f32 to PyTorch before they are written back.
+    return made, *(_result(c, n, one) for n, one in enumerate((mean, rstd, *after), 1))
 
 
 def _nothing(c: Context) -> list[Instruction]:

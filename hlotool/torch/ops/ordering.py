@@ -9,7 +9,7 @@ from hlotool.ir import Computation, Instruction
 from hlotool.ir.attributes import Window, WindowDimension
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import scalar
-from hlotool.torch.lowering import Context, lowering
+from hlotool.torch.lowering import Context, Number, lowering
 from hlotool.torch.ops.pieces import (
     better_pair,
     dimension_of,
@@ -21,6 +21,7 @@ from hlotool.torch.ops.pieces import (
     narrow,
     positions,
     sizes,
+    spread,
     squeeze,
 )
 from hlotool.torch.refusal import Refused
@@ -90,6 +91,112 @@ def kthvalue(
     found = [narrow(c, one, along, k - 1, k) for one in _sorted(c, self, along, descending=False)]
     one, place = found if keepdim else (squeeze(c, one, (along,)) for one in found)
     return one, place
+
+
+# ---- medians and the most frequent
+
+
+def _middle(c: Context, self: Instruction, along: int, ignore_nan: bool) -> tuple[Instruction, Instruction]:
+    """The lower median along a dimension, and where it is; of elements with NaN that, unless NaN does not count."""
+    size = sizes(self)[along]
+    if not size:
+        raise Refused("the median of nothing")
+    values, places = _sorted(c, self, along, descending=False)
+    if not is_float(element(self)):
+        k = (size - 1) // 2
+        found = narrow(c, values, along, k, k + 1), narrow(c, places, along, k, k + 1)
+        return squeeze(c, found[0], (along,)), squeeze(c, found[1], (along,))
+    b = c.builder
+    numbers = c.reduce(c.convert(b.compare(self, self, "EQ"), "s32"), (along,), "add", 0)
+    if ignore_nan:
+        middle = b.binary("subtract", numbers, c.like(1, numbers))
+        middle = b.binary("shift-right-logical", b.binary("maximum", middle, c.like(0, middle)), c.like(1, middle))
+    else:  # NaN stand at the end
+        whole = b.compare(numbers, c.like(size, numbers), "EQ")
+        middle = b.select(whole, c.like((size - 1) // 2, numbers), numbers)
+    kept = [d for d in range(len(sizes(self))) if d != along]
+    there = b.compare(positions(c, sizes(self), along, "s32"), spread(c, middle, kept, sizes(self)), "EQ")
+    picked = [
+        c.reduce(b.select(there, one, c.like(0, one)), (along,), "add", 0) for one in (values, places)
+    ]
+    return picked[0], picked[1]
+
+
+def _median(name: str, ignore_nan: bool) -> None:
+    @lowering(f"aten.{name}.default")
+    def whole(c: Context, self: Instruction) -> Instruction:
+        if not self.shape.size:
+            raise Refused("the median of nothing")
+        return _middle(c, c.builder.reshape(self, (self.shape.size,)), 0, ignore_nan)[0]
+
+    @lowering(f"aten.{name}.dim")
+    def of_dimension(
+        c: Context, self: Instruction, dim: int, keepdim: bool = False
+    ) -> tuple[Instruction, Instruction]:
+        if not sizes(self):
+            return self, c.full(0, "s64")
+        along = dimension_of(dim, len(sizes(self)))
+        found, place = _middle(c, self, along, ignore_nan)
+        return (c.unsqueeze(found, (along,)), c.unsqueeze(place, (along,))) if keepdim else (found, place)
+
+
+_median("median", False)
+_median("nanmedian", True)
+
+
+@lowering("aten.mode.default")
+def mode(c: Context, self: Instruction, dim: int = -1, keepdim: bool = False) -> tuple[Instruction, Instruction]:
+    """The most frequent element, the smallest of several, and the last place where it is: the longest run in order."""
+    if not sizes(self):
+        return self, c.full(0, "s64")
+    along = dimension_of(dim, len(sizes(self)))
+    size = sizes(self)[along]
+    if not size:
+        raise Refused("the most frequent of nothing")
+    b = c.builder
+    values, places = _sorted(c, self, along, descending=False)
+    before = b.concatenate([narrow(c, values, along, 0, 1), narrow(c, values, along, 0, size - 1)], along)
+    place = positions(c, sizes(self), along, "s32")
+    starts = b.select(b.compare(values, before, "NE"), place, c.like(0, place))
+    began = _cumulative(c, (starts,), (c.full(0, "s32"),), along, c.reducer("maximum", "s32"))
+    pair = b.reduce(
+        (b.binary("subtract", place, began), place), (c.full(-1, "s32"), c.full(2**31 - 1, "s32")), (along,),
+        better_pair(c, "s32", "s32", largest=True),
+    )  # fmt: skip
+    kept = [d for d in range(len(sizes(self))) if d != along]
+    there = b.compare(place, spread(c, b.gte(pair, 1), kept, sizes(self)), "EQ")
+    adders = ("or" if element(self) == "pred" else "add", "add")
+    found = [
+        c.reduce(b.select(there, one, c.like(0, one)), (along,), adder, 0, keepdim)
+        for one, adder in zip((values, places), adders, strict=True)
+    ]
+    return found[0], found[1]
+
+
+@lowering("aten.histc.default")
+def histc(c: Context, self: Instruction, bins: int = 100, min: Number = 0, max: Number = 0) -> Instruction:
+    """How many elements are in each of `bins` parts of equal size; ends that are equal are those of the elements."""
+    if not is_float(c.type) or not self.shape.size:
+        raise Refused("a histogram of integers, or of nothing")
+    b = c.builder
+    x = b.reshape(self, (self.shape.size,))
+    low, high = c.full(min, c.type), c.full(max, c.type)
+    if min == max:
+        low = c.reduce(x, (0,), "minimum", highest(c.type))
+        high = c.reduce(x, (0,), "maximum", lowest(c.type))
+        same, one = b.compare(low, high, "EQ"), c.like(1, low)
+        low, high = (b.select(same, b.binary(o, v, one), v) for o, v in (("subtract", low), ("add", high)))
+    low, high = (spread(c, one, (), sizes(x)) for one in (low, high))
+    share = b.binary("divide", b.binary("subtract", x, low), b.binary("subtract", high, low))
+    place = c.convert(b.binary("multiply", share, c.like(bins, share)), "s32")
+    place = b.binary("minimum", place, c.like(bins - 1, place))
+    inside = b.binary("and", b.compare(x, low, "GE"), b.compare(x, high, "LE"))
+    place = b.select(inside, place, c.like(bins, place))  # outside: dropped
+    attributes = {
+        "update_window_dims": (), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1, "to_apply": c.reducer("add", c.type),
+    }  # fmt: skip
+    return b.add("scatter", None, (c.full(0, c.type, (bins,)), place, c.like(1, x)), attributes)
 
 
 # ---- along a dimension, element after element

@@ -11,6 +11,7 @@ import numpy as np
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.attributes import Window, WindowDimension
 from hlotool.torch.lowering import Context, lowering
+from hlotool.torch.ops.indexing import rows_at
 from hlotool.torch.ops.pieces import (
     better_pair,
     constant,
@@ -316,3 +317,57 @@ def adaptive_avg_pool2d_backward(c: Context, grad_output: Instruction, self: Ins
 @lowering("aten._adaptive_avg_pool3d_backward.default")
 def adaptive_avg_pool3d_backward(c: Context, grad_output: Instruction, self: Instruction) -> Instruction:
     return _adaptive(c, grad_output, sizes(self)[-3:], sizes(grad_output)[-3:], back=True)
+
+
+@lowering("aten.adaptive_max_pool2d_backward.default")
+def adaptive_max_pool2d_backward(
+    c: Context, grad_output: Instruction, self: Instruction, indices: Instruction
+) -> Instruction:
+    return c.convert(_scattered(c, c.computed(grad_output), self, indices, 2), c.type)
+
+
+@lowering("aten.adaptive_max_pool3d_backward.default")
+def adaptive_max_pool3d_backward(
+    c: Context, grad_output: Instruction, self: Instruction, indices: Instruction
+) -> Instruction:
+    return c.convert(_scattered(c, c.computed(grad_output), self, indices, 3), c.type)
+
+
+def _adaptive_max(c: Context, self: Instruction, count: int) -> tuple[Instruction, Instruction]:
+    """The greatest element of every part of the last dimensions, and where it is, counted through."""
+    have, want = sizes(self)[-count:], c.dimensions[-count:]
+    if not self.shape.size or not prod(want):
+        raise Refused("pooling of nothing")
+    b, kind, lead = c.builder, element(self), len(sizes(self)) - count
+    made, inside = self, np.ones((1,) * (2 * count), np.bool_)
+    numbers = np.arange(prod(have), dtype=np.int32).reshape(have)
+    for n, (many, few) in enumerate(zip(have, want, strict=True)):
+        start, limit = _parts(many, few)
+        place = start[:, None] + np.arange((limit - start).max())
+        shape = [1] * (2 * count)
+        shape[2 * n : 2 * n + 2] = place.shape
+        inside = inside & (place < limit[:, None]).reshape(shape)
+        index = np.minimum(place, many - 1).astype(np.int32)
+        made = rows_at(c, made, lead + 2 * n, constant(c, index))
+        numbers = np.take(numbers, index, axis=2 * n)
+    kept = range(lead, len(sizes(made)))
+    seen = spread(c, constant(c, np.broadcast_to(inside, numbers.shape).copy()), kept, sizes(made))
+    lowest_of = c.full(lowest(kind), kind, sizes(made))
+    last = np.where(inside, numbers, 2**31 - 1).astype(np.int32)
+    pair = b.reduce(
+        (b.select(seen, made, lowest_of), spread(c, constant(c, last), kept, sizes(made))),
+        (c.full(lowest(kind), kind), c.full(2**31 - 1, "s32")),
+        tuple(lead + 2 * n + 1 for n in range(count)),
+        better_pair(c, kind, "s32", largest=True, last_nan=True),
+    )
+    return b.gte(pair, 0), c.convert(b.gte(pair, 1), "s64")
+
+
+@lowering("aten.adaptive_max_pool2d.default")
+def adaptive_max_pool2d(c: Context, self: Instruction, output_size: Sizes) -> tuple[Instruction, Instruction]:
+    return _adaptive_max(c, self, 2)
+
+
+@lowering("aten.adaptive_max_pool3d.default")
+def adaptive_max_pool3d(c: Context, self: Instruction, output_size: Sizes) -> tuple[Instruction, Instruction]:
+    return _adaptive_max(c, self, 3)

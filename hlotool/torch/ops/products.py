@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hlotool.ir import Instruction
 from hlotool.ir.types import ELEMENT_TYPES
 from hlotool.torch.lowering import Context, Number, lowering
 from hlotool.torch.ops.pieces import element, is_complex, sizes
+from hlotool.torch.refusal import Refused
 
 __all__ = ["product"]
 
@@ -94,3 +96,33 @@ def linear(c: Context, input: Instruction, weight: Instruction, bias: Instructio
     last = (len(sizes(input)) - 1, len(sizes(weight)) - 1)
     made = product(c, input, weight, last, keep_wide=True)
     return c.convert(made, c.type) if bias is None else _plus(c, bias, made, 1, 1)
+
+
+@lowering("aten.addbmm.default")
+def addbmm(
+    c: Context, self: Instruction, batch1: Instruction, batch2: Instruction, *, beta: Number = 1, alpha: Number = 1
+) -> Instruction:
+    """The products of all pairs of matrices, added up."""
+    b, kind = c.builder, element(c.computed(batch1))
+    if kind == "pred":
+        raise Refused("products of booleans")
+    if batch1.shape.size and batch2.shape.size:
+        made = _scaled(c, b.dot(batch1, batch2, ((0, 2), (0, 1)), element_type=kind), alpha)
+    else:
+        made = c.full(0, kind, c.dimensions)
+    if beta == 0:
+        return c.convert(made, c.type)
+    return c.convert(b.binary("add", made, _scaled(c, c.tensor(self, kind, c.dimensions), beta)), c.type)
+
+
+@lowering("aten._trilinear.default")
+def trilinear(
+    c: Context, i1: Instruction, i2: Instruction, i3: Instruction, expand1: Sequence[int], expand2: Sequence[int],
+    expand3: Sequence[int], sumdim: Sequence[int], unroll_dim: int = 1,
+) -> Instruction:  # fmt: skip
+    """The product of three tensors, each first given more dimensions, added up over some dimensions."""
+    pairs = ((i1, expand1), (i2, expand2), (i3, expand3))
+    grown = [c.computed(c.unsqueeze(one, added)) for one, added in pairs]
+    first, second, third = c.together(*grown, element_type=element(grown[0]))
+    made = c.builder.binary("multiply", c.builder.binary("multiply", first, second), third)
+    return c.convert(c.reduce(made, tuple(sumdim), "add", 0), c.type)
