@@ -19,6 +19,7 @@ from hlotool.torch.ops import (
     padding,
     pooling,
     products,
+    recurrent,
     reductions,
     resampling,
     softmax,
@@ -28,6 +29,6 @@ from hlotool.torch.ops import (
 
 __all__ = [
     "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "fourier", "indexing",
-    "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions", "resampling",
+    "joining", "normalisation", "ordering", "padding", "pooling", "products", "recurrent", "reductions", "resampling",
     "softmax", "unary", "views",
 ]  # fmt: skip
