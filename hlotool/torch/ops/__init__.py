@@ -20,6 +20,7 @@ from hlotool.torch.ops import (
     padding,
     pooling,
     products,
+    recurrent,
     reductions,
     resampling,
     softmax,
@@ -30,6 +31,6 @@ from hlotool.torch.ops import (
 
 __all__ = [
     "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "factorisations",
-    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling", "products", "reductions",
-    "resampling", "softmax", "special", "unary", "views",
+    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling", "products", "recurrent",
+    "reductions", "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip
