@@ -65,7 +65,7 @@ def specials(kind: str) -> Any:
         return np.array([False, True])
     if jnp.issubdtype(dtype, jnp.complexfloating):
         parts = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-3, 1, -2.5, 30, -700.25])
-        return (parts[:, None] * np.complex64(1) * 0 + _complex(parts)).astype(dtype).ravel()
+        return _complex(parts).astype(dtype).ravel()
     if jnp.issubdtype(dtype, jnp.integer):
         info = jnp.iinfo(dtype)
         values = {info.min, info.max, 0, 1, *(v for v in (-1, 2, 3, 7, 31, 32, -3, 100) if info.min <= v <= info.max)}

@@ -766,6 +766,16 @@ def test_complex_does_not_overflow() -> None:
     np.testing.assert_allclose(run("exponential", ["c128"], "c128", "host", 1, large), np.exp(large), rtol=4e-15)
 
 
+@pytest.mark.parametrize(("element_type", "lanes"), [("c64", 8), ("c128", 1)])
+def test_complex_powers_of_zero(element_type: str, lanes: int) -> None:
+    """Zero where the exponent's real part is positive, one where it is zero as a whole, else NaN."""
+    parts = [0.0, -0.0, 1.0, -2.5, 700.0]
+    z = np.repeat(np.array([0j, complex(-0.0, 0.0)]), 25).astype(dtype_of(element_type))
+    w = np.tile(np.array([complex(a, b) for a in parts for b in parts]), 2).astype(z.dtype)
+    want = np.where(w == 0, 1, np.where(w.real > 0, 0, complex(np.nan, np.nan))).astype(z.dtype)
+    np.testing.assert_array_equal(run("power", [element_type] * 2, element_type, "host", lanes, z, w), want)
+
+
 # --- the interface -------------------------------------------------------------------------------
 
 

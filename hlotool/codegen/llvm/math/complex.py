@@ -21,6 +21,7 @@ __all__ = ["bitcast", "compare", "emit"]
 
 Pair = tuple[Vector, Vector]
 INFINITY = float("inf")
+NAN = float("nan")
 
 
 def emit(opcode: str, element_type: str, operands: Sequence[Register]) -> Register:
@@ -329,18 +330,20 @@ def logistic(z: Pair) -> Pair:
 
 
 def raise_to(z: Pair, w: Pair) -> Pair:
-    """|z|^c e^(-d arg z) at angle d log|z| + c arg z; z^0 is 1."""
+    """|z|^c e^(-d arg z) at angle d log|z| + c arg z; z^0 is 1.
+
+    Of zero there are powers with positive real parts, which are zero; the others are NaN, as NumPy and XLA have it.
+    """
     (c, d), size = w, magnitude(z)
     angle = inverse.atan2(z[1], z[0])
     log_size, _ = logarithm(z)
     scale = _size_to(z, size, c) * exp.exponential(-(d * angle))
     zero = size.eq(0.0)
-    turn = fma(c, angle, where(zero, 0.0, d * log_size))
-    cos, sin = _cis(turn)
+    cos, sin = _cis(fma(c, angle, d * log_size))
     nothing = c.eq(0.0) & d.eq(0.0)
-    vanishing = zero & c.gt(0.0)
-    real = where(nothing, 1.0, where(vanishing, 0.0, scale * cos))
-    return real, where(nothing | vanishing, 0.0, scale * sin)
+    of_zero = where(c.gt(0.0), c.like(0.0), c.like(NAN))
+    real = where(nothing, 1.0, where(zero, of_zero, scale * cos))
+    return real, where(nothing, 0.0, where(zero, of_zero, scale * sin))
 
 
 def _size_to(z: Pair, size: Vector, c: Vector) -> Vector:
