@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Stock", "compile_stock"]
+__all__ = ["Stock", "compile_stock", "lowered_cost"]
 
 Array = npt.NDArray[Any]
 
@@ -64,6 +64,13 @@ def compile_stock(
             module = ir.Module.parse(module)
         executable = client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), read, list(callbacks))
     return Stock(executable, chosen)
+
+
+def lowered_cost(computation: Any) -> dict[str, float]:
+    """What jaxlib says that a program costs which is lowered and not yet compiled."""
+    from jaxlib import _jax
+
+    return dict(_jax.hlo_module_cost_analysis(_client(1), computation.as_hlo_module()))
 
 
 _lock = threading.Lock()
