@@ -319,11 +319,14 @@ def one_deleted() -> None:
 
 
 def one_compiled_text() -> None:
-    compiled = jax.jit(lambda x: jnp.sin(x) @ x.T).lower(X).compile()
+    lowered = jax.jit(lambda x: jnp.sin(x) @ x.T).lower(X)
+    compiled = lowered.compile()
     text = compiled.as_text()  # after the passes
     assert "HloModule" in text
     assert "kind=kOutput" in text
-    assert compiled.cost_analysis()["flops"] > 0
+    for cost in (lowered.cost_analysis(), compiled.cost_analysis()):
+        assert cost["flops"] == 2 * 3 * 4 * 3, cost
+        assert cost["transcendentals"] == 12, cost
     memory = compiled.memory_analysis()
     assert memory.argument_size_in_bytes == X.nbytes
     assert memory.output_size_in_bytes == 36

@@ -385,8 +385,8 @@ def _cost(arguments: Structure) -> None:
         from hlotool.jax.pjrt.compiling import module_of
 
         cost = ModuleCost(module_of(loaded.proto)).total
-        values = {"flops": float(cost.flops), "bytes accessed": float(cost.bytes)}
-        return named_values(loaded.pinned, values)
+        values = {"flops": cost.flops, "transcendentals": cost.transcendentals, "bytes accessed": cost.bytes}
+        return named_values(loaded.pinned, {name: float(value) for name, value in values.items()})
 
     arguments.properties, arguments.num_properties = loaded.once("cost", make)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hlotool.jax.pjrt.lowering import mlir_module
 
-__all__ = ["Stock", "compile_stock"]
+__all__ = ["Stock", "compile_stock", "lowered_cost"]
 
 Array = npt.NDArray[Any]
 
@@ -73,6 +73,13 @@ def compile_stock(
         module = mlir_module(code)
         executable = client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), read, list(callbacks))
     return Stock(executable, chosen)
+
+
+def lowered_cost(computation: Any) -> dict[str, float]:
+    """What jaxlib says that a program costs which is lowered and not yet compiled."""
+    from jaxlib import _jax
+
+    return dict(_jax.hlo_module_cost_analysis(_client(1), computation.as_hlo_module()))
 
 
 _lock = threading.Lock()
