@@ -134,11 +134,13 @@ def test_subclasses(way: str) -> None:
         function(two)
 
 
-@pytest.mark.parametrize("other", ["meta", "sparse", "double", "number", "longer"])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("other", ["meta", "sparse", "double", "number", "longer", "nested", "mkldnn"])
 def test_what_does_not_fit_is_refused(way: str, other: str) -> None:
     x = torch.randn(3)
     given = {
         "meta": x.to("meta"), "sparse": x.to_sparse(), "double": x.double(), "number": 3, "longer": torch.randn(4),
+        "nested": torch.nested.nested_tensor([x, x]), "mkldnn": x.to_mkldnn(),
     }  # fmt: skip
     with pytest.raises(InputError, match="expected"):
         direct(lambda a: a + 1, x)(given[other])

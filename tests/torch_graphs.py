@@ -28,6 +28,7 @@ def run_lowered(function: Callable[..., Any], *arguments: Any) -> Any:
     graph_module = traced(function, *arguments)
     lowered = lower(graph_module)
     captured = [getattr(graph_module, name) for name in lowered.captured]
-    found = function_of(lowered, hlotool.compile(lowered.module), captured)(*arguments)
+    executable = hlotool.compile(lowered.module)
+    found = function_of(lowered, executable, captured, graph_module.forward, lowered.inputs)(*arguments)
     output = next(iter(reversed(graph_module.graph.nodes))).args[0]
     return tuple(found) if isinstance(output, (tuple, list)) else found[0]

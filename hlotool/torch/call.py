@@ -55,6 +55,8 @@ def dense(tensor: Any, leaf: Leaf, name: str = "") -> Any:
     wanted = f"{leaf.dtype} of sizes {list(leaf.sizes)}"
     if not isinstance(tensor, torch.Tensor):
         raise InputError(f"{said} a tensor, {wanted}, got a {type(tensor).__name__}")
+    if tensor.is_nested:
+        raise InputError(f"{said} {wanted}, got a nested tensor")
     if tensor.layout != torch.strided or tensor.device.type != "cpu":
         raise InputError(f"{said} a dense tensor of the CPU, got one of {tensor.device}, {tensor.layout}")
     if tensor.dtype != leaf.dtype or tuple(tensor.shape) != leaf.sizes:
