@@ -22,6 +22,7 @@ from hlotool.codegen.llvm.values import Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.evaluate import evaluate
+from hlotool.evaluate.elementwise import exponential_minus_one
 from hlotool.evaluate.rounding import round_to as round_once
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES, dtype_of
@@ -698,6 +699,23 @@ def test_complex_functions(opcode: str, element_type: str, cpu: str, lanes: int)
     assert error.max() <= limit, z[np.isfinite(want.astype(got.dtype))][np.argmax(error)]
     zero = (want.imag == 0) & np.isfinite(want)
     np.testing.assert_array_equal(np.signbit(got.imag[zero]), np.signbit(want.imag[zero]))
+
+
+@every_machine
+@pytest.mark.parametrize("element_type", ["c64", "c128"])
+@pytest.mark.parametrize("opcode", sorted(set(COMPLEX) - {"negate"}))
+def test_complex_functions_of_what_is_not_finite(opcode: str, element_type: str, cpu: str, lanes: int) -> None:
+    """As NumPy and C99 Annex G have it; what is large comes near to what is infinite."""
+    parts = np.array([0.0, -0.0, 1.0, -2.5, 30.0, -30.0, 1e30, -1e30, np.inf, -np.inf, np.nan])
+    z = np.zeros(len(parts) ** 2, dtype_of(element_type))
+    z.real, z.imag = np.repeat(parts, len(parts)), np.tile(parts, len(parts))
+    want = exponential_minus_one(z) if opcode == "exponential-minus-one" else COMPLEX[opcode](z)
+    got = run(opcode, [element_type], element_type, cpu, lanes, z)
+    limit = (1e-6, 1e-14)[element_type == "c128"]
+    for mine, theirs in ((got.real, want.real), (got.imag, want.imag)):
+        large = np.abs(z.real) > 1e10, np.abs(z.imag) > 1e10
+        kept = ~((large[0] & np.isfinite(z.real)) | (large[1] & np.isfinite(z.imag))) | ~np.isfinite(theirs)
+        np.testing.assert_allclose(mine[kept], theirs[kept], limit, 1e-30)
 
 
 @every_machine

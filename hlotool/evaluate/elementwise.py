@@ -15,13 +15,21 @@ from hlotool.evaluate.rounding import as_accurate, computed, convert, round_to, 
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
 
-__all__ = ["RULES", "log_plus_one"]
+__all__ = ["RULES", "exponential_minus_one", "log_plus_one"]
 
 _ERF = np.frompyfunc(math.erf, 1, 1)
 
 
 def _erf(x: AnyArray) -> AnyArray:
     return np.asarray(_ERF(x)).astype(np.float64)
+
+
+def exponential_minus_one(x: AnyArray) -> AnyArray:
+    """NumPy's multiplies by the sine of an imaginary part, also where that is zero and the power infinite."""
+    result = np.asarray(np.expm1(x))
+    if x.dtype.kind == "c":
+        result.imag = np.where(x.imag == 0, x.imag, result.imag)
+    return result
 
 
 def log_plus_one(x: AnyArray) -> AnyArray:
@@ -45,7 +53,7 @@ def _logistic(x: AnyArray) -> AnyArray:
 
 _TRANSCENDENTAL: dict[str, Callable[[Any], Any]] = {
     "exponential": np.exp,
-    "exponential-minus-one": np.expm1,
+    "exponential-minus-one": exponential_minus_one,
     "log": np.log,
     "log-plus-one": log_plus_one,
     "logistic": _logistic,

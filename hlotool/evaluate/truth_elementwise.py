@@ -168,7 +168,7 @@ def _off_zero(e: AnyArray, x: AnyArray) -> AnyArray:
 
 _COMPLEX: dict[str, _Function] = {
     "exponential": _Function(np.exp, lambda x, e, y: np.abs(y) * np.expm1(e)),
-    "exponential-minus-one": _Function(np.expm1, lambda x, e, y: np.abs(y + 1) * np.expm1(e)),
+    "exponential-minus-one": _Function(elementwise.exponential_minus_one, lambda x, e, y: np.abs(y + 1) * np.expm1(e)),
     "log": _Function(np.log, lambda x, e, y: 2 * _off_zero(e, x)),
     "log-plus-one": _Function(elementwise.log_plus_one, lambda x, e, y: 2 * _off_zero(e, x + 1)),
     "logistic": _Function(_logistic, _by_derivative(lambda x, y: _logistic(x) * (1 - _logistic(x)))),

@@ -8,6 +8,7 @@ Formulas after Kahan, "Branch Cuts for Complex Elementary Functions" (1987).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import pi
 
 from hlotool.codegen.llvm.control import conditional
 from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
@@ -22,6 +23,7 @@ __all__ = ["bitcast", "compare", "emit"]
 Pair = tuple[Vector, Vector]
 INFINITY = float("inf")
 NAN = float("nan")
+HALF_PI = pi / 2
 
 
 def emit(opcode: str, element_type: str, operands: Sequence[Register]) -> Register:
@@ -202,15 +204,32 @@ def _cis(angle: Vector) -> Pair:
     return trig.cosine(angle), trig.sine(angle)
 
 
+def _unbounded(x: Vector) -> Vector:
+    """Whether a number is infinite or NaN."""
+    return x.fabs().lt(INFINITY) ^ 1
+
+
+def _infinite(z: Pair) -> Vector:
+    """Whether a part of z is infinite, whatever the other is."""
+    return z[0].fabs().eq(INFINITY) | z[1].fabs().eq(INFINITY)
+
+
+def _direction(z: Pair) -> Pair:
+    """Of an infinite z: ones for infinite parts, zeros for finite ones, with their signs; NaN stays."""
+    one, two = (where(x.isnan(), x, where(x.fabs().eq(INFINITY), 1.0, x.like(0.0)).copysign(x)) for x in z)
+    return one, two
+
+
 def exponential(z: Pair) -> Pair:
     """e^a (cos b + i sin b); a real argument stays real, e^-inf is 0 whatever the angle."""
     a, b = z
     beyond = a.gt(700.0)
     size = exp.exponential(where(beyond, a - 700.0, a))
     more = where(beyond, float.fromhex("0x1.d945df4f8ec8ep+1009"), a.like(1.0))
-    cos, sin = _cis(where(a.eq(-INFINITY) & b.fabs().eq(INFINITY), 0.0, b))
+    unknown = _unbounded(b)
+    cos, sin = _cis(where(a.eq(-INFINITY) & unknown, 0.0, b))
     imaginary = where(b.eq(0.0), b, size * sin * more)
-    return size * cos * more, imaginary
+    return where(a.eq(INFINITY) & unknown, INFINITY, size * cos * more), imaginary
 
 
 def exponential_minus_one(z: Pair) -> Pair:
@@ -220,6 +239,7 @@ def exponential_minus_one(z: Pair) -> Pair:
     half = trig.sine(b * 0.5)
     real = exp.exponential_minus_one(a) * cos - 2.0 * (half * half)
     _, imaginary = exponential(z)
+    imaginary = where(_unbounded(b), b - b, imaginary)
     return where(b.eq(0.0), exp.exponential_minus_one(a), real), imaginary
 
 
@@ -295,6 +315,8 @@ def sine(z: Pair) -> Pair:
     a, b = z
     cos, sin = _cis(a)
     real, imaginary = sin * hyperbolic.cosh(b), cos * hyperbolic.sinh(b)
+    unknown = _unbounded(a)
+    imaginary = where(unknown & b.eq(0.0), b, where(unknown & b.fabs().eq(INFINITY), INFINITY, imaginary))
     return where(a.eq(0.0), a, real), imaginary
 
 
@@ -302,7 +324,10 @@ def cosine(z: Pair) -> Pair:
     a, b = z
     cos, sin = _cis(a)
     flat = a * b.like(1.0).copysign(b)  # for a = 0, where b may be infinite
-    return cos * hyperbolic.cosh(b), -where(a.eq(0.0), flat, sin * hyperbolic.sinh(b))
+    unknown = _unbounded(a)
+    real = where(unknown & b.fabs().eq(INFINITY), INFINITY, cos * hyperbolic.cosh(b))
+    imaginary = -where(a.eq(0.0), flat, sin * hyperbolic.sinh(b))
+    return real, where(unknown & b.eq(0.0), 0.0, imaginary)
 
 
 def hyperbolic_tangent(z: Pair) -> Pair:
@@ -317,8 +342,9 @@ def hyperbolic_tangent(z: Pair) -> Pair:
     real, imaginary = root * s / denominator, sin * cos / denominator
     far = size.gt(22.0)
     decay = exp.scaled_exponential(size * -2.0, nonpositive=True)
-    angle = where(b.fabs().eq(INFINITY) & size.eq(INFINITY), a.like(0.0).copysign(b), sin * cos)
-    real = where(far, a.like(1.0).copysign(a), real)
+    angle = where(_unbounded(b) & size.eq(INFINITY), a.like(0.0).copysign(b), sin * cos)
+    unknown = where(size.eq(INFINITY), 0.0, sin * cos * 0.0)  # NaN where the angle is infinite or NaN
+    real = where(far, a.like(1.0).copysign(a) + unknown, real)
     imaginary = where(far, angle * decay * 4.0, imaginary)
     return where(a.eq(0.0), a, real), where(b.eq(0.0), b, imaginary)
 
@@ -363,21 +389,30 @@ def inverse_sine(z: Pair) -> Pair:
     a, b = z
     under, over = square_root((1.0 - a, -b)), square_root((a + 1.0, b))
     real = inverse.atan2(a, fma(under[0], over[0], -(under[1] * over[1])))
-    return real, hyperbolic.asinh(fma(under[0], over[1], -(under[1] * over[0])))
+    imaginary = hyperbolic.asinh(fma(under[0], over[1], -(under[1] * over[0])))
+    infinite, (c, d) = _infinite(z), _direction(z)
+    real = where(infinite, inverse.atan2(c, d.fabs()), where(a.eq(0.0), a, real))
+    return real, where(infinite, b.like(INFINITY).copysign(b), imaginary)
 
 
 def inverse_cosine(z: Pair) -> Pair:
     a, b = z
     under, over = square_root((1.0 - a, -b)), square_root((a + 1.0, b))
     imaginary = hyperbolic.asinh(fma(over[0], under[1], -(over[1] * under[0])))
-    return inverse.atan2(under[0], over[0]) * 2.0, imaginary
+    real = inverse.atan2(under[0], over[0]) * 2.0
+    infinite, (c, d) = _infinite(z), _direction(z)
+    real = where(infinite, inverse.atan2(d.fabs(), c), where(a.eq(0.0) & b.isnan(), HALF_PI, real))
+    return real, where(infinite, -b.like(INFINITY).copysign(b), imaginary)
 
 
 def inverse_hyperbolic_cosine(z: Pair) -> Pair:
     a, b = z
     under, over = square_root((a - 1.0, b)), square_root((a + 1.0, b))
     real = hyperbolic.asinh(fma(under[0], over[0], under[1] * over[1]))
-    return real, inverse.atan2(under[1], over[0]) * 2.0
+    imaginary = inverse.atan2(under[1], over[0]) * 2.0
+    infinite, (c, d) = _infinite(z), _direction(z)
+    imaginary = where(infinite, inverse.atan2(d, c), where(a.eq(0.0) & b.isnan(), HALF_PI, imaginary))
+    return where(infinite, INFINITY, real), imaginary
 
 
 def inverse_hyperbolic_tangent(z: Pair) -> Pair:
@@ -388,7 +423,11 @@ def inverse_hyperbolic_tangent(z: Pair) -> Pair:
     ratio = where(pole, 2.0**-99, size * 4.0) / where(pole, b.fabs(), fma(below, below, square))
     doubled = log.logarithm_plus_one(ratio)
     real = where(pole, fma(doubled, 0.5, 50 * hyperbolic.LN2), doubled * 0.25)
-    return real.copysign(a), inverse.atan2(b + b, fma(below, size + 1.0, -square)) * 0.5
+    imaginary = inverse.atan2(b + b, fma(below, size + 1.0, -square)) * 0.5
+    far = size.gt(2.0**500) | b.fabs().gt(2.0**500)  # there it is 1 / z, and a quarter turn
+    real = where(far, divide((a.like(1.0), a.like(0.0)), z)[0].fabs(), where(a.eq(0.0), 0.0, real))
+    imaginary = where(far & (b.isnan() ^ 1), a.like(HALF_PI).copysign(b), imaginary)
+    return real.copysign(a), imaginary
 
 
 def angle(y: Pair, x: Pair) -> Pair:
