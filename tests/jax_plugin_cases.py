@@ -135,6 +135,10 @@ def one_donation_with_a_view() -> None:
         fails(lambda given=given: jax.jit(lambda a, b: a + b, donate_argnums=given)(x, x), Exception, text)
     both = jax.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
     fails(lambda: both(x, x), Exception, "f(donate(a), donate(a))")
+    sums = jax.jit(lambda a, b: (jnp.cumsum(a, 0), jnp.cumsum(b, 1) @ b.T @ b), donate_argnums=(0, 1))
+    fails(lambda: sums(x, x), Exception, "f(donate(a), donate(a))")
+    same(sums(x, x + 1)[0], np.cumsum(X, 0))
+    fails(lambda: x + 1, Exception, "deleted or donated")
 
 
 def one_many_arguments() -> None:

@@ -117,7 +117,8 @@ def _describe(loaded: Loaded) -> None:
     rows: list[int] = []
     for number, shape in enumerate(loaded.made.parameters):
         held = number in aliases.values()
-        mode = (1 if held else 3) if number in overwritten else 2 if number in loaded.made.donated else 0
+        alone = number in overwritten or number in loaded.made.donated  # nobody else may have it: see native code
+        mode = (1 if held else 3) if alone else 0
         rows += [number_of_type(shape.element_type), _bytes(shape), mode]
     out_rows: list[int] = []
     for number, shape in enumerate(loaded.made.outputs):

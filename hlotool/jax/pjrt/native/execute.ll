@@ -1,7 +1,7 @@
 ; Execution: see hlotool/jax/pjrt/native.py, and objects.ll for what objects are.  A loaded executable is these words:
 ;
 ;   0 parameters  1 results  2 entry function  3 arena bytes  4 constants  5 the function for whatever is unusual
-;   6 device  7 memory  8 rows of parameters: type, bytes, and 0: read, 1: overwritten, 2: given up
+;   6 device  7 memory  8 rows of parameters: type, bytes, and 0: read, 1: a result's memory, 3: given up
 ;   9 rows of results: type, rank, dimensions, bytes, the parameter that holds it or -1
 ;   10 is there an entry function?  11 runs  12 nanoseconds of all of them  13 replicas  14 partitions
 
@@ -374,8 +374,7 @@ unclaim:
   br label %delete
 release:
   call void @unref(ptr %k_storage)
-  %given_up = icmp eq i64 %k_mode, 2
-  br i1 %given_up, label %delete, label %settled
+  br label %settled
 delete:
   call void @give_up(ptr %k_buffer)
   br label %settled
