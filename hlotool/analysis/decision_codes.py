@@ -548,7 +548,7 @@ _ROWS = (
           "scalar result by parameters; `given` instructions are `made` to so many.",
           _main("x = f32[3] parameter(0)\ny = f32[3] tanh(x)\nROOT d = f32[] dot(y, y), lhs_contracting_dims={0}, "
                 "rhs_contracting_dims={0}")),
-    _kind(4194, "rewrite grad", "compute-again", "a gradient computes values again that it does not keep",
+    _kind(4194, "rewrite *", "compute-again", "a gradient computes values again that it does not keep",
           "With `memory`, a bound: the values take `bytes`, and `operations` make them again, when the gradient comes "
           "to them.  Of the ways into the bound it is the one that repeats the least work; the peak was `peak_before`, "
           "and is `peak_after`, from shapes in program order.",
