@@ -1,9 +1,10 @@
-"""Derivatives of custom calls: those that somebody has registered."""
+"""Derivatives of custom calls: those that somebody has registered, and LAPACK's (`lapack_calls.py`)."""
 
 from __future__ import annotations
 
 from hlotool.ir import Instruction
 from hlotool.passes.autodiff.forward import Forward
+from hlotool.passes.autodiff.lapack_calls import rule_of
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
 from hlotool.passes.autodiff.writer import refusal
@@ -19,7 +20,8 @@ def register_gradient(target: str, rule: Rule) -> None:
 
 
 def _rule(call: Instruction) -> Rule:
-    found = _TARGETS.get(call.attributes["custom_call_target"])
+    target = call.attributes["custom_call_target"]
+    found = _TARGETS.get(target) or rule_of(target)
     if found is None:
         hint = "register_gradient of hlotool.passes.autodiff gives it a rule"
         raise refusal(call, "what it calls is not known", hint)

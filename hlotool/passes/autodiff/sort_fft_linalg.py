@@ -7,7 +7,6 @@ reads one triangle of its operand, the gradient is zero in the other one.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,15 @@ from hlotool.ir.builder import Builder
 from hlotool.ir.shape import scalar
 from hlotool.ir.types import dtype_of
 from hlotool.passes.autodiff.forward import Forward
+from hlotool.passes.autodiff.matrices import (
+    adjoint,
+    conjugate,
+    conjugated,
+    product,
+    real_diagonal,
+    transposed,
+    triangle,
+)
 from hlotool.passes.autodiff.movement import jointly
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
@@ -100,14 +108,9 @@ def _fft_reverse(at: Reverse, fft: Instruction, cotangents: ByLeaf) -> None:
         at.give(operand, at.build.unary("real", whole))
     elif attributes["fft_type"] == "IRFFT":
         found = at.written(at.build.add("fft", None, (g,), {**attributes, "fft_type": "RFFT"}))
-        at.give(operand, (_conjugate(at, found.value) * at.written(_halves(at, fft))).value)
+        at.give(operand, (conjugate(at, found.value) * at.written(_halves(at, fft))).value)
     else:
         at.give(operand, at.build.add("fft", None, (g,), attributes))
-
-
-def _conjugate(at: Writer, value: Instruction) -> Any:
-    z = at.written(value)
-    return at.written(at.build.binary("complex", z.apply("real").value, (-z.apply("imag")).value))
 
 
 def _halves(at: Writer, fft: Instruction) -> Instruction:
@@ -125,30 +128,10 @@ def _halves(at: Writer, fft: Instruction) -> Instruction:
 # ---- matrices
 
 
-def _product(at: Writer, a: Instruction, b: Instruction, over: tuple[int, int] = (1, 0)) -> Instruction:
-    """The product of matrices, by their dimensions `over`, counted among the last two."""
-    many = a.shape.rank - 2
-    batch = tuple(range(many))
-    return at.build.dot(a, b, ((many + over[0],), (many + over[1],)), (batch, batch))
-
-
-def _turned(at: Writer, value: Instruction) -> Instruction:
-    rank = value.shape.rank
-    return at.build.transpose(value, [*range(rank - 2), rank - 1, rank - 2])
-
-
-def _triangle(at: Writer, value: Instruction, lower: bool, strict: bool = False) -> Instruction:
-    """A triangle of matrices, zeros elsewhere."""
-    shape = array("s32", value.shape.dimensions)
-    row, column = at.build.iota(shape, shape.rank - 2), at.build.iota(shape, shape.rank - 1)
-    direction = ("GT" if strict else "GE") if lower else ("LT" if strict else "LE")
-    return at.build.select(at.build.compare(row, column, direction), value, at.zeros(value.shape))
-
-
 def _halved(at: Writer, value: Instruction) -> Instruction:
     """The lower triangle with half of the diagonal."""
-    strict = at.written(_triangle(at, value, True, strict=True))
-    whole = at.written(_triangle(at, value, True))
+    strict = at.written(triangle(at, value, True, strict=True))
+    whole = at.written(triangle(at, value, True))
     return ((strict + whole) * 0.5).value
 
 
@@ -159,55 +142,36 @@ def _solve(
     return at.build.add("triangular-solve", b.shape, (a, b), attributes)
 
 
-def _conjugated(at: Writer, value: Instruction) -> Instruction:
-    """The conjugate; of real numbers the value itself."""
-    return _conjugate(at, value).value if ELEMENT_TYPES[value.shape.element_type].is_complex else value
-
-
-def _adjoint(at: Writer, value: Instruction) -> Instruction:
-    return _conjugated(at, _turned(at, value))
-
-
-def _diagonal_made_real(at: Writer, value: Instruction) -> Instruction:
-    """The imaginary parts of a diagonal are not read, and have no derivative."""
-    if not ELEMENT_TYPES[value.shape.element_type].is_complex:
-        return value
-    shape = array("s32", value.shape.dimensions)
-    row, column = at.build.iota(shape, shape.rank - 2), at.build.iota(shape, shape.rank - 1)
-    real = at.written(value).apply("real").as_complex()
-    return at.build.select(at.build.compare(row, column, "EQ"), real.value, value)
-
-
 def _factor(at: Writer, cholesky: Instruction) -> Instruction:
     """The factor as a lower triangle."""
     lower = bool(cholesky.attributes.get("lower"))
-    factor = _triangle(at, at.primal(cholesky), lower)
-    return factor if lower else _turned(at, factor)
+    factor = triangle(at, at.primal(cholesky), lower)
+    return factor if lower else transposed(at, factor)
 
 
 def _cholesky_reverse(at: Reverse, cholesky: Instruction, cotangents: ByLeaf) -> None:
     lower = bool(cholesky.attributes.get("lower"))
-    g = _conjugated(at, cotangents[()] if lower else _turned(at, cotangents[()]))
+    g = conjugated(at, cotangents[()] if lower else transposed(at, cotangents[()]))
     factor = _factor(at, cholesky)
-    inner = _halved(at, _product(at, _conjugated(at, factor), _triangle(at, g, True), (0, 0)))
+    inner = _halved(at, product(at, conjugated(at, factor), triangle(at, g, True), (0, 0)))
     first = _solve(at, factor, inner, left=True, lower=True, form=_ADJOINT)
     both = _solve(at, factor, first, left=False, lower=True)
-    own = at.written(_diagonal_made_real(at, _triangle(at, both, True)))
-    mirrored = at.written(_triangle(at, _adjoint(at, both), True, strict=True))
-    total = _conjugated(at, (own + mirrored).value)
-    at.give(cholesky.operands[0], total if lower else _turned(at, total))
+    own = at.written(real_diagonal(at, triangle(at, both, True)))
+    mirrored = at.written(triangle(at, adjoint(at, both), True, strict=True))
+    total = conjugated(at, (own + mirrored).value)
+    at.give(cholesky.operands[0], total if lower else transposed(at, total))
 
 
 def _cholesky_forward(at: Forward, cholesky: Instruction) -> ByLeaf:
     lower = bool(cholesky.attributes.get("lower"))
     tangent = at.tangent_or_zeros(cholesky.operands[0])
-    read = _diagonal_made_real(at, _triangle(at, tangent if lower else _turned(at, tangent), True))
-    whole = at.written(read) + at.written(_adjoint(at, _triangle(at, read, True, strict=True)))
+    read = real_diagonal(at, triangle(at, tangent if lower else transposed(at, tangent), True))
+    whole = at.written(read) + at.written(adjoint(at, triangle(at, read, True, strict=True)))
     factor = _factor(at, cholesky)
     first = _solve(at, factor, whole.value, left=True, lower=True)
     both = _solve(at, factor, first, left=False, lower=True, form=_ADJOINT)
-    result = _product(at, factor, _halved(at, both))
-    return {(): result if lower else _turned(at, result)}
+    result = product(at, factor, _halved(at, both))
+    return {(): result if lower else transposed(at, result)}
 
 
 def _how(solve: Instruction) -> tuple[bool, bool, bool, bool]:
@@ -226,7 +190,7 @@ def _is_conjugated(solve: Instruction) -> bool:
 def _matrix(at: Writer, solve: Instruction) -> Instruction:
     """The matrix of the system, but for its transposition."""
     a = at.primal(solve.operands[0])
-    return _conjugated(at, a) if _is_conjugated(solve) else a
+    return conjugated(at, a) if _is_conjugated(solve) else a
 
 
 def _solve_reverse(at: Reverse, solve: Instruction, cotangents: ByLeaf) -> None:
@@ -238,9 +202,9 @@ def _solve_reverse(at: Reverse, solve: Instruction, cotangents: ByLeaf) -> None:
     if at.wants(a):
         x = at.primal(solve)
         first, second = (back, x) if left != turned else (x, back)
-        product = _product(at, first, second, (1, 1) if left else (0, 0))
-        found = (-at.written(_triangle(at, product, lower, strict=unit))).value
-        at.give(a, _conjugated(at, found) if _is_conjugated(solve) else found)
+        outer = product(at, first, second, (1, 1) if left else (0, 0))
+        found = (-at.written(triangle(at, outer, lower, strict=unit))).value
+        at.give(a, conjugated(at, found) if _is_conjugated(solve) else found)
 
 
 def _solve_forward(at: Forward, solve: Instruction) -> ByLeaf:
@@ -248,14 +212,14 @@ def _solve_forward(at: Forward, solve: Instruction) -> ByLeaf:
     a, b = solve.operands
     right = at.tangent_or_zeros(b)
     if at.tangent(a) is not None:
-        moved = _triangle(at, at.tangent_or_zeros(a), lower, strict=unit)
+        moved = triangle(at, at.tangent_or_zeros(a), lower, strict=unit)
         if _is_conjugated(solve):
-            moved = _conjugated(at, moved)
+            moved = conjugated(at, moved)
         x = at.primal(solve)
         if left:
-            gained = _product(at, moved, x, (0 if turned else 1, 0))
+            gained = product(at, moved, x, (0 if turned else 1, 0))
         else:
-            gained = _product(at, x, moved, (1, 1 if turned else 0))
+            gained = product(at, x, moved, (1, 1 if turned else 0))
         right = (at.written(right) - at.written(gained)).value
     form = _TRANSPOSED if turned else _PLAIN
     return {(): _solve(at, _matrix(at, solve), right, left=left, lower=lower, form=form, unit=unit)}
