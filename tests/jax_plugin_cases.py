@@ -25,6 +25,8 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from hlotool.jax.explain import explain
+from hlotool.jax.pjrt import executables
 from hlotool.jax.record import PROGRAMS
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -320,6 +322,19 @@ def one_deleted() -> None:
     x.delete()
     assert x.is_deleted()
     fails(lambda: x + 1, RuntimeError, "deleted")
+
+
+def one_ended_and_counted() -> None:
+    """Programs that JAX has given up go when the next one is compiled; those that are there count their runs."""
+    for number in range(20):
+        jax.jit(lambda x, number=number: x + number)(X)
+    jax.clear_caches()
+    gc.collect()
+    kept = jax.jit(lambda x: x * 7)
+    for _ in range(5):
+        kept(X)
+    assert len(executables._loaded) < 8, len(executables._loaded)
+    assert explain().as_json()[-1]["runs"] == 5
 
 
 def one_compiled_text() -> None:

@@ -12,6 +12,7 @@ __all__ = ["explain"]
 
 def explain() -> Programs:
     """What was compiled, what was left to jax and why, with times: print it, or go through its records."""
-    if "hlotool.jax.foreign" in sys.modules:  # it counts runs by itself
-        sys.modules["hlotool.jax.foreign"].count_runs()
+    for name in ("hlotool.jax.foreign", "hlotool.jax.pjrt.executables"):  # they count runs by themselves
+        if name in sys.modules:
+            sys.modules[name].count_runs()
     return PROGRAMS

@@ -21,21 +21,21 @@ from hlotool.jax.pjrt.buffers import alive, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
 from hlotool.jax.pjrt.interface import Structure
 from hlotool.jax.pjrt.lowering import FORM, Options, hlo_proto, message_fields, read_options, result_memories
-from hlotool.jax.pjrt.native import Buffer, number_of_type, ready_event
+from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, ready_event
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
 from hlotool.jax.record import PROGRAMS
 from hlotool.runtime.cache import pack, unpack
 from hlotool.version import __version__
 
-__all__ = ["Loaded", "executable_functions", "loaded_at"]
+__all__ = ["Loaded", "count_runs", "executable_functions", "loaded_at"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A program that JAX holds, `references` times.
+    """A program that JAX holds, how often native code counts.
 
     `words` is what native code reads of it (``native/execute.ll``); `memories` are the kinds of memory of the results,
     empty where all of them are the usual one.
@@ -50,7 +50,6 @@ class Loaded:
     memories: tuple[str, ...] = ()
     pinned: Pinned = field(default_factory=Pinned)
     words: Any = None
-    references: int = 1
     deleted: bool = False
     answers: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -88,6 +87,7 @@ def _compile(arguments: Structure) -> None:
 
 def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     """The program from the cache, else compiled, by hlotool if it can be, else by jaxlib."""
+    _end()
     start = perf_counter()
     settings = read_options(options)
     key = key_of(code, settings) if form == FORM else None
@@ -130,7 +130,7 @@ def _describe(loaded: Loaded) -> None:
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         _slow(), device.address, device.memory,
         pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
-        loaded.settings.replicas, loaded.settings.partitions,
+        loaded.settings.replicas, loaded.settings.partitions, 1, 0,
     ]  # fmt: skip
     loaded.words = (ctypes.c_uint64 * len(words))(*words)
 
@@ -169,8 +169,8 @@ def _execute(arguments: Structure) -> None:
     try:
         start = perf_counter()
         results = _results(loaded, buffers)
-        loaded.record.run_seconds += perf_counter() - start
-        loaded.record.runs += 1
+        loaded.words[11] += 1
+        loaded.words[12] += int((perf_counter() - start) * 1e9)
         out_lists = arguments.words("output_lists", count, ctypes.c_uint64)
         for out, found, device in zip(out_lists, results, devices, strict=True):
             arrays = iter(found)
@@ -248,30 +248,30 @@ def loaded_at(address: int) -> Loaded:
     return _loaded[address]
 
 
+def count_runs() -> None:
+    """Bring what was counted to the records of programs."""
+    with _lock:
+        programs = list(_loaded.values())
+    for loaded in programs:
+        _update(loaded)
+
+
 def _update(loaded: Loaded) -> None:
-    """Bring what native code counted to the record."""
-    if loaded.words[10]:
-        loaded.record.runs, loaded.record.run_seconds = loaded.words[11], loaded.words[12] / 1e9
+    loaded.record.runs, loaded.record.run_seconds = loaded.words[11], loaded.words[12] / 1e9
 
 
-def _destroy(arguments: Structure) -> None:
-    with _lock:
-        loaded = _loaded[arguments.executable]
-        loaded.references -= 1
-        if loaded.references:
-            return
-        del _loaded[arguments.executable]
-    _update(loaded)
-    if loaded.made.targets:
-        from hlotool.jax.pjrt.callbacks import forget
+def _end() -> None:
+    """End the programs that JAX has given up."""
+    address = ended_executables()
+    while address:
+        with _lock:
+            loaded = _loaded.pop(address)
+        address = loaded.words[16]
+        _update(loaded)
+        if loaded.made.targets:
+            from hlotool.jax.pjrt.callbacks import forget
 
-        forget(loaded.made.targets)
-
-
-def _get_executable(arguments: Structure) -> None:
-    with _lock:
-        _loaded[arguments.loaded_executable].references += 1
-    arguments.executable = arguments.loaded_executable
+            forget(loaded.made.targets)
 
 
 def _delete(arguments: Structure) -> None:
@@ -484,9 +484,6 @@ def executable_functions() -> dict[str, Function]:
     """The functions of the table about programs that are not native code."""
     return {
         "Client_Compile": _compile,
-        "Executable_Destroy": _destroy,
-        "LoadedExecutable_Destroy": _destroy,
-        "LoadedExecutable_GetExecutable": _get_executable,
         "LoadedExecutable_Delete": _delete,
         "LoadedExecutable_IsDeleted": _is_deleted,
         "LoadedExecutable_AddressableDevices": _addressable,

@@ -29,8 +29,8 @@ from hlotool.runtime.native_text import monotonic_clock
 from hlotool.runtime.object_code import compiled
 
 __all__ = [
-    "CODES", "DEVICE", "MEMORY", "NATIVE", "TYPES", "Buffer", "allocate", "element_type", "error", "new_buffer",
-    "number_of_type", "pointer", "provide", "ready_event",
+    "CODES", "DEVICE", "MEMORY", "NATIVE", "TYPES", "Buffer", "allocate", "element_type", "ended_executables",
+    "error", "new_buffer", "number_of_type", "pointer", "provide", "ready_event",
 ]  # fmt: skip
 
 TYPES = (
@@ -65,7 +65,8 @@ NATIVE = (
     "Buffer_DecreaseExternalReferenceCount", "Buffer_ReadyEvent", "Buffer_IsOnCpu", "Buffer_DynamicDimensionIndices",
     "Error_Destroy", "Error_Message", "Error_GetCode", "Event_Destroy", "Event_Error", "Event_IsReady", "Event_Await",
     "Event_OnReady", "Client_BufferFromHostBuffer", "Buffer_ToHostBuffer", "LoadedExecutable_Execute",
-    "ExecuteContext_Create", "ExecuteContext_Destroy",
+    "ExecuteContext_Create", "ExecuteContext_Destroy", "Executable_Destroy", "LoadedExecutable_Destroy",
+    "LoadedExecutable_GetExecutable",
 )  # fmt: skip
 """Functions of the table that are native code."""
 
@@ -84,6 +85,11 @@ def provide(name: str, function: object, address: int) -> None:
 def pointer(name: str) -> int:
     """The address of a native function."""
     return _library().address(name)
+
+
+def ended_executables() -> int:
+    """The first of the executables without references, which are taken off their list: the next one is in word 16."""
+    return _function("ended_executables", ctypes.c_void_p)() or 0
 
 
 def ready_event() -> int:

@@ -4,6 +4,7 @@
 ;   6 device  7 memory  8 rows of parameters: type, bytes, and 0: read, 1: a result's memory, 3: given up
 ;   9 rows of results: type, rank, dimensions, bytes, the parameter that holds it or -1
 ;   10 is there an entry function?  11 runs  12 nanoseconds of all of them  13 replicas  14 partitions
+;   15 references  16 the next one in the list of those without references
 
 @failed = external global i8
 
@@ -390,6 +391,62 @@ event:
   store ptr @ready, ptr %events
   br label %finish
 finish:
+  ret ptr null
+}
+
+; Executables end in threads of JAX's own, perhaps while the interpreter ends, too: nothing here waits for its lock.
+; What has no references any more is put on a list, from which Python takes it when it next compiles.
+
+@ended = internal global ptr null
+
+define internal void @let_executable_go(ptr %executable) nounwind {
+entry:
+  %references_at = getelementptr i64, ptr %executable, i64 15
+  %next_at = getelementptr i64, ptr %executable, i64 16
+  %before = atomicrmw sub ptr %references_at, i64 1 acq_rel
+  %last = icmp eq i64 %before, 1
+  br i1 %last, label %first, label %done
+first:
+  %seen = load atomic ptr, ptr @ended monotonic, align 8
+  br label %push
+push:
+  %head = phi ptr [ %seen, %first ], [ %newer, %push ]
+  store ptr %head, ptr %next_at
+  %result = cmpxchg ptr @ended, ptr %head, ptr %executable acq_rel monotonic
+  %newer = extractvalue { ptr, i1 } %result, 0
+  %in = extractvalue { ptr, i1 } %result, 1
+  br i1 %in, label %done, label %push
+done:
+  ret void
+}
+
+; The list of executables without references, which is empty then.
+define ptr @ended_executables() nounwind {
+  %list = atomicrmw xchg ptr @ended, ptr null acq_rel
+  ret ptr %list
+}
+
+define ptr @Executable_Destroy(ptr %args) nounwind {
+  %executable_at = getelementptr i8, ptr %args, i64 ${Executable_Destroy__executable}
+  %executable = load ptr, ptr %executable_at
+  call void @let_executable_go(ptr %executable)
+  ret ptr null
+}
+
+define ptr @LoadedExecutable_Destroy(ptr %args) nounwind {
+  %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Destroy__executable}
+  %executable = load ptr, ptr %executable_at
+  call void @let_executable_go(ptr %executable)
+  ret ptr null
+}
+
+define ptr @LoadedExecutable_GetExecutable(ptr %args) nounwind {
+  %loaded_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_GetExecutable__loaded_executable}
+  %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_GetExecutable__executable}
+  %executable = load ptr, ptr %loaded_at
+  %references_at = getelementptr i64, ptr %executable, i64 15
+  %before = atomicrmw add ptr %references_at, i64 1 acq_rel
+  store ptr %executable, ptr %executable_at
   ret ptr null
 }
 
