@@ -105,10 +105,12 @@ def without_locations(code: bytes) -> tuple[str, bytes] | None:
 
     None where it is in a dialect that is not expected here.
     """
+    from jax._src.interpreters.mlir import upstream_dialects
     from jaxlib.mlir import ir, passmanager
     from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
     with ir.Context() as context:
+        context.append_dialect_registry(upstream_dialects)  # `func` is one, which text needs
         stablehlo.register_dialect(context)
         chlo.register_dialect(context)
         mhlo.register_mhlo_dialect(context)
