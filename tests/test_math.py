@@ -784,6 +784,15 @@ def test_complex_does_not_overflow() -> None:
     np.testing.assert_allclose(run("exponential", ["c128"], "c128", "host", 1, large), np.exp(large), rtol=4e-15)
 
 
+@every_machine
+def test_atanh_is_the_inverse_far_out(cpu: str, lanes: int) -> None:
+    """On both sides of where it is computed so."""
+    far = np.array([2.0**499, -(2.0**499), 2.0**500, 2.0**501, -(2.0**501), 2.0**1000])
+    got = run("atanh", ["c128"], "c128", cpu, lanes, far + 0j)
+    np.testing.assert_allclose(got.real, 1 / far, 4e-16)
+    np.testing.assert_allclose(got.imag, np.full(6, np.pi / 2), 4e-16)
+
+
 @pytest.mark.parametrize(("element_type", "lanes"), [("c64", 8), ("c128", 1)])
 def test_complex_powers_of_zero(element_type: str, lanes: int) -> None:
     """Zero where the exponent's real part is positive, one where it is zero as a whole, else NaN."""

@@ -36,7 +36,7 @@ from hlotool.runtime.memory import allocator, empty, numpy_function
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
 
-__all__ = ["builtin", "usable"]
+__all__ = ["Method", "builtin", "method", "usable", "with_table"]
 
 # Offsets in NumPy's PyArrayObject_fields on 64-bit machines.
 _TYPE, _DATA, _RANK, _DIMENSIONS, _DTYPE, _FLAGS, _HANDLER = 8, 16, 24, 32, 56, 64, 88
@@ -47,7 +47,9 @@ Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
 
-class _MethodDef(ctypes.Structure):
+class Method(ctypes.Structure):
+    """Python's PyMethodDef."""
+
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -60,6 +62,21 @@ class _ArgumentTable(np.ndarray[Any, Any]):
     """The ``self`` of a builtin: the words of its table, and the objects that they point to."""
 
     kept: object
+
+
+def method(address: int, doc: bytes) -> Method:
+    """The definition of a METH_FASTCALL function; it must live as long as the builtins that are made of it."""
+    return Method(b"call", address, _FASTCALL, doc)
+
+
+def with_table(definition: Method, words: Sequence[int], kept: object) -> Callable[..., Any]:
+    """A builtin whose ``self`` is a table of 64-bit `words`, and which keeps what these point to alive."""
+    table = np.array(words, np.uint64).view(_ArgumentTable)
+    table.kept = kept
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function: Callable[..., Any] = make(ctypes.addressof(definition), table, None)
+    return function
 
 
 def builtin(
@@ -92,12 +109,7 @@ def builtin(
             words += [0, aliases[number], 0, 0]
         else:
             words += [id(dtype), len(shape), array.ctypes.data, dtype.itemsize * math.prod(shape)]
-    table = np.array(words, np.uint64).view(_ArgumentTable)
-    table.kept = (slow, leaves, dimensions, written, keep)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., Arrays] = make(ctypes.addressof(_method()), table, None)
-    return function
+    return with_table(_method(), words, (slow, leaves, dimensions, written, keep))
 
 
 @cache
@@ -123,8 +135,8 @@ def usable() -> bool:
 
 
 @cache
-def _method() -> _MethodDef:
-    return _MethodDef(b"call", _library().address("hlo_call"), _FASTCALL, b"Run the compiled entry computation.")
+def _method() -> Method:
+    return method(_library().address("hlo_call"), b"Run the compiled entry computation.")
 
 
 @cache

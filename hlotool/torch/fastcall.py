@@ -11,7 +11,6 @@ itself LLVM IR (``native/call.ll``), serves every executable; its ``self`` holds
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable
 from functools import cache
@@ -19,7 +18,6 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-import numpy as np
 import torch
 
 from hlotool.codegen.llvm.status import COMPLETE
@@ -34,7 +32,7 @@ from hlotool.runtime.object_code import compiled
 
 __all__ = ["assert_lying", "builtin", "make_tensor", "usable"]
 
-_DATA, _TYPE, _FASTCALL = 16, 8, 0x80  # offsets in an array and in any object; METH_FASTCALL
+_DATA, _TYPE = 16, 8  # offsets in an array and in any object
 
 _GUARDS: Any = torch._C._dynamo.guards
 _ADDRESS: int | None = getattr(_GUARDS, "_torchinductor_pyobject_tensor_data_ptr", None)
@@ -53,21 +51,6 @@ def usable(executable: Executable) -> bool:
     return there and entry is not None and not entry.aliases and not entry.overwritten
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-class _Table(np.ndarray[Any, Any]):
-    """The ``self`` of a builtin: the words of its table, and the objects that they point to."""
-
-    kept: object
-
-
 def builtin(executable: Executable) -> Callable[..., bool]:
     """A function of tensors for parameters and then for results, all dense and row-major in the order of their memory.
 
@@ -81,18 +64,12 @@ def builtin(executable: Executable) -> Callable[..., bool]:
     releases = executable.image is None or executable.image.releases_gil
     words = [len(leaves), entry.address, entry.arena_bytes, entry.constants, int(releases), entry.alignment - 1]
     words += [id(incomplete), id(torch.Tensor), id(torch.nn.Parameter), *sizes]
-    table = np.array(words, np.uint64).view(_Table)
-    table.kept = (executable, torch.Tensor, torch.nn.Parameter)
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-        ("PyCFunction_NewEx", ctypes.pythonapi)
-    )
-    function: Callable[..., bool] = make(ctypes.addressof(_method()), table, None)
-    return function
+    return fastcall.with_table(_method(), words, (executable, torch.Tensor, torch.nn.Parameter))
 
 
 @cache
-def _method() -> _MethodDef:
-    return _MethodDef(b"call", _library().address("hlo_call_tensors"), _FASTCALL, b"Run the compiled computation.")
+def _method() -> fastcall.Method:
+    return fastcall.method(_library().address("hlo_call_tensors"), b"Run the compiled computation.")
 
 
 @cache

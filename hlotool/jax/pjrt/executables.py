@@ -35,7 +35,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(slots=True)
 class Loaded:
-    """A program that JAX holds, how often native code counts.
+    """A program that JAX holds; native code counts the references to it.
 
     `words` is what native code reads of it (``native/execute.ll``); `memories` are the kinds of memory of the results,
     empty where all of them are the usual one.

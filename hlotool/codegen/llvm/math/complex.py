@@ -204,7 +204,7 @@ def _cis(angle: Vector) -> Pair:
     return trig.cosine(angle), trig.sine(angle)
 
 
-def _unbounded(x: Vector) -> Vector:
+def _not_finite(x: Vector) -> Vector:
     """Whether a number is infinite or NaN."""
     return x.fabs().lt(INFINITY) ^ 1
 
@@ -226,10 +226,10 @@ def exponential(z: Pair) -> Pair:
     beyond = a.gt(700.0)
     size = exp.exponential(where(beyond, a - 700.0, a))
     more = where(beyond, float.fromhex("0x1.d945df4f8ec8ep+1009"), a.like(1.0))
-    unknown = _unbounded(b)
-    cos, sin = _cis(where(a.eq(-INFINITY) & unknown, 0.0, b))
+    not_finite = _not_finite(b)
+    cos, sin = _cis(where(a.eq(-INFINITY) & not_finite, 0.0, b))
     imaginary = where(b.eq(0.0), b, size * sin * more)
-    return where(a.eq(INFINITY) & unknown, INFINITY, size * cos * more), imaginary
+    return where(a.eq(INFINITY) & not_finite, INFINITY, size * cos * more), imaginary
 
 
 def exponential_minus_one(z: Pair) -> Pair:
@@ -239,7 +239,7 @@ def exponential_minus_one(z: Pair) -> Pair:
     half = trig.sine(b * 0.5)
     real = exp.exponential_minus_one(a) * cos - 2.0 * (half * half)
     _, imaginary = exponential(z)
-    imaginary = where(_unbounded(b), b - b, imaginary)
+    imaginary = where(_not_finite(b), b - b, imaginary)
     return where(b.eq(0.0), exp.exponential_minus_one(a), real), imaginary
 
 
@@ -315,8 +315,8 @@ def sine(z: Pair) -> Pair:
     a, b = z
     cos, sin = _cis(a)
     real, imaginary = sin * hyperbolic.cosh(b), cos * hyperbolic.sinh(b)
-    unknown = _unbounded(a)
-    imaginary = where(unknown & b.eq(0.0), b, where(unknown & b.fabs().eq(INFINITY), INFINITY, imaginary))
+    not_finite = _not_finite(a)
+    imaginary = where(not_finite & b.eq(0.0), b, where(not_finite & b.fabs().eq(INFINITY), INFINITY, imaginary))
     return where(a.eq(0.0), a, real), imaginary
 
 
@@ -324,10 +324,10 @@ def cosine(z: Pair) -> Pair:
     a, b = z
     cos, sin = _cis(a)
     flat = a * b.like(1.0).copysign(b)  # for a = 0, where b may be infinite
-    unknown = _unbounded(a)
-    real = where(unknown & b.fabs().eq(INFINITY), INFINITY, cos * hyperbolic.cosh(b))
+    not_finite = _not_finite(a)
+    real = where(not_finite & b.fabs().eq(INFINITY), INFINITY, cos * hyperbolic.cosh(b))
     imaginary = -where(a.eq(0.0), flat, sin * hyperbolic.sinh(b))
-    return real, where(unknown & b.eq(0.0), 0.0, imaginary)
+    return real, where(not_finite & b.eq(0.0), 0.0, imaginary)
 
 
 def hyperbolic_tangent(z: Pair) -> Pair:
@@ -342,9 +342,9 @@ def hyperbolic_tangent(z: Pair) -> Pair:
     real, imaginary = root * s / denominator, sin * cos / denominator
     far = size.gt(22.0)
     decay = exp.scaled_exponential(size * -2.0, nonpositive=True)
-    angle = where(_unbounded(b) & size.eq(INFINITY), a.like(0.0).copysign(b), sin * cos)
-    unknown = where(size.eq(INFINITY), 0.0, sin * cos * 0.0)  # NaN where the angle is infinite or NaN
-    real = where(far, a.like(1.0).copysign(a) + unknown, real)
+    angle = where(_not_finite(b) & size.eq(INFINITY), a.like(0.0).copysign(b), sin * cos)
+    spoiled = where(size.eq(INFINITY), 0.0, sin * cos * 0.0)  # NaN where the angle is infinite or NaN
+    real = where(far, a.like(1.0).copysign(a) + spoiled, real)
     imaginary = where(far, angle * decay * 4.0, imaginary)
     return where(a.eq(0.0), a, real), where(b.eq(0.0), b, imaginary)
 
