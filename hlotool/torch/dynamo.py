@@ -15,6 +15,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import hlotool.torch.ops  # noqa: F401 - fills the table
+from hlotool.torch.draws import draws, dropout
 from hlotool.torch.lowering import LOWERINGS
 from hlotool.torch.program import function_of_graph
 
@@ -33,22 +34,24 @@ _MORE = (
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Those of PyTorch into core ATen, without the operations that are lowered as they are.
 
-    Those that draw random numbers stay whole, too: their parts would draw others than eager PyTorch does.
+    Those that draw random numbers stay whole, too: their parts would draw others than eager PyTorch does.  Dropout is
+    taken apart our way, which draws the same.
     """
     more = {str(operation): operation for operation in decomposition_table}
     known = {more[name]: decomposition_table[more[name]] for name in (f"aten.{n}" for n in _MORE) if name in more}
-    return {
+    kept = {
         operation: function
         for operation, function in {**core_aten_decompositions(), **known}.items()
         if str(operation) not in LOWERINGS and not _draws(operation)
     }
+    return {**kept, torch.ops.aten.native_dropout.default: dropout}
 
 
 def _draws(operation: Any) -> bool:
     """Whether an operation itself draws random numbers; one that is but a name for its parts (attention, lstm) does
     what they do, in eager PyTorch, too."""
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), "CompositeImplicitAutograd")
-    return torch.Tag.nondeterministic_seeded in operation.tags and not composite
+    return draws(operation) and not composite
 
 
 def compiler(kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:

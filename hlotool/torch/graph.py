@@ -19,6 +19,7 @@ from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.ir.attributes import Metadata
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
+from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
 from hlotool.torch.lowering import LOWERINGS, Context, Result
 from hlotool.torch.places import Leaf, leaf_of, numbers
@@ -98,7 +99,7 @@ def reason_against(node: fx.Node) -> str | None:
     if node.target is operator.getitem:
         return None
     if node.op != "call_function" or str(node.target) not in LOWERINGS:
-        return "no lowering"
+        return REASON if draws(operation_of(node)) else "no lowering"
     entry = Module("trial").add(Computation("main"), entry=True)
     builder = Builder(entry)
     env: dict[fx.Node, Any] = {}

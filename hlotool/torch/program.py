@@ -20,6 +20,7 @@ from hlotool.ir import HloError, Module
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
+from hlotool.torch.draws import draws, draws_first, operation_of
 from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of
 from hlotool.torch.places import Leaf
 from hlotool.torch.record import Graph, record
@@ -115,6 +116,7 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     """Compile a graph whose sizes are numbers; `guarded` if PyTorch sees to it that tensors of other types don't come.
     """
     start = time.perf_counter()
+    graph_module = draws_first(graph_module)
     nodes = graph_module.graph.nodes
     placeholders = [node for node in nodes if node.op == "placeholder"]
     cut, built = _built(graph_module, {n.name for n in placeholders if guarded and _is_sure(n)})
@@ -249,9 +251,9 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
         place = source_of(node)
         nodes.append(
             Node(
-                name=node.name, op=str(node.target), inputs=tuple(n.name for n in node.all_input_nodes), reason=reason,
-                after=after, cost=float(not _only_moves(node)), where=f"{place[0]}:{place[1]}" if place else "",
-                element_of_input=node.target is operator.getitem,
+                name=node.name, op=str(operation_of(node)), inputs=tuple(n.name for n in node.all_input_nodes),
+                reason=reason, after=after, cost=float(not _only_moves(node)),
+                where=f"{place[0]}:{place[1]}" if place else "", element_of_input=node.target is operator.getitem,
             )
         )  # fmt: skip
     outputs = [r.name for r in _results(graph_module) if isinstance(r, fx.Node)]
@@ -269,9 +271,10 @@ def _only_moves(node: fx.Node) -> bool:
 
 def _has_effect(node: fx.Node) -> bool:
     """Draws from PyTorch's generator, or writes to what it is given."""
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return node.target is not operator.getitem
-    return torch.Tag.nondeterministic_seeded in node.target.tags or node.target._schema.is_mutable
+    operation = operation_of(node)
+    if not isinstance(operation, torch._ops.OpOverload):
+        return operation is not operator.getitem
+    return draws(operation) or operation._schema.is_mutable
 
 
 def _results(graph_module: fx.GraphModule) -> Sequence[Any]:
