@@ -3,8 +3,9 @@
     python tests/survey_torch_opinfo.py [--lowered | --dynamo] [--backward] [--types f32,s64] [--samples 4]
                                         [--shard 0/2] [--results FILE] [NAME ...]
 
-prints a line per operation: for each type ``.`` (as eager), ``D`` (differs), ``-`` (a part fell back), ``E`` (an
-error), then reasons.  With --lowered the operation is traced as it is, without decompositions, and has to lower whole.
+prints a line per operation: for each type ``.`` (as eager), ``n`` (differs, and is as near as eager to what f64 gives),
+``D`` (differs), ``-`` (a part fell back), ``E`` (an error), then reasons.  With --lowered the operation is traced as it
+is, without decompositions, and has to lower whole.
 Otherwise it is decomposed as for ``torch.compile``; with --dynamo it really goes through that.  NAME may end in ``*``.
 
 All samples of an operation and a type are one graph, compiled once, unless that ends in an error: then each is tried
@@ -37,12 +38,15 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch_graphs import run_lowered
 
+from hlotool.torch.draws import REASON
 from hlotool.torch.dtypes import DTYPES
 from hlotool.torch.dynamo import compiler, decompositions
 from hlotool.torch.record import clear, reports
 from hlotool.torch.refusal import Refused
 
 warnings.filterwarnings("ignore")
+
+UNTRACED = "PyTorch cannot trace it"
 
 _LISTED = 64  # samples that are looked at; some operations have thousands
 
@@ -76,6 +80,29 @@ def same(found: Any, wanted: Any) -> str | None:
         except AssertionError as error:
             return " ".join(str(error).split())[:160]
     return None
+
+
+def is_as_near(found: Any, wanted: Any, function: Any, tensors: list[Any]) -> bool:
+    """Whether what differs from eager is no farther than eager from what the function gives in wide floats, but for the
+    rounding of the result."""
+    wide = dict.fromkeys((torch.float16, torch.bfloat16, torch.float32), torch.float64)
+    wide[torch.complex64] = torch.complex128
+    own = [t.detach().to(wide.get(t.dtype, t.dtype)).requires_grad_(t.requires_grad) for t in tensors]
+    if all(a.dtype == b.dtype for a, b in zip(own, tensors, strict=True)):
+        return False
+    try:
+        exact = function(*own)
+    except Exception:  # the function makes tensors of its own types
+        return False
+    for a, b, c in zip(*map(pytree.tree_leaves, (found, wanted, exact)), strict=True):
+        if not isinstance(b, torch.Tensor) or same(a, b) is None:
+            continue
+        if c.dtype not in wide.values():
+            return False
+        ours, theirs = ((t.to(c.dtype) - c).abs().max() for t in (a, b))
+        if not ours <= theirs.nan_to_num(torch.inf) + c.abs().max() * torch.finfo(b.dtype).eps / 2:
+            return False
+    return True
 
 
 def cases(op: Any, dtype: Any, limit: int, gradients: bool) -> Iterator[tuple[Any, list[Any]]]:
@@ -118,7 +145,7 @@ def with_gradients(function: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of an operation at a type: ``.``, ``D``, ``-`` or ``E``, why, and of how many samples."""
+    """Of an operation at a type: ``.``, ``n``, ``D``, ``-`` or ``E``, why, and of how many samples."""
 
     mark: str
     reason: str
@@ -174,15 +201,16 @@ def judged(op: Any, own: list[tuple[Any, list[Any]]], options: argparse.Namespac
     """The verdict on some cases as one graph."""
     function, tensors = own[0] if len(own) == 1 else together(own, options.backward)
     torch.manual_seed(0)
+    whole = with_gradients(function) if options.backward else function
     with as_given(tensors):
-        wanted = (with_gradients(function) if options.backward else function)(*tensors)
+        wanted = whole(*tensors)
     try:
         with as_given(tensors):
             found, fell = compiled(function, tensors, options)
     except Refused as refused:
         return Verdict("-", str(refused), len(own))
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        return Verdict("-", f"PyTorch cannot trace it: {error}", len(own))
+        return Verdict("-", f"{UNTRACED}: {error}", len(own))
     except Exception as error:
         return Verdict("E", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}", len(own))
     different = None if "empty" in op.name else same(found, wanted)  # what is in those is anything
@@ -190,7 +218,8 @@ def judged(op: Any, own: list[tuple[Any, list[Any]]], options: argparse.Namespac
         different = same(*([o[0] for o in (t if len(own) > 1 else [t])] for t in (found, wanted)))
     if different:
         shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
-        return Verdict("D", f"{', '.join(shapes)}: {different}", len(own))
+        near = len(own) == 1 and is_as_near(found, wanted, whole, tensors)
+        return Verdict("n" if near else "D", f"{', '.join(shapes)}: {different}", len(own))
     return Verdict("-" if fell else ".", fell, len(own))
 
 
@@ -208,11 +237,11 @@ def one(op: Any, dtype: Any, options: argparse.Namespace) -> Verdict:
     if not kept:
         return Verdict(".", "", 0)
     found = judged(op, kept, options)
-    if found.mark not in "DE" and "cannot trace" not in found.reason and not (options.lowered and found.mark == "-"):
+    if found.mark not in "nDE" and UNTRACED not in found.reason and not (options.lowered and found.mark == "-"):
         return found
     if len(kept) > 1:
         each = [judged(op, [case], options) for case in kept]
-        worst = min(each, key=lambda v: "ED-.".index(v.mark))
+        worst = min(each, key=lambda v: "ED-n.".index(v.mark))
         if worst.mark != "." or found.mark == "-":
             return Verdict(worst.mark, worst.reason, len(kept))
         return Verdict(found.mark, f"only together: {found.reason}", len(kept))
@@ -264,10 +293,14 @@ def summary(found: dict[Key, Verdict]) -> str:
         for element_type in sorted({key[2] for key in rows}):
             own = [v for key, v in rows.items() if key[2] == element_type]
             counts = Counter(v.mark for v in own)
+            fallen = [v.reason for v in own if v.mark == "-"]
+            untraced = sum(UNTRACED in reason for reason in fallen)
+            random = sum(all(REASON in part for part in reason.split("; ")) for reason in fallen)
             lines.append(
                 f"{'backward' if backward else 'forward':8} {element_type:5} {len(own)} operations,"
-                f" {sum(v.samples for v in own)} samples: as eager {counts['.']}, differs {counts['D']},"
-                f" falls back {counts['-']}, errors {counts['E']}"
+                f" {sum(v.samples for v in own)} samples: as eager {counts['.']}, as near as eager {counts['n']},"
+                f" differs {counts['D']}, falls back {counts['-']} ({random} for random numbers, {untraced} not traced by"
+                f" PyTorch), errors {counts['E']}"
             )
     reasons = Counter(part for v in found.values() if v.mark == "-" for part in set(v.reason.split("; ")))
     return "\n".join([*lines, *(f"{count:5} {reason}" for reason, count in reasons.most_common())])

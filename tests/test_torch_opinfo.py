@@ -16,16 +16,21 @@ database = pytest.importorskip(
 
 FORWARD = {
     torch.float32: [
-        "addbmm", "histc", "linalg.cross", "median", "mode", "nanmedian", "nn.functional.adaptive_max_pool3d",
-        "polygamma.polygamma_n_1", "put", "special.erfcx",
+        "_segment_reduce.lengths", "addbmm", "as_strided_scatter", "grid_sampler_3d", "histc", "linalg.cross", "median",
+        "mode", "nanmedian", "nn.functional.adaptive_max_pool3d", "nn.functional.embedding", "nn.functional.pdist",
+        "polygamma.polygamma_n_1", "put", "special.chebyshev_polynomial_t", "special.chebyshev_polynomial_w",
+        "special.erfcx", "special.hermite_polynomial_he", "special.laguerre_polynomial_l", "special.modified_bessel_k1",
+        "special.scaled_modified_bessel_k0", "special.shifted_chebyshev_polynomial_v",
     ],
+    torch.complex64: ["logsumexp", "scatter"],
     torch.bfloat16: ["div.floor_rounding", "div.trunc_rounding", "nn.functional.instance_norm", "pow", "remainder"],
     torch.int64: ["gcd", "index_reduce.mean", "median", "mode", "nonzero_static", "tril_indices"],
 }  # fmt: skip
 BACKWARD = [
-    "cdist", "linalg.cholesky", "linalg.solve", "masked_scatter", "nn.functional.adaptive_max_pool2d",
-    "nn.functional.conv_transpose3d",
-    "nn.functional.bilinear", "nn.functional.interpolate.bicubic", "nn.functional.interpolate.nearest",
+    "_batch_norm_with_update", "_segment_reduce.offsets", "_upsample_bilinear2d_aa", "cdist", "linalg.cholesky",
+    "linalg.solve", "masked_scatter", "nn.functional.adaptive_max_pool2d", "nn.functional.conv_transpose3d",
+    "nn.functional.bilinear", "nn.functional.embedding_bag", "nn.functional.grid_sample", "nn.functional.pdist", "sgn",
+    "nn.functional.interpolate.bicubic", "nn.functional.interpolate.nearest",
     "nn.functional.interpolate.trilinear", "nn.functional.pad.replicate", "special.i0e",
 ]  # fmt: skip
 
@@ -43,6 +48,12 @@ def verdict(name: str, dtype: object, backward: bool) -> tuple[str, str]:
 def test_results(dtype: object, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HLOTOOL_FALLBACK", "silent")
     assert verdict(name, dtype, False) == (".", "")
+
+
+@pytest.mark.parametrize("name", ["nn.functional.pad.replicate", "sigmoid", "tanh"])
+def test_gradients_of_complex_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HLOTOOL_FALLBACK", "silent")
+    assert verdict(name, torch.complex64, True) == (".", "")
 
 
 @pytest.mark.parametrize("name", BACKWARD)

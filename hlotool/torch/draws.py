@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 
-__all__ = ["REASON", "draws", "draws_first", "dropout", "operation_of"]
+__all__ = ["REASON", "draws", "draws_first", "operation_of"]
 
 REASON = "its random numbers are PyTorch's own"
 
@@ -32,18 +31,6 @@ _TEMPLATES = frozenset(
 def draws(operation: object) -> bool:
     """Whether an operation draws random numbers."""
     return isinstance(operation, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in operation.tags
-
-
-def dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
-    """What ``aten.native_dropout`` is made of: PyTorch's own way on the CPU, and the same numbers."""
-    if train is False or p == 0 or not input.numel():
-        return input.clone(), torch.ones_like(input, dtype=torch.bool)
-    if p == 1:  # nothing is drawn
-        return input * 0, torch.zeros_like(input, dtype=torch.bool)
-    order, _ = compute_elementwise_output_logical_to_physical_perm(input)
-    lying = torch.empty([input.shape[n] for n in order], dtype=torch.bool)  # numbers are drawn as elements lie
-    kept = torch.ops.aten.bernoulli.p(lying, 1 - p).permute([order.index(n) for n in range(input.dim())])
-    return input * kept * (1 / (1 - p)), kept
 
 
 def drawn(

@@ -15,7 +15,8 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import hlotool.torch.ops  # noqa: F401 - fills the table
-from hlotool.torch.draws import draws, dropout
+from hlotool.torch.decompositions import OWN
+from hlotool.torch.draws import draws
 from hlotool.torch.lowering import LOWERINGS
 from hlotool.torch.program import function_of_graph
 
@@ -24,15 +25,16 @@ __all__ = ["backend", "compiler", "decompositions"]
 _NUMBERS = count()
 
 _MORE = (
-    "_batch_norm_with_update_functional.default", "dist.default", "grid_sampler_2d.default", "ldexp.Tensor",
-    "rrelu_with_noise_backward.default", "tril_indices.default", "triu_indices.default",
+    "_batch_norm_with_update_functional.default", "batch_norm_backward.default", "dist.default",
+    "grid_sampler_2d.default", "ldexp.Tensor", "rrelu_with_noise_backward.default", "tril_indices.default",
+    "triu_indices.default",
 )  # fmt: skip
 """What PyTorch can take apart, but does not count among what leads to core ATen."""
 
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Those of PyTorch into core ATen, without the operations that are lowered as they are.
+    """Those of PyTorch into core ATen, without the operations that are lowered as they are, and our own.
 
     Those that draw random numbers stay whole, too: their parts would draw others than eager PyTorch does.  Dropout is
     taken apart our way, which draws the same.
@@ -44,7 +46,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         for operation, function in {**core_aten_decompositions(), **known}.items()
         if str(operation) not in LOWERINGS and not _draws(operation)
     }
-    return {**kept, torch.ops.aten.native_dropout.default: dropout}
+    return kept | OWN
 
 
 def _draws(operation: Any) -> bool:

@@ -17,6 +17,7 @@ from hlotool.torch.ops import (
     joining,
     normalisation,
     ordering,
+    orthogonal,
     padding,
     pooling,
     products,
@@ -31,6 +32,6 @@ from hlotool.torch.ops import (
 
 __all__ = [
     "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "factorisations",
-    "fourier", "indexing", "joining", "normalisation", "ordering", "padding", "pooling", "products", "recurrent",
-    "reductions", "resampling", "softmax", "special", "unary", "views",
+    "fourier", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding", "pooling", "products",
+    "recurrent", "reductions", "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip

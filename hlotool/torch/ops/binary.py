@@ -417,7 +417,8 @@ def _gradient(name: str) -> Callable[[Callable[[Context, Instruction, Instructio
         def lower(c: Context, grad_output: Instruction, output: Instruction) -> Instruction:
             grad, y = _operands(c, grad_output, output)
             if _kind(c.type) == "complex":
-                raise Refused("complex numbers")
+                parts = c.builder.unary("real", y), c.builder.unary("negate", c.builder.unary("imag", y))
+                y = c.builder.binary("complex", *parts)
             return c.convert(formula(c, grad, y), c.type)
 
     return enter

@@ -18,6 +18,11 @@ def full(c: Context, size: Sequence[int], fill_value: Number, *, dtype: Any = No
     return c.full(fill_value, c.type, c.dimensions)
 
 
+@lowering("aten._efficientzerotensor.default")
+def zero_tensor(c: Context, size: Sequence[int], *, dtype: Any = None) -> Instruction:
+    return c.full(0, c.type, c.dimensions)
+
+
 @lowering("aten.full_like.default")
 def full_like(c: Context, self: Instruction, fill_value: Number, *, dtype: Any = None) -> Instruction:
     return c.full(fill_value, c.type, c.dimensions)

@@ -8,8 +8,7 @@ from typing import Any
 
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.attributes import Window, WindowDimension
-from hlotool.ir.builder import Builder
-from hlotool.ir.shape import array, scalar
+from hlotool.ir.shape import array
 from hlotool.torch.lowering import Context, Number, Value, broadcast_dimensions, lowering
 from hlotool.torch.ops.pieces import (
     dimension_of,
@@ -19,6 +18,7 @@ from hlotool.torch.ops.pieces import (
     is_float,
     lowest,
     positions,
+    second_of,
     sizes,
     spread,
 )
@@ -114,13 +114,7 @@ def _into_rows(
 
 def _combination(c: Context, opcode: str | None, element_type: str) -> Computation:
     """What scatter does with an old and a new element: the new one alone where no opcode is given."""
-    if opcode is not None:
-        return c.reducer(opcode, element_type)
-    computation = Computation(f"second_{element_type}")
-    b = Builder(computation)
-    b.parameter(0, scalar(element_type))
-    computation.root = b.parameter(1, scalar(element_type))
-    return c.own(computation)
+    return second_of(c, element_type) if opcode is None else c.reducer(opcode, element_type)
 
 
 @lowering("aten.index_add.default")
@@ -254,7 +248,7 @@ def scatter_reduce(
     if not index.shape.size:
         return self
     b, kind = c.builder, element(self)
-    if is_complex(kind) or (kind == "pred" and reduce == "mean"):
+    if (is_complex(kind) and _REDUCERS[reduce] not in ("add", "multiply")) or (kind == "pred" and reduce == "mean"):
         raise Refused(f"{reduce} of {kind}")
     source = c.tensor(value, kind, sizes(index)) if src is None else _source(c, src, index)
     opcode = _REDUCERS[reduce]
@@ -270,6 +264,9 @@ def scatter_reduce(
         return made
     counts = c.full(1 if include_self else 0, kind, sizes(self))
     counts = _scatter(c, counts, dim, index, c.full(1, kind, sizes(index)), "add")
+    if is_complex(kind):
+        none = b.compare(counts, c.like(0, counts), "EQ")
+        return b.binary("divide", made, b.select(none, c.like(1, counts), counts))
     counts = b.binary("maximum", counts, c.like(1, counts))
     if is_float(kind):
         return b.binary("divide", made, counts)

@@ -16,7 +16,7 @@ from hlotool.torch.lowering import Context
 
 __all__ = [
     "better_pair", "constant", "count_along", "dimension_of", "element", "highest", "is_complex", "is_float", "is_nan",
-    "is_narrow", "lowest", "narrow", "per_dimension", "positions", "sizes", "spread", "squeeze",
+    "is_narrow", "lowest", "narrow", "per_dimension", "positions", "second_of", "sizes", "spread", "squeeze",
 ]  # fmt: skip
 
 
@@ -129,4 +129,13 @@ def better_pair(
         sooner = b.binary("or", number, later if last_nan else earlier)
         take = b.binary("or", take, b.binary("and", b.compare(other, other, "NE"), sooner))
     computation.root = b.tuple((b.select(take, other, value), b.select(take, place, index)))
+    return c.own(computation)
+
+
+def second_of(c: Context, element_type: str) -> Computation:
+    """Gives the second of two scalars: what scatter does where new elements take the place of old ones."""
+    computation = Computation(f"second_{element_type}")
+    b = Builder(computation)
+    b.parameter(0, scalar(element_type))
+    computation.root = b.parameter(1, scalar(element_type))
     return c.own(computation)

@@ -220,13 +220,12 @@ def std_mean(
 
 @lowering("aten.logsumexp.default")
 def logsumexp(c: Context, self: Instruction, dim: Dimensions, keepdim: bool = False) -> Instruction:
-    if is_complex(element(self)):
-        raise Refused("logsumexp of complex numbers")
     over = _over(self, dim)
     wide = c.computed(c.convert(self, c.type))
-    most = _extreme(c, wide, over, True)
+    real = c.builder.unary("real", wide) if is_complex(c.type) else wide
+    most = _extreme(c, real, over, True)
     finite = c.builder.compare(c.builder.unary("abs", most), c.like(float("inf"), most), "NE")
-    most = c.builder.select(finite, most, c.like(0, most))
+    most = c.convert(c.builder.select(finite, most, c.like(0, most)), element(wide))
     kept = [d for d in range(len(sizes(self))) if d not in over]
     away = c.builder.binary("subtract", wide, spread(c, most, kept, sizes(self)))
     total = c.reduce(c.builder.unary("exponential", away), over, "add", 0)

@@ -10,7 +10,7 @@ import numpy as np
 from hlotool.ir import Instruction
 from hlotool.torch.lowering import Context, lowering
 from hlotool.torch.ops.indexing import rows_at
-from hlotool.torch.ops.pieces import constant, element, is_float, sizes, spread
+from hlotool.torch.ops.pieces import constant, element, is_complex, is_float, sizes, spread
 from hlotool.torch.refusal import Refused
 
 __all__: list[str] = []
@@ -112,7 +112,7 @@ Table = np.ndarray[Any, Any]
 
 def _by_tables(c: Context, a: Instruction, tables: Sequence[Table], back: bool = False) -> Instruction:
     """The last dimensions multiplied by tables [result, input], or if `back` by their transposes."""
-    if not a.shape.size or not is_float(element(a)):
+    if not a.shape.size or not (is_float(element(a)) or is_complex(element(a))):
         raise Refused("resampling of nothing, or of integers")
     made = c.computed(a)
     for along, table in enumerate(tables, len(sizes(a)) - len(tables)):
@@ -168,6 +168,51 @@ def _cubic_table(have: int, want: int, factor: float | None, align_corners: bool
 
     shares = np.stack([far(t + 1), near(t), near(1 - t), far(2 - t)], 1).astype(own)
     return _weights(below.astype(np.int64)[:, None] + np.arange(-1, 3), shares, have)
+
+
+_SHARPNESS_SMOOTHED = -0.5
+"""The parameter where an image made smaller is smoothed."""
+
+
+def _smoothed_table(have: int, want: int, factor: float | None, align_corners: bool, own: Any, cubic: bool) -> Table:
+    """Between neighbours that are as far apart as places of the result are, where these are the farther apart ones."""
+    corners = (have - 1) / (want - 1) if want > 1 else 0
+    step = own(corners if align_corners else _step(have, want, factor))
+    reach = own(2 if cubic else 1) * np.maximum(step, own(1))
+    middle = step * (np.arange(want, dtype=own) + own(0.5))
+    first = np.maximum((middle - reach + own(0.5)).astype(np.int64), 0)
+    limit = np.minimum((middle + reach + own(0.5)).astype(np.int64), have)
+    places = first[:, None] + np.arange((limit - first).max())
+    x = np.abs((places - middle[:, None] + own(0.5)) / np.maximum(step, own(1))).astype(own)
+    a = own(_SHARPNESS_SMOOTHED)
+    if cubic:
+        near, far = ((a + 2) * x - (a + 3)) * x * x + 1, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+        shares = np.where(x < 1, near, np.where(x < 2, far, 0))
+    else:
+        shares = np.maximum(1 - x, 0)
+    shares = np.where(places < limit[:, None], shares, 0).astype(own)
+    return _weights(places, shares / shares.sum(1, keepdims=True), have)
+
+
+def _smoothed(name: str, cubic: bool) -> None:
+    @lowering(f"aten._upsample_{name}2d_aa.default")
+    def lower(
+        c: Context, self: Instruction, output_size: Sequence[int], align_corners: bool, scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> Instruction:  # fmt: skip
+        ends = zip(_ends(self, output_size, None), (scales_h, scales_w), strict=True)
+        own = _own(self)
+        return _by_tables(c, self, [_smoothed_table(*one, f, align_corners, own, cubic) for one, f in ends])
+
+    @lowering(f"aten._upsample_{name}2d_aa_backward.default")
+    def lower_backward(
+        c: Context, grad_output: Instruction, output_size: Sequence[int], input_size: Sequence[int],
+        align_corners: bool, scales_h: float | None = None, scales_w: float | None = None,
+    ) -> Instruction:  # fmt: skip
+        ends = zip(_ends(grad_output, output_size, input_size), (scales_h, scales_w), strict=True)
+        own = _own(grad_output)
+        tables = [_smoothed_table(*one, f, align_corners, own, cubic) for one, f in ends]
+        return _by_tables(c, grad_output, tables, back=True)
 
 
 def _own(a: Instruction) -> Any:
@@ -237,3 +282,7 @@ def replication_pad_backward(
         places = np.arange(-low, have + high)[:, None]
         tables.append(_weights(places, np.ones(places.shape, np.float32), have))
     return _by_tables(c, grad_output, tables[::-1], back=True)
+
+
+_smoothed("bilinear", cubic=False)
+_smoothed("bicubic", cubic=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 
 from hlotool.ir import Instruction
 from hlotool.ir.shape import array
@@ -411,6 +412,38 @@ def _second_kind(x: Term, order: int) -> Term:
 
 _function("special_bessel_y0")(_narrower(lambda x: _second_kind(x, 0)))
 _function("special_bessel_y1")(_narrower(lambda x: _second_kind(x, 1)))
+
+
+_NEAR_MODIFIED, _STEP, _STEPS = 2.0, 0.25, 20
+
+
+def _modified_second(x: Term, order: int, scaled: bool) -> Term:
+    """K_0 and K_1, or with `scaled` these times exp(x): series (Abramowitz and Stegun 9.6.11 and 9.6.13), and from 2 on
+    the integral 9.6.24, which the trapezoidal rule gives to all digits."""
+    near, far = x.minimum(_NEAR_MODIFIED).maximum(0), x.maximum(_NEAR_MODIFIED)
+    half = near * 0.5
+    square = half * half
+    euler = Fraction(0.57721566490153286)
+    psi = [sum((Fraction(1, j) for j in range(1, k + 1)), -euler) for k in range(_POWERS + 2)]
+    weights = [
+        float((psi[k] + psi[k + order]) / 2 / (math.factorial(k) * math.factorial(k + order)))
+        for k in range(_POWERS, -1, -1)
+    ]
+    series = polynomial(square, weights) - half.log() * _power_series(order, square, 1)
+    found = 1 / near - half * series if order else series
+    total = x * 0 + 0.5
+    for n in range(1, _STEPS):
+        total = total + (far * (1 - math.cosh(n * _STEP))).exp() * math.cosh(order * n * _STEP)
+    integral = total * _STEP
+    found = found * near.exp() if scaled else found
+    integral = integral if scaled else integral * (-far).exp()
+    found = found.put(x > _NEAR_MODIFIED, integral)
+    return found.put(x.equals(0), INF).put((x < 0) | x.is_nan(), NAN)
+
+
+for _order in (0, 1):
+    _function(f"special_modified_bessel_k{_order}")(partial(_modified_second, order=_order, scaled=False))
+    _function(f"special_scaled_modified_bessel_k{_order}")(partial(_modified_second, order=_order, scaled=True))
 
 
 @_function("special_spherical_bessel_j0")

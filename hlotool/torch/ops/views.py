@@ -8,6 +8,7 @@ from math import prod
 from hlotool.ir import Instruction
 from hlotool.ir.shape import array
 from hlotool.torch.lowering import Context, Refused, lowering, normal_dimensions
+from hlotool.torch.ops.pieces import second_of
 from hlotool.torch.places import memory_order
 
 __all__ = ["window"]
@@ -154,35 +155,70 @@ def unfold(c: Context, self: Instruction, dimension: int, size: int, step: int) 
     return b.concatenate([c.unsqueeze(part, [rank]) for part in parts], rank)
 
 
-@lowering("aten.as_strided.default", "aten.as_strided_copy.default")
-def as_strided(
-    c: Context, self: Instruction, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Instruction:
-    """Elements by their places in the memory of PyTorch's tensor, which has to be dense."""
+def _memory(c: Context, self: Instruction, size: Sequence[int], stride: Sequence[int], first: int) -> tuple[int, ...]:
+    """The order of the dimensions in the memory of PyTorch's tensor, which has to be dense, and hold all elements."""
     strides = c.strides.get(self)
     order = None if strides is None else memory_order(self.shape.dimensions, strides)
     if order is None:
         raise Refused("memory of a tensor that is not dense")
-    b = c.builder
-    count, first = prod(self.shape.dimensions), storage_offset or 0
-    if not prod(size):
-        return c.full(0, c.type, c.dimensions)
     last = first + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    if last >= count:
+    if prod(size) and last >= prod(self.shape.dimensions):
         raise Refused("elements outside of the tensor")
-    flat = b.reshape(b.transpose(self, order), [count])
-    dense = memory_order(size, stride)
-    if dense is not None:
-        piece = b.reshape(b.slice(flat, [first], [first + prod(size)]), [size[n] for n in dense])
-        return b.transpose(piece, [dense.index(n) for n in range(len(dense))])
+    return order
+
+
+def _places(c: Context, size: Sequence[int], stride: Sequence[int], first: int) -> Instruction:
+    """Where elements are in memory."""
+    b = c.builder
     places = c.full(first, "s64", size)
     for n, step in enumerate(stride):
         numbers = b.iota(array("s64", size), n)
         places = b.binary("add", places, b.binary("multiply", numbers, c.like(step, numbers)))
+    return places
+
+
+@lowering("aten.as_strided.default", "aten.as_strided_copy.default")
+def as_strided(
+    c: Context, self: Instruction, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Instruction:
+    """Elements by their places in memory."""
+    first = storage_offset or 0
+    order = _memory(c, self, size, stride, first)
+    b = c.builder
+    if not prod(size):
+        return c.full(0, c.type, c.dimensions)
+    flat = b.reshape(b.transpose(self, order), [prod(self.shape.dimensions)])
+    dense = memory_order(size, stride)
+    if dense is not None:
+        piece = b.reshape(b.slice(flat, [first], [first + prod(size)]), [size[n] for n in dense])
+        return b.transpose(piece, [dense.index(n) for n in range(len(dense))])
     return b.gather(
-        flat, places,
+        flat, _places(c, size, stride, first),
         {
             "offset_dims": (), "collapsed_slice_dims": (0,), "start_index_map": (0,),
             "index_vector_dim": len(c.dimensions), "slice_sizes": (1,),
         },
     )  # fmt: skip
+
+
+@lowering("aten.as_strided_scatter.default")
+def as_strided_scatter(
+    c: Context, self: Instruction, src: Instruction, size: Sequence[int], stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Instruction:  # fmt: skip
+    """With the elements of `src` at their places in memory; where several have one place, the last one counts."""
+    first, count = storage_offset or 0, prod(size)
+    order = _memory(c, self, size, stride, first)
+    if not count:
+        return self
+    b = c.builder
+    lying = b.transpose(self, order)
+    flat = b.reshape(lying, [prod(self.shape.dimensions)])
+    attributes = {
+        "update_window_dims": (), "inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,),
+        "index_vector_dim": 1, "to_apply": second_of(c, c.type),
+    }  # fmt: skip
+    places = b.reshape(_places(c, size, stride, first), [count])
+    made = b.add("scatter", None, (flat, places, b.reshape(src, [count])), attributes)
+    made = b.reshape(made, lying.shape.dimensions)
+    return b.transpose(made, [order.index(n) for n in range(len(order))])

@@ -1,0 +1,138 @@
+"""What hlotool takes apart itself: beyond PyTorch's samples, with gradients and with sizes that vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch.nn import functional  # noqa: E402
+
+from hlotool.torch.record import clear, reports  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch._dynamo.reset()
+    clear()
+    torch.manual_seed(0)
+    monkeypatch.setenv("HLOTOOL_FALLBACK", "error")
+
+
+def assert_as_eager(function: Callable[..., Any], *calls: tuple[Any, ...], dynamic: bool = False) -> None:
+    """Results and gradients, of one compiled function for all calls; nothing falls back."""
+    own = torch.compile(function, backend="hlotool", dynamic=dynamic, fullgraph=True)
+    for arguments in calls:
+        asked = [a for a in arguments if a.requires_grad]
+        found, wanted = own(*arguments), function(*arguments)
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        if asked:
+            ours, theirs = (torch.autograd.grad((r * r).sum(), asked) for r in (found, wanted))
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    assert reports()
+
+
+def weights(*sizes: int) -> Any:
+    return torch.randn(*sizes, requires_grad=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings(mode: str, dynamic: bool) -> None:
+    def f(table: Any, indices: Any, offsets: Any) -> Any:
+        return functional.embedding_bag(indices, table, offsets, mode=mode, padding_idx=2)
+
+    first = weights(7, 3), torch.tensor([0, 2, 1, 2, 5, 5, 6]), torch.tensor([0, 2, 2, 6])
+    second = weights(9, 3), torch.tensor([8, 2, 2, 2, 1]), torch.tensor([0, 3])
+    assert_as_eager(f, *((first, second) if dynamic else (first,)), dynamic=dynamic)
+
+
+def test_bags_with_weights_and_by_frequency() -> None:
+    indices, offsets = torch.tensor([0, 2, 1, 2, 5, 5, 6]), torch.tensor([0, 2, 2, 6, 7])
+
+    def weighted(table: Any, each: Any) -> Any:
+        return functional.embedding_bag(
+            indices, table, offsets, mode="sum", per_sample_weights=each, include_last_offset=True
+        )
+
+    def by_frequency(table: Any) -> Any:
+        return functional.embedding_bag(indices, table, offsets, mode="sum", scale_grad_by_freq=True)
+
+    assert_as_eager(weighted, (weights(7, 3), weights(7)))
+    assert_as_eager(by_frequency, (weights(7, 3),))
+
+
+def test_rows_are_made_no_longer_than_a_norm() -> None:
+    table, own = torch.randn(6, 4) * 3, torch.nn.Embedding(6, 4, max_norm=1.5)
+    own.weight.data = table.clone()
+    wanted = torch.nn.Embedding(6, 4, max_norm=1.5)
+    wanted.weight.data = table.clone()
+    index = torch.tensor([[1, 3, 3], [5, 1, 0]])
+    torch.testing.assert_close(torch.compile(own, backend="hlotool")(index), wanted(index))
+    torch.testing.assert_close(own.weight, wanted.weight)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize(
+    ("mode", "padding", "align"),
+    [("bilinear", "zeros", True), ("bilinear", "reflection", False), ("nearest", "border", False)],
+)
+def test_images_read_at_any_place(mode: str, padding: str, align: bool, count: int, dynamic: bool) -> None:
+    def f(image: Any, grid: Any) -> Any:
+        return functional.grid_sample(image, grid, mode, padding, align_corners=align)
+
+    def call(*have: int) -> tuple[Any, ...]:
+        grid = (torch.rand(2, *have[::-1], count) * 2.6 - 1.3).requires_grad_(mode != "nearest")
+        return weights(2, 3, *have), grid
+
+    first, second = call(*(5, 4, 3)[:count]), call(*(3, 6, 2)[:count])
+    assert_as_eager(f, *((first, second) if dynamic else (first,)), dynamic=dynamic)
+
+
+@pytest.mark.parametrize(("padding", "align"), [("zeros", False), ("border", True), ("reflection", False)])
+def test_images_read_by_cubic_convolution(padding: str, align: bool) -> None:
+    grid = (torch.rand(2, 3, 6, 2) * 2.6 - 1.3).requires_grad_()
+    assert_as_eager(
+        lambda x, at: functional.grid_sample(x, at, "bicubic", padding, align_corners=align), (weights(2, 3, 5, 4), grid)
+    )
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_fractional_pooling_with_given_samples(count: int) -> None:
+    pool = getattr(functional, f"fractional_max_pool{count}d_with_indices")
+    samples = torch.rand(2, 3, count)
+
+    def f(x: Any) -> Any:
+        return pool(x, (2, 3, 2)[:count], (4, 3, 1)[:count], _random_samples=samples)[0]
+
+    assert_as_eager(f, (weights(2, 3, *(9, 8, 4)[:count]),))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(("size", "align"), [((3, 4), False), ((9, 13), False), ((4, 2), True)])
+def test_smoothed_images(mode: str, size: tuple[int, int], align: bool) -> None:
+    def f(x: Any) -> Any:
+        return functional.interpolate(x, size, mode=mode, antialias=True, align_corners=align)
+
+    assert_as_eager(f, (weights(2, 3, 8, 7),))
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+def test_distances_of_all_rows(p: float) -> None:
+    x = torch.randn(5, 3)
+    x[3] = x[1]  # no distance, and no gradient
+    assert_as_eager(lambda a: torch.pdist(a, p), (x.requires_grad_(),))
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
+def test_segments(reduce: str) -> None:
+    lengths = torch.tensor([[2, 0, 3], [1, 3, 1]])
+
+    def f(x: Any) -> Any:
+        return torch.segment_reduce(x, reduce, lengths=lengths, axis=1, initial=0.5)
+
+    assert_as_eager(f, (weights(2, 5, 3),))
