@@ -1,0 +1,81 @@
+"""A process that has imported what the suites need, and is forked for every test file: importing it takes seconds.
+
+It reads a line of JSON for each: the ``folder`` to run pytest in, its ``arguments``, what to change in the
+``environment``, the file for all that is printed (``log``) and how many ``seconds`` it may take.  It answers with the
+exit status, or null where the time was not enough.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Any
+
+import pytest
+
+MODULES = (
+    "jax", "jax.numpy", "jax.scipy.linalg", "jax.experimental.shard_map", "scipy.stats", "absl.testing.parameterized",
+    "hypothesis", "tensorflow", "tensorflow_probability.substrates.jax", "hlotool.jax.plugin", "hlotool.driver",
+    "verdicts",
+)  # fmt: skip
+"""Of others than those under test, whose import may depend on what a test file sets before."""
+
+
+def serve() -> None:
+    """Answer requests until there are no more."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what modules print as they are imported is no answer
+    for name in MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
+
+
+def _answer(request: dict[str, Any]) -> int | None:
+    child = os.fork()
+    if not child:
+        status = 70
+        try:
+            status = _run(request)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    end = time.monotonic() + request["seconds"]
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.02)
+
+
+def _run(request: dict[str, Any]) -> int:
+    os.setsid()
+    log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for mine, given in ((0, null), (1, log), (2, log)):
+        os.dup2(given, mine)
+    os.chdir(request["folder"])
+    os.environ.update(request["environment"])
+    sys.path[0] = request["folder"]
+    sys.argv[:] = ["pytest", *request["arguments"]]
+    # Suites that make errors of warnings would trip over what is there before pytest.
+    return int(pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *request["arguments"]]))
+
+
+if __name__ == "__main__":
+    serve()
