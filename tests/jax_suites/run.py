@@ -145,13 +145,14 @@ def cold_start(platform: str, request: dict[str, Any]) -> int | None:
 class Warm:
     """The same by processes that are forked from one that has imported much already, one after another (`warm.py`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Iterable[Path]) -> None:
+        self._sources = [*map(str, sources)]
         self._servers: dict[str, subprocess.Popen[str]] = {}
 
     def __call__(self, platform: str, request: dict[str, Any]) -> int | None:
         if platform not in self._servers:
             self._servers[platform] = subprocess.Popen(
-                [sys.executable, str(HERE / "warm.py")], env=environment_of(platform), text=True,
+                [sys.executable, str(HERE / "warm.py"), *self._sources], env=environment_of(platform), text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             )  # fmt: skip
         server = self._servers[platform]
@@ -276,7 +277,7 @@ def main() -> int:
     if not options.report:
         limits = Limits(options.seconds, options.test_seconds, options.sample, options.offset)
         tasks = [*tasks_of(files, options.again, options.stock)]
-        start = Warm() if options.warm else cold_start
+        start = Warm({file.source: None for file in files}) if options.warm else cold_start
         with ThreadPoolExecutor(1 if options.warm else options.jobs) as pool:
             for number, _ in enumerate(pool.map(lambda task: task(limits, start), tasks), 1):
                 print(f"{number}/{len(tasks)}", end="\r", file=sys.stderr, flush=True)

@@ -1,8 +1,9 @@
 """A process that has imported what the suites need, and is forked for every test file: importing it takes seconds.
 
-It reads a line of JSON for each: the ``folder`` to run pytest in, its ``arguments``, what to change in the
-``environment``, the file for all that is printed (``log``) and how many ``seconds`` it may take.  It answers with the
-exit status, or null where the time was not enough.
+Its arguments are the folders of the packages under test, which are imported from there.  It reads a line of JSON for
+each file: the ``folder`` to run pytest in, its ``arguments``, what to change in the ``environment``, the file for all
+that is printed (``log``) and how many ``seconds`` it may take.  It answers with the exit status, or null where the time
+was not enough.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from typing import Any
 import pytest
 
 MODULES = (
-    "jax", "jax.numpy", "jax.scipy.linalg", "jax.experimental.shard_map", "scipy.stats", "absl.testing.parameterized",
-    "hypothesis", "tensorflow", "tensorflow_probability.substrates.jax", "hlotool.jax.plugin", "hlotool.driver",
-    "verdicts",
+    "jax", "jax.scipy.linalg", "scipy.stats", "absl.testing.parameterized", "hypothesis", "tensorflow",
+    "tensorflow_probability.substrates.jax", "hlotool.jax.pjrt.register", "hlotool.jax.pjrt.compiling", "verdicts",
+    "chex", "optax", "distrax", "haiku", "blackjax", "flax.linen", "flax.nnx", "numpyro", "numpyro.distributions",
+    "numpyro.infer",
 )  # fmt: skip
-"""Of others than those under test, whose import may depend on what a test file sets before."""
 
 
 def serve() -> None:
     """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what modules print as they are imported is no answer
+    sys.path[:0] = sys.argv[1:]
     for name in MODULES:
         try:
             importlib.import_module(name)
         except ImportError:
             continue
+    del sys.path[: len(sys.argv) - 1]
     for line in sys.stdin:
         print(json.dumps(_answer(json.loads(line))), file=answers, flush=True)
 
